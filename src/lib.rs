@@ -2,5 +2,7 @@
 
 pub mod catalog;
 pub mod mapping;
+pub mod multicluster;
 pub mod object;
+pub mod provider;
 pub mod yaml;
