@@ -13,16 +13,22 @@ pub(super) enum Origin {
     Whole(Range<usize>),
 }
 
+/// How a scalar is written, as far as its characters are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Plain, literal and folded: characters stand for themselves.
+    Unquoted,
+    SingleQuoted,
+    DoubleQuoted,
+}
+
 impl Origin {
     /// How `text` lies in `raw`, which starts at byte `offset` of the file.
-    pub(super) fn of(text: &str, raw: &str, offset: usize) -> Self {
+    pub(super) fn of(text: &str, raw: &str, offset: usize, style: Style) -> Self {
         if text == raw {
             return Self::Verbatim(offset);
         }
-        match raw.find(text) {
-            Some(at) if !text.is_empty() && !raw.contains('\\') => Self::Verbatim(offset + at),
-            _ => align(text, raw, offset).map_or(Self::Whole(offset..offset + raw.len()), Self::Aligned),
-        }
+        align(text, raw, offset, style).map_or(Self::Whole(offset..offset + raw.len()), Self::Aligned)
     }
 
     pub(super) fn locate(&self, range: Range<usize>) -> Range<usize> {
@@ -44,12 +50,9 @@ impl Origin {
 
 /// Matches the non-blank characters of `text` and `raw` one by one; folding, indentation and line breaks move blanks
 /// only. `None` where the two do not match after all.
-fn align(text: &str, raw: &str, offset: usize) -> Option<Box<[(u32, u32)]>> {
-    let mut source =
-        Characters { rest: skip_header(raw), raw, quoted: raw.starts_with('"'), single: raw.starts_with('\'') };
-    if source.quoted || source.single {
-        source.rest = &source.rest[1..];
-    }
+fn align(text: &str, raw: &str, offset: usize, style: Style) -> Option<Box<[(u32, u32)]>> {
+    let rest = if style == Style::Unquoted { raw } else { raw.get(1..)? };
+    let mut source = Characters { raw, rest, style };
     let mut places = Vec::with_capacity(text.len());
     for character in text.chars() {
         let place = if is_blank(character) { source.here() } else { source.next_visible(character)? };
@@ -57,14 +60,6 @@ fn align(text: &str, raw: &str, offset: usize) -> Option<Box<[(u32, u32)]>> {
         places.extend(std::iter::repeat_n(place, character.len_utf8()));
     }
     Some(places.into())
-}
-
-/// A block scalar's text starts below its `|` or `>` line.
-fn skip_header(raw: &str) -> &str {
-    if !raw.starts_with(['|', '>']) {
-        return raw;
-    }
-    raw.find('\n').map_or("", |end| &raw[end + 1..])
 }
 
 fn is_blank(character: char) -> bool {
@@ -75,8 +70,7 @@ fn is_blank(character: char) -> bool {
 struct Characters<'a> {
     raw: &'a str,
     rest: &'a str,
-    quoted: bool,
-    single: bool,
+    style: Style,
 }
 
 impl Characters<'_> {
@@ -107,10 +101,10 @@ impl Characters<'_> {
     /// The next character after escapes, and the bytes it takes; `None` inside for an escaped line break.
     fn decode(&self) -> Option<(Option<char>, usize)> {
         let first = self.rest.chars().next()?;
-        if self.single && self.rest.starts_with("''") {
+        if self.style == Style::SingleQuoted && self.rest.starts_with("''") {
             return Some((Some('\''), 2));
         }
-        if !(self.quoted && first == '\\') {
+        if self.style != Style::DoubleQuoted || first != '\\' {
             return Some((Some(first), first.len_utf8()));
         }
         let escape = self.rest[1..].chars().next()?;
