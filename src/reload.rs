@@ -266,3 +266,6 @@ fn warn_of_frozen_mounts(directory: &Path) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,6 +94,6 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         assert!(LogFilter::parse("sync_engine=loud").is_err());
-        insta::assert_snapshot!(LogFilter::parse("inof").expect_err("a mistyped level"), @"");
+        insta::assert_snapshot!(LogFilter::parse("inof").expect_err("a mistyped level"), @"`inof` is neither a level (off, error, warn, info, debug, trace) nor a filter such as `info,sync_engine::engine=debug`");
     }
 }

@@ -242,3 +242,121 @@ fn read_capped(path: &Path) -> io::Result<Result<Vec<u8>, Trouble>> {
 pub(super) fn identity(directory: &PathBuf) -> Option<Identity> {
     fs::metadata(directory).ok().as_ref().map(Identity::of)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary directory")
+    }
+
+    fn write(path: &Path, content: &str) {
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        fs::write(path, content).expect("a file");
+    }
+
+    fn paths(files: &Files) -> Vec<&str> {
+        files.keys().map(String::as_str).collect()
+    }
+
+    fn fresh(path: &Path) -> Snapshot {
+        read(path).onto(&Snapshot::default())
+    }
+
+    fn texts(snapshot: &Snapshot) -> String {
+        snapshot.problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn yaml_files_are_read_in_subfolders_too_and_hidden_ones_are_not() {
+        let root = directory();
+        for file in ["b.yaml", "a.yml", "sub/deep/c.yaml", "notes.md", ".hidden.yaml", ".git/d.yaml", "sub/.e.yaml"] {
+            write(&root.path().join(file), file);
+        }
+        let snapshot = fresh(root.path());
+        assert_eq!(paths(&snapshot.files), ["a.yml", "b.yaml", "sub/deep/c.yaml"]);
+        assert_eq!(snapshot.files["sub/deep/c.yaml"], b"sub/deep/c.yaml");
+        assert_eq!(snapshot.problems, []);
+    }
+
+    #[test]
+    fn a_config_map_mount_is_read_once_through_its_links() {
+        let root = directory();
+        write(&root.path().join("..2026_08_01/a.yaml"), "one");
+        symlink("..2026_08_01", root.path().join("..data")).expect("a link");
+        symlink("..data/a.yaml", root.path().join("a.yaml")).expect("a link");
+        assert_eq!(fresh(root.path()).files, Files::from([("a.yaml".to_owned(), b"one".to_vec())]));
+    }
+
+    #[test]
+    fn links_to_files_and_folders_are_followed_and_loops_are_not() {
+        let (root, outside) = (directory(), directory());
+        write(&outside.path().join("folder/b.yaml"), "b");
+        symlink(outside.path().join("folder"), root.path().join("linked")).expect("a link");
+        symlink(root.path(), root.path().join("loop")).expect("a link");
+        let snapshot = fresh(root.path());
+        assert_eq!(paths(&snapshot.files), ["linked/b.yaml"]);
+        insta::assert_snapshot!(texts(&snapshot), @"`loop` cannot be read: it is a link to a folder that holds it; what was read of it before runs on");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_the_rest_is_read() {
+        let root = directory();
+        write(&root.path().join("good.yaml"), "good");
+        write(&root.path().join("large.yaml"), &"#".repeat(1024 * 1024 + 1));
+        symlink("nowhere", root.path().join("dead.yaml")).expect("a link");
+        symlink("nowhere", root.path().join("README.md")).expect("a link");
+        symlink("circle.yaml", root.path().join("circle.yaml")).expect("a link");
+        std::os::unix::net::UnixListener::bind(root.path().join("socket.yaml")).expect("a socket");
+        let snapshot = fresh(root.path());
+        assert_eq!(paths(&snapshot.files), ["good.yaml"]);
+        insta::assert_snapshot!(texts(&snapshot), @"
+        `circle.yaml` cannot be read: Too many levels of symbolic links (os error 40); what was read of it before runs on
+        `dead.yaml` cannot be read: it is a link to nothing; what was read of it before runs on
+        `large.yaml` cannot be read: it has 1048577 bytes, more than the 1048576 that are read; what was read of it before runs on
+        `socket.yaml` cannot be read: it is neither a file nor a folder; what was read of it before runs on
+        ");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_keeps_its_last_content() {
+        let root = directory();
+        for file in ["a.yaml", "b.yaml", "sub/c.yaml", "sub/d.yaml", "subway.yaml"] {
+            write(&root.path().join(file), file);
+        }
+        let earlier = fresh(root.path());
+        fs::remove_file(root.path().join("a.yaml")).expect("removed");
+        symlink("nowhere", root.path().join("a.yaml")).expect("a link");
+        fs::remove_file(root.path().join("b.yaml")).expect("removed");
+        fs::remove_dir_all(root.path().join("sub")).expect("removed");
+        symlink("sub", root.path().join("sub")).expect("a link");
+        fs::remove_file(root.path().join("subway.yaml")).expect("removed");
+        let snapshot = read(root.path()).onto(&earlier);
+        assert_eq!(paths(&snapshot.files), ["a.yaml", "sub/c.yaml", "sub/d.yaml"]);
+        assert_eq!(snapshot.files["a.yaml"], earlier.files["a.yaml"]);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_removes_nothing() {
+        let root = directory();
+        write(&root.path().join("maps/a.yaml"), "a");
+        let directory = root.path().join("maps");
+        let earlier = fresh(&directory);
+        fs::rename(&directory, root.path().join("elsewhere")).expect("renamed");
+        let missing = read(&directory).onto(&earlier);
+        assert_eq!(missing.files, earlier.files);
+        insta::assert_snapshot!(texts(&missing), @"the mappings directory cannot be read: it does not exist; all mappings run on as they are");
+        write(&directory, "now a file");
+        let replaced = read(&directory).onto(&earlier);
+        assert_eq!(replaced.files, earlier.files);
+        insta::assert_snapshot!(texts(&replaced), @"the mappings directory cannot be read: it is not a directory; all mappings run on as they are");
+    }
+
+    #[test]
+    fn an_empty_directory_is_read_as_empty() {
+        assert_eq!(fresh(directory().path()), Snapshot::default());
+    }
+}

@@ -375,7 +375,24 @@ mod tests {
         metrics.set_clusters("kcp", 2);
         let mut lines = series(&metrics);
         lines.sort();
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        sync_engine_build_info{version="0.1.0"} 1
+        sync_engine_clusters_engaged{provider="kcp"} 2
+        sync_engine_http_requests_total{endpoint="target",verb="patch",code="200"} 1
+        sync_engine_http_requests_total{endpoint="target",verb="patch",code="none"} 1
+        sync_engine_mapping_errors 1
+        sync_engine_mapping_generation{mapping="mongodb"} 7
+        sync_engine_objects{mapping="mongodb",side="source"} 4
+        sync_engine_orphans{mapping="mongodb"} 0
+        sync_engine_queue_depth{mapping="mongodb"} 2
+        sync_engine_queue_oldest_seconds{mapping="mongodb"} 1.5
+        sync_engine_reconcile_duration_seconds_count{mapping="mongodb"} 1
+        sync_engine_reconcile_duration_seconds_sum{mapping="mongodb"} 0.003
+        sync_engine_reconcile_total{mapping="mongodb",result="written"} 1
+        sync_engine_reload_last_success_timestamp_seconds 0.0
+        sync_engine_reload_total{result="partial"} 1
+        sync_engine_writes_total{mapping="mongodb",target="target",verb="apply",result="success"} 1
+        "#);
     }
 
     #[test]

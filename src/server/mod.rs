@@ -128,3 +128,6 @@ async fn reload(State(shared): State<Shared>) -> (StatusCode, String) {
 fn reload_status(outcome: &Outcome) -> StatusCode {
     if outcome.accepted { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY }
 }
+
+#[cfg(test)]
+mod tests;

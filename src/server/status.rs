@@ -143,13 +143,57 @@ mod tests {
             condition: Condition::waiting("connection refused"),
             lasted: Duration::from_secs(5),
         }];
-        insta::assert_snapshot!(render(&overview, &standings).replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"");
+        insta::assert_snapshot!(render(&overview, &standings).replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
+        sync-engine VERSION (engine main)
+
+        Health
+        ------
+        [-] connection target not ready for 5s: connection refused
+        not ready: 1 condition of 1
+
+        Mappings
+        --------
+        NAME     GENERATION  SOURCES  OBJECTS  QUEUED  ORPHANS  ORIGIN        STANDING
+        mongodb  7           2        8        0       0        mongodb.yaml  running the last good version
+
+        Providers
+        ---------
+        NAME  CLUSTERS  STANDING
+        kcp   2         ready
+
+        Documents that do not run as they are written
+        ---------------------------------------------
+        error[SE0101]: unknown field `statsu`
+          --> mongodb.yaml:9:3
+
+        See also /metrics, /readyz?verbose, /healthz; POST /-/reload reads the mappings again.
+        ");
     }
 
     #[test]
     fn an_engine_with_nothing_says_so() {
         let page = StatusPage::default();
         page.publish(Overview { engine_id: "main".to_owned(), ..Overview::default() });
-        insta::assert_snapshot!(render(&page.latest(), &[]).replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"");
+        insta::assert_snapshot!(render(&page.latest(), &[]).replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
+        sync-engine VERSION (engine main)
+
+        Health
+        ------
+        ready
+
+        Mappings
+        --------
+        none
+
+        Providers
+        ---------
+        none
+
+        Documents that do not run as they are written
+        ---------------------------------------------
+        none
+
+        See also /metrics, /readyz?verbose, /healthz; POST /-/reload reads the mappings again.
+        ");
     }
 }
