@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use sync_engine::{cli, telemetry};
 
 fn main() -> ExitCode {
-    let verb = cli::Arguments::read();
-    telemetry::start(verb.log().log_format, &verb.log().log_level);
+    let (verb, log) = cli::Arguments::read();
+    telemetry::start(log.log_format, &log.log_level);
     cli::execute(verb).into()
 }

@@ -39,6 +39,8 @@ pub struct Arguments {
     verb: Option<Verb>,
     #[command(flatten)]
     run: Option<RunArguments>,
+    #[command(flatten)]
+    log: LogArguments,
 }
 
 /// One verb a file.
@@ -103,42 +105,33 @@ pub struct RunArguments {
         value_parser = namespace
     )]
     pub inventory_namespace: String,
-
-    #[command(flatten)]
-    pub log: LogArguments,
 }
 
 /// How the program logs, on standard error.
 #[derive(Debug, Args)]
 pub struct LogArguments {
     /// One line for people, or one JSON object, for each event.
-    #[arg(long, value_enum, env = "SYNC_ENGINE_LOG_FORMAT", default_value_t)]
+    #[arg(long, global = true, value_enum, env = "SYNC_ENGINE_LOG_FORMAT", default_value_t)]
     pub log_format: LogFormat,
 
     /// A level (off, error, warn, info, debug, trace), or a filter such as `info,sync_engine::engine=debug`.
-    #[arg(long, value_name = "LEVEL|FILTER", env = "SYNC_ENGINE_LOG_LEVEL", default_value = "info", value_parser = LogFilter::parse)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "LEVEL|FILTER",
+        env = "SYNC_ENGINE_LOG_LEVEL",
+        default_value = "info",
+        value_parser = LogFilter::parse
+    )]
     pub log_level: LogFilter,
 }
 
 impl Arguments {
-    /// The verb of this process's command line, `run` where none is said. Prints help or a usage error and exits where
-    /// there is nothing to run.
-    pub fn read() -> Verb {
-        let arguments = Self::parse();
-        arguments.verb().unwrap_or_else(|error| error.exit())
-    }
-
-    fn verb(self) -> Result<Verb, clap::Error> {
+    /// This process's command line. Prints help or a usage error and exits where there is nothing to run.
+    pub fn read() -> (Verb, LogArguments) {
+        let Self { verb, run, log } = Self::parse();
         let missing = || Self::command().error(ErrorKind::MissingRequiredArgument, "--mappings DIR is missing");
-        self.verb.or_else(|| self.run.map(Verb::Run)).ok_or_else(missing)
-    }
-}
-
-impl Verb {
-    pub fn log(&self) -> &LogArguments {
-        match self {
-            Self::Run(run) => &run.log,
-        }
+        (verb.or_else(|| run.map(Verb::Run)).unwrap_or_else(|| missing().exit()), log)
     }
 }
 

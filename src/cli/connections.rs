@@ -31,13 +31,16 @@ fn flag(connection: &str) -> String {
 
 fn usable(reference: &KubeconfigRef) -> Result<(), String> {
     let config = Kubeconfig::read_from(&reference.path).map_err(|error| unreadable(&error))?;
+    if config.contexts.is_empty() {
+        return Err("has no contexts".to_owned());
+    }
     let context = match (&reference.context, &config.current_context) {
         (Some(context), _) => context,
         (None, Some(context)) if !context.is_empty() => context,
-        (None, _) => return Err(format!("has no current-context; append one of its contexts: {}", choices(&config))),
+        (None, _) => return Err(format!("has no current-context; append one of these: {}", listed(&config, "#"))),
     };
     let Some(entry) = config.contexts.iter().find(|entry| entry.name == *context) else {
-        return Err(format!("has no context `{context}`; it has: {}", contexts(&config)));
+        return Err(format!("has no context `{context}`; it has: {}", listed(&config, "")));
     };
     let Some(entry) = &entry.context else { return Err(format!("gives its context `{context}` no content")) };
     if !config.clusters.iter().any(|cluster| cluster.name == entry.cluster) {
@@ -59,16 +62,6 @@ fn unreadable(error: &KubeconfigError) -> String {
     }
 }
 
-fn contexts(config: &Kubeconfig) -> String {
-    if config.contexts.is_empty() {
-        return "none".to_owned();
-    }
-    config.contexts.iter().map(|context| format!("`{}`", context.name)).collect::<Vec<_>>().join(", ")
-}
-
-fn choices(config: &Kubeconfig) -> String {
-    if config.contexts.is_empty() {
-        return "it has none".to_owned();
-    }
-    config.contexts.iter().map(|context| format!("`#{}`", context.name)).collect::<Vec<_>>().join(", ")
+fn listed(config: &Kubeconfig, prefix: &str) -> String {
+    config.contexts.iter().map(|context| format!("`{prefix}{}`", context.name)).collect::<Vec<_>>().join(", ")
 }

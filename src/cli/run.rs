@@ -1,12 +1,14 @@
 //! `sync-engine run`: wires the engine to the world outside and keeps it running until a signal.
 
+use std::path::Path;
+
 use anyhow::{Context, bail};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::signals::{self, StopSignals};
+use super::signals::{Hangups, StopSignals};
 use super::{Misconfigured, RunOptions, connections};
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
 use crate::server::{Instruments, Server};
@@ -17,6 +19,7 @@ use crate::server::{Instruments, Server};
 /// [`Misconfigured`] when something that the command line names is wrong; anything else is a failure.
 pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     connections::check(&options.connections)?;
+    check_schemas(options.schemas.as_deref())?;
     let instruments = Instruments::default();
     let (reloader, reload, reloads) =
         Reloader::open(&options.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
@@ -25,15 +28,17 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
         warn!(%directory, "no *.yaml or *.yml in the mappings directory yet: waiting for the first one");
     }
 
+    let mut signals = StopSignals::listen().context("cannot listen for signals")?;
+    let hangups = Hangups::listen().context("cannot listen for signals")?;
     let drain = CancellationToken::new();
     // Beside the engine run its servants; they stop after it, and are never left behind.
     let mut servants = JoinSet::new();
     let stopped = CancellationToken::new();
     start_server(&mut servants, &options, &instruments, &reload, &stopped).await?;
-    servants.spawn(flatten(signals::reload_on_hangup(reload)));
+    servants.spawn(flatten(hangups.reload(reload)));
     servants.spawn(follow(reloader, drain.clone(), stopped.clone()));
 
-    let mut signals = StopSignals::listen().context("cannot listen for signals")?;
+    info!(mappings = %options.mappings.display(), engine = %options.engine_id, "running");
     tokio::select! {
         result = engine(options, reloads, instruments, drain.clone()) => result?,
         result = failed(&mut servants) => result?,
@@ -42,6 +47,15 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     stopped.cancel();
     info!("stopped");
     Ok(())
+}
+
+fn check_schemas(directory: Option<&Path>) -> Result<(), Misconfigured> {
+    let Some(directory) = directory else { return Ok(()) };
+    let unreadable = |error| {
+        let directory = directory.display();
+        Misconfigured(format!("cannot read the schema directory `{directory}` (--schemas): {error}"))
+    };
+    std::fs::read_dir(directory).map(drop).map_err(unreadable)
 }
 
 async fn start_server(

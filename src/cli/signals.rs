@@ -38,12 +38,20 @@ impl StopSignals {
     }
 }
 
-/// SIGHUP reads the mappings again, for as long as the future is driven.
-pub(super) async fn reload_on_hangup(reload: ReloadHandle) -> io::Result<()> {
-    let mut hangups = signal(SignalKind::hangup())?;
-    while hangups.recv().await.is_some() {
-        info!("SIGHUP: reading the mappings again");
-        reload.request();
+/// SIGHUP.
+pub(super) struct Hangups(Signal);
+
+impl Hangups {
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self(signal(SignalKind::hangup())?))
     }
-    Ok(())
+
+    /// Reads the mappings again at each, for as long as the future is driven.
+    pub(super) async fn reload(mut self, reload: ReloadHandle) -> io::Result<()> {
+        while self.0.recv().await.is_some() {
+            info!("SIGHUP: reading the mappings again");
+            reload.request();
+        }
+        Ok(())
+    }
 }

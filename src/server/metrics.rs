@@ -375,8 +375,8 @@ mod tests {
         metrics.set_clusters("kcp", 2);
         let mut lines = series(&metrics);
         lines.sort();
-        insta::assert_snapshot!(lines.join("\n"), @r#"
-        sync_engine_build_info{version="0.1.0"} 1
+        insta::assert_snapshot!(lines.join("\n").replace(env!("CARGO_PKG_VERSION"), "VERSION"), @r#"
+        sync_engine_build_info{version="VERSION"} 1
         sync_engine_clusters_engaged{provider="kcp"} 2
         sync_engine_http_requests_total{endpoint="target",verb="patch",code="200"} 1
         sync_engine_http_requests_total{endpoint="target",verb="patch",code="none"} 1
