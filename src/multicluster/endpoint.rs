@@ -79,7 +79,13 @@ impl Endpoint {
         todo!()
     }
     /// Server-side apply.
-    pub async fn apply(&self, path: &ApiPath, field_manager: &str, force: bool, body: Bytes) -> Result<Reply, RequestError> {
+    pub async fn apply(
+        &self,
+        path: &ApiPath,
+        field_manager: &str,
+        force: bool,
+        body: Bytes,
+    ) -> Result<Reply, RequestError> {
         todo!()
     }
     /// DELETE with `DeleteOptions`.

@@ -6,10 +6,12 @@
 //! [`WorkQueue`](work_queue::WorkQueue) hands out what is to be reconciled.
 
 pub mod api_path;
+pub mod backoff;
 pub mod condition;
 pub mod connection;
 pub mod endpoint;
 pub mod manager;
+mod names;
 pub mod queue;
 pub mod raw;
 pub mod registry;
