@@ -17,7 +17,11 @@ pub use source::*;
 pub use status::*;
 pub use test::*;
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 
 use crate::yaml::{Entries, Raw, Spanned};
@@ -59,7 +63,7 @@ pub struct MappingDocument {
     /// The name is part of owner marks, field manager, finalizer and metrics: another name is another mapping.
     pub metadata: Metadata,
     /// What is synced, where to, and how.
-    pub spec: MappingSpec,
+    pub spec: Spanned<MappingSpec>,
 }
 
 /// `Mapping`
@@ -93,7 +97,7 @@ pub struct MappingSpec {
     #[serde(default)]
     pub related: Vec<Spanned<RelatedSpec>>,
     /// The downstream objects rendered from one source.
-    pub objects: Spanned<Vec<ObjectSpec>>,
+    pub objects: Spanned<Vec<Spanned<ObjectSpec>>>,
     /// What flows back to the consumer's status.
     pub status: Option<StatusSpec>,
     /// What happens at the end: of a source, of the mapping.
@@ -190,4 +194,37 @@ pub struct BackoffSpec {
     pub min: Option<Spanned<Period>>,
     /// The longest wait. Default: `5m`.
     pub max: Option<Spanned<Period>>,
+}
+
+/// The fields that a struct of this format must have, by the struct's name; read from the JSON Schema.
+pub fn required_fields(name: &str) -> Vec<String> {
+    static REQUIRED: OnceLock<BTreeMap<String, Vec<String>>> = OnceLock::new();
+    REQUIRED.get_or_init(collect_required).get(name).cloned().unwrap_or_default()
+}
+
+fn collect_required() -> BTreeMap<String, Vec<String>> {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    generator.subschema_for::<MappingDocument>();
+    generator.subschema_for::<ClusterProviderDocument>();
+    generator.subschema_for::<MappingTestDocument>();
+    let required = |schema: &serde_json::Value| -> Vec<String> {
+        let fields = schema["required"].as_array().into_iter().flatten();
+        fields.filter_map(|field| field.as_str().map(str::to_owned)).collect()
+    };
+    generator.definitions().iter().map(|(name, schema)| (name.clone(), required(schema))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn required_fields_are_known() {
+        assert_eq!(required_fields("MappingDocument"), ["apiVersion", "kind", "metadata", "spec"]);
+        assert_eq!(required_fields("MappingSpec"), ["source", "objects"]);
+        assert_eq!(required_fields("ObjectSpec"), ["id", "template"]);
+        assert_eq!(required_fields("KubeconfigProviderSpec"), ["connection"]);
+        assert_eq!(required_fields("WrittenConditionSpec"), ["type", "status"]);
+        assert!(required_fields("StatusSpec").is_empty());
+    }
 }
