@@ -11,7 +11,7 @@ use super::inventory::{Inventories, Inventory};
 use super::pipeline::{Generation, Pipeline};
 use super::{Event, Shared};
 use crate::mapping::{Kind, Mode};
-use crate::multicluster::backoff::Backoff;
+use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::watch::WatchState;
 use crate::plan::Phase;
 use crate::server::Condition;
@@ -19,15 +19,17 @@ use crate::server::Condition;
 /// How often kinds that are no longer in use are looked for.
 const REVIEW: Duration = Duration::from_secs(30);
 
+/// How soon a request that failed is made again.
+const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
+
 /// Confirms the inventory at the start and after each change, until dropped.
 pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
-    let mut backoff = Backoff::default();
+    let mut failures = 0;
+    let mut jitter = Jitter::new(pipeline.writer.mapping.len() as u64);
     loop {
         let result = confirm(&pipeline).await;
-        let pause = if result.is_ok() { REVIEW } else { backoff.next() };
-        if result.is_ok() {
-            backoff.reset();
-        }
+        failures = if result.is_ok() { 0 } else { failures + 1 };
+        let pause = if result.is_ok() { REVIEW } else { RETRY.delay(failures, &mut jitter) };
         say(&pipeline, result);
         if has_left(&pipeline) && remove(&pipeline).await {
             let _ = events.send(Event::Left(pipeline.writer.mapping.clone())).await;
@@ -120,7 +122,8 @@ async fn remove(pipeline: &Pipeline) -> bool {
 
 /// Reads, once, which mappings a former engine of this id had on a target.
 pub async fn read_retained(inventories: Inventories, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
-    let mut backoff = Backoff::default();
+    let mut failures = 0;
+    let mut jitter = Jitter::new(inventories.endpoint.url().len() as u64);
     let what = format!("inventories at {}", inventories.endpoint.url());
     loop {
         match inventories.list().await {
@@ -131,7 +134,8 @@ pub async fn read_retained(inventories: Inventories, shared: Arc<Shared>, events
             }
             Err(error) => {
                 shared.instruments.health.set(&what, Condition::waiting(error.to_string()));
-                tokio::time::sleep(backoff.next()).await;
+                tokio::time::sleep(RETRY.delay(failures, &mut jitter)).await;
+                failures += 1;
             }
         }
     }

@@ -106,6 +106,8 @@ struct Engine {
     pipelines: BTreeMap<String, Running>,
     tasks: JoinSet<()>,
     events: mpsc::Sender<Event>,
+    /// Rendered diagnostics of documents that do not run as they are written.
+    problems: Vec<String>,
 }
 
 /// Runs until `shutdown`, then lets the reconciles under way end. No server's failure ends it.
@@ -131,6 +133,7 @@ pub async fn run(settings: Settings, reloads: mpsc::Receiver<Reload>, instrument
         pipelines: BTreeMap::new(),
         tasks: JoinSet::new(),
         events,
+        problems: Vec::new(),
     };
     if engine.settings.connections.contains_key(DEFAULT_TARGET) {
         engine.target(DEFAULT_TARGET);
@@ -193,6 +196,7 @@ impl Engine {
         let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Rejected };
         self.shared.instruments.metrics.reloaded(result, errors);
         self.say_errors(errors, &texts);
+        self.problems.clone_from(&texts);
         self.converge();
         Outcome { accepted: errors == 0, text: [update.changes, texts].concat().join("\n") }
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::pipeline::{Generation, Pipeline, SourceFeed};
 use crate::mapping::Kind;
+use crate::mapping::schema::Schema;
 use crate::multicluster::Object;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
@@ -22,13 +23,13 @@ pub fn observe(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, 
         phase: generation.phase,
         key: key.clone(),
         workspace_path: cluster.spec.path.clone(),
-        source: source(feed, key),
+        source: source(pipeline, generation, feed, key),
         target: target(pipeline, generation),
         owned: Vec::new(),
         shared: Vec::new(),
         shared_in_use: BTreeMap::new(),
         namespaces: BTreeSet::new(),
-        schema: pipeline.shared.schema(&generation.mapping.source.resource, feed.scope.endpoint.url()),
+        schema: schema(pipeline, generation, feed).flatten(),
         unkept_status: pipeline.unkept_status(),
         now: Timestamp::now(),
         learned: Learned::default(),
@@ -61,7 +62,10 @@ fn observe_namespace(pipeline: &Pipeline, generation: &Generation, namespace: &s
 }
 
 /// The source as its cache shows it. A cache that is not in sync may show what is there, and never what is not.
-fn source(feed: &SourceFeed, key: &Key) -> Source {
+fn source(pipeline: &Pipeline, generation: &Generation, feed: &SourceFeed, key: &Key) -> Source {
+    if schema(pipeline, generation, feed).is_none() {
+        return Source::Unknown("the schema of its API is being read".into());
+    }
     if let Some(object) = feed.watch.store().get(key) {
         return Source::Present(Arc::new(object.value()));
     }
@@ -71,6 +75,11 @@ fn source(feed: &SourceFeed, key: &Key) -> Source {
         WatchState::NotServed => Source::Unknown("its API is not served (any more)".into()),
         WatchState::Failed { reason, .. } => Source::Unknown(reason),
     }
+}
+
+/// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
+fn schema(pipeline: &Pipeline, generation: &Generation, feed: &SourceFeed) -> Option<Option<Arc<Schema>>> {
+    pipeline.shared.schemas.get(feed.scope.endpoint.url(), &generation.mapping.source.resource)
 }
 
 fn target(pipeline: &Pipeline, generation: &Generation) -> Target {

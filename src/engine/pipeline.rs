@@ -9,14 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tracing::{Instrument, error, info_span};
+use tracing::{Instrument, error, info_span, warn};
 
 use super::inventory::Inventory;
 use super::target::Target;
 use super::{Shared, worker};
-use crate::mapping::{Kind, Mapping};
-use crate::multicluster::queue::{Backoff, Priority};
+use crate::mapping::{Kind, Mapping, Resource};
+use crate::multicluster::backoff::{Backoff, Jitter};
+use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, WatchScope};
 use crate::multicluster::store::{Cause, Change};
 use crate::multicluster::watch::{Selectors, Watch, WatchState};
@@ -25,6 +27,9 @@ use crate::multicluster::{Object, Subscription};
 use crate::object::marks::{self, Reference, Writer};
 use crate::object::{ClusterName, Key};
 use crate::plan::Phase;
+
+/// How soon a schema that could not be read is asked for again.
+const SCHEMA_RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
 
 /// One generation of a mapping, pinned by a reconcile from start to end.
 #[derive(Debug)]
@@ -44,6 +49,8 @@ pub struct Pipeline {
     generation: ArcSwap<Generation>,
     state: Mutex<State>,
     hasher: RandomState,
+    /// Rings when the inventory has to be looked at again.
+    inventory_due: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +101,7 @@ impl Pipeline {
         let queue = WorkQueue::new(Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max });
         let state = State { unconfirmed: Some("its inventory is not read yet".into()), ..State::default() };
         let generation = ArcSwap::from_pointee(generation);
-        Arc::new(Self { writer, shared, queue, generation, state: Mutex::new(state), hasher: RandomState::new() })
+        Arc::new(Self { writer, shared, queue, generation, state: Mutex::new(state), hasher: RandomState::new(), inventory_due: Notify::new() })
     }
 
     pub fn generation(&self) -> Arc<Generation> {
@@ -103,6 +110,14 @@ impl Pipeline {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a generation is what runs already.
+    pub fn runs(&self, generation: &Generation) -> bool {
+        let current = self.generation();
+        Arc::ptr_eq(&current.mapping, &generation.mapping)
+            && current.phase == generation.phase
+            && Arc::ptr_eq(&current.target, &generation.target)
     }
 
     /// Swaps the generation. Watches that are no longer needed are dropped, the others stay open.
@@ -125,6 +140,28 @@ impl Pipeline {
         if former.mapping.text != current.mapping.text {
             state.unkept_status.clear();
         }
+        drop(state);
+        self.check_inventory();
+    }
+
+    /// Has the inventory looked at again: its mapping, its source or its target is another.
+    pub fn check_inventory(&self) {
+        self.inventory_due.notify_one();
+    }
+
+    /// Cancel-safe: a permit that is not taken stays stored.
+    pub async fn inventory_due(&self) {
+        self.inventory_due.notified().await;
+    }
+
+    /// Whether every collection of sources is in sight and none of them carries our finalizer.
+    pub fn holds_no_source(&self) -> bool {
+        let finalizer = format!("\"{}\"", self.writer.finalizer());
+        self.source_feeds().iter().all(|feed| {
+            let store = feed.watch.store();
+            let held = |key| store.get(&key).is_some_and(|object| object.json().contains(&finalizer));
+            feed.watch.state() == WatchState::Synced && !store.keys().into_iter().any(held)
+        })
     }
 
     /// Follows the sources of a cluster, and queues those that are there.
@@ -161,9 +198,26 @@ impl Pipeline {
             }
         });
         self.follow_states(&watch, tasks);
+        tasks.spawn(self.clone().read_schema(watch.clone(), scope.clone(), resource.clone()));
         let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription });
         self.state().sources.insert(url, feed.clone());
         feed
+    }
+
+    /// Reads the consumer's schema once its resource is served; what waited for it goes on.
+    async fn read_schema(self: Arc<Self>, watch: Arc<Watch>, scope: WatchScope, resource: Resource) {
+        let mut states = watch.states();
+        if states.wait_for(|state| *state == WatchState::Synced).await.is_err() {
+            return;
+        }
+        let mut failures = 0;
+        let mut jitter = Jitter::new(self.hasher.hash_one(scope.endpoint.url()));
+        while let Err(error) = self.shared.schemas.load(&scope.endpoint, &resource).await {
+            warn!(%resource, %error, "the schema of the source cannot be read yet");
+            tokio::time::sleep(SCHEMA_RETRY.delay(failures, &mut jitter)).await;
+            failures += 1;
+        }
+        self.wake_unsettled();
     }
 
     /// Opens the watches on the target's kinds as far as they are resolved.
