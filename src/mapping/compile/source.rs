@@ -1,7 +1,6 @@
 //! `spec.source`, `spec.target` and `spec.placement`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
@@ -14,19 +13,13 @@ use crate::mapping::template::Text;
 use crate::mapping::{
     ApiExportRef, NamespaceFilter, Selector, SelectorOperator, SelectorRequirement, Source, SourceClusters,
 };
-use crate::yaml::{Node, NodeValue, Raw, Scalar, Spanned};
+use crate::yaml::{Raw, Spanned};
 
 /// The connection of sources, where none is named.
 const SOURCE_CONNECTION: &str = "kcp";
 
 /// The connection of targets, where none is named.
 const TARGET_CONNECTION: &str = "target";
-
-/// A namespace for each namespace of each workspace. A cluster-scoped source counts as one in a namespace `cluster`.
-const DEFAULT_NAMESPACE: &str = "{{ source.metadata.namespace | default('cluster') | dns_label(40) }}-\
-                                 {{ short_hash(workspace.cluster, source.metadata.namespace | default('cluster')) }}";
-
-const DEFAULT_NAME: &str = "{{ source.metadata.name }}";
 
 impl Compiler {
     pub(super) fn source(&mut self, spec: &SourceSpec) -> Option<Source> {
@@ -160,8 +153,8 @@ impl Compiler {
     pub(super) fn placement(&mut self, spec: Option<&PlacementSpec>) -> Option<Placement> {
         let default = PlacementSpec::default();
         let spec = spec.unwrap_or(&default);
-        let namespace = self.placed(spec.namespace.as_ref(), DEFAULT_NAMESPACE);
-        let name = self.placed(spec.name.as_ref(), DEFAULT_NAME);
+        let namespace = self.placed(spec.namespace.as_ref(), Placement::default_namespace);
+        let name = self.placed(spec.name.as_ref(), Placement::default_name);
         let labels: Vec<_> =
             spec.namespace_labels.0.iter().map(|(key, value)| self.namespace_label(key, value)).collect();
         let namespace_labels: Option<Vec<_>> = labels.into_iter().collect();
@@ -184,11 +177,11 @@ impl Compiler {
         self.leaf(value, RootSet::PLACEMENT, Text::compile).map(|value| (key.value.clone(), value))
     }
 
-    fn placed(&mut self, given: Option<&Raw>, default: &str) -> Option<Text> {
-        let raw = given
-            .cloned()
-            .unwrap_or_else(|| Raw(Arc::new(Node { span: 0..0, value: NodeValue::String(Scalar::plain(default)) })));
-        self.leaf(&raw, RootSet::PLACEMENT, Text::compile)
+    fn placed(&mut self, given: Option<&Raw>, default: fn() -> Text) -> Option<Text> {
+        match given {
+            Some(raw) => self.leaf(raw, RootSet::PLACEMENT, Text::compile),
+            None => Some(default()),
+        }
     }
 }
 
