@@ -52,6 +52,8 @@ pub const CODES: &[Code] = &[
     error("SE0120", "a ClusterProvider that no document defines"),
     error("SE0121", "a name that another document has already"),
     error("SE0190", "a part of the language that does not run yet"),
+    // Expressions
+    error("SE0210", "a JSONPath that cannot be read"),
     // Names
     error("SE0310", "an object that the mapping does not have"),
     // Safety
@@ -61,4 +63,9 @@ pub const CODES: &[Code] = &[
 /// What a code stands for.
 pub fn code(code: &str) -> Option<&'static Code> {
     CODES.iter().find(|known| known.code == code)
+}
+
+/// Whether a finding of this code keeps its document from running.
+pub fn is_error(text: &str) -> bool {
+    code(text).is_none_or(|code| code.severity == Severity::Error)
 }
