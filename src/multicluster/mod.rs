@@ -15,6 +15,8 @@ mod exec_plugin;
 mod http_stack;
 mod kubeconfig;
 mod lines;
+mod list;
+mod list_watch;
 pub mod manager;
 mod names;
 pub mod queue;

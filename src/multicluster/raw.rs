@@ -26,6 +26,12 @@ pub struct Object {
 #[error("not a Kubernetes object: {0}")]
 pub struct NotAnObject(String);
 
+impl NotAnObject {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
 impl Object {
     /// From an answer's body: drops `metadata.managedFields` and kubectl's last-applied annotation without building a tree.
     pub fn from_json(json: &[u8]) -> Result<Self, NotAnObject> {

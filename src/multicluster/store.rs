@@ -56,6 +56,8 @@ struct State {
     last_id: u64,
     /// Number of the list that is in force; 0 before the first.
     list: u32,
+    /// Whether a list was ever complete.
+    listed: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -151,7 +153,7 @@ impl Store {
     pub fn begin_list(&self) -> Listing<'_> {
         let mut state = self.lock();
         state.list += 1;
-        Listing { store: self, cause: if state.list == 1 { Cause::InitialList } else { Cause::Relist } }
+        Listing { store: self, cause: if state.listed { Cause::Relist } else { Cause::InitialList } }
     }
 
     fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> bool {
@@ -190,6 +192,7 @@ impl Listing<'_> {
     /// The list was complete as of `version`: what it did not hold is gone. Returns how many.
     pub fn finish(self, version: &str) -> usize {
         let mut state = self.store.lock();
+        state.listed = true;
         let stale = state.stale(version);
         let gone: Vec<(Key, Told)> = stale.into_iter().map(|key| (key.clone(), state.forget(&key))).collect();
         drop(state);
