@@ -236,11 +236,7 @@ pub struct Reconcile {
 impl Resource {
     /// `apis/<group>/<version>`, or `api/<version>` for the core group.
     pub fn group_version_path(&self) -> String {
-        if self.group.is_empty() {
-            format!("api/{}", self.version)
-        } else {
-            format!("apis/{}/{}", self.group, self.version)
-        }
+        if self.group.is_empty() { format!("api/{}", self.version) } else { format!("apis/{}/{}", self.group, self.version) }
     }
 }
 
