@@ -113,11 +113,11 @@ struct Engine {
 /// Runs until `shutdown`, then lets the reconciles under way end. No server's failure ends it.
 pub async fn run(settings: Settings, reloads: mpsc::Receiver<Reload>, instruments: Instruments, shutdown: CancellationToken) {
     let (events, received) = mpsc::channel(64);
-    let manager = Manager::new(settings.connections.clone(), instruments.health.clone());
+    let manager = Manager::new(settings.connections.clone(), instruments.conditions.clone());
     let clusters = manager.subscribe();
     let shared = Arc::new(Shared {
         manager,
-        watches: Arc::new(Watches::new(instruments.health.clone())),
+        watches: Watches::new(instruments.conditions.clone()),
         instruments,
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         inventory_namespace: settings.inventory_namespace.clone(),
@@ -191,7 +191,7 @@ impl Engine {
         for change in &update.changes {
             info!("{change}");
         }
-        let texts: Vec<String> = update.diagnostics.iter().map(|diagnostic| diagnostic.render()).collect();
+        let texts: Vec<String> = update.diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
         texts.iter().for_each(|text| error!("{text}"));
         let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Rejected };
         self.shared.instruments.metrics.reloaded(result, errors);
@@ -415,5 +415,5 @@ async fn discover(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender
         // A full channel would lose the news: the event loop is never that far behind, and looks again on each tick.
         let _ = events.try_send(Event::Target(target.name.clone()));
     };
-    target.discover(&shared.instruments.health, changed).await;
+    target.discover(&shared.instruments.conditions, changed).await;
 }

@@ -196,7 +196,7 @@ struct ApiResource {
 
 async fn served(endpoint: &Endpoint, kind: &Kind) -> Result<ServedKind, String> {
     let resource = |plural: String| Resource { group: kind.group.clone(), version: kind.version.clone(), plural };
-    let path = ApiPath::group_version(&resource(String::new())).map_err(|error| error.to_string())?;
+    let path = ApiPath::group_version(&kind.group, &kind.version).map_err(|error| error.to_string())?;
     let missing = || format!("{kind} is not served there; install its CustomResourceDefinition");
     let reply = match endpoint.get(&path).await {
         Ok(reply) => reply,

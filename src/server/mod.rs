@@ -35,6 +35,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Instruments {
     pub metrics: Metrics,
     pub health: Health,
+    pub conditions: crate::multicluster::Conditions,
     pub status: StatusPage,
 }
 

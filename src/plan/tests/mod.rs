@@ -4,9 +4,12 @@ mod rows;
 mod sweep;
 mod world;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::mapping::Mapping;
+use crate::mapping::compile::Compiled;
 
 /// A mapping with one object of its own and one shared one.
 const DATABASES: &str = r#"
@@ -34,7 +37,12 @@ spec:
 "#;
 
 fn mapping(text: &str) -> Mapping {
-    crate::mapping::compile::tests_support::one(text)
+    let document = crate::yaml::parse_one(text).expect("one document");
+    let outcome = crate::mapping::compile::compile(&document);
+    match outcome.compiled {
+        Some(Compiled::Mapping(mapping)) => Arc::into_inner(mapping).expect("nobody else holds it"),
+        _ => panic!("{:?}", outcome.findings),
+    }
 }
 
 /// The mapping with one line of it replaced.
