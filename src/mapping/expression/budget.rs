@@ -100,10 +100,9 @@ impl Size {
             Value::Number(_) => Self { bytes: 8, nodes: 1, depth: 0 },
             Value::String(text) => Self { bytes: text.len() + 2, nodes: 1, depth: 0 },
             Value::Array(items) => items.iter().map(Self::of).fold(Self::collection(), Self::enclose),
-            Value::Object(fields) => fields
-                .iter()
-                .map(|(key, value)| Self::of(value).keyed(key))
-                .fold(Self::collection(), Self::enclose),
+            Value::Object(fields) => {
+                fields.iter().map(|(key, value)| Self::of(value).keyed(key)).fold(Self::collection(), Self::enclose)
+            }
         }
     }
 

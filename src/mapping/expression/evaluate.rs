@@ -103,12 +103,7 @@ impl<'a, 'b> Evaluation<'a, 'b> {
         member(base, &segment, written)
     }
 
-    fn slice(
-        &mut self,
-        base: &'a Expr,
-        start: Option<&'a Expr>,
-        stop: Option<&'a Expr>,
-    ) -> Result<Operand<'a>, Stop> {
+    fn slice(&mut self, base: &'a Expr, start: Option<&'a Expr>, stop: Option<&'a Expr>) -> Result<Operand<'a>, Stop> {
         let base = self.value(base)?;
         let mut bound = |expr: Option<&'a Expr>| match expr {
             None => Ok(None),

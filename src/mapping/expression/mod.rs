@@ -91,6 +91,16 @@ impl Expression {
         Some(Self { source: constant.to_string(), expr: Expr::Literal(constant), objects: BTreeSet::new() })
     }
 
+    /// Whether a node is one `${{ }}`, or was meant to be.
+    pub(in crate::mapping) fn is_typed(node: &Node) -> bool {
+        match &node.value {
+            NodeValue::String(scalar) => {
+                !matches!(source::classify(scalar, &mut Vec::new()), Some(Form::Literal | Form::Text))
+            }
+            _ => false,
+        }
+    }
+
     fn compile_scalar(node: &Node, scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         match source::classify(scalar, findings)? {
             Form::Typed(range) => Self::compile_typed(scalar, range, names, findings),
@@ -184,5 +194,6 @@ fn deliver(operand: Operand<'_>, budget: &mut Budget) -> Result<Outcome, Stop> {
 }
 
 fn not_an_expression(node: &Node) -> Finding {
-    Finding::new("SE0206", node.span.clone(), "an expression is expected here").help("write `${{ … }}` and nothing around it")
+    Finding::new("SE0206", node.span.clone(), "an expression is expected here")
+        .help("write `${{ … }}` and nothing around it")
 }

@@ -92,8 +92,7 @@ impl RootSet {
         Root::Mapping,
     ]);
     /// The template of a shared object: `placement.namespace`, `target` and `mapping`.
-    pub const SHARED: Self =
-        Self { namespace_only: true, ..Self::of(&[Root::Placement, Root::Target, Root::Mapping]) };
+    pub const SHARED: Self = Self { namespace_only: true, ..Self::of(&[Root::Placement, Root::Target, Root::Mapping]) };
     /// Status fields and conditions; objects that are not there read as undefined (see `Scope::lenient_objects`).
     pub const STATUS: Self = Self::TEMPLATE;
     /// As `STATUS`, with the value that is transformed.

@@ -108,7 +108,8 @@ pub(super) fn arithmetic(
 }
 
 fn calculate(operator: Arithmetic, left: Numeric, right: Numeric) -> Result<Numeric, Stop> {
-    if matches!(operator, Arithmetic::Divide | Arithmetic::FloorDivide | Arithmetic::Remainder) && right.float() == 0.0 {
+    if matches!(operator, Arithmetic::Divide | Arithmetic::FloorDivide | Arithmetic::Remainder) && right.float() == 0.0
+    {
         return Err(Stop::failed("division by zero"));
     }
     match (left, right) {
@@ -129,7 +130,9 @@ fn calculate_integers(operator: Arithmetic, left: i128, right: i128) -> Result<N
         Arithmetic::Power => u32::try_from(right).ok().and_then(|right| left.checked_pow(right)),
         Arithmetic::Divide => None,
     };
-    result.map(Numeric::Integer).ok_or_else(|| Stop::failed(format!("`{}` leaves the range of integers", operator.symbol())))
+    result
+        .map(Numeric::Integer)
+        .ok_or_else(|| Stop::failed(format!("`{}` leaves the range of integers", operator.symbol())))
 }
 
 fn calculate_floats(operator: Arithmetic, left: f64, right: f64) -> f64 {
@@ -242,12 +245,7 @@ pub(super) fn contains(container: &Value, needle: &Value, budget: &mut Budget) -
 }
 
 /// Part of a list or, by characters, of a string. Bounds beyond the ends are cut off.
-pub(super) fn slice(
-    value: &Value,
-    start: Option<i64>,
-    stop: Option<i64>,
-    budget: &mut Budget,
-) -> Result<Value, Stop> {
+pub(super) fn slice(value: &Value, start: Option<i64>, stop: Option<i64>, budget: &mut Budget) -> Result<Value, Stop> {
     let bounds = |length: usize| {
         let clamp = |index: i64| position(index, length).unwrap_or(0).min(length);
         let start = start.map_or(0, clamp);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::names::{Names, closest};
 use super::registry::{Function, Role};
-use super::source::{EXPRESSION_LENGTH, ESCAPED, PLACEHOLDER};
+use super::source::{ESCAPED, EXPRESSION_LENGTH, PLACEHOLDER};
 use super::tree::{Arithmetic, Call, Comparison, Expr, Segment};
 use crate::mapping::diagnostic::Finding;
 use crate::yaml::Scalar;
@@ -50,7 +50,8 @@ impl<'s> Compiler<'s> {
         }
         if self.source.len() > EXPRESSION_LENGTH {
             let message = format!("an expression has at most {EXPRESSION_LENGTH} bytes");
-            self.report("SE0208", 0..self.source.len(), message).help = Some("compute parts of it in `vars`".to_owned());
+            self.report("SE0208", 0..self.source.len(), message).help =
+                Some("compute parts of it in `vars`".to_owned());
             return None;
         }
         match parse_expr(self.source) {
@@ -109,7 +110,20 @@ impl<'s> Compiler<'s> {
                 _ => break,
             };
         }
-        self.clamp(first.span().start_offset as usize..end)
+        self.with_parentheses(self.clamp(first.span().start_offset as usize..end))
+    }
+
+    /// The parser drops parentheses: those that a range closes are taken in again.
+    fn with_parentheses(&self, mut range: Range<usize>) -> Range<usize> {
+        let part = &self.source[range.clone()];
+        let mut closed = part.matches(')').count().saturating_sub(part.matches('(').count());
+        while closed > 0 {
+            let before = self.source[..range.start].trim_end();
+            let Some(before) = before.strip_suffix('(') else { break };
+            range.start = before.len();
+            closed -= 1;
+        }
+        range
     }
 
     pub fn span(&self, span: Span) -> Range<usize> {
@@ -128,8 +142,8 @@ impl<'s> Compiler<'s> {
         self.depth += 1;
         let lowered = if self.depth > DEPTH {
             let range = self.range(expr);
-            self.report("SE0208", range, format!("the expression is nested more than {DEPTH} levels deep"))
-                .help("compute parts of it in `vars`");
+            self.report("SE0208", range, format!("the expression is nested more than {DEPTH} levels deep")).help =
+                Some("compute parts of it in `vars`".to_owned());
             None
         } else {
             self.lower_node(expr)
@@ -228,8 +242,8 @@ impl<'s> Compiler<'s> {
         let (test, then) = (self.boxed(&node.test_expr), self.boxed(&node.true_expr));
         let Some(otherwise) = &node.false_expr else {
             let (range, written) = (self.range(expr), self.written(expr));
-            self.report("SE0206", range, "`if` without `else` has no value where its condition is false")
-                .help = Some(format!("write `{written} else omit` to leave the key out"));
+            self.report("SE0206", range, "`if` without `else` has no value where its condition is false").help =
+                Some(format!("write `{written} else omit` to leave the key out"));
             return None;
         };
         let otherwise = self.boxed(otherwise);
@@ -240,7 +254,10 @@ impl<'s> Compiler<'s> {
         use ast::BinOpKind as Kind;
         let (left, right) = (self.boxed(&node.left), self.boxed(&node.right));
         let (left, right) = (left?, right?);
-        let compare = |comparison, left: Box<Expr>, right: Box<Expr>| Expr::Compare { first: left, rest: vec![(comparison, *right)] };
+        let compare = |comparison, left: Box<Expr>, right: Box<Expr>| Expr::Compare {
+            first: left,
+            rest: vec![(comparison, *right)],
+        };
         let arithmetic = |operator, left, right| Expr::Arithmetic { operator, left, right };
         Some(match node.op {
             Kind::ScAnd => Expr::And(left, right),
@@ -278,7 +295,8 @@ impl<'s> Compiler<'s> {
             ast::Expr::Var(name) => self.call(Role::Function, name.id, None, &node.args).map(Expr::Call),
             ast::Expr::GetAttr(method) => {
                 let range = self.range_of(method.name);
-                let finding = self.report("SE0206", range, format!("values have no methods, so no `{}()`", method.name));
+                let finding =
+                    self.report("SE0206", range, format!("values have no methods, so no `{}()`", method.name));
                 if Role::Filter.find(method.name).is_some() {
                     finding.help = Some(format!("`{0}` is a filter: write `… | {0}`", method.name));
                 }
@@ -324,7 +342,9 @@ impl<'s> Compiler<'s> {
                 Some(format!("write `{}`", usage(role, function)));
             return None;
         }
-        self.nested_names(function, &slots, given);
+        if self.nested_name_is_unknown(function, &slots, given) {
+            return None;
+        }
         slots.finish()
     }
 
@@ -350,31 +370,37 @@ impl<'s> Compiler<'s> {
             }
         };
         slots.broken = true;
-        let role = Role::ALL.into_iter().find(|role| role.functions().iter().any(|known| std::ptr::eq(known, function)));
-        self.report("SE0205", range, problem).help =
-            role.map(|role| format!("write `{}`", usage(role, function)));
+        let role =
+            Role::ALL.into_iter().find(|role| role.functions().iter().any(|known| std::ptr::eq(known, function)));
+        self.report("SE0205", range, problem).help = role.map(|role| format!("write `{}`", usage(role, function)));
     }
 
     /// `map("upper")` and `select("even")` name a filter or test in a string.
-    fn nested_names(&mut self, function: &Function, slots: &Slots, given: &[ast::CallArg<'_>]) {
-        let Some(position) = function.parameters.iter().position(|p| matches!(p.name, "filter" | "test")) else { return };
+    fn nested_name_is_unknown(&mut self, function: &Function, slots: &Slots, given: &[ast::CallArg<'_>]) -> bool {
+        let named = function.parameters.iter().position(|parameter| matches!(parameter.name, "filter" | "test"));
+        let Some(position) = named else { return false };
         let role = if function.name == "map" { Role::Filter } else { Role::Test };
-        let Some(Some(Some(Expr::Literal(Value::String(name))))) = slots.values.get(position) else { return };
+        let Some(Some(Some(Expr::Literal(Value::String(name))))) = slots.values.get(position) else { return false };
         if role.find(name).is_some() {
-            return;
+            return false;
         }
-        if let Some(ast::CallArg::Pos(expr) | ast::CallArg::Kwarg(_, expr)) = given.get(position - 1) {
-            let range = self.range(expr);
-            let (code, hint) = (unknown_code(role), closest(name, role.functions().iter().map(|f| f.name)));
-            self.report(code, range, format!("there is no {} `{name}`", role.name())).help =
-                hint.map(|hint| format!("did you mean `{hint}`?"));
-        }
+        let place = match given.get(position - 1) {
+            Some(ast::CallArg::Pos(expr) | ast::CallArg::Kwarg(_, expr)) => self.range(expr),
+            _ => self.range_of(function.name),
+        };
+        let hint = closest(name, role.functions().iter().map(|function| function.name));
+        let message = format!("there is no {} `{name}`", role.name());
+        self.report(unknown_code(role), place, message).help = hint.map(|hint| format!("did you mean `{hint}`?"));
+        true
     }
 
     fn unknown_function(&mut self, role: Role, name: &str) {
-        let elsewhere = Role::ALL.into_iter().filter(|other| *other != role).find_map(|other| Some((other, other.find(name)?)));
+        let elsewhere =
+            Role::ALL.into_iter().filter(|other| *other != role).find_map(|other| Some((other, other.find(name)?)));
         let help = match elsewhere {
-            Some((other, function)) => Some(format!("`{name}` is a {}: write `{}`", other.name(), usage(other, function))),
+            Some((other, function)) => {
+                Some(format!("`{name}` is a {}: write `{}`", other.name(), usage(other, function)))
+            }
             None => closest(name, role.functions().iter().map(|function| function.name))
                 .map(|hint| format!("did you mean `{hint}`?")),
         };
@@ -407,7 +433,8 @@ fn usage(role: Role, function: &Function) -> String {
     if function.rest {
         parameters.push("…".to_owned());
     }
-    let arguments = if parameters.is_empty() && skip == 1 { String::new() } else { format!("({})", parameters.join(", ")) };
+    let arguments =
+        if parameters.is_empty() && skip == 1 { String::new() } else { format!("({})", parameters.join(", ")) };
     match role {
         Role::Filter => format!("… | {}{arguments}", function.name),
         Role::Function => format!("{}{arguments}", function.name),
@@ -422,10 +449,13 @@ fn literal(value: &minijinja::Value) -> Option<Value> {
         ValueKind::None => Some(Value::Null),
         ValueKind::Bool => Some(Value::Bool(value.is_true())),
         ValueKind::String => value.as_str().map(|text| Value::String(text.replace(PLACEHOLDER, ESCAPED))),
-        ValueKind::Number if value.is_integer() => {
-            u64::try_from(value.clone()).map(Value::from).or_else(|_| i64::try_from(value.clone()).map(Value::from)).ok()
+        ValueKind::Number if value.is_integer() => u64::try_from(value.clone())
+            .map(Value::from)
+            .or_else(|_| i64::try_from(value.clone()).map(Value::from))
+            .ok(),
+        ValueKind::Number => {
+            f64::try_from(value.clone()).ok().and_then(serde_json::Number::from_f64).map(Value::Number)
         }
-        ValueKind::Number => f64::try_from(value.clone()).ok().and_then(serde_json::Number::from_f64).map(Value::Number),
         _ => None,
     }
 }
@@ -458,7 +488,8 @@ impl Slots {
     }
 
     fn position(&mut self, value: Option<Expr>) -> bool {
-        let free = (0..self.values.len()).find(|slot| self.values[*slot].is_none() && !self.function.parameters[*slot].keyword);
+        let free = (0..self.values.len())
+            .find(|slot| self.values[*slot].is_none() && !self.function.parameters[*slot].keyword);
         match free {
             Some(slot) => self.values[slot] = Some(value),
             None if self.function.rest => self.rest.push(value),

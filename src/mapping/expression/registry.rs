@@ -89,8 +89,7 @@ const VALUE: &[Parameter] = &[required("value")];
 const LENGTH: &[Parameter] = &[required("value"), optional("length")];
 const OTHER: &[Parameter] = &[required("value"), required("other")];
 const ATTRIBUTE: &[Parameter] = &[required("value"), keyword("attribute")];
-const SORTED: &[Parameter] =
-    &[required("value"), keyword("attribute"), keyword("case_sensitive"), keyword("reverse")];
+const SORTED: &[Parameter] = &[required("value"), keyword("attribute"), keyword("case_sensitive"), keyword("reverse")];
 const UNIQUE: &[Parameter] = &[required("value"), keyword("attribute"), keyword("case_sensitive")];
 const EXTREME: &[Parameter] = &[required("value"), keyword("case_sensitive")];
 const CHOSEN: &[Parameter] = &[required("value"), optional("test")];
@@ -104,7 +103,11 @@ static FILTERS: &[Function] = &[
     function("capitalize", VALUE, text::capitalize),
     function("count", VALUE, list::length),
     function("default", &[required("value"), optional("fallback"), optional("lax")], map::default),
-    function("dictsort", &[required("value"), keyword("by"), keyword("case_sensitive"), keyword("reverse")], list::dictsort),
+    function(
+        "dictsort",
+        &[required("value"), keyword("by"), keyword("case_sensitive"), keyword("reverse")],
+        list::dictsort,
+    ),
     function("dig", &[required("value"), required("path"), optional("default")], map::dig),
     function("dns_label", LENGTH, kubernetes::dns_label),
     function("dns_subdomain", LENGTH, kubernetes::dns_subdomain),

@@ -149,7 +149,8 @@ impl Compiler<'_> {
     pub fn unknown_name<T>(&mut self, name: &str) -> Option<T> {
         let names = *self.names;
         let locals = self.locals.clone();
-        let candidates = names.roots.iter().map(Root::name).chain(names.locals.iter().chain(&locals).map(String::as_str));
+        let roots = names.roots.iter().map(|root| -> &str { root.name() });
+        let candidates: Vec<&str> = roots.chain(names.locals.iter().chain(&locals).map(String::as_str)).collect();
         let help = if names.vars.iter().any(|var| var == name) {
             format!("variables are read as `vars.{name}`")
         } else if names.objects.iter().any(|id| id == name) {

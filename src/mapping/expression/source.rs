@@ -107,7 +107,12 @@ pub(super) fn prepare(scalar: &Scalar, findings: &mut Vec<Finding>) -> Option<St
     };
     if text.len() > TEXT_LENGTH {
         let help = "split the text".to_owned();
-        return refuse("SE0208", 0..text.len(), format!("a text with expressions has at most {TEXT_LENGTH} bytes"), help);
+        return refuse(
+            "SE0208",
+            0..text.len(),
+            format!("a text with expressions has at most {TEXT_LENGTH} bytes"),
+            help,
+        );
     }
     if text.contains(PLACEHOLDER) {
         let help = "leave it out: it is no character".to_owned();
@@ -123,7 +128,8 @@ pub(super) fn prepare(scalar: &Scalar, findings: &mut Vec<Finding>) -> Option<St
         if prepared[tag.clone()].starts_with("{{") && prepared[..tag.start].ends_with('$') {
             let (range, written) = (tag.start - 1..tag.end, &text[tag.clone()]);
             let whole = format!("{}{written}{}", last_word(&text[..tag.start - 1]), first_word(&text[tag.end..]));
-            let help = format!("write `{whole}`: inside other text `{{{{ }}}}` prints a value; `$${{{{` is a literal `${{{{`");
+            let help =
+                format!("write `{whole}`: inside other text `{{{{ }}}}` prints a value; `$${{{{` is a literal `${{{{`");
             return refuse("SE0207", range, "`${{ }}` must be the whole value".to_owned(), help);
         }
         tags += usize::from(prepared[tag.clone()].starts_with("{%"));

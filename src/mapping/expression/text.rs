@@ -53,7 +53,8 @@ impl Text {
     /// Compiles a string with `{{ }}` or `{% %}` in it, or one `${{ }}` that is to be printed.
     pub fn compile(node: &Node, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let NodeValue::String(scalar) = &node.value else {
-            findings.push(Finding::new("SE0206", node.span.clone(), "text is expected here").help("put quotes around it"));
+            findings
+                .push(Finding::new("SE0206", node.span.clone(), "text is expected here").help("put quotes around it"));
             return None;
         };
         match source::classify(scalar, findings)? {
@@ -156,8 +157,9 @@ impl Compiler<'_> {
             other => {
                 let (name, span) = unsupported(other);
                 let range = self.span(span);
-                self.report("SE0206", range, format!("{name} is not part of the language")).help =
-                    Some("of Jinja's statements there are `{% if %}` and `{% for %}`; compute values in `vars`".to_owned());
+                self.report("SE0206", range, format!("{name} is not part of the language")).help = Some(
+                    "of Jinja's statements there are `{% if %}` and `{% for %}`; compute values in `vars`".to_owned(),
+                );
                 None
             }
         }
@@ -178,17 +180,26 @@ impl Compiler<'_> {
         self.locals.truncate(around);
         let otherwise = self.pieces(&node.else_body);
         let filter = filter.map_or(Some(None), |filter| filter.map(Some));
-        Some(Piece::For(Box::new(Loop { targets: targets?, items: items?, filter: filter?, body: body?, otherwise: otherwise? })))
+        Some(Piece::For(Box::new(Loop {
+            targets: targets?,
+            items: items?,
+            filter: filter?,
+            body: body?,
+            otherwise: otherwise?,
+        })))
     }
 
     fn loop_targets(&mut self, target: &ast::Expr<'_>) -> Option<Vec<String>> {
         let names: Vec<&str> = match target {
             ast::Expr::Var(name) => vec![name.id],
-            ast::Expr::List(list) => list.items.iter().filter_map(|item| match item {
-                ast::Expr::Var(name) => Some(name.id),
-                _ => None,
-            })
-            .collect(),
+            ast::Expr::List(list) => list
+                .items
+                .iter()
+                .filter_map(|item| match item {
+                    ast::Expr::Var(name) => Some(name.id),
+                    _ => None,
+                })
+                .collect(),
             _ => Vec::new(),
         };
         let expected = if let ast::Expr::List(list) = target { list.items.len() } else { 1 };
@@ -200,7 +211,8 @@ impl Compiler<'_> {
         for name in &names {
             if Root::from_name(name).is_some() || matches!(*name, "omit" | "null") {
                 let range = self.range_of(name);
-                self.report("SE0206", range, format!("`{name}` has a meaning already")).help = Some("choose another name".to_owned());
+                self.report("SE0206", range, format!("`{name}` has a meaning already")).help =
+                    Some("choose another name".to_owned());
                 return None;
             }
         }

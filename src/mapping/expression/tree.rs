@@ -12,22 +12,49 @@ pub(super) enum Expr {
     Omit,
     Path(Path),
     /// `written` is the step with its base as the author wrote them, to name where nothing is there.
-    Member { base: Box<Expr>, name: Segment, written: String },
-    Index { base: Box<Expr>, index: Box<Expr>, written: String },
-    Slice { base: Box<Expr>, start: Option<Box<Expr>>, stop: Option<Box<Expr>> },
+    Member {
+        base: Box<Expr>,
+        name: Segment,
+        written: String,
+    },
+    Index {
+        base: Box<Expr>,
+        index: Box<Expr>,
+        written: String,
+    },
+    Slice {
+        base: Box<Expr>,
+        start: Option<Box<Expr>>,
+        stop: Option<Box<Expr>>,
+    },
     List(Vec<Expr>),
     Map(Vec<(Expr, Expr)>),
     Not(Box<Expr>),
     Negate(Box<Expr>),
     And(Box<Expr>, Box<Expr>),
     Or(Box<Expr>, Box<Expr>),
-    Arithmetic { operator: Arithmetic, left: Box<Expr>, right: Box<Expr> },
+    Arithmetic {
+        operator: Arithmetic,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
     Concat(Box<Expr>, Box<Expr>),
     /// `a < b < c`: each comparison holds.
-    Compare { first: Box<Expr>, rest: Vec<(Comparison, Expr)> },
-    Conditional { test: Box<Expr>, then: Box<Expr>, otherwise: Box<Expr> },
+    Compare {
+        first: Box<Expr>,
+        rest: Vec<(Comparison, Expr)>,
+    },
+    Conditional {
+        test: Box<Expr>,
+        then: Box<Expr>,
+        otherwise: Box<Expr>,
+    },
     /// `value | default(fallback, lax)`: the fallback is evaluated only where it is needed.
-    Default { value: Box<Expr>, fallback: Option<Box<Expr>>, lax: Option<Box<Expr>> },
+    Default {
+        value: Box<Expr>,
+        fallback: Option<Box<Expr>>,
+        lax: Option<Box<Expr>>,
+    },
     Call(Call),
 }
 

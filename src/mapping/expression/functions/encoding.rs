@@ -31,7 +31,8 @@ pub fn b64encode<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answe
 pub fn b64decode<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let text = arguments.text(0)?;
     budget.charge(PER_BYTE * text.len())?;
-    let bytes = BASE64.decode(text.trim_ascii().as_bytes()).map_err(|_| arguments.fail("needs base64 with its padding"))?;
+    let bytes =
+        BASE64.decode(text.trim_ascii().as_bytes()).map_err(|_| arguments.fail("needs base64 with its padding"))?;
     let text = String::from_utf8(bytes).map_err(|_| arguments.fail("finds bytes that are no UTF-8 text"))?;
     Ok(Operand::owned(text))
 }
@@ -50,9 +51,11 @@ pub fn tojson<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'
 pub fn fromjson<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let text = arguments.text(0)?;
     // `[` and `,` are a node each.
-    budget.charge(64 * text.bytes().filter(|byte| matches!(byte, b'[' | b'{' | b',' | b':')).count() + 2 * text.len())?;
-    let value: Value = serde_json::from_str(&text)
-        .map_err(|error| arguments.fail(format!("finds no JSON at line {}, column {}", error.line(), error.column())))?;
+    budget
+        .charge(64 * text.bytes().filter(|byte| matches!(byte, b'[' | b'{' | b',' | b':')).count() + 2 * text.len())?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| {
+        arguments.fail(format!("finds no JSON at line {}, column {}", error.line(), error.column()))
+    })?;
     Ok(Operand::owned(value))
 }
 

@@ -193,8 +193,10 @@ fn identity(value: &Value, case_sensitive: bool) -> String {
             format!("[{}]", items.join(","))
         }
         Value::Object(fields) => {
-            let mut entries: Vec<_> =
-                fields.iter().map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), identity(value, true))).collect();
+            let mut entries: Vec<_> = fields
+                .iter()
+                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), identity(value, true)))
+                .collect();
             entries.sort_unstable();
             format!("{{{}}}", entries.join(","))
         }

@@ -51,9 +51,7 @@ fn descend<'a>(value: Cow<'a, Value>, path: &str, budget: &mut Budget) -> Result
     budget.charge(path.len())?;
     Ok(match value {
         Cow::Borrowed(value) => follow(value, path).map(Operand::borrowed),
-        Cow::Owned(value) => {
-            follow(&value, path).map(|found| budget.copy(found)).transpose()?.map(Operand::owned)
-        }
+        Cow::Owned(value) => follow(&value, path).map(|found| budget.copy(found)).transpose()?.map(Operand::owned),
     })
 }
 

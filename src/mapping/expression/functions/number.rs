@@ -47,11 +47,9 @@ pub fn int<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> 
             integer => Some(integer),
         },
         Value::Bool(value) => Some(Numeric::Integer((*value).into())),
-        Value::String(text) => text
-            .parse()
-            .map(Numeric::Integer)
-            .ok()
-            .or_else(|| text.parse::<f64>().ok().and_then(whole)),
+        Value::String(text) => {
+            text.parse().map(Numeric::Integer).ok().or_else(|| text.parse::<f64>().ok().and_then(whole))
+        }
         _ => None,
     })
 }

@@ -19,7 +19,7 @@ pub fn undefined<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a>
 }
 
 macro_rules! kinds {
-    ($($name:ident: $pattern:pat $(if $guard:expr)?;)*) => {$(
+    ($($name:ident: $pattern:pat $(if $guard:expr)?,)*) => {$(
         pub fn $name<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
             Ok(Operand::owned(matches!(&*arguments.value(0)?, $pattern $(if $guard)?)))
         }
@@ -27,16 +27,16 @@ macro_rules! kinds {
 }
 
 kinds! {
-    none: Value::Null;
-    boolean: Value::Bool(_);
-    is_true: Value::Bool(true);
-    is_false: Value::Bool(false);
-    number: Value::Number(_);
-    integer: Value::Number(number) if !number.is_f64();
-    float: Value::Number(number) if number.is_f64();
-    string: Value::String(_);
-    sequence: Value::Array(_);
-    mapping: Value::Object(_);
+    none: Value::Null,
+    boolean: Value::Bool(_),
+    is_true: Value::Bool(true),
+    is_false: Value::Bool(false),
+    number: Value::Number(_),
+    integer: Value::Number(number) if !number.is_f64(),
+    float: Value::Number(number) if number.is_f64(),
+    string: Value::String(_),
+    sequence: Value::Array(_),
+    mapping: Value::Object(_),
 }
 
 macro_rules! comparisons {

@@ -71,8 +71,7 @@ pub fn replace<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<
 
 /// Splits at a separator, or at white space. At most `maximum` times.
 pub fn split<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let (text, separator, maximum) =
-        (arguments.text(0)?, arguments.optional_text(1)?, arguments.optional_integer(2)?);
+    let (text, separator, maximum) = (arguments.text(0)?, arguments.optional_text(1)?, arguments.optional_integer(2)?);
     let pieces = match maximum.map(usize::try_from) {
         None | Some(Err(_)) => usize::MAX,
         Some(Ok(maximum)) => maximum.saturating_add(1),
