@@ -111,7 +111,12 @@ struct Engine {
 }
 
 /// Runs until `shutdown`, then lets the reconciles under way end. No server's failure ends it.
-pub async fn run(settings: Settings, reloads: mpsc::Receiver<Reload>, instruments: Instruments, shutdown: CancellationToken) {
+pub async fn run(
+    settings: Settings,
+    reloads: mpsc::Receiver<Reload>,
+    instruments: Instruments,
+    shutdown: CancellationToken,
+) {
     let (events, received) = mpsc::channel(64);
     let manager = Manager::new(settings.connections.clone(), instruments.conditions.clone());
     let clusters = manager.subscribe();
@@ -193,7 +198,7 @@ impl Engine {
         }
         let texts: Vec<String> = update.diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
         texts.iter().for_each(|text| error!("{text}"));
-        let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Rejected };
+        let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Partial };
         self.shared.instruments.metrics.reloaded(result, errors);
         self.say_errors(errors, &texts);
         self.problems.clone_from(&texts);
@@ -231,7 +236,8 @@ impl Engine {
         self.shared.manager.run(providers);
         let wanted: Vec<Entry> = self.catalog.entries().cloned().collect();
         let names: BTreeSet<&str> = wanted.iter().map(Entry::name).collect();
-        let stopped: Vec<String> = self.pipelines.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
+        let stopped: Vec<String> =
+            self.pipelines.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
         stopped.iter().for_each(|name| self.stop(name));
         wanted.iter().for_each(|entry| self.start_or_swap(entry));
     }
@@ -324,7 +330,9 @@ impl Engine {
                 self.each_of(&cluster.provider, |running| running.pipeline.disengage(&cluster, used));
             }
             ClusterEvent::Synced(_) => {}
-            ClusterEvent::Identity(provider, _) => self.each_of(&provider, |running| running.pipeline.check_inventory()),
+            ClusterEvent::Identity(provider, _) => {
+                self.each_of(&provider, |running| running.pipeline.check_inventory())
+            }
         }
     }
 

@@ -307,13 +307,7 @@ fn is_same_condition(former: &Value, entry: &Value) -> bool {
         && former.get("observedGeneration").is_none_or(|former| same(former, &entry["observedGeneration"]))
 }
 
-fn engine_conditions(
-    mapping: &Mapping,
-    observed: &Observed,
-    source: &Value,
-    status: &mut Value,
-    reasons: &Reasons,
-) {
+fn engine_conditions(mapping: &Mapping, observed: &Observed, source: &Value, status: &mut Value, reasons: &Reasons) {
     let unseen = reasons.cause() == Some(Cause::Unknown);
     if mapping.status.engine_conditions.is_empty() || unseen {
         return;
@@ -340,7 +334,8 @@ fn synced(reasons: &Reasons) -> Condition {
         Cause::Orphaned | Cause::StatusFailed => "part of the status could not be computed",
         Cause::Waiting | Cause::Unknown => "waits for what it depends on",
     };
-    let detail = reasons.0.iter().find(|reason| reason.cause == cause).and_then(|reason| consumer_detail(cause, &reason.detail));
+    let detail =
+        reasons.0.iter().find(|reason| reason.cause == cause).and_then(|reason| consumer_detail(cause, &reason.detail));
     let message = detail.map_or(message.to_owned(), |detail| format!("{message}: {detail}"));
     Condition { status: "False", reason: cause.as_str().into(), message }
 }
@@ -360,7 +355,10 @@ fn observed_generation(
     reasons: &Reasons,
 ) {
     let path = ["observedGeneration".to_owned()];
-    let known = observed.schema.as_ref().is_some_and(|schema| schema.has_path(&["status", "observedGeneration"]) == Presence::Present);
+    let known = observed
+        .schema
+        .as_ref()
+        .is_some_and(|schema| schema.has_path(&["status", "observedGeneration"]) == Presence::Present);
     let due = mapping.status.observed_generation && known && rendering.is_some() && reasons.0.is_empty();
     if due && observed.owned.iter().all(has_observed) {
         // A status that is no map is said by the fields' own leaves.
@@ -382,7 +380,9 @@ pub fn dropped(mapping: &Mapping, patch: &Value, answer: &Value) -> Vec<String> 
         })
     };
     let leaves = mapping.status.fields.iter().map(|field| pointer(&field.target));
-    leaves.filter(|leaf| written(&format!("/status{leaf}")) && answer.pointer(&format!("/status{leaf}")).is_none()).collect()
+    leaves
+        .filter(|leaf| written(&format!("/status{leaf}")) && answer.pointer(&format!("/status{leaf}")).is_none())
+        .collect()
 }
 
 fn covers(written: &str, leaf: &str) -> bool {

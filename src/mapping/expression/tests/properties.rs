@@ -45,12 +45,54 @@ fn expressions() -> impl Strategy<Value = String> {
             "+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", "<=", ">", ">=", "in", "and", "or",
         ]);
         let filters = prop::sample::select(vec![
-            "abs", "b64decode", "b64encode", "bool", "capitalize", "default(1)", "default", "dictsort", "dig('a.b', 1)",
-            "dns_label(5)", "dns_subdomain", "first", "float", "fromjson", "int", "items", "join('-')", "label_value", "last",
-            "length", "lines", "list", "lower", "map('string')", "map(attribute='a', default=1)", "max", "min", "only('a')",
-            "reject('none')", "replace('a', 'bb')", "required('x')", "reverse", "round(1)", "select", "selectattr('a')",
-            "sha256", "sort", "sort(attribute='a')", "split('a')", "string", "sum", "title", "tojson", "toyaml", "trim",
-            "unique", "upper", "without('a')",
+            "abs",
+            "b64decode",
+            "b64encode",
+            "bool",
+            "capitalize",
+            "default(1)",
+            "default",
+            "dictsort",
+            "dig('a.b', 1)",
+            "dns_label(5)",
+            "dns_subdomain",
+            "first",
+            "float",
+            "fromjson",
+            "int",
+            "items",
+            "join('-')",
+            "label_value",
+            "last",
+            "length",
+            "lines",
+            "list",
+            "lower",
+            "map('string')",
+            "map(attribute='a', default=1)",
+            "max",
+            "min",
+            "only('a')",
+            "reject('none')",
+            "replace('a', 'bb')",
+            "required('x')",
+            "reverse",
+            "round(1)",
+            "select",
+            "selectattr('a')",
+            "sha256",
+            "sort",
+            "sort(attribute='a')",
+            "split('a')",
+            "string",
+            "sum",
+            "title",
+            "tojson",
+            "toyaml",
+            "trim",
+            "unique",
+            "upper",
+            "without('a')",
         ]);
         let tests = prop::sample::select(vec!["defined", "none", "string", "even", "in [1]", "startingwith 'a'"]);
         prop_oneof![
@@ -132,7 +174,9 @@ fn agrees_with_minijinja() {
         let spec = values().new_tree(&mut runner).map(|tree| tree.current()).unwrap_or_default();
         let Some(theirs) = minijinja_evaluates(&environment, &expression, &spec) else { continue };
         let Outcome::Value(ours) = compile(&expression).evaluate(&scope_of(spec.clone())) else { continue };
-        if ours != theirs { eprintln!("DIFF `{expression}` over {spec}: {ours} / {theirs}"); }
+        if ours != theirs {
+            eprintln!("DIFF `{expression}` over {spec}: {ours} / {theirs}");
+        }
         compared += 1;
     }
     assert!(compared > 400, "only {compared} expressions were compared");
