@@ -23,6 +23,12 @@ impl ApiPath {
         Ok(Self::new(format!("/apis/{group}/{version}")))
     }
 
+    /// The OpenAPI v3 document of a resource's group and version: `/openapi/v3/apis/<group>/<version>`.
+    pub fn open_api(resource: &Resource) -> Result<Self, InvalidName> {
+        let served = Self::group_version(&resource.group, &resource.version)?;
+        Ok(Self::new(format!("/openapi/v3{}", served.text)))
+    }
+
     /// All objects of a resource, across namespaces: `/apis/<group>/<version>/<plural>`.
     pub fn all(resource: &Resource) -> Result<Self, InvalidName> {
         check(&resource.plural, is_dns_subdomain(&resource.plural))?;

@@ -1,7 +1,13 @@
 //! Kubernetes objects as the engine keeps them: who they are, what they hold, and whose they are.
 
+pub mod compare;
+pub mod hash;
+pub mod marks;
+
 use std::fmt;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 /// Name of a cluster, unique within its provider: for kcp the logical cluster's name.
 ///
@@ -70,4 +76,19 @@ fn is_dns_part(label: &str) -> bool {
     label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         && !label.starts_with('-')
         && !label.ends_with('-')
+}
+
+/// A text field of an object's metadata; empty where it is not there.
+pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `metadata.generation`; 0 where the server keeps none.
+pub fn generation(object: &Value) -> i64 {
+    object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
+}
+
+pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    finalizers.is_some_and(|all| all.iter().any(|one| one == finalizer))
 }
