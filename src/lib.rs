@@ -1,1 +1,3 @@
+//! `sync-engine` turns a directory of YAML mapping documents into a running multi-cluster controller.
 
+pub mod sandbox;
