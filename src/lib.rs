@@ -9,6 +9,7 @@ pub mod object;
 pub mod plan;
 pub mod provider;
 pub mod reload;
+pub mod sandbox;
 pub mod server;
 pub mod telemetry;
 pub mod yaml;

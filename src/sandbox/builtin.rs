@@ -1,0 +1,182 @@
+//! The resources that a server brings itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::resource::{Resource, Version};
+
+/// Resources of one cluster, by group and plural.
+pub(super) type Served = BTreeMap<(Arc<str>, Arc<str>), Arc<Resource>>;
+
+struct Row {
+    group: &'static str,
+    versions: &'static [&'static str],
+    plural: &'static str,
+    kind: &'static str,
+    short_names: &'static [&'static str],
+    namespaced: bool,
+    status: bool,
+    generation: bool,
+}
+
+const fn row(group: &'static str, versions: &'static [&'static str], plural: &'static str, kind: &'static str) -> Row {
+    Row { group, versions, plural, kind, short_names: &[], namespaced: true, status: false, generation: false }
+}
+
+impl Row {
+    const fn cluster_scoped(mut self) -> Row {
+        self.namespaced = false;
+        self
+    }
+
+    const fn short(mut self, short_names: &'static [&'static str]) -> Row {
+        self.short_names = short_names;
+        self
+    }
+
+    const fn with_status(mut self) -> Row {
+        self.status = true;
+        self
+    }
+
+    const fn with_generation(mut self) -> Row {
+        self.generation = true;
+        self
+    }
+
+    fn resource(&self) -> Resource {
+        let versions = self.versions.iter().map(|version| Version {
+            name: (*version).into(),
+            status: self.status,
+            schema: None,
+            document: json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        });
+        Resource {
+            group: self.group.into(),
+            plural: self.plural.into(),
+            singular: self.kind.to_ascii_lowercase(),
+            kind: self.kind.into(),
+            list_kind: format!("{}List", self.kind),
+            short_names: self.short_names.iter().map(|name| name.to_string()).collect(),
+            categories: Vec::new(),
+            namespaced: self.namespaced,
+            generation: self.generation,
+            custom: false,
+            identity: "".into(),
+            versions: versions.collect(),
+            storage_version: self.versions[0].into(),
+        }
+    }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+const KUBERNETES: &[Row] = &[
+    row("", &["v1"], "namespaces", "Namespace").cluster_scoped().short(&["ns"]).with_status(),
+    row("", &["v1"], "configmaps", "ConfigMap").short(&["cm"]),
+    row("", &["v1"], "secrets", "Secret"),
+    row("", &["v1"], "serviceaccounts", "ServiceAccount").short(&["sa"]),
+    row("", &["v1"], "events", "Event").short(&["ev"]),
+    row("events.k8s.io", &["v1"], "events", "Event").short(&["ev"]),
+    row(RBAC, &["v1"], "roles", "Role"),
+    row(RBAC, &["v1"], "rolebindings", "RoleBinding"),
+    row(RBAC, &["v1"], "clusterroles", "ClusterRole").cluster_scoped(),
+    row(RBAC, &["v1"], "clusterrolebindings", "ClusterRoleBinding").cluster_scoped(),
+    row("coordination.k8s.io", &["v1"], "leases", "Lease"),
+    row("apiextensions.k8s.io", &["v1"], "customresourcedefinitions", "CustomResourceDefinition")
+        .cluster_scoped()
+        .short(&["crd", "crds"])
+        .with_status()
+        .with_generation(),
+];
+
+pub(super) const APIS: &str = "apis.kcp.io";
+pub(super) const TENANCY: &str = "tenancy.kcp.io";
+pub(super) const CORE: &str = "core.kcp.io";
+
+const KCP: &[Row] = &[
+    row(TENANCY, &["v1alpha1"], "workspaces", "Workspace")
+        .cluster_scoped()
+        .short(&["ws"])
+        .with_status()
+        .with_generation(),
+    row(CORE, &["v1alpha1"], "logicalclusters", "LogicalCluster").cluster_scoped().with_status().with_generation(),
+    row(APIS, &["v1alpha1"], "apiresourceschemas", "APIResourceSchema").cluster_scoped().with_generation(),
+    row(APIS, &["v1alpha2", "v1alpha1"], "apiexports", "APIExport").cluster_scoped().with_status().with_generation(),
+    row(APIS, &["v1alpha2", "v1alpha1"], "apibindings", "APIBinding").cluster_scoped().with_status().with_generation(),
+    row(APIS, &["v1alpha1"], "apiexportendpointslices", "APIExportEndpointSlice")
+        .cluster_scoped()
+        .with_status()
+        .with_generation(),
+];
+
+/// What every Kubernetes cluster serves here.
+pub(super) fn kubernetes() -> Served {
+    served(KUBERNETES.iter())
+}
+
+/// What every kcp workspace serves here.
+pub(super) fn kcp() -> Served {
+    served(KUBERNETES.iter().chain(KCP))
+}
+
+fn served<'a>(rows: impl Iterator<Item = &'a Row>) -> Served {
+    rows.map(Row::resource)
+        .map(|resource| ((resource.group.clone(), resource.plural.clone()), Arc::new(resource)))
+        .collect()
+}
+
+/// What the server adds to objects of its own kinds when they are created.
+pub(super) fn complete(resource: &Resource, object: &mut Value) {
+    match (&*resource.group, &*resource.plural) {
+        ("", "namespaces") => complete_namespace(object),
+        ("", "secrets") => complete_secret(object),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            add_finalizer(object, super::definition::CLEANUP_FINALIZER);
+        }
+        (TENANCY, "workspaces") => add_finalizer(object, super::kcp::workspace::CLEANUP_FINALIZER),
+        (APIS, "apibindings") => add_finalizer(object, super::kcp::binding::CLEANUP_FINALIZER),
+        _ => (),
+    }
+}
+
+fn complete_namespace(namespace: &mut Value) {
+    let name = namespace["metadata"]["name"].clone();
+    if !namespace["metadata"]["labels"].is_object() {
+        namespace["metadata"]["labels"] = json!({});
+    }
+    namespace["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+    namespace["spec"]["finalizers"] = json!(["kubernetes"]);
+    namespace["status"] = json!({"phase": "Active"});
+}
+
+fn complete_secret(secret: &mut Value) {
+    encode_string_data(secret);
+    if secret["type"].is_null() {
+        secret["type"] = "Opaque".into();
+    }
+}
+
+/// Moves a Secret's `stringData`, which is never stored, to its `data`.
+pub(super) fn encode_string_data(secret: &mut Value) {
+    let Some(Value::Object(plain)) = secret.as_object_mut().and_then(|map| map.shift_remove("stringData")) else {
+        return;
+    };
+    if !secret["data"].is_object() {
+        secret["data"] = Value::Object(Map::new());
+    }
+    for (key, value) in plain {
+        let text = value.as_str().unwrap_or_default();
+        secret["data"][&key] = data_encoding::BASE64.encode(text.as_bytes()).into();
+    }
+}
+
+fn add_finalizer(object: &mut Value, finalizer: &str) {
+    match object["metadata"]["finalizers"].as_array_mut() {
+        Some(finalizers) if finalizers.iter().any(|present| present == finalizer) => (),
+        Some(finalizers) => finalizers.push(finalizer.into()),
+        None => object["metadata"]["finalizers"] = json!([finalizer]),
+    }
+}

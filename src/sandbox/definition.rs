@@ -1,0 +1,75 @@
+//! Kinds that documents define: CustomResourceDefinition, and kcp's APIResourceSchema.
+
+use serde_json::{Value, json};
+
+use super::resource::{Resource, Version};
+use super::schema::Schema;
+
+/// Keeps a CustomResourceDefinition until its objects are gone.
+pub(super) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The resource that a CustomResourceDefinition defines.
+pub(super) fn resource(definition: &Value) -> Resource {
+    read(definition, "", |version| version["schema"]["openAPIV3Schema"].clone())
+}
+
+/// The resource that an APIResourceSchema defines, as an export of the given identity publishes it.
+pub(super) fn exported_resource(schema: &Value, identity: &str) -> Resource {
+    read(schema, identity, |version| version["schema"].clone())
+}
+
+fn read(document: &Value, identity: &str, schema_of: impl Fn(&Value) -> Value) -> Resource {
+    let spec = &document["spec"];
+    let names = &spec["names"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let kind = text(&names["kind"]);
+    let or = |value: String, fallback: String| if value.is_empty() { fallback } else { value };
+    let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
+    let stored = versions.iter().find(|version| version["storage"] == true).or(versions.first());
+    let served = versions.iter().filter(|version| version["served"] != false);
+    Resource {
+        group: text(&spec["group"]).into(),
+        plural: text(&names["plural"]).into(),
+        singular: or(text(&names["singular"]), kind.to_ascii_lowercase()),
+        list_kind: or(text(&names["listKind"]), format!("{kind}List")),
+        kind: kind.into(),
+        short_names: texts(&names["shortNames"]),
+        categories: texts(&names["categories"]),
+        namespaced: spec["scope"] != "Cluster",
+        generation: true,
+        custom: true,
+        identity: identity.into(),
+        storage_version: stored.map(|version| text(&version["name"])).unwrap_or_default().into(),
+        versions: served.map(|version| read_version(version, schema_of(version))).collect(),
+    }
+}
+
+fn read_version(version: &Value, document: Value) -> Version {
+    Version {
+        name: version["name"].as_str().unwrap_or_default().into(),
+        status: version["subresources"].get("status").is_some(),
+        schema: document.is_object().then(|| Schema::compile(&document)),
+        document,
+    }
+}
+
+/// The status of a CustomResourceDefinition that is served.
+pub(super) fn establish(definition: &mut Value, now: &str) {
+    let names = definition["spec"]["names"].clone();
+    let stored = definition["spec"]["versions"].as_array().into_iter().flatten();
+    let stored: Vec<Value> =
+        stored.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect();
+    let condition = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message});
+    if definition["status"]["conditions"].is_null() {
+        definition["status"]["conditions"] = json!([
+            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        ]);
+    }
+    definition["status"]["acceptedNames"] = names;
+    definition["status"]["storedVersions"] = stored.into();
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,66 @@
+//! Faults that a test asks for, request by request.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::request::Call;
+use super::status::Failure;
+
+/// What goes wrong with a request.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// It is carried out later.
+    Delay(Duration),
+    /// The connection is cut, nothing was done.
+    DropBefore,
+    /// It is carried out, the connection is cut before the answer.
+    DropAfter,
+    /// It is refused: 409, 410, 429 with Retry-After, 5xx.
+    Refuse(Failure),
+    /// A watch is accepted and never sent anything, not even bookmarks.
+    SilentWatch,
+    /// A watch is answered with 200 and then one ERROR event with a Status 410.
+    ExpireWatch,
+}
+
+type Rule = Box<dyn FnMut(&Call) -> Option<Fault> + Send>;
+
+/// The faults in force. Rules are asked in order, the first one with an answer decides.
+#[derive(Default)]
+pub struct Faults(Mutex<Vec<Rule>>);
+
+impl Faults {
+    /// Adds a rule that sees every request. A rule that never answers can serve to record the requests.
+    pub fn inject(&self, rule: impl FnMut(&Call) -> Option<Fault> + Send + 'static) {
+        self.rules().push(Box::new(rule));
+    }
+
+    /// Lets the next `times` requests that match fail in the same way.
+    pub fn next(&self, mut times: u32, matches: impl Fn(&Call) -> bool + Send + 'static, fault: Fault) {
+        self.inject(move |call| {
+            let hit = times > 0 && matches(call);
+            times -= u32::from(hit);
+            hit.then(|| fault.clone())
+        });
+    }
+
+    /// Ends all faults.
+    pub fn clear(&self) {
+        self.rules().clear();
+    }
+
+    pub(super) fn of(&self, call: &Call) -> Option<Fault> {
+        self.rules().iter_mut().find_map(|rule| rule(call))
+    }
+
+    fn rules(&self) -> std::sync::MutexGuard<'_, Vec<Rule>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Faults({} rules)", self.rules().len())
+    }
+}

@@ -1,0 +1,187 @@
+//! The HTTP front: plain HTTP/1.1 on loopback.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinSet;
+use tokio::time::Sleep;
+
+use super::faults::Fault;
+use super::reply::Answer;
+use super::request::{Query, Request};
+use super::server::{Outcome, Server, Stream};
+use super::status::Failure;
+use super::watch;
+
+/// A body: the rest of an answer, or the lines of a watch.
+pub(super) enum Content {
+    Whole(Option<Bytes>),
+    Lines { stream: Stream, deadline: Option<Pin<Box<Sleep>>> },
+}
+
+/// Why there is no answer: the connection is to be cut.
+#[derive(Debug, thiserror::Error)]
+#[error("the sandbox cuts this connection")]
+struct Cut;
+
+/// Opens a port on loopback; 0 for any.
+pub(super) async fn listen(port: u16) -> io::Result<TcpListener> {
+    TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await
+}
+
+/// Accepts connections for one shard until it is dropped, and with it every connection.
+pub(super) async fn accept(listener: TcpListener, server: Arc<Server>, shard: usize) {
+    let mut connections = JoinSet::new();
+    loop {
+        // Both arms can be dropped at any time: an accepted connection is returned at once, a finished one is forgotten.
+        tokio::select! {
+            accepted = listener.accept() => {
+                if let Ok((connection, _)) = accepted {
+                    connections.spawn(serve(connection, server.clone(), shard));
+                }
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Sends bookmarks until it is dropped.
+pub(super) async fn send_bookmarks(server: Arc<Server>, every: Duration) {
+    let mut ticks = tokio::time::interval(every);
+    loop {
+        ticks.tick().await;
+        server.send_bookmarks();
+    }
+}
+
+async fn serve(connection: TcpStream, server: Arc<Server>, shard: usize) {
+    // Without it small answers wait for the client's acknowledgement; a socket that is gone shows below.
+    let _ = connection.set_nodelay(true);
+    let service = service_fn(move |request| answer(server.clone(), shard, request));
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(connection), service);
+    // How a connection ends is the client's matter.
+    let _ = connection.await;
+}
+
+async fn answer(
+    server: Arc<Server>,
+    shard: usize,
+    request: hyper::Request<Incoming>,
+) -> Result<hyper::Response<Content>, Cut> {
+    let request = read(request, shard).await?;
+    let fault = server.faults.of(&request.call());
+    match fault {
+        None => Ok(respond(server.handle(&request))),
+        Some(Fault::Delay(time)) => {
+            tokio::time::sleep(time).await;
+            Ok(respond(server.handle(&request)))
+        }
+        Some(Fault::DropBefore) => Err(Cut),
+        Some(Fault::DropAfter) => {
+            server.handle(&request);
+            Err(Cut)
+        }
+        Some(Fault::Refuse(failure)) => Ok(respond(Outcome::Answer(Answer::from(&failure)))),
+        Some(Fault::SilentWatch) => Ok(respond(Outcome::Stream(silence()))),
+        Some(Fault::ExpireWatch) => Ok(respond(Outcome::Stream(expired()))),
+    }
+}
+
+async fn read(request: hyper::Request<Incoming>, shard: usize) -> Result<Request, Cut> {
+    let (head, body) = request.into_parts();
+    let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
+    let user_agent = header(USER_AGENT).to_owned();
+    let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    let path = head.uri.path().to_owned();
+    Ok(Request { method: head.method, path, query, content_type, user_agent, body, shard })
+}
+
+fn respond(outcome: Outcome) -> hyper::Response<Content> {
+    match outcome {
+        Outcome::Answer(answer) => respond_at_once(answer),
+        Outcome::Stream(stream) => {
+            let deadline = stream.timeout.map(|timeout| Box::pin(tokio::time::sleep(timeout)));
+            let mut response = hyper::Response::new(Content::Lines { stream, deadline });
+            response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+            response
+        }
+    }
+}
+
+fn respond_at_once(answer: Answer) -> hyper::Response<Content> {
+    let mut response = hyper::Response::new(Content::Whole(Some(answer.body)));
+    *response.status_mut() = http::StatusCode::from_u16(answer.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(answer.content_type));
+    if let Some(seconds) = answer.retry_after {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    for warning in answer.warnings {
+        let text = format!("299 - \"{}\"", warning.replace('"', "\\\""));
+        if let Ok(value) = text.parse() {
+            headers.append(WARNING, value);
+        }
+    }
+    response
+}
+
+fn silence() -> Stream {
+    let (_, lines) = unbounded_channel();
+    Stream { lines, timeout: None, stays_open: true }
+}
+
+fn expired() -> Stream {
+    let (sender, lines) = unbounded_channel();
+    // The receiver is at hand: nothing can fail yet.
+    let _ = sender.send(watch::error_line(&Failure::expired("too old resource version")));
+    Stream { lines, timeout: None, stays_open: false }
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Content::Whole(body) => Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
+            Content::Lines { stream, deadline } => {
+                if let Some(deadline) = deadline
+                    && deadline.as_mut().poll(context).is_ready()
+                {
+                    return Poll::Ready(None);
+                }
+                match stream.lines.poll_recv(context) {
+                    Poll::Ready(None) if stream.stays_open => Poll::Pending,
+                    line => line.map(|line| line.map(|line| Ok(Frame::data(line)))),
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Content::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Content::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, Bytes::len) as u64),
+            Content::Lines { .. } => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `metadata.managedFields`: who set which field.
+
+use serde_json::{Value, json};
+
+use super::fields::{Difference, FieldSet};
+use super::object;
+use super::timestamp::Timestamp;
+
+/// All managers of one object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Managers(Vec<Manager>);
+
+/// Who writes: the key of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Author {
+    /// Field manager.
+    pub manager: String,
+    /// How it writes.
+    pub operation: Operation,
+    /// Version it writes in.
+    pub api_version: String,
+    /// Subresource it writes to; empty for the object itself.
+    pub subresource: String,
+}
+
+/// How a manager came by its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Operation {
+    Apply,
+    Update,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Manager {
+    author: Author,
+    time: String,
+    fields: FieldSet,
+}
+
+impl Managers {
+    /// Takes the managers out of an object.
+    pub fn take_from(object: &mut Value) -> Managers {
+        let taken = object["metadata"].as_object_mut().and_then(|metadata| metadata.shift_remove("managedFields"));
+        let entries = taken.as_ref().and_then(Value::as_array);
+        Managers(entries.into_iter().flatten().map(Manager::from_json).collect())
+    }
+
+    /// Puts the managers into an object.
+    pub fn put_into(&self, object: &mut Value) {
+        let entries: Vec<Value> = self.0.iter().map(Manager::to_json).collect();
+        object::set(object, "managedFields", (!entries.is_empty()).then(|| entries.into()));
+    }
+
+    /// The fields an author has set.
+    pub fn fields_of(&self, author: &Author) -> FieldSet {
+        self.0.iter().find(|entry| entry.author == *author).map(|entry| entry.fields.clone()).unwrap_or_default()
+    }
+
+    /// The fields that anybody but an author has set.
+    pub fn fields_of_others(&self, author: &Author) -> FieldSet {
+        let others = self.0.iter().filter(|entry| entry.author != *author);
+        others.fold(FieldSet::default(), |all, entry| all.union(&entry.fields))
+    }
+
+    /// Fields that an author is about to take from others: each with the other's name as messages print it.
+    pub fn conflicts(&self, author: &Author, changed: &FieldSet) -> Vec<(String, FieldSet)> {
+        let others = self.0.iter().filter(|entry| entry.author != *author);
+        others
+            .map(|entry| (entry.printed(), entry.fields.intersection(changed)))
+            .filter(|(_, fields)| !fields.is_empty())
+            .collect()
+    }
+
+    /// Takes changed and removed fields from everybody but an author.
+    pub fn take_from_others(&mut self, author: &Author, difference: &Difference) {
+        for entry in self.0.iter_mut().filter(|entry| entry.author != *author) {
+            entry.fields = entry.fields.difference(&difference.changed).difference(&difference.removed);
+        }
+        self.0.retain(|entry| entry.author == *author || !entry.fields.is_empty());
+    }
+
+    /// States an author's fields; the time is that of the last change.
+    pub fn set(&mut self, author: &Author, fields: FieldSet, now: Timestamp) {
+        match self.0.iter_mut().find(|entry| entry.author == *author) {
+            Some(entry) if entry.fields == fields => (),
+            Some(entry) => (entry.fields, entry.time) = (fields, now.to_string()),
+            None => self.0.push(Manager { author: author.clone(), time: now.to_string(), fields }),
+        }
+        self.0.retain(|entry| !entry.fields.is_empty());
+    }
+
+    /// Records an ordinary write: what it changed belongs to its author from now on.
+    pub fn record_update(&mut self, author: &Author, old: &Value, new: &Value, now: Timestamp) {
+        let difference = Difference::between(old, new);
+        self.take_from_others(author, &difference);
+        let fields = self.fields_of(author).union(&difference.changed).difference(&difference.removed);
+        self.set(author, fields, now);
+    }
+}
+
+impl Manager {
+    fn printed(&self) -> String {
+        let Author { manager, operation, api_version, subresource } = &self.author;
+        let through = if subresource.is_empty() { String::new() } else { format!(" with subresource {subresource:?}") };
+        match operation {
+            Operation::Apply => format!("{manager:?}{through}"),
+            Operation::Update => format!("{manager:?}{through} using {api_version} at {}", self.time),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let Author { manager, operation, api_version, subresource } = &self.author;
+        let mut entry = json!({
+            "manager": manager, "operation": operation.name(), "apiVersion": api_version, "time": self.time,
+            "fieldsType": "FieldsV1", "fieldsV1": self.fields.to_json(),
+        });
+        if !subresource.is_empty() {
+            entry["subresource"] = subresource.as_str().into();
+        }
+        entry
+    }
+
+    fn from_json(entry: &Value) -> Manager {
+        let text = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+        let operation = if entry["operation"] == "Apply" { Operation::Apply } else { Operation::Update };
+        let (manager, api_version, subresource) = (text("manager"), text("apiVersion"), text("subresource"));
+        let author = Author { manager, operation, api_version, subresource };
+        Manager { author, time: text("time"), fields: FieldSet::from_json(&entry["fieldsV1"]) }
+    }
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        }
+    }
+}

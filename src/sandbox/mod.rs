@@ -1,0 +1,262 @@
+//! An in-memory Kubernetes-style API server, with kcp's semantics where they are asked for.
+//!
+//! [`State::handle`] is the whole server: a request and a moment in, an answer and the events that watches are sent
+//! out. It knows no I/O, no clock and no randomness. [`Sandbox`] puts it behind one lock and plain HTTP on loopback,
+//! for any Kubernetes client, and adds [`Faults`]. A write carries out at once what a real cluster's controllers do a
+//! moment later: a namespace empties, a CustomResourceDefinition is served, an APIBinding is Bound before the next
+//! request.
+//!
+//! # What is not modelled
+//!
+//! * **Who asks.** No authentication, no authorization, no admission plugins, no quotas. RBAC objects are kept, and mean
+//!   nothing. Permission claims are looked at, their verbs and selectors are not.
+//! * **Built-in kinds** have no schemas: what Kubernetes would refuse or drop in a ConfigMap or a Role is stored. Served are
+//!   namespaces, configmaps, secrets, serviceaccounts, events, RBAC, leases and CustomResourceDefinitions; nothing that
+//!   runs (pods, deployments, jobs), no `/scale`, no tokens, no access reviews.
+//! * **Schemas**: CEL rules, `oneOf`, `anyOf`, `allOf`, `not` and formats are not evaluated. Defaults are filled in on
+//!   writes only. A changed definition changes nothing that is stored. Versions of a custom resource differ in nothing
+//!   but their names, and there are no conversion webhooks.
+//! * **Server-side apply** takes every map as granular and every list as atomic: list-maps, sets and atomic maps are not
+//!   told apart, also not in built-in kinds. The managers that a client sends in an object are ignored. A deletion is
+//!   recorded for nobody.
+//! * **Strategic merge patch** merges finalizers and ownerReferences, and replaces all other lists.
+//! * **Garbage collection**: ownerReferences mean nothing yet, and every deletion is one in the background.
+//! * **Lists** are always of the latest state, also the later pages of one: these can be newer than the version they
+//!   carry. `resourceVersion` and `resourceVersionMatch` of a list are ignored. Field selectors know `metadata.name` and
+//!   `metadata.namespace`.
+//! * **Watches** have no end of their own and no limit on what waits for a slow client. History is bounded by number of
+//!   changes, not by time.
+//! * **Formats**: JSON only, also for server-side apply; no YAML, Protobuf, CBOR or compression. No tables, no aggregated
+//!   discovery, no OpenAPI v2.
+//! * **Names**: every kind takes RBAC's colons; the kinds' own rules for names are not checked.
+//! * **kcp**: no workspace types, no initializers, terminators, mounts, partitions or replication; the virtual
+//!   workspace of exports is the only one. `fieldManager` is never recorded as `kcp`. An export that is deleted leaves
+//!   its bindings as they are. Two exports bound in one workspace that bring the same resource: the later one is served.
+
+mod apply;
+mod builtin;
+mod collection;
+mod counters;
+mod definition;
+mod delete;
+mod discovery;
+mod faults;
+mod fields;
+mod http;
+mod kcp;
+mod managers;
+mod object;
+mod patch;
+mod read;
+mod reply;
+mod request;
+mod resource;
+mod schema;
+mod selector;
+mod server;
+mod settle;
+mod setup;
+mod state;
+mod status;
+mod timestamp;
+mod validation;
+mod watch;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use collection::{Change, ChangeKind, Event, Key, Labels, Stored};
+pub use counters::Counters;
+pub use faults::{Fault, Faults};
+pub use reply::{Answer, Reply, Subscription};
+pub use request::{Call, Query, Request, Verb};
+pub use resource::Storage;
+pub use setup::{ApiRef, Claim};
+pub use state::{Flavor, Settings, State, Unbound};
+pub use status::{Cause, Failure, Status};
+pub use timestamp::Timestamp;
+pub use watch::Interest;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use self::server::{Clock, Outcome, Server};
+
+/// A running API server. Dropping it closes its ports and every connection.
+pub struct Sandbox {
+    server: Arc<Server>,
+    ports: Vec<u16>,
+    bookmarks_every: Duration,
+    tasks: JoinSet<()>,
+}
+
+/// How to start a [`Sandbox`].
+pub struct Options {
+    settings: Settings,
+    port: u16,
+    bookmarks_every: Duration,
+    clock: Clock,
+}
+
+impl Options {
+    /// A plain Kubernetes cluster.
+    pub fn kubernetes() -> Options {
+        Options::of(Flavor::Kubernetes)
+    }
+
+    /// A kcp with the workspace `root`.
+    pub fn kcp() -> Options {
+        Options::of(Flavor::Kcp)
+    }
+
+    fn of(flavor: Flavor) -> Options {
+        Options {
+            settings: Settings { flavor, ..Settings::default() },
+            port: 0,
+            bookmarks_every: Duration::from_secs(1),
+            clock: Arc::new(Timestamp::of_the_clock),
+        }
+    }
+
+    /// Distinguishes the uids of one server from those of another.
+    pub fn seed(mut self, seed: &str) -> Options {
+        self.settings.seed = seed.to_owned();
+        self
+    }
+
+    /// Spreads workspaces over shards, each with a port of its own.
+    pub fn shards(mut self, shards: usize) -> Options {
+        self.settings.shards = shards.max(1);
+        self
+    }
+
+    /// The port of the first shard; 0, the default, for any.
+    pub fn port(mut self, port: u16) -> Options {
+        self.port = port;
+        self
+    }
+
+    /// How often watches get bookmarks; a second, if nothing else is said.
+    pub fn bookmarks_every(mut self, every: Duration) -> Options {
+        self.bookmarks_every = every;
+        self
+    }
+
+    /// What a list answers on a shard where nothing binds an export.
+    pub fn unbound(mut self, unbound: Unbound) -> Options {
+        self.settings.unbound = unbound;
+        self
+    }
+
+    /// Number of changes of each resource that a watch can resume from.
+    pub fn history(mut self, changes: usize) -> Options {
+        self.settings.history = changes;
+        self
+    }
+
+    /// The clock that requests are handled by.
+    pub fn clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Options {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Opens the ports and serves; needs a Tokio runtime.
+    pub async fn start(mut self) -> io::Result<Sandbox> {
+        let mut listeners = vec![http::listen(self.port).await?];
+        while listeners.len() < self.settings.shards {
+            listeners.push(http::listen(0).await?);
+        }
+        let ports: Vec<u16> = listeners.iter().map(port_of).collect::<io::Result<_>>()?;
+        self.settings.urls = ports.iter().map(|port| url(*port)).collect();
+        let state = State::new(self.settings, (self.clock)());
+        let server = Arc::new(Server::new(state, self.clock));
+        let mut sandbox = Sandbox { server, ports, bookmarks_every: self.bookmarks_every, tasks: JoinSet::new() };
+        sandbox.serve(listeners);
+        Ok(sandbox)
+    }
+}
+
+impl Sandbox {
+    /// Base URL, without a trailing slash.
+    pub fn url(&self) -> String {
+        url(self.ports[0])
+    }
+
+    /// A kubeconfig for the cluster, or for a workspace of kcp by its name or path; JSON, which is YAML.
+    pub fn kubeconfig(&self, workspace: Option<&str>) -> String {
+        let path = workspace.map(|workspace| format!("/clusters/{workspace}")).unwrap_or_default();
+        let server = format!("{}{path}", self.url());
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "sandbox",
+            "clusters": [{"name": "sandbox", "cluster": {"server": server}}],
+            "users": [{"name": "sandbox", "user": {}}],
+            "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": "sandbox"}}],
+        })
+        .to_string()
+    }
+
+    /// Faults in force; none at the start. Requests made through [`Sandbox::request`] do not meet them.
+    pub fn faults(&self) -> &Faults {
+        &self.server.faults
+    }
+
+    /// Requests counted so far, those of [`Sandbox::request`] included.
+    pub fn counters(&self) -> Counters {
+        self.server.with_state(|state| state.counters().clone())
+    }
+
+    /// The resourceVersion of the last write: stands still where nobody writes.
+    pub fn version(&self) -> u64 {
+        self.server.with_state(|state| state.version())
+    }
+
+    /// Forgets all history: a watch that resumes from before now gets a 410.
+    pub fn compact(&self) {
+        self.server.with_state(State::compact);
+    }
+
+    /// Carries out a request without HTTP. A watch is answered with an empty body, and not kept.
+    pub fn request(&self, request: &Request) -> Answer {
+        match self.server.handle(request) {
+            Outcome::Answer(answer) => answer,
+            Outcome::Stream(_) => Answer::json(200, ""),
+        }
+    }
+
+    /// Goes off the network, as a server that is killed: every connection is cut. The state stays.
+    pub async fn disconnect(&mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    /// Comes back under the same addresses.
+    pub async fn reconnect(&mut self) -> io::Result<()> {
+        self.disconnect().await;
+        let mut listeners = Vec::new();
+        for port in &self.ports {
+            listeners.push(http::listen(*port).await?);
+        }
+        self.serve(listeners);
+        Ok(())
+    }
+
+    fn serve(&mut self, listeners: Vec<TcpListener>) {
+        for (shard, listener) in listeners.into_iter().enumerate() {
+            self.tasks.spawn(http::accept(listener, self.server.clone(), shard));
+        }
+        self.tasks.spawn(http::send_bookmarks(self.server.clone(), self.bookmarks_every));
+    }
+}
+
+fn port_of(listener: &TcpListener) -> io::Result<u16> {
+    Ok(listener.local_addr()?.port())
+}
+
+fn url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
+}

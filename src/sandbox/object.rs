@@ -1,0 +1,115 @@
+//! The parts of an object that every kind has.
+
+use serde_json::{Map, Value, json};
+
+/// A string of `metadata`; empty where it is missing.
+pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+/// A label; empty where it is missing.
+pub(super) fn label<'a>(object: &'a Value, key: &str) -> &'a str {
+    object["metadata"]["labels"][key].as_str().unwrap_or_default()
+}
+
+pub(super) fn is_deleting(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// `metadata.finalizers`.
+pub(super) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Whether something keeps the object from going: a finalizer, or one of a namespace's own in its `spec`.
+pub(super) fn is_held(object: &Value) -> bool {
+    let is_namespace = object["kind"] == "Namespace" && object["apiVersion"] == "v1";
+    let of_spec = object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+    finalizers(object).next().is_some() || is_namespace && of_spec
+}
+
+/// `metadata`, made where it is missing.
+pub(super) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    object["metadata"].as_object_mut().expect("made an object above")
+}
+
+/// Sets or removes a field of `metadata`.
+pub(super) fn set(object: &mut Value, field: &str, value: Option<Value>) {
+    match value {
+        Some(value) => drop(metadata(object).insert(field.to_owned(), value)),
+        None => drop(metadata(object).shift_remove(field)),
+    }
+}
+
+/// Sets or removes a top-level field.
+pub(super) fn set_part(object: &mut Value, field: &str, value: Option<Value>) {
+    let Some(map) = object.as_object_mut() else { return };
+    match value {
+        Some(value) => drop(map.insert(field.to_owned(), value)),
+        None => drop(map.shift_remove(field)),
+    }
+}
+
+/// Sets or removes one entry of `metadata.labels` or `metadata.annotations`.
+pub(super) fn set_entry(object: &mut Value, map: &str, key: &str, value: Option<&str>) {
+    let metadata = metadata(object);
+    if value.is_some() && !metadata.get(map).is_some_and(Value::is_object) {
+        metadata.insert(map.to_owned(), json!({}));
+    }
+    let Some(entries) = metadata.get_mut(map).and_then(Value::as_object_mut) else { return };
+    match value {
+        Some(value) => drop(entries.insert(key.to_owned(), value.into())),
+        None => drop(entries.shift_remove(key)),
+    }
+}
+
+/// The object with its identity first, as servers print it.
+pub(super) fn in_order(object: Value) -> Value {
+    let Value::Object(mut map) = object else { return object };
+    let mut ordered = Map::with_capacity(map.len());
+    for field in ["apiVersion", "kind", "metadata"] {
+        ordered.extend(map.shift_remove_entry(field));
+    }
+    ordered.append(&mut map);
+    Value::Object(ordered)
+}
+
+/// Compares objects without what changes with every write.
+pub(super) fn same(left: &Value, right: &Value) -> bool {
+    let everything_else = |object: &Value| {
+        let mut object = object.clone();
+        set(&mut object, "resourceVersion", None);
+        object
+    };
+    everything_else(left) == everything_else(right)
+}
+
+/// Numbers as a server written in Go stores them: integers beyond 64 bits and numbers with a fraction are floating
+/// point, and a fraction of zero is dropped (`1.0` is kept as `1`).
+pub(super) fn normalise_numbers(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(normalise_numbers),
+        Value::Object(map) => map.values_mut().for_each(normalise_numbers),
+        Value::Number(number) if !number.is_i64() => {
+            let float = number.as_f64().unwrap_or_default();
+            let fits_integer = float.fract() == 0.0 && float.abs() < 1e18;
+            *value = if fits_integer { Value::from(float as i64) } else { Value::from(float) };
+        }
+        _ => (),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_kept_as_go_keeps_them() {
+        let mut value = json!({"a": [1.0, 1.5, 9007199254740993i64, 18446744073709551615u64]});
+        normalise_numbers(&mut value);
+        assert_eq!(value, json!({"a": [1, 1.5, 9007199254740993i64, 18446744073709551615.0]}));
+    }
+}

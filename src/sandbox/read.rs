@@ -1,0 +1,179 @@
+//! GET of one object and of lists.
+
+use std::sync::Arc;
+
+use data_encoding::BASE64URL_NOPAD;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+
+use super::collection::{Key, Stored};
+use super::kcp;
+use super::reply::Answer;
+use super::request::{Query, ResourcePath};
+use super::resource::Resource;
+use super::selector::Selector;
+use super::state::{Scope, State, View};
+use super::status::Failure;
+
+/// Where a list goes on: the version its first page was read at, and the last object sent.
+struct Continue {
+    version: u64,
+    after: Key,
+}
+
+/// One page of a list.
+struct Page {
+    items: Vec<Bytes>,
+    next: Option<Key>,
+    remaining: usize,
+}
+
+impl State {
+    pub(super) fn get(&self, view: &View, path: &ResourcePath) -> Result<Answer, Failure> {
+        let (_, stored) = self.existing(view, path)?;
+        Ok(Answer::json(200, body(&view.resource, &view.version, stored)))
+    }
+
+    /// The object that a URL names.
+    pub(super) fn existing(&self, view: &View, path: &ResourcePath) -> Result<(Key, &Arc<Stored>), Failure> {
+        let name = path.name.as_deref().unwrap_or_default();
+        let Scope::Cluster(cluster) = &view.scope else { return Err(Failure::PageNotFound) };
+        let key = Key::new(cluster, path.namespace.as_deref().unwrap_or_default(), name);
+        let selector = view.selector(&Query::default())?;
+        let found = self.stored(&view.resource, &key).filter(|stored| selector.matches(&key, &stored.labels));
+        found.map(|stored| (key, stored)).ok_or_else(|| Failure::not_found(&view.resource, name))
+    }
+
+    pub(super) fn list(&self, view: &View, path: &ResourcePath, query: &Query) -> Result<Answer, Failure> {
+        let selector = view.selector(query)?;
+        let limit = query.get("limit").and_then(|limit| limit.parse().ok()).filter(|limit| *limit > 0);
+        let resumed = query.get("continue").filter(|token| !token.is_empty()).map(Continue::parse).transpose()?;
+        let version = resumed.as_ref().map_or(self.version(), |resumed| resumed.version);
+        if resumed.is_some() && !self.remembers(view, version) {
+            return Err(Failure::expired("The provided continue parameter is too old to display a consistent list"));
+        }
+        let after = resumed.map(|resumed| resumed.after);
+        let page = self.page(view, path.namespace.as_deref(), &selector, after.as_ref(), limit);
+        Ok(Answer::json(200, self.list_body(view, version, page, selector.is_everything())))
+    }
+
+    /// Whether the history of a resource goes back to a version.
+    fn remembers(&self, view: &View, version: u64) -> bool {
+        self.collection(&view.resource).is_none_or(|collection| collection.since(version).is_some())
+    }
+
+    /// Objects of a view, in order, beginning after a key.
+    pub(super) fn objects_of<'a>(
+        &'a self,
+        view: &'a View,
+        namespace: Option<&'a str>,
+        after: Option<&'a Key>,
+    ) -> Box<dyn Iterator<Item = (&'a Key, &'a Arc<Stored>)> + 'a> {
+        let Some(collection) = self.collection(&view.resource) else { return Box::new(std::iter::empty()) };
+        match &view.scope {
+            Scope::Nothing => Box::new(std::iter::empty()),
+            Scope::Cluster(cluster) => Box::new(collection.of_cluster(cluster, namespace, after)),
+            Scope::Bound { export, shard } => {
+                let clusters = self.clusters_bound(export, *shard);
+                let rest = clusters.filter(move |cluster| after.is_none_or(|after| ***cluster >= *after.cluster));
+                Box::new(rest.flat_map(move |cluster| {
+                    collection.of_cluster(cluster, namespace, after.filter(|after| after.cluster == *cluster))
+                }))
+            }
+        }
+    }
+
+    fn page(
+        &self,
+        view: &View,
+        namespace: Option<&str>,
+        selector: &Selector,
+        after: Option<&Key>,
+        limit: Option<usize>,
+    ) -> Page {
+        let objects = self.objects_of(view, namespace, after);
+        let mut matching = objects.filter(|(key, stored)| selector.matches(key, &stored.labels)).peekable();
+        let mut page = Page { items: Vec::new(), next: None, remaining: 0 };
+        while limit.is_none_or(|limit| page.items.len() < limit) {
+            let Some((key, stored)) = matching.next() else { return page };
+            page.items.push(body(&view.resource, &view.version, stored));
+            page.next = matching.peek().is_some().then(|| key.clone());
+        }
+        page.remaining = matching.count();
+        page
+    }
+
+    fn list_body(&self, view: &View, version: u64, page: Page, count_is_known: bool) -> String {
+        let mut metadata = json!({"resourceVersion": version.to_string()});
+        if let Scope::Nothing = view.scope {
+            metadata = json!({});
+        }
+        if let Some(after) = page.next.filter(|_| page.remaining > 0) {
+            metadata["continue"] = Continue { version, after }.token().into();
+            if count_is_known {
+                metadata["remainingItemCount"] = page.remaining.into();
+            }
+        }
+        let head = json!({
+            "kind": view.resource.list_kind, "apiVersion": view.resource.api_version(&view.version), "metadata": metadata,
+        });
+        let mut text = head.to_string();
+        text.pop();
+        text.reserve(page.items.iter().map(|item| item.len() + 1).sum::<usize>() + 16);
+        text.push_str(",\"items\":[");
+        for (index, item) in page.items.iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            text.push_str(std::str::from_utf8(item).expect("bodies are serialized JSON"));
+        }
+        text.push_str("]}");
+        text
+    }
+}
+
+impl View {
+    /// The request's selectors, and the mark that the view itself asks for.
+    pub(super) fn selector(&self, query: &Query) -> Result<Selector, Failure> {
+        let selector = Selector::parse(query.get("labelSelector"), query.get("fieldSelector"))?;
+        Ok(match &self.mark {
+            Some((key, value)) => selector.and_label(key, value),
+            None => selector,
+        })
+    }
+}
+
+impl Continue {
+    fn token(&self) -> String {
+        let Key { cluster, namespace, name } = &self.after;
+        let parts = json!([self.version, **cluster, **namespace, **name]);
+        BASE64URL_NOPAD.encode(parts.to_string().as_bytes())
+    }
+
+    fn parse(token: &str) -> Result<Continue, Failure> {
+        let unreadable = || Failure::bad_request("continue key is not valid");
+        let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).map_err(|_| unreadable())?;
+        let parts: (u64, String, String, String) = serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
+        Ok(Continue { version: parts.0, after: Key::new(&parts.1, &parts.2, &parts.3) })
+    }
+}
+
+/// An object's JSON in a version.
+pub(super) fn body(resource: &Resource, version: &str, stored: &Stored) -> Bytes {
+    if *version == *resource.storage_version && !resource.custom {
+        return stored.body.clone();
+    }
+    let expected = format!("\"apiVersion\":\"{}\"", resource.api_version(version));
+    let start = &stored.body[..stored.body.len().min(expected.len() + 1)];
+    if start.get(1..) == Some(expected.as_bytes()) {
+        return stored.body.clone();
+    }
+    in_version(resource, version, stored.object()).to_string().into()
+}
+
+/// An object in another version: only kcp's own kinds differ in more than the name of the version.
+pub(super) fn in_version(resource: &Resource, version: &str, mut object: Value) -> Value {
+    object["apiVersion"] = resource.api_version(version).into();
+    kcp::versions::convert(resource, version, &mut object);
+    object
+}

@@ -1,0 +1,359 @@
+//! Structural schemas: what they prune, default and refuse.
+//!
+//! Rules in CEL, `oneOf`/`anyOf`/`allOf`/`not` and formats are not evaluated.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::status::Cause;
+
+/// A structural schema, ready to be used.
+#[derive(Debug, Default)]
+pub struct Schema {
+    kind: Option<Kind>,
+    properties: BTreeMap<String, Schema>,
+    additional: Option<Box<Schema>>,
+    /// `additionalProperties: true`, or `x-kubernetes-preserve-unknown-fields`.
+    open: bool,
+    items: Option<Box<Schema>>,
+    required: Vec<String>,
+    nullable: bool,
+    int_or_string: bool,
+    embedded: bool,
+    default: Option<Value>,
+    allowed: Vec<Value>,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+#[derive(Debug, Default)]
+struct Limits {
+    minimum: Option<f64>,
+    maximum: Option<f64>,
+    min_length: Option<u64>,
+    max_length: Option<u64>,
+    min_items: Option<u64>,
+    max_items: Option<u64>,
+    pattern: Option<Regex>,
+}
+
+impl Schema {
+    /// Reads a schema document (`openAPIV3Schema` of a CRD, `schema` of an APIResourceSchema). Patterns that do not
+    /// compile here are left out.
+    pub fn compile(document: &Value) -> Schema {
+        let flag = |name: &str| document[name].as_bool().unwrap_or_default();
+        let child = |name: &str| document.get(name).filter(|v| v.is_object()).map(|v| Box::new(Schema::compile(v)));
+        let properties = document["properties"].as_object().into_iter().flatten();
+        Schema {
+            kind: Kind::parse(document["type"].as_str().unwrap_or_default()),
+            properties: properties.map(|(name, value)| (name.clone(), Schema::compile(value))).collect(),
+            additional: child("additionalProperties"),
+            open: flag("x-kubernetes-preserve-unknown-fields") || flag("additionalProperties"),
+            items: child("items"),
+            required: strings(&document["required"]),
+            nullable: flag("nullable"),
+            int_or_string: flag("x-kubernetes-int-or-string"),
+            embedded: flag("x-kubernetes-embedded-resource"),
+            default: document.get("default").cloned(),
+            allowed: document["enum"].as_array().cloned().unwrap_or_default(),
+            limits: Limits::compile(document),
+        }
+    }
+
+    /// Drops what a whole object may not contain and returns the paths of what was dropped. `apiVersion`, `kind` and
+    /// `metadata` always stay.
+    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+        let mut dropped = Vec::new();
+        if let Value::Object(map) = object {
+            self.prune_map(map, "", true, &mut dropped);
+        }
+        dropped
+    }
+
+    fn prune_value(&self, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => self.prune_map(map, path, self.embedded, dropped),
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for (index, item) in items.iter_mut().enumerate() {
+                    schema.prune_value(item, &format!("{path}[{index}]"), dropped);
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn prune_map(&self, map: &mut Map<String, Value>, path: &str, is_resource: bool, dropped: &mut Vec<String>) {
+        map.retain(|key, value| {
+            if is_resource && matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
+                return true;
+            }
+            let Some(schema) = self.properties.get(key).or(self.additional.as_deref()) else {
+                if !self.open {
+                    dropped.push(joined(path, key));
+                }
+                return self.open;
+            };
+            schema.prune_value(value, &joined(path, key), dropped);
+            true
+        });
+    }
+
+    /// Fills in defaults, also for a null where null is not allowed.
+    pub fn fill_defaults(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => self.fill_map(map),
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                items.iter_mut().for_each(|item| schema.fill_defaults(item));
+            }
+            _ => (),
+        }
+    }
+
+    fn fill_map(&self, map: &mut Map<String, Value>) {
+        for (name, schema) in &self.properties {
+            let Some(default) = &schema.default else { continue };
+            let missing = map.get(name).is_none_or(|value| value.is_null() && !schema.nullable);
+            if missing {
+                map.insert(name.clone(), default.clone());
+            }
+        }
+        for (name, value) in map {
+            if let Some(schema) = self.properties.get(name).or(self.additional.as_deref()) {
+                schema.fill_defaults(value);
+            }
+        }
+    }
+
+    /// Everything that is wrong with a whole object.
+    pub fn validate(&self, object: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        self.check(object, "", &mut causes);
+        causes
+    }
+
+    fn check(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        if value.is_null() && self.nullable {
+            return;
+        }
+        if !self.fits_type(value) {
+            causes.push(self.wrong_type(value, path));
+            return;
+        }
+        self.check_enum(value, path, causes);
+        self.limits.check(value, path, causes);
+        match value {
+            Value::Object(map) => self.check_map(map, path, causes),
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for (index, item) in items.iter().enumerate() {
+                    schema.check(item, &format!("{path}[{index}]"), causes);
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn check_map(&self, map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+        for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
+            causes.push(Cause::new("FieldValueRequired", joined(path, name), "Required value"));
+        }
+        for (name, value) in map {
+            if let Some(schema) = self.properties.get(name).or(self.additional.as_deref()) {
+                schema.check(value, &joined(path, name), causes);
+            }
+        }
+    }
+
+    fn check_enum(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        if self.allowed.is_empty() || self.allowed.contains(value) {
+            return;
+        }
+        let allowed: Vec<String> = self.allowed.iter().map(Value::to_string).collect();
+        let message = format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
+        causes.push(Cause::new("FieldValueNotSupported", path, message));
+    }
+
+    fn fits_type(&self, value: &Value) -> bool {
+        if self.int_or_string {
+            return value.is_string() || value.is_i64() || value.is_u64();
+        }
+        match self.kind {
+            None => true,
+            Some(Kind::Object) => value.is_object(),
+            Some(Kind::Array) => value.is_array(),
+            Some(Kind::String) => value.is_string(),
+            Some(Kind::Integer) => value.is_i64() || value.is_u64(),
+            Some(Kind::Number) => value.is_number(),
+            Some(Kind::Boolean) => value.is_boolean(),
+        }
+    }
+
+    fn wrong_type(&self, value: &Value, path: &str) -> Cause {
+        let wanted = match self.kind {
+            _ if self.int_or_string => "integer,string",
+            Some(Kind::Object) => "object",
+            Some(Kind::Array) => "array",
+            Some(Kind::String) => "string",
+            Some(Kind::Integer) => "integer",
+            Some(Kind::Number) => "number",
+            Some(Kind::Boolean) => "boolean",
+            None => "anything",
+        };
+        let got = type_name(value);
+        let message = format!("Invalid value: {got:?}: {path} in body must be of type {wanted}: {got:?}");
+        Cause::new("FieldValueTypeInvalid", path, message)
+    }
+}
+
+impl Kind {
+    fn parse(name: &str) -> Option<Kind> {
+        Some(match name {
+            "object" => Kind::Object,
+            "array" => Kind::Array,
+            "string" => Kind::String,
+            "integer" => Kind::Integer,
+            "number" => Kind::Number,
+            "boolean" => Kind::Boolean,
+            _ => return None,
+        })
+    }
+}
+
+impl Limits {
+    fn compile(document: &Value) -> Limits {
+        Limits {
+            minimum: document["minimum"].as_f64(),
+            maximum: document["maximum"].as_f64(),
+            min_length: document["minLength"].as_u64(),
+            max_length: document["maxLength"].as_u64(),
+            min_items: document["minItems"].as_u64(),
+            max_items: document["maxItems"].as_u64(),
+            pattern: document["pattern"].as_str().and_then(|pattern| Regex::new(pattern).ok()),
+        }
+    }
+
+    fn check(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        let mut refuse = |why: String| {
+            let message = format!("Invalid value: {value}: {path} in body should {why}");
+            causes.push(Cause::new("FieldValueInvalid", path, message));
+        };
+        match value {
+            Value::Number(number) => {
+                let number = number.as_f64().unwrap_or_default();
+                if let Some(minimum) = self.minimum.filter(|minimum| number < *minimum) {
+                    refuse(format!("be greater than or equal to {minimum}"));
+                }
+                if let Some(maximum) = self.maximum.filter(|maximum| number > *maximum) {
+                    refuse(format!("be less than or equal to {maximum}"));
+                }
+            }
+            Value::String(text) => {
+                let length = text.chars().count() as u64;
+                if let Some(least) = self.min_length.filter(|least| length < *least) {
+                    refuse(format!("be at least {least} chars long"));
+                }
+                if let Some(most) = self.max_length.filter(|most| length > *most) {
+                    refuse(format!("be at most {most} chars long"));
+                }
+                if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+                    refuse(format!("match '{pattern}'"));
+                }
+            }
+            Value::Array(items) => {
+                let count = items.len() as u64;
+                if let Some(least) = self.min_items.filter(|least| count < *least) {
+                    refuse(format!("have at least {least} items"));
+                }
+                if let Some(most) = self.max_items.filter(|most| count > *most) {
+                    refuse(format!("have at most {most} items"));
+                }
+            }
+            _ => (),
+        }
+    }
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn joined(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schema() -> Schema {
+        Schema::compile(&json!({"type": "object", "required": ["spec"], "properties": {
+            "spec": {"type": "object", "required": ["size"], "properties": {
+                "size": {"type": "integer", "minimum": 1},
+                "mode": {"type": "string", "enum": ["A", "B"], "default": "A"},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                "port": {"x-kubernetes-int-or-string": true},
+                "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            }},
+        }}))
+    }
+
+    #[test]
+    fn prunes_what_is_not_specified() {
+        let mut object = json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"x": 1}, "more": 1, "spec": {
+            "size": 1, "sise": 2, "labels": {"any": "x"}, "free": {"any": [1]}, "list": [{"a": "1", "b": 2}],
+        }});
+        assert_eq!(schema().prune(&mut object), ["more", "spec.sise", "spec.list[0].b"]);
+        assert_eq!(object["spec"]["list"], json!([{"a": "1"}]));
+        assert_eq!(object["spec"]["free"], json!({"any": [1]}));
+        assert_eq!(object["metadata"], json!({"x": 1}));
+    }
+
+    #[test]
+    fn defaults_stand_for_missing_and_null() {
+        let mut object = json!({"spec": {"size": 1, "mode": null}});
+        schema().fill_defaults(&mut object);
+        assert_eq!(object, json!({"spec": {"size": 1, "mode": "A"}}));
+    }
+
+    #[test]
+    fn names_everything_that_is_wrong() {
+        let object = json!({"spec": {"size": 0, "mode": "C", "labels": {"a": 1}, "port": 1.5, "list": {}}});
+        let fields: Vec<String> = schema().validate(&object).into_iter().map(|cause| cause.field).collect();
+        assert_eq!(fields, ["spec.size", "spec.mode", "spec.labels.a", "spec.port", "spec.list"]);
+        let missing = schema().validate(&json!({"spec": {}}));
+        assert_eq!(missing, [Cause::new("FieldValueRequired", "spec.size", "Required value")]);
+    }
+
+    #[test]
+    fn null_needs_permission() {
+        let object = json!({"spec": {"size": null}});
+        assert_eq!(schema().validate(&object)[0].reason, "FieldValueTypeInvalid");
+    }
+}

@@ -1,0 +1,127 @@
+//! The state behind one lock, with the watches that its events go to.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::collection::Event;
+use super::faults::Faults;
+use super::reply::{Answer, Reply, Subscription};
+use super::request::Request;
+use super::resource::Storage;
+use super::state::State;
+use super::timestamp::Timestamp;
+use super::watch::Interest;
+
+/// One server, whatever speaks for it.
+pub(super) struct Server {
+    core: Mutex<Core>,
+    pub faults: Faults,
+    clock: Clock,
+}
+
+/// Tells the moment a request is handled at.
+pub(super) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+struct Core {
+    state: State,
+    watchers: HashMap<Storage, Vec<Watcher>>,
+}
+
+struct Watcher {
+    interest: Interest,
+    bookmarks: bool,
+    lines: UnboundedSender<Bytes>,
+}
+
+/// What is sent back for a request.
+pub(super) enum Outcome {
+    Answer(Answer),
+    Stream(Stream),
+}
+
+/// The lines of a watch.
+pub(super) struct Stream {
+    pub lines: UnboundedReceiver<Bytes>,
+    pub timeout: Option<Duration>,
+    /// Whether it goes on in silence when there are no lines any more.
+    pub stays_open: bool,
+}
+
+impl Server {
+    pub fn new(state: State, clock: Clock) -> Server {
+        let core = Mutex::new(Core { state, watchers: HashMap::new() });
+        Server { core, faults: Faults::default(), clock }
+    }
+
+    /// Carries out a request. A watch is registered under the same lock that its backlog was read under: no event is
+    /// lost between them, or sent twice.
+    pub fn handle(&self, request: &Request) -> Outcome {
+        let mut core = self.lock();
+        let (reply, events) = core.state.handle(request, (self.clock)());
+        core.send(&events);
+        match reply {
+            Reply::Answer(answer) => Outcome::Answer(answer),
+            Reply::Watch(subscription) => Outcome::Stream(core.subscribe(subscription)),
+        }
+    }
+
+    /// Looks at the state, or changes it.
+    pub fn with_state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        look(&mut self.lock().state)
+    }
+
+    /// Sends a bookmark to every watch that wants one.
+    pub fn send_bookmarks(&self) {
+        let core = &mut *self.lock();
+        let version = core.state.version();
+        for watchers in core.watchers.values_mut() {
+            watchers.retain(|watcher| {
+                let bookmark = watcher.bookmarks.then(|| watcher.interest.bookmark(version, None));
+                bookmark.is_none_or(|bookmark| watcher.lines.send(bookmark).is_ok())
+            });
+        }
+    }
+
+    /// A panic of one request leaves a state that others can still look at.
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Core {
+    fn send(&mut self, events: &[Event]) {
+        for event in events {
+            if let Some(watchers) = self.watchers.get_mut(&event.storage) {
+                watchers.retain(|watcher| watcher.send(event));
+            }
+        }
+    }
+
+    fn subscribe(&mut self, subscription: Subscription) -> Stream {
+        let Subscription { interest, backlog, bookmarks, timeout, refused } = subscription;
+        let (sender, lines) = unbounded_channel();
+        for line in backlog {
+            // The receiver is at hand: nothing can fail yet.
+            let _ = sender.send(line);
+        }
+        if !refused {
+            let watchers = self.watchers.entry(interest.storage().clone()).or_default();
+            watchers.push(Watcher { interest, bookmarks, lines: sender });
+        }
+        Stream { lines, timeout, stays_open: false }
+    }
+}
+
+impl Watcher {
+    /// Whether the client is still there.
+    fn send(&self, event: &Event) -> bool {
+        match self.interest.line_for(event) {
+            Some(line) => self.lines.send(line).is_ok(),
+            None => !self.lines.is_closed(),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Setting a scene from inside the process: the requests that kubectl would send.
+
+use serde_json::{Value, json};
+
+use super::Sandbox;
+use super::reply::Answer;
+use super::request::Request;
+
+/// Objects of one resource in one cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct ApiRef<'a> {
+    /// Logical cluster by name or path; empty for a plain cluster.
+    pub cluster: &'a str,
+    /// `plural.version.group`; the core group is left out: `secrets.v1`.
+    pub resource: &'a str,
+}
+
+/// What an export asks for beside its own resources: group and plural, with all verbs.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// API group; empty for the core group.
+    pub group: &'a str,
+    /// Plural of the resource.
+    pub resource: &'a str,
+}
+
+impl ApiRef<'_> {
+    /// URL of an object, or of the collection where `name` is empty; of all namespaces where `namespace` is.
+    pub fn url(&self, namespace: &str, name: &str) -> String {
+        let mut parts = self.resource.splitn(3, '.');
+        let (plural, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let mut url = match self.cluster {
+            "" => String::new(),
+            cluster => format!("/clusters/{cluster}"),
+        };
+        match parts.next() {
+            Some(group) => url.push_str(&format!("/apis/{group}/{version}")),
+            None => url.push_str(&format!("/api/{version}")),
+        }
+        if !namespace.is_empty() {
+            url.push_str(&format!("/namespaces/{namespace}"));
+        }
+        url.push_str(&format!("/{plural}"));
+        if !name.is_empty() {
+            url.push_str(&format!("/{name}"));
+        }
+        url
+    }
+}
+
+impl Sandbox {
+    /// Creates an object in the namespace that it names.
+    pub fn create(&self, api: ApiRef<'_>, object: &Value) -> Result<Value, Answer> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        self.expect(&Request::post(&api.url(namespace, ""), object))
+    }
+
+    /// An object as it stands; `None` where it is missing.
+    pub fn get(&self, api: ApiRef<'_>, namespace: &str, name: &str) -> Option<Value> {
+        self.expect(&Request::get(&api.url(namespace, name))).ok()
+    }
+
+    /// All objects of a resource in a cluster.
+    pub fn list(&self, api: ApiRef<'_>) -> Vec<Value> {
+        let list = self.expect(&Request::get(&api.url("", ""))).unwrap_or_default();
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Changes an object by a merge patch.
+    pub fn merge(&self, api: ApiRef<'_>, namespace: &str, name: &str, patch: &Value) -> Result<Value, Answer> {
+        self.expect(&Request::patch(&api.url(namespace, name), MERGE, patch))
+    }
+
+    /// Merges into an object's status, as an operator would.
+    pub fn merge_status(&self, api: ApiRef<'_>, namespace: &str, name: &str, status: &Value) -> Result<Value, Answer> {
+        let url = format!("{}/status?fieldManager=operator", api.url(namespace, name));
+        self.expect(&Request::patch(&url, MERGE, &json!({"status": status})))
+    }
+
+    /// Deletes an object.
+    pub fn delete(&self, api: ApiRef<'_>, namespace: &str, name: &str) -> Result<Value, Answer> {
+        self.expect(&Request::delete(&api.url(namespace, name)))
+    }
+
+    /// Creates a workspace below another and returns the name of its logical cluster.
+    pub fn create_workspace(&self, parent: &str, name: &str) -> Result<String, Answer> {
+        let workspaces = ApiRef { cluster: parent, resource: "workspaces.v1alpha1.tenancy.kcp.io" };
+        let metadata = json!({"name": name});
+        let workspace = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": metadata});
+        self.create(workspaces, &workspace)?;
+        let ready = self.get(workspaces, "", name).unwrap_or_default();
+        Ok(ready["spec"]["cluster"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Publishes an API: creates APIResourceSchemas and an APIExport of them in a workspace.
+    pub fn publish(
+        &self,
+        workspace: &str,
+        export: &str,
+        schemas: &[Value],
+        claims: &[Claim<'_>],
+    ) -> Result<Value, Answer> {
+        let api = ApiRef { cluster: workspace, resource: "apiresourceschemas.v1alpha1.apis.kcp.io" };
+        for schema in schemas {
+            self.create(api, schema)?;
+        }
+        let resources: Vec<Value> = schemas
+            .iter()
+            .map(|schema| {
+                let spec = &schema["spec"];
+                json!({
+                    "group": spec["group"], "name": spec["names"]["plural"], "schema": schema["metadata"]["name"],
+                    "storage": {"crd": {}},
+                })
+            })
+            .collect();
+        let claims: Vec<Value> = claims
+            .iter()
+            .map(|claim| json!({"group": claim.group, "resource": claim.resource, "verbs": ["*"]}))
+            .collect();
+        let object = json!({
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": export},
+            "spec": {"resources": resources, "permissionClaims": claims},
+        });
+        self.create(ApiRef { cluster: workspace, resource: "apiexports.v1alpha2.apis.kcp.io" }, &object)
+    }
+
+    /// Binds an export in a workspace, under the export's name, and accepts the given claims.
+    pub fn bind(&self, workspace: &str, provider: &str, export: &str, claims: &[Claim<'_>]) -> Result<Value, Answer> {
+        let claims: Vec<Value> = claims
+            .iter()
+            .map(|claim| {
+                json!({
+                    "group": claim.group, "resource": claim.resource, "verbs": ["*"], "state": "Accepted",
+                    "selector": {"matchAll": true},
+                })
+            })
+            .collect();
+        let object = json!({
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": export},
+            "spec": {"reference": {"export": {"path": provider, "name": export}}, "permissionClaims": claims},
+        });
+        self.create(ApiRef { cluster: workspace, resource: "apibindings.v1alpha2.apis.kcp.io" }, &object)
+    }
+
+    /// Deletes the binding that [`Sandbox::bind`] made.
+    pub fn unbind(&self, workspace: &str, export: &str) -> Result<Value, Answer> {
+        self.delete(ApiRef { cluster: workspace, resource: "apibindings.v1alpha2.apis.kcp.io" }, "", export)
+    }
+
+    fn expect(&self, request: &Request) -> Result<Value, Answer> {
+        let answer = self.request(request);
+        if answer.code < 300 { Ok(answer.to_json()) } else { Err(answer) }
+    }
+}
+
+const MERGE: &str = "application/merge-patch+json";

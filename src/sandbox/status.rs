@@ -1,0 +1,207 @@
+//! Refusals, with the codes, reasons and wording of a Kubernetes API server.
+
+use serde_json::{Map, Value, json};
+
+use super::fields::FieldSet;
+use super::resource::Resource;
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Failure {
+    /// A `Status` object, which nearly every refusal is.
+    Status(Box<Status>),
+    /// The plain text `404 page not found`: the path, group, version or resource is not served at all.
+    PageNotFound,
+}
+
+/// The `Status` object of a refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// HTTP status code.
+    pub code: u16,
+    /// Machine-readable reason, such as `NotFound`.
+    pub reason: &'static str,
+    /// Text for people.
+    pub message: String,
+    /// `details`: the resource and name meant, causes.
+    pub details: Map<String, Value>,
+    /// Seconds of the `Retry-After` header.
+    pub retry_after: Option<u32>,
+}
+
+/// One cause in the details of a 422.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cause {
+    /// `FieldValueRequired`, `FieldValueInvalid`, …
+    pub reason: &'static str,
+    /// Text for people.
+    pub message: String,
+    /// Path of the field, `spec.members`.
+    pub field: String,
+}
+
+impl Cause {
+    pub(super) fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Cause {
+        Cause { reason, message: message.into(), field: field.into() }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({"reason": self.reason, "message": self.message, "field": self.field})
+    }
+}
+
+impl Failure {
+    /// A refusal without details.
+    pub fn status(code: u16, reason: &'static str, message: impl Into<String>) -> Failure {
+        let message = message.into();
+        Failure::Status(Box::new(Status { code, reason, message, details: Map::new(), retry_after: None }))
+    }
+
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Failure {
+        Failure::status(400, "BadRequest", message)
+    }
+
+    /// 410 `Expired`: the version asked for is no longer in the history.
+    pub fn expired(message: impl Into<String>) -> Failure {
+        Failure::status(410, "Expired", message)
+    }
+
+    /// 429 `TooManyRequests` with a `Retry-After` header, in seconds.
+    pub fn too_many_requests(retry_after: u32) -> Failure {
+        let mut failure = Failure::status(429, "TooManyRequests", "Too many requests, please try again later.")
+            .detail("retryAfterSeconds", retry_after);
+        if let Failure::Status(status) = &mut failure {
+            status.retry_after = Some(retry_after);
+        }
+        failure
+    }
+
+    /// A server error: 500 `InternalError`, 503 `ServiceUnavailable`, 504 `Timeout`.
+    pub fn server_error(code: u16) -> Failure {
+        let (reason, message) = match code {
+            503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
+            504 => ("Timeout", "the server was unable to return a response in the time allotted"),
+            _ => ("InternalError", "Internal error occurred: the sandbox was told to fail"),
+        };
+        Failure::status(code, reason, message)
+    }
+
+    pub(super) fn not_found(resource: &Resource, name: &str) -> Failure {
+        let message = format!("{} {name:?} not found", resource.qualified());
+        Failure::status(404, "NotFound", message).about(resource, name)
+    }
+
+    pub(super) fn already_exists(resource: &Resource, name: &str) -> Failure {
+        let message = format!("{} {name:?} already exists", resource.qualified());
+        Failure::status(409, "AlreadyExists", message).about(resource, name)
+    }
+
+    pub(super) fn conflict(resource: &Resource, name: &str, why: &str) -> Failure {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified());
+        Failure::status(409, "Conflict", message).about(resource, name)
+    }
+
+    pub(super) fn modified(resource: &Resource, name: &str) -> Failure {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Failure::conflict(resource, name, why)
+    }
+
+    pub(super) fn forbidden(resource: &Resource, name: &str, why: &str) -> Failure {
+        let message = format!("{} {name:?} is forbidden: {why}", resource.qualified());
+        Failure::status(403, "Forbidden", message).about(resource, name)
+    }
+
+    pub(super) fn method_not_allowed() -> Failure {
+        let message = "the server does not allow this method on the requested resource";
+        Failure::status(405, "MethodNotAllowed", message)
+    }
+
+    pub(super) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Failure {
+        let texts: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let what = if texts.len() == 1 { texts[0].clone() } else { format!("[{}]", texts.join(", ")) };
+        let named = if name.is_empty() { "\"\"".into() } else { format!("{name:?}") };
+        let message = format!("{} {named} is invalid: {what}", resource.qualified_kind());
+        let mut failure = Failure::status(422, "Invalid", message);
+        if !name.is_empty() {
+            failure = failure.detail("name", name);
+        }
+        if !resource.group.is_empty() {
+            failure = failure.detail("group", &*resource.group);
+        }
+        let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
+        failure.detail("kind", &*resource.kind).detail("causes", causes)
+    }
+
+    /// What a JSON Patch gets that cannot be applied: 422 with a message that says nothing, and empty details.
+    pub(super) fn patch_does_not_apply() -> Failure {
+        Failure::status(422, "Invalid", "the server rejected our request due to an error in our request")
+    }
+
+    /// Server-side apply met fields of other managers: each manager with the fields it would lose.
+    pub(super) fn apply_conflicts(conflicts: &[(String, FieldSet)]) -> Failure {
+        let mut causes = Vec::new();
+        let mut lines = Vec::new();
+        for (manager, fields) in conflicts {
+            lines.push(format!("conflicts with {manager}:"));
+            for path in fields.dotted_paths() {
+                lines.push(format!("- {path}"));
+                causes.push(Cause::new("FieldManagerConflict", path, format!("conflict with {manager}")));
+            }
+        }
+        let message = match causes.as_slice() {
+            [only] => format!("Apply failed with 1 conflict: {}: {}", only.message, only.field),
+            several => format!("Apply failed with {} conflicts: {}", several.len(), lines.join("\n")),
+        };
+        let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
+        Failure::status(409, "Conflict", message).detail("causes", causes)
+    }
+
+    pub(super) fn detail(mut self, key: &str, value: impl Into<Value>) -> Failure {
+        if let Failure::Status(status) = &mut self {
+            status.details.insert(key.into(), value.into());
+        }
+        self
+    }
+
+    fn about(self, resource: &Resource, name: &str) -> Failure {
+        let named = if name.is_empty() { self } else { self.detail("name", name) };
+        let grouped = if resource.group.is_empty() { named } else { named.detail("group", &*resource.group) };
+        grouped.detail("kind", &*resource.plural)
+    }
+
+    /// HTTP status code.
+    pub fn code(&self) -> u16 {
+        match self {
+            Failure::Status(status) => status.code,
+            Failure::PageNotFound => 404,
+        }
+    }
+}
+
+impl Status {
+    /// The body of the answer.
+    pub fn to_json(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason,
+        });
+        let generic_422 = self.code == 422 && self.details.is_empty();
+        if !self.details.is_empty() || generic_422 {
+            status["details"] = Value::Object(self.details.clone());
+        }
+        status["code"] = self.code.into();
+        status
+    }
+}
+
+/// What a successful DELETE answers when nothing is left of the object.
+pub(super) fn deleted(resource: &Resource, name: &str, uid: &str) -> Value {
+    let mut details = json!({"name": name});
+    if !resource.group.is_empty() {
+        details["group"] = resource.group.as_ref().into();
+    }
+    details["kind"] = resource.plural.as_ref().into();
+    details["uid"] = uid.into();
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}

@@ -1,0 +1,305 @@
+use serde_json::json;
+
+use super::*;
+use crate::sandbox::Unbound;
+
+const APIS: &str = "apis/apis.kcp.io";
+const STAR: &str = "/services/apiexport/root/things/clusters/*";
+const OF_THINGS: &str = "apis/example.com/v1/namespaces/default/things";
+
+impl World {
+    /// Publishes `things` from root, with a claim on secrets.
+    fn publish(&mut self) {
+        let schema = json!({
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+            "metadata": {"name": "v1.things.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema(),
+                }],
+            },
+        });
+        self.ok(Request::post(&format!("/clusters/root/{APIS}/v1alpha1/apiresourceschemas"), &schema));
+        let export = json!({
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "things"},
+            "spec": {
+                "resources": [{
+                    "group": "example.com", "name": "things", "schema": "v1.things.example.com", "storage": {"crd": {}},
+                }],
+                "permissionClaims": [{"group": "", "resource": "secrets", "verbs": ["*"]}],
+            },
+        });
+        self.ok(Request::post(&format!("/clusters/root/{APIS}/v1alpha2/apiexports"), &export));
+    }
+
+    /// Makes a workspace below root and returns its logical cluster.
+    fn workspace(&mut self, name: &str) -> String {
+        let workspaces = "/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces";
+        let workspace =
+            json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+        self.ok(Request::post(workspaces, &workspace));
+        let ready = self.get(&format!("{workspaces}/{name}"));
+        assert_eq!(ready["status"]["phase"], "Ready");
+        ready["spec"]["cluster"].as_str().expect("a cluster").to_owned()
+    }
+
+    fn bind(&mut self, workspace: &str, claims: Value) {
+        let binding = json!({
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "things"},
+            "spec": {"reference": {"export": {"path": "root", "name": "things"}}, "permissionClaims": claims},
+        });
+        self.ok(Request::post(&format!("/clusters/root:{workspace}/{APIS}/v1alpha2/apibindings"), &binding));
+    }
+
+    fn endpoints(&mut self) -> Value {
+        let slice = self.get(&format!("/clusters/root/{APIS}/v1alpha1/apiexportendpointslices/things"));
+        slice["status"].get("endpoints").cloned().unwrap_or_default()
+    }
+
+    fn things(&mut self, workspace: &str, names: &[&str]) {
+        for name in names {
+            self.ok(Request::post(
+                &format!("/clusters/root:{workspace}/{OF_THINGS}"),
+                &thing(name, json!({"size": 1})),
+            ));
+        }
+    }
+}
+
+fn bound(workspaces: &[&str]) -> (World, Vec<String>) {
+    let mut world = World::kcp();
+    world.publish();
+    let clusters = workspaces.iter().map(|name| world.workspace(name)).collect();
+    workspaces.iter().for_each(|name| world.bind(name, json!([])));
+    (world, clusters)
+}
+
+#[test]
+fn the_url_of_an_export_stands_while_something_is_bound() {
+    let mut world = World::kcp();
+    world.publish();
+    assert_eq!(world.endpoints(), json!(null));
+    world.workspace("a");
+    world.bind("a", json!([]));
+    assert_eq!(world.endpoints(), json!([{"url": "http://127.0.0.1/services/apiexport/root/things"}]));
+    world.ok(Request::delete(&format!("/clusters/root:a/{APIS}/v1alpha2/apibindings/things")));
+    assert_eq!(world.endpoints(), json!(null));
+}
+
+#[test]
+fn a_binding_becomes_bound_and_is_seen_through_the_virtual_workspace() {
+    let (mut world, clusters) = bound(&["a"]);
+    let phases: Vec<Value> = world
+        .events
+        .iter()
+        .filter(|event| &*event.storage.plural == "apibindings")
+        .map(|event| event.object.object()["status"]["phase"].clone())
+        .collect();
+    assert_eq!(phases, [json!(null), json!("Binding"), json!("Bound")]);
+    let list = world.get(&format!("{STAR}/{APIS}/v1alpha2/apibindings"));
+    let annotations = &list["items"][0]["metadata"]["annotations"];
+    assert_eq!(annotations["kcp.io/cluster"], clusters[0]);
+    assert_eq!(annotations["kcp.io/path"], "root:a");
+    let older = world.get(&format!("{STAR}/{APIS}/v1alpha1/apibindings"));
+    assert_eq!(older["items"][0]["apiVersion"], "apis.kcp.io/v1alpha1");
+}
+
+#[test]
+fn a_binding_waits_for_its_export() {
+    let mut world = World::kcp();
+    world.workspace("a");
+    world.bind("a", json!([]));
+    let url = format!("/clusters/root:a/{APIS}/v1alpha2/apibindings/things");
+    assert_eq!(world.get(&url)["status"]["phase"], "Binding");
+    world.publish();
+    assert_eq!(world.get(&url)["status"]["phase"], "Bound");
+}
+
+#[test]
+fn same_names_in_many_workspaces_are_told_apart_by_an_annotation() {
+    let (mut world, mut clusters) = bound(&["a", "b"]);
+    world.things("a", &["x"]);
+    world.things("b", &["x"]);
+    let list = world.get(&format!("{STAR}/apis/example.com/v1/things"));
+    let items = list["items"].as_array().expect("items");
+    let mut seen: Vec<&str> =
+        items.iter().filter_map(|item| item["metadata"]["annotations"]["kcp.io/cluster"].as_str()).collect();
+    seen.sort_unstable();
+    clusters.sort_unstable();
+    assert_eq!(seen, clusters);
+    let page = world.get(&format!("{STAR}/apis/example.com/v1/things?limit=1"));
+    let token = page["metadata"]["continue"].as_str().expect("a token");
+    let rest = world.get(&format!("{STAR}/apis/example.com/v1/things?limit=1&continue={token}"));
+    assert_eq!(rest["items"].as_array().map(Vec::len), Some(1));
+    assert_ne!(page["items"][0], rest["items"][0]);
+}
+
+#[test]
+fn a_wildcard_watch_sees_every_workspace() {
+    let (mut world, clusters) = bound(&["a", "b"]);
+    let url = format!("{STAR}/apis/example.com/v1/things?watch=1");
+    let (Reply::Watch(watch), _) = world.state.handle(&Request::get(&url), world.now) else { panic!("a watch") };
+    let own = format!("/services/apiexport/root/things/clusters/{}/apis/example.com/v1/things?watch=1", clusters[0]);
+    let (Reply::Watch(one), _) = world.state.handle(&Request::get(&own), world.now) else { panic!("a watch") };
+    world.seen();
+    world.things("a", &["x"]);
+    world.things("b", &["x"]);
+    let seen = |watch: &crate::sandbox::Subscription| {
+        world.events.iter().filter(|event| watch.interest.line_for(event).is_some()).count()
+    };
+    assert_eq!((seen(&watch), seen(&one)), (2, 1));
+}
+
+#[test]
+fn inside_only_the_name_of_a_logical_cluster_counts() {
+    let (mut world, clusters) = bound(&["a"]);
+    world.things("a", &["x"]);
+    let at = |cluster: &str| format!("/services/apiexport/root/things/clusters/{cluster}/{OF_THINGS}/x");
+    world.get(&at(&clusters[0]));
+    assert_eq!(world.refused(Request::get(&at("root:a"))).0, 403);
+    assert_eq!(world.refused(Request::get(&format!("/services/apiexport/root/things/{OF_THINGS}/x"))).0, 403);
+    assert_eq!(world.refused(Request::get(&at("root"))).0, 403);
+}
+
+#[test]
+fn across_clusters_there_are_lists_and_watches_only() {
+    let (mut world, _) = bound(&["a"]);
+    assert_eq!(world.send(Request::post(&format!("{STAR}/{OF_THINGS}"), &thing("x", json!({})))), (404, json!(null)));
+    assert_eq!(world.refused(Request::get(&format!("{STAR}/{OF_THINGS}"))).0, 400);
+}
+
+#[test]
+fn claims_open_what_is_accepted() {
+    let mut world = World::kcp();
+    world.publish();
+    let open = world.workspace("open");
+    let closed = world.workspace("closed");
+    let selector = json!({"matchAll": true});
+    let claim = json!({"group": "", "resource": "secrets", "verbs": ["*"], "state": "Accepted", "selector": selector});
+    world.bind("open", json!([claim]));
+    world.bind("closed", json!([]));
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
+    for workspace in ["open", "closed"] {
+        let url = format!("/clusters/root:{workspace}/api/v1/namespaces/default/secrets");
+        world.ok(Request::post(&url, &secret));
+    }
+    let list = world.get(&format!("{STAR}/api/v1/secrets"));
+    let items = list["items"].as_array().expect("items");
+    assert_eq!(items.len(), 1);
+    assert_eq!(items[0]["metadata"]["annotations"]["kcp.io/cluster"], open);
+    let at = |cluster: &str| {
+        format!("/services/apiexport/root/things/clusters/{cluster}/api/v1/namespaces/default/secrets/s")
+    };
+    world.get(&at(&open));
+    assert_eq!(world.refused(Request::get(&at(&closed))).0, 403);
+    assert_eq!(world.send(Request::get(&format!("{STAR}/api/v1/configmaps"))), (404, json!(null)));
+}
+
+#[test]
+fn apply_upstream_is_recorded_as_an_update_and_gives_nothing_up() {
+    let (mut world, clusters) = bound(&["a"]);
+    let url =
+        format!("/services/apiexport/root/things/clusters/{}/{OF_THINGS}/x?fieldManager=me&force=true", clusters[0]);
+    world.ok(Request::apply(&url, &thing("x", json!({"size": 1, "name": "n"}))));
+    let after = world.ok(Request::apply(&url, &thing("x", json!({"size": 2}))));
+    assert_eq!(after["spec"], json!({"size": 2, "name": "n"}));
+    assert_eq!(after["metadata"]["managedFields"][0]["operation"], "Update");
+}
+
+#[test]
+fn unbinding_waits_for_finalizers() {
+    let (mut world, clusters) = bound(&["a"]);
+    let mut held = thing("x", json!({}));
+    held["metadata"]["finalizers"] = json!(["a.io/b"]);
+    world.ok(Request::post(&format!("/clusters/root:a/{OF_THINGS}"), &held));
+    let binding = format!("/clusters/root:a/{APIS}/v1alpha2/apibindings/things");
+    world.ok(Request::delete(&binding));
+    let waiting = world.get(&binding);
+    let conditions = waiting["status"]["conditions"].as_array().expect("conditions");
+    let condition = conditions.iter().find(|c| c["type"] == "BindingResourceDeleteSuccess").expect("the condition");
+    assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("SomeFinalizersRemain")));
+    let through = format!("/services/apiexport/root/things/clusters/{}/{OF_THINGS}/x", clusters[0]);
+    assert!(world.get(&through)["metadata"]["deletionTimestamp"].is_string());
+    world.seen();
+    world.ok(patch(&through, JSON_PATCH, json!([{"op": "remove", "path": "/metadata/finalizers/0"}])));
+    let seen = world.seen();
+    assert_eq!(seen[..2], ["deleted things/x", "deleted apibindings/things"]);
+    assert_eq!(world.refused(Request::get(&through)).0, 403);
+    assert_eq!(world.send(Request::get(&format!("/clusters/root:a/{OF_THINGS}"))), (404, json!(null)));
+}
+
+#[test]
+fn a_workspace_goes_when_it_is_empty() {
+    let (mut world, clusters) = bound(&["a"]);
+    let mut held = thing("x", json!({}));
+    held["metadata"]["finalizers"] = json!(["a.io/b"]);
+    world.ok(Request::post(&format!("/clusters/root:a/{OF_THINGS}"), &held));
+    let workspace = "/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/a";
+    world.ok(Request::delete(workspace));
+    assert!(world.get(workspace)["metadata"]["deletionTimestamp"].is_string());
+    let through = format!("/services/apiexport/root/things/clusters/{}/{OF_THINGS}/x", clusters[0]);
+    world.ok(patch(&through, MERGE, json!({"metadata": {"finalizers": null}})));
+    assert_eq!(world.refused(Request::get(workspace)).0, 404);
+    assert_eq!(world.refused(Request::get("/clusters/root:a/api/v1/namespaces")).0, 403);
+    assert_eq!(world.endpoints(), json!(null));
+    world.workspace("a");
+}
+
+#[test]
+fn without_bindings_a_list_has_no_version() {
+    let mut world = World::kcp();
+    world.publish();
+    let list = world.get(&format!("{STAR}/apis/example.com/v1/things"));
+    assert_eq!((&list["metadata"], &list["items"]), (&json!({}), &json!([])));
+    let mut older = World::of(Settings { flavor: Flavor::Kcp, unbound: Unbound::NotFound, ..Settings::default() });
+    older.publish();
+    assert_eq!(older.send(Request::get(&format!("{STAR}/apis/example.com/v1/things"))).0, 404);
+}
+
+#[test]
+fn shards_have_endpoints_of_their_own() {
+    let urls = ["http://one", "http://two"].map(str::to_owned).to_vec();
+    let mut world = World::of(Settings { flavor: Flavor::Kcp, shards: 2, urls, ..Settings::default() });
+    world.publish();
+    for name in ["a", "b", "c"] {
+        world.workspace(name);
+        world.bind(name, json!([]));
+        world.things(name, &["x"]);
+    }
+    assert_eq!(world.endpoints().as_array().map(Vec::len), Some(2));
+    let mut seen = 0;
+    for shard in [0, 1] {
+        let mut request = Request::get(&format!("{STAR}/apis/example.com/v1/things"));
+        request.shard = shard;
+        let items = world.ok(request)["items"].as_array().map_or(0, Vec::len);
+        assert!(items > 0);
+        seen += items;
+    }
+    assert_eq!(seen, 3);
+}
+
+#[test]
+fn a_schema_cannot_be_changed() {
+    let mut world = World::kcp();
+    world.publish();
+    let url = format!("/clusters/root/{APIS}/v1alpha1/apiresourceschemas/v1.things.example.com");
+    assert_eq!(world.refused(patch(&url, MERGE, json!({"spec": {"group": "other"}}))).0, 422);
+}
+
+#[test]
+fn a_workspace_serves_its_own_definitions() {
+    let (mut world, _) = bound(&["a", "b"]);
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "own.example.org"},
+        "spec": {
+            "group": "example.org", "scope": "Cluster", "names": {"plural": "own", "kind": "Own"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {}}],
+        },
+    });
+    world.ok(Request::post("/clusters/root:a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition));
+    let own = json!({"apiVersion": "example.org/v1", "kind": "Own", "metadata": {"name": "o"}});
+    world.ok(Request::post("/clusters/root:a/apis/example.org/v1/own", &own));
+    assert_eq!(world.send(Request::get("/clusters/root:b/apis/example.org/v1/own")).0, 404);
+}

@@ -1,0 +1,163 @@
+//! Watches: which events they are sent, and as what.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+
+use super::collection::{Change, ChangeKind, Stored};
+use super::read;
+use super::reply::{Answer, Subscription};
+use super::request::{Query, ResourcePath};
+use super::resource::{Resource, Storage};
+use super::selector::Selector;
+use super::state::{Scope, State, View};
+use super::status::Failure;
+
+/// Which events a watch is sent.
+#[derive(Clone, Debug)]
+pub struct Interest {
+    resource: Arc<Resource>,
+    storage: Storage,
+    version: Arc<str>,
+    reach: Reach,
+    namespace: Option<String>,
+    selector: Selector,
+    /// Events up to this version are known to the client.
+    after: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Reach {
+    Cluster(Arc<str>),
+    Shard(usize),
+    Nothing,
+}
+
+impl State {
+    pub(super) fn watch(&self, view: &View, path: &ResourcePath, query: &Query) -> Result<Subscription, Failure> {
+        let mut selector = view.selector(query)?;
+        if let Some(name) = &path.name {
+            selector = selector.and_name(name);
+        }
+        let mut interest = Interest::new(view, path.namespace.clone(), selector);
+        let from = query.get("resourceVersion").unwrap_or_default();
+        let initial_events = query.is_true("sendInitialEvents");
+        let backlog = match from {
+            _ if initial_events => Ok(self.initial_events(view, &interest, true)),
+            "" | "0" => Ok(self.initial_events(view, &interest, false)),
+            version => {
+                interest.after = version.parse().map_err(|_| invalid_version(version))?;
+                self.missed_events(&interest)
+            }
+        };
+        let bookmarks = query.is_true("allowWatchBookmarks");
+        let timeout = query.get("timeoutSeconds").and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+        let refused = backlog.is_err();
+        let backlog = backlog.unwrap_or_else(|failure| vec![error_line(&failure)]);
+        Ok(Subscription { interest, backlog, bookmarks, timeout, refused })
+    }
+
+    /// Everything there is, as additions.
+    fn initial_events(&self, view: &View, interest: &Interest, say_where_they_end: bool) -> Vec<Bytes> {
+        let objects = self.objects_of(view, interest.namespace.as_deref(), None);
+        let matching = objects.filter(|(key, stored)| interest.selector.matches(key, &stored.labels));
+        let mut lines: Vec<Bytes> = matching.map(|(_, stored)| line("ADDED", &interest.body(stored))).collect();
+        if say_where_they_end {
+            let annotations = json!({"k8s.io/initial-events-end": "true"});
+            lines.push(interest.bookmark(self.version(), Some(annotations)));
+        }
+        lines
+    }
+
+    /// What happened since the version that the watch resumes from.
+    fn missed_events(&self, interest: &Interest) -> Result<Vec<Bytes>, Failure> {
+        let Some(collection) = self.collection(&interest.resource) else { return Ok(Vec::new()) };
+        let Some(missed) = collection.since(interest.after) else {
+            let (from, now) = (interest.after, self.version());
+            return Err(Failure::expired(format!("too old resource version: {from} ({now})")));
+        };
+        Ok(missed.filter_map(|change| interest.line_for(change)).collect())
+    }
+}
+
+impl Interest {
+    fn new(view: &View, namespace: Option<String>, selector: Selector) -> Interest {
+        let reach = match &view.scope {
+            Scope::Cluster(cluster) => Reach::Cluster(cluster.clone()),
+            Scope::Bound { shard, .. } => Reach::Shard(*shard),
+            Scope::Nothing => Reach::Nothing,
+        };
+        let (resource, version) = (view.resource.clone(), view.version.clone());
+        let storage = resource.storage();
+        Interest { resource, storage, version, reach, namespace, selector, after: 0 }
+    }
+
+    /// The collection watched.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// The line a change is sent as; `None` where it is not of interest.
+    pub fn line_for(&self, change: &Change) -> Option<Bytes> {
+        let in_reach = match &self.reach {
+            Reach::Cluster(cluster) => *cluster == change.key.cluster,
+            Reach::Shard(shard) => *shard == change.shard,
+            Reach::Nothing => false,
+        };
+        let in_namespace = self.namespace.as_deref().is_none_or(|namespace| namespace == &*change.key.namespace);
+        if change.object.version <= self.after || change.storage != self.storage || !in_reach || !in_namespace {
+            return None;
+        }
+        let matches = |stored: &Stored| self.selector.matches(&change.key, &stored.labels);
+        let matched = change.previous.as_deref().is_some_and(matches);
+        let kind = match (change.kind, matched, matches(&change.object)) {
+            (ChangeKind::Deleted, true, _) => "DELETED",
+            (ChangeKind::Deleted, false, _) | (_, false, false) => return None,
+            (_, true, false) => return change.previous.as_deref().map(|old| self.left(old, change.object.version)),
+            (_, false, true) => "ADDED",
+            (_, true, true) => "MODIFIED",
+        };
+        Some(line(kind, &self.body(&change.object)))
+    }
+
+    /// An object that no longer matches: its last matching state, under the version of the change.
+    fn left(&self, old: &Stored, version: u64) -> Bytes {
+        line("DELETED", &self.body(&Stored::new(old.object(), version)))
+    }
+
+    /// A bookmark at a version.
+    pub fn bookmark(&self, version: u64, annotations: Option<Value>) -> Bytes {
+        let mut metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        if let Some(annotations) = annotations {
+            metadata["annotations"] = annotations;
+        }
+        let (kind, api_version) = (&*self.resource.kind, self.resource.api_version(&self.version));
+        let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        line("BOOKMARK", object.to_string().as_bytes())
+    }
+
+    fn body(&self, stored: &Stored) -> Bytes {
+        read::body(&self.resource, &self.version, stored)
+    }
+}
+
+fn line(kind: &str, object: &[u8]) -> Bytes {
+    let mut line = Vec::with_capacity(object.len() + 40);
+    line.extend_from_slice(b"{\"type\":\"");
+    line.extend_from_slice(kind.as_bytes());
+    line.extend_from_slice(b"\",\"object\":");
+    line.extend_from_slice(object);
+    line.extend_from_slice(b"}\n");
+    line.into()
+}
+
+/// A refusal as an event, the way a watch learns that its version is too old.
+pub fn error_line(failure: &Failure) -> Bytes {
+    line("ERROR", &Answer::from(failure).body)
+}
+
+fn invalid_version(version: &str) -> Failure {
+    Failure::bad_request(format!("Invalid value: {version:?}: resourceVersion must be a number"))
+}

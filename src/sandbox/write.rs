@@ -1,0 +1,403 @@
+//! Create, update, patch and apply: one path to storage for all of them.
+
+use serde_json::{Value, json};
+
+use super::apply::{self, Applied, Part};
+use super::builtin;
+use super::collection::{ChangeKind, Key};
+use super::managers::{Author, Managers, Operation};
+use super::object;
+use super::patch::PatchKind;
+use super::read;
+use super::reply::Answer;
+use super::request::{APPLY_PATCH, Request, ResourcePath};
+use super::resource::{Resource, Version};
+use super::state::{Scope, State, View};
+use super::status::Failure;
+use super::validation;
+
+/// Everything about a write but the object.
+struct Write<'a> {
+    view: &'a View,
+    key: Key,
+    author: Author,
+    dry_run: bool,
+    unknown_fields: UnknownFields,
+}
+
+/// What happens to fields that a schema does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnknownFields {
+    Ignore,
+    Warn,
+    Refuse,
+}
+
+/// An object as it stands.
+struct Current {
+    /// In the version of the request, without managers.
+    object: Value,
+    managers: Managers,
+}
+
+/// An object on its way to storage.
+struct Draft {
+    /// Without managers.
+    object: Value,
+    /// Where an apply has settled them; otherwise the write is recorded as an update.
+    managers: Option<Managers>,
+    warnings: Vec<String>,
+}
+
+impl State {
+    pub(super) fn create(&mut self, view: &View, path: &ResourcePath, request: &Request) -> Result<Answer, Failure> {
+        if path.name.is_some() {
+            return Err(Failure::method_not_allowed());
+        }
+        let mut write = Write::new(view, path, request)?;
+        let mut object = request.json()?;
+        validation::check_identity(&object, &view.resource, &view.version)?;
+        self.generate_name(&mut object);
+        write.key.name = object::text(&object, "name").into();
+        validation::check_address(&object, &write.key)?;
+        self.create_draft(&write, Draft::new(object))
+    }
+
+    /// Replaces an object by the body of the request.
+    pub(super) fn update(&mut self, view: &View, path: &ResourcePath, request: &Request) -> Result<Answer, Failure> {
+        let write = Write::new(view, path, request)?;
+        let object = request.json()?;
+        validation::check_identity(&object, &view.resource, &view.version)?;
+        validation::check_address(&object, &write.key)?;
+        let current = self.current(&write, path)?;
+        validation::check_uid_precondition(&object, &current.object, &view.resource)?;
+        if view.resource.custom && object::text(&object, "resourceVersion").is_empty() {
+            return Err(validation::version_missing(&view.resource, &write.key.name));
+        }
+        self.replace(&write, current, Draft::new(object))
+    }
+
+    /// Changes an object by a patch of any kind.
+    pub(super) fn patch(&mut self, view: &View, path: &ResourcePath, request: &Request) -> Result<Answer, Failure> {
+        let write = Write::new(view, path, request)?;
+        let patch = request.json()?;
+        if request.content_type == APPLY_PATCH {
+            return self.apply(&write, path, request, &patch);
+        }
+        let kind = PatchKind::parse(&request.content_type, view.resource.custom)?;
+        let current = self.current(&write, path)?;
+        let mut object = current.object.clone();
+        kind.apply(&mut object, &patch)?;
+        validation::check_identity(&object, &view.resource, &view.version)?;
+        validation::check_address(&object, &write.key)?;
+        validation::check_uid_unchanged(&object, &current.object, &view.resource)?;
+        self.replace(&write, current, Draft::new(object))
+    }
+
+    fn apply(
+        &mut self,
+        write: &Write,
+        path: &ResourcePath,
+        request: &Request,
+        config: &Value,
+    ) -> Result<Answer, Failure> {
+        validation::check_identity(config, write.resource(), &write.view.version)?;
+        validation::check_address(config, &write.key)?;
+        if request.query.get("fieldManager").is_none_or(str::is_empty) {
+            return Err(validation::manager_missing());
+        }
+        write.check_fields_are_declared(config)?;
+        let forced = request.query.is_true("force");
+        let options = apply::Options { part: write.part(), forced, as_update: write.view.is_virtual, now: self.now };
+        let Ok(current) = self.current(write, path) else {
+            return self.apply_new(write, config, options);
+        };
+        validation::check_uid_unchanged(config, &current.object, write.resource())?;
+        validation::check_version(config, &current.object, write.resource())?;
+        let applied = apply::apply(&current.object, current.managers.clone(), config, &write.author, options)?;
+        self.replace(write, current, Draft::from(applied))
+    }
+
+    fn apply_new(&mut self, write: &Write, config: &Value, options: apply::Options) -> Result<Answer, Failure> {
+        if write.part() == Part::Status {
+            return Err(Failure::not_found(write.resource(), &write.key.name));
+        }
+        let uid = object::text(config, "uid");
+        if !uid.is_empty() {
+            let why =
+                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(Failure::conflict(write.resource(), &write.key.name, &why));
+        }
+        let identity = json!({
+            "apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": {"name": *write.key.name},
+        });
+        let applied = apply::apply(&identity, Managers::default(), config, &write.author, options)?;
+        self.create_draft(write, Draft::from(applied))
+    }
+
+    /// Creates what does not exist yet, whoever gave it a name.
+    fn create_draft(&mut self, write: &Write, mut draft: Draft) -> Result<Answer, Failure> {
+        self.check_namespace(write.resource(), &write.key)?;
+        if self.stored(write.resource(), &write.key).is_some() {
+            return Err(Failure::already_exists(write.resource(), &write.key.name));
+        }
+        draft.drop_what_servers_set(write);
+        draft.admit(write)?;
+        builtin::complete(write.resource(), &mut draft.object);
+        self.stamp(write.resource(), &write.key, &mut draft.object);
+        let nothing = json!({"metadata": {}});
+        let managers = self.managers_of(write, &mut draft, &nothing, Managers::default());
+        self.mark(&write.key, write.resource(), &mut draft.object);
+        Ok(self.store(write, draft, managers, ChangeKind::Added))
+    }
+
+    /// Puts a new state of an existing object into force; does nothing where nothing is new.
+    fn replace(&mut self, write: &Write, current: Current, mut draft: Draft) -> Result<Answer, Failure> {
+        let old = &current.object;
+        validation::check_version(&draft.object, old, write.resource())?;
+        draft.inherit(write, old);
+        draft.admit(write)?;
+        validation::check_immutable(&draft.object, old, write.resource())?;
+        validation::check_finalizers(&draft.object, old, write.resource())?;
+        write.count_generation(old, &mut draft.object);
+        let managers = self.managers_of(write, &mut draft, old, current.managers.clone());
+        self.mark(&write.key, write.resource(), &mut draft.object);
+        let is_held = object::is_held(&draft.object);
+        if managers == current.managers && object::same(&draft.object, old) {
+            managers.put_into(&mut draft.object);
+            draft.object["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+            return Ok(draft.answer(write, 200));
+        }
+        let goes = object::is_deleting(&draft.object) && !is_held;
+        let kind = if goes { ChangeKind::Deleted } else { ChangeKind::Modified };
+        Ok(self.store(write, draft, managers, kind))
+    }
+
+    fn managers_of(&self, write: &Write, draft: &mut Draft, old: &Value, mut before: Managers) -> Managers {
+        draft.managers.take().unwrap_or_else(|| {
+            before.record_update(&write.author, old, &draft.object, self.now);
+            before
+        })
+    }
+
+    fn store(&mut self, write: &Write, mut draft: Draft, managers: Managers, kind: ChangeKind) -> Answer {
+        managers.put_into(&mut draft.object);
+        let code = if kind == ChangeKind::Added { 201 } else { 200 };
+        if write.dry_run {
+            return draft.answer(write, code);
+        }
+        let stored = self.commit(write.resource(), &write.key, kind, draft.in_storage_version(write));
+        let mut answer = Answer::json(code, read::body(write.resource(), &write.view.version, &stored));
+        answer.warnings = draft.warnings;
+        answer
+    }
+
+    fn current(&self, write: &Write, path: &ResourcePath) -> Result<Current, Failure> {
+        let (_, stored) = self.existing(write.view, path)?;
+        let mut object = read::in_version(write.resource(), &write.view.version, stored.object());
+        let managers = Managers::take_from(&mut object);
+        Ok(Current { object, managers })
+    }
+
+    /// A name for an object that asks for one by `generateName`.
+    fn generate_name(&mut self, object: &mut Value) {
+        let prefix = object::text(object, "generateName");
+        if object::text(object, "name").is_empty() && !prefix.is_empty() {
+            let name = format!("{prefix}{}", &self.next_uid()[..5]);
+            object::set(object, "name", Some(name.into()));
+        }
+    }
+
+    /// Gives a new object its uid and the other marks of a beginning.
+    pub(super) fn stamp(&mut self, resource: &Resource, key: &Key, object: &mut Value) {
+        let namespace = (!key.namespace.is_empty()).then(|| Value::from(&*key.namespace));
+        object::set(object, "namespace", namespace);
+        object::set(object, "uid", Some(self.next_uid().into()));
+        object::set(object, "creationTimestamp", Some(self.now.to_string().into()));
+        object::set(object, "generation", resource.generation.then(|| 1.into()));
+    }
+
+    fn check_namespace(&self, resource: &Resource, key: &Key) -> Result<(), Failure> {
+        if !resource.namespaced {
+            return Ok(());
+        }
+        let Some(namespaces) = self.builtin("", "namespaces") else { return Ok(()) };
+        match self.stored(&namespaces, &Key::new(&key.cluster, "", &key.namespace)) {
+            None => Err(Failure::not_found(&namespaces, &key.namespace)),
+            Some(namespace) if namespace.deleting => {
+                let why = format!(
+                    "unable to create new content in namespace {} because it is being terminated",
+                    key.namespace
+                );
+                Err(Failure::forbidden(resource, &key.name, &why))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+impl<'a> Write<'a> {
+    fn new(view: &'a View, path: &ResourcePath, request: &Request) -> Result<Write<'a>, Failure> {
+        let Scope::Cluster(cluster) = &view.scope else { return Err(Failure::PageNotFound) };
+        let applies = request.content_type == APPLY_PATCH && !view.is_virtual;
+        let author = Author {
+            manager: request.field_manager().to_owned(),
+            operation: if applies { Operation::Apply } else { Operation::Update },
+            api_version: view.resource.api_version(&view.version),
+            subresource: path.subresource.clone().unwrap_or_default(),
+        };
+        let unknown_fields = match request.query.get("fieldValidation") {
+            Some("Ignore") => UnknownFields::Ignore,
+            Some("Strict") => UnknownFields::Refuse,
+            _ => UnknownFields::Warn,
+        };
+        let namespace = path.namespace.as_deref().unwrap_or_default();
+        let key = Key::new(cluster, namespace, path.name.as_deref().unwrap_or_default());
+        Ok(Write { view, key, author, dry_run: request.query.get("dryRun") == Some("All"), unknown_fields })
+    }
+
+    fn resource(&self) -> &'a Resource {
+        &self.view.resource
+    }
+
+    fn version(&self) -> Option<&'a Version> {
+        self.view.resource.version(&self.view.version)
+    }
+
+    /// The part of the object that is written.
+    fn part(&self) -> Part {
+        match (&*self.author.subresource, self.version().is_some_and(|version| version.status)) {
+            ("status", _) => Part::Status,
+            (_, true) => Part::AllButStatus,
+            (_, false) => Part::Whole,
+        }
+    }
+
+    /// Raises the generation where something else than metadata and status differs.
+    fn count_generation(&self, old: &Value, new: &mut Value) {
+        if !self.resource().generation || self.part() == Part::Status {
+            return;
+        }
+        let counts = |field: &str| match field {
+            "metadata" | "apiVersion" | "kind" => false,
+            "status" => self.part() == Part::Whole,
+            _ => true,
+        };
+        let fields = |object: &Value| object.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>());
+        let mut all = fields(old).into_iter().chain(fields(new)).flatten().filter(|field| counts(field));
+        if all.any(|field| old.get(&field) != new.get(&field)) {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
+            new["metadata"]["generation"] = generation.into();
+        }
+    }
+
+    /// Server-side apply knows the schema's fields only.
+    fn check_fields_are_declared(&self, config: &Value) -> Result<(), Failure> {
+        let Some(schema) = self.version().and_then(|version| version.schema.as_ref()) else { return Ok(()) };
+        let unknown = schema.prune(&mut config.clone());
+        let Some(first) = unknown.first() else { return Ok(()) };
+        let (namespace, name) = (&self.key.namespace, &self.key.name);
+        let message = format!(
+            "failed to create typed patch object ({namespace}/{name}; {}, Kind={}): .{first}: field not declared in schema",
+            self.author.api_version,
+            self.resource().kind,
+        );
+        Err(Failure::status(500, "", message))
+    }
+}
+
+impl Draft {
+    fn new(mut object: Value) -> Draft {
+        Managers::take_from(&mut object);
+        Draft { object, managers: None, warnings: Vec::new() }
+    }
+
+    /// Drops what only the server may set on a new object.
+    fn drop_what_servers_set(&mut self, write: &Write) {
+        for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            object::set(&mut self.object, field, None);
+        }
+        if write.part() == Part::AllButStatus {
+            object::set_part(&mut self.object, "status", None);
+        }
+    }
+
+    /// Takes from the present state what this write may not change.
+    fn inherit(&mut self, write: &Write, old: &Value) {
+        match write.part() {
+            Part::Whole => (),
+            Part::AllButStatus => object::set_part(&mut self.object, "status", old.get("status").cloned()),
+            Part::Status => {
+                let status = self.object.get("status").cloned();
+                self.object = old.clone();
+                object::set_part(&mut self.object, "status", status);
+            }
+        }
+        for field in [
+            "namespace",
+            "uid",
+            "creationTimestamp",
+            "generation",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "resourceVersion",
+        ] {
+            object::set(&mut self.object, field, old["metadata"].get(field).cloned());
+        }
+        if write.resource().is("", "namespaces") {
+            object::set_part(&mut self.object, "spec", old.get("spec").cloned());
+        }
+    }
+
+    /// Prunes, defaults and validates.
+    fn admit(&mut self, write: &Write) -> Result<(), Failure> {
+        object::normalise_numbers(&mut self.object);
+        if write.resource().is("", "secrets") {
+            builtin::encode_string_data(&mut self.object);
+        }
+        let mut causes = validation::check_metadata(&self.object);
+        if let Some(schema) = write.version().and_then(|version| version.schema.as_ref()) {
+            let unknown = schema.prune(&mut self.object);
+            self.report_unknown(write, &unknown)?;
+            schema.fill_defaults(&mut self.object);
+            causes.extend(schema.validate(&self.object));
+        }
+        if causes.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::invalid(write.resource(), &write.key.name, &causes))
+    }
+
+    fn report_unknown(&mut self, write: &Write, unknown: &[String]) -> Result<(), Failure> {
+        let texts = unknown.iter().map(|field| format!("unknown field \"{field}\""));
+        match write.unknown_fields {
+            UnknownFields::Ignore => (),
+            UnknownFields::Warn => self.warnings.extend(texts),
+            UnknownFields::Refuse if unknown.is_empty() => (),
+            UnknownFields::Refuse => {
+                let (kind, version) = (&write.resource().kind, &write.view.version);
+                let errors = texts.collect::<Vec<_>>().join(", ");
+                return Err(Failure::bad_request(format!(
+                    "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {errors}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn in_storage_version(&self, write: &Write) -> Value {
+        let storage_version = &write.resource().storage_version;
+        read::in_version(write.resource(), storage_version, self.object.clone())
+    }
+
+    fn answer(self, write: &Write, code: u16) -> Answer {
+        let object = read::in_version(write.resource(), &write.view.version, self.object);
+        Answer { warnings: self.warnings, ..Answer::value(code, &object) }
+    }
+}
+
+impl From<Applied> for Draft {
+    fn from(applied: Applied) -> Draft {
+        Draft { object: applied.object, managers: Some(applied.managers), warnings: Vec::new() }
+    }
+}
