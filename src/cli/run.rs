@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::signals::{Hangups, StopSignals};
 use super::{Misconfigured, RunOptions, connections};
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
-use crate::server::{Instruments, Server};
+use crate::server::{Instruments, Overview, Server};
 
 /// Runs until the engine has drained after the first signal.
 ///
@@ -21,6 +21,7 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     connections::check(&options.connections)?;
     check_schemas(options.schemas.as_deref())?;
     let instruments = Instruments::default();
+    instruments.status.publish(Overview { engine_id: options.engine_id.clone(), ..Overview::default() });
     let (reloader, reload, reloads) =
         Reloader::open(&options.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
     if reloader.snapshot().files.is_empty() {
