@@ -17,8 +17,7 @@
 //!   writes only. A changed definition changes nothing that is stored. Versions of a custom resource differ in nothing
 //!   but their names, and there are no conversion webhooks.
 //! * **Server-side apply** takes every map as granular and every list as atomic: list-maps, sets and atomic maps are not
-//!   told apart, also not in built-in kinds. The managers that a client sends in an object are ignored. A deletion is
-//!   recorded for nobody.
+//!   told apart, also not in built-in kinds. A deletion is recorded for nobody.
 //! * **Strategic merge patch** merges finalizers and ownerReferences, and replaces all other lists.
 //! * **Garbage collection**: ownerReferences mean nothing yet, and every deletion is one in the background.
 //! * **Lists** are always of the latest state, also the later pages of one: these can be newer than the version they
