@@ -1,0 +1,124 @@
+//! The small API that most cases sync, in a group of the case's own: `Widget`, with a status and conditions.
+
+use serde_json::{Value, json};
+
+use crate::eventually::eventually;
+use crate::rest::Rest;
+
+/// A namespaced API with a status subresource, the same on both sides.
+#[derive(Clone)]
+pub struct Api {
+    pub group: String,
+    pub plural: String,
+    kind: String,
+    schema: Value,
+}
+
+impl Api {
+    pub fn widgets(group: String) -> Self {
+        let schema = serde_json::from_str(include_str!("fixtures/widget.json")).expect("a schema");
+        Self { group, plural: "widgets".to_owned(), kind: "Widget".to_owned(), schema }
+    }
+
+    /// As a mapping writes it: `plural.version.group`.
+    pub fn resource(&self) -> String {
+        format!("{}.v1.{}", self.plural, self.group)
+    }
+
+    /// The path of the collection across namespaces.
+    pub fn everywhere(&self) -> String {
+        format!("/apis/{}/v1/{}", self.group, self.plural)
+    }
+
+    /// The path of the collection in a namespace.
+    pub fn collection(&self, namespace: &str) -> String {
+        format!("/apis/{}/v1/namespaces/{namespace}/{}", self.group, self.plural)
+    }
+
+    /// A new object for `collection`.
+    pub fn object(&self, name: &str, spec: Value) -> Value {
+        json!({
+            "apiVersion": format!("{}/v1", self.group),
+            "kind": self.kind,
+            "metadata": {"name": name},
+            "spec": spec,
+        })
+    }
+
+    fn names(&self) -> Value {
+        json!({
+            "kind": self.kind, "plural": self.plural, "singular": self.kind.to_lowercase(),
+            "listKind": format!("{}List", self.kind),
+        })
+    }
+
+    /// kcp's form of the schema.
+    pub fn resource_schema(&self) -> Value {
+        json!({
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+            "metadata": {"name": self.resource_schema_name()},
+            "spec": {
+                "group": self.group, "names": self.names(), "scope": "Namespaced",
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "subresources": {"status": {}}, "schema": self.schema,
+                }],
+            },
+        })
+    }
+
+    fn resource_schema_name(&self) -> String {
+        format!("v1.{}.{}", self.plural, self.group)
+    }
+
+    /// The APIExport, named like the plural.
+    pub fn export(&self) -> Value {
+        json!({
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": self.plural},
+            "spec": {"resources": [{
+                "group": self.group, "name": self.plural, "schema": self.resource_schema_name(), "storage": {"crd": {}},
+            }]},
+        })
+    }
+
+    fn definition(&self) -> Value {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.definition_name()},
+            "spec": {
+                "group": self.group, "names": self.names(), "scope": "Namespaced",
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "subresources": {"status": {}}, "schema": {"openAPIV3Schema": self.schema},
+                }],
+            },
+        })
+    }
+
+    fn definition_name(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
+
+    /// Makes a plain cluster serve the API.
+    pub async fn install(&self, cluster: &Rest) {
+        cluster.create(DEFINITIONS, &self.definition()).await;
+        eventually(&format!("{} is served", self.definition_name()), async || {
+            let answer = cluster.look(&self.everywhere()).await?;
+            answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
+        })
+        .await;
+    }
+
+    /// Takes the API away from a plain cluster, with all its objects.
+    pub async fn uninstall(&self, cluster: &Rest) {
+        let path = format!("{DEFINITIONS}/{}", self.definition_name());
+        cluster.delete(&path).await;
+        eventually(&format!("{} is gone", self.definition_name()), async || {
+            let definition = cluster.get(&path).await;
+            definition.map_or(Ok(()), |definition| Err(definition["status"]["conditions"].to_string()))
+        })
+        .await;
+    }
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
