@@ -105,7 +105,7 @@ while read -r group; do
   [ "$group" = done ] && exit 0
   groups="$groups $group"
 done
-for group in $groups; do kill -KILL -- "-$group"; done 2>/dev/null
+for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null
 "#;
 
 static GUARDIAN_INPUT: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
