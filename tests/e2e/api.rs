@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::eventually::eventually;
-use crate::rest::Rest;
+use crate::rest::{Patch, Rest};
 
 /// A namespaced API with a status subresource, the same on both sides.
 #[derive(Clone)]
@@ -105,6 +105,18 @@ impl Api {
         eventually(&format!("{} is served", self.definition_name()), async || {
             let answer = cluster.look(&self.everywhere()).await?;
             answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
+        })
+        .await;
+    }
+
+    /// Stops or starts serving the API, its objects untouched.
+    pub async fn serve(&self, cluster: &Rest, served: bool) {
+        let path = format!("{DEFINITIONS}/{}", self.definition_name());
+        let change = json!([{"op": "replace", "path": "/spec/versions/0/served", "value": served}]);
+        cluster.patch(Patch::Json, &path, &change).await;
+        eventually(&format!("{} is served: {served}", self.definition_name()), async || {
+            let answer = cluster.look(&self.everywhere()).await?;
+            (answer.is_success() == served).then_some(()).ok_or_else(|| format!("{answer:?}"))
         })
         .await;
     }

@@ -1,5 +1,6 @@
 //! What the servers say they were asked: the audit log, read request by request.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,8 @@ use serde_json::Value;
 /// Writes the policy that makes an API server note every request once, when it is answered.
 pub fn write_policy(folder: &Path) -> PathBuf {
     let file = folder.join("audit-policy.yaml");
-    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
+    let policy =
+        "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
     fs::write(&file, policy).expect("the audit policy");
     file
 }
@@ -18,10 +20,10 @@ pub fn write_policy(folder: &Path) -> PathBuf {
 pub struct AuditLog(PathBuf);
 
 /// One request that reached a server.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Request {
     pub verb: String,
-    pub uri: String,
+    uri: String,
     pub code: u64,
     /// `ResponseStarted` (a watch that is open) or `ResponseComplete`.
     stage: String,
@@ -44,6 +46,13 @@ impl AuditLog {
             .map(|event: Value| Request::of_event(&event))
             .filter(|request| request.user == user)
             .collect()
+    }
+}
+
+/// As a failure shows it.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({})", self.verb, self.uri, self.code)
     }
 }
 

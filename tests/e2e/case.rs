@@ -89,7 +89,14 @@ macro_rules! case {
 }
 pub(crate) use case;
 
-fn run(name: &str, fleet: Arc<Fleet>, on: On, alone: bool, runtime: &Runtime, body: &Body) -> Result<Completion, Failed> {
+fn run(
+    name: &str,
+    fleet: Arc<Fleet>,
+    on: On,
+    alone: bool,
+    runtime: &Runtime,
+    body: &Body,
+) -> Result<Completion, Failed> {
     if let Some(reason) = fleet.missing(on) {
         fleet.note_not_run(&reason);
         return match servers::required() {

@@ -6,6 +6,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::Method;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -102,6 +103,12 @@ impl Engine {
         self.http.look(path).await
     }
 
+    /// Asks for a reload and waits for what became of it.
+    pub async fn reload(&self) -> Answer {
+        let answer = self.http.call(Method::POST, "/-/reload", "text/plain", Vec::new()).await;
+        answer.expect("an answer to the reload")
+    }
+
     /// The sum of a metric's samples, over all label sets.
     pub async fn metric(&self, name: &str) -> f64 {
         let answer = self.ask("/metrics").await.expect("the metrics");
@@ -159,7 +166,9 @@ impl Engine {
 
 fn plain(line: &str) -> String {
     match serde_json::from_str::<Value>(line) {
-        Ok(Value::Object(fields)) => fields.iter().map(|(name, value)| field(name, value)).collect::<Vec<_>>().join(" "),
+        Ok(Value::Object(fields)) => {
+            fields.iter().map(|(name, value)| field(name, value)).collect::<Vec<_>>().join(" ")
+        }
         _ => line.to_owned(),
     }
 }

@@ -32,7 +32,9 @@ pub fn within<T>(
             ticks.tick().await;
             match look().await {
                 Ok(found) => return found,
-                Err(seen) if Instant::now() > end => panic!("{place}: not within {deadline:?}: {what}; last seen: {seen}"),
+                Err(seen) if Instant::now() > end => {
+                    panic!("{place}: not within {deadline:?}: {what}; last seen: {seen}")
+                }
                 Err(_) => {}
             }
         }

@@ -18,6 +18,11 @@ impl Mappings {
         Self { folder, words }
     }
 
+    /// Another directory for the same words.
+    pub fn beside(&self, folder: PathBuf) -> Self {
+        Self::new(folder, self.words.clone())
+    }
+
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -32,7 +32,6 @@ impl Answer {
 pub enum Patch {
     Merge,
     Json,
-    Apply,
 }
 
 impl Patch {
@@ -40,7 +39,6 @@ impl Patch {
         match self {
             Self::Merge => "application/merge-patch+json",
             Self::Json => "application/json-patch+json",
-            Self::Apply => "application/apply-patch+yaml",
         }
     }
 }

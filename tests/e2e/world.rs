@@ -10,7 +10,7 @@ use crate::audit::{AuditLog, Request};
 use crate::case::Stage;
 use crate::credentials;
 use crate::engine::{Engine, Launch};
-use crate::eventually::throughout;
+use crate::eventually::{eventually, throughout};
 use crate::fleet::On;
 use crate::kcp::Workspace;
 use crate::kube::ApiServer;
@@ -174,6 +174,15 @@ impl World<'_> {
         }
     }
 
+    /// Another mappings directory, without a mapping yet.
+    pub fn second_mappings(&self, folder: &str) -> Mappings {
+        let mappings = self.mappings.beside(self.stage.folder.join(folder));
+        if self.stage.on == On::Kube {
+            mappings.write("provider.yaml", PROVIDER);
+        }
+        mappings
+    }
+
     /// Starts an engine and waits until it is ready.
     pub async fn engine(&self) -> Engine {
         self.launch().ready().await
@@ -183,6 +192,26 @@ impl World<'_> {
     pub fn launch_at(&self, target: &ApiServer) -> Launch {
         let kubeconfig = self.stage.keep("other-target.kubeconfig", &target.kubeconfig(&self.stage.user));
         self.launch().flag("--target-kubeconfig", kubeconfig.display())
+    }
+
+    /// The launch whose engine may do nothing at the source.
+    pub async fn launch_powerless_at_the_source(&self) -> Launch {
+        let fleet = &self.stage.fleet;
+        let text = match self.stage.on {
+            On::Kcp => fleet.kcp().await.kubeconfig("root", credentials::NOBODY),
+            On::Kube => fleet.kubernetes().await.source.kubeconfig(credentials::NOBODY),
+        };
+        let kubeconfig = self.stage.keep("powerless-source.kubeconfig", &text);
+        match self.stage.on {
+            On::Kcp => self.launch().flag("--kcp-kubeconfig", kubeconfig.display()),
+            On::Kube => self.launch().flag("--kubeconfig", format!("source={}", kubeconfig.display())),
+        }
+    }
+
+    /// A mapping's source with an export of another name in the provider's workspace.
+    pub fn source_named(&self, export: &str) -> String {
+        let provider = self.provider.as_ref().expect("a case on kcp");
+        format!("{{apiExport: {{name: {export}, path: \"{}\"}}, resource: {}}}", provider.path, self.api.resource())
     }
 
     /// A kubeconfig for the target as a user without rights.
@@ -209,8 +238,26 @@ impl World<'_> {
         self.audits[1].requests(&self.stage.user)
     }
 
+    /// What a powerless engine has asked of the target.
+    pub fn target_requests_of_nobody(&self) -> Vec<Request> {
+        self.audits[1].requests(credentials::NOBODY)
+    }
+
     pub fn writes(&self) -> Vec<Request> {
         self.requests().into_iter().filter(Request::is_write).collect()
+    }
+
+    /// Waits until no write has come for two seconds; gives all writes so far.
+    pub async fn settled(&self) -> Vec<Request> {
+        let (mut last, mut calm) = (self.writes().len(), 0);
+        eventually("the engine has no more to write", async || {
+            let now = self.writes().len();
+            calm = if now == last { calm + 1 } else { 0 };
+            last = now;
+            (calm > 20).then_some(()).ok_or_else(|| format!("{now} writes so far"))
+        })
+        .await;
+        self.writes()
     }
 
     /// Watches both servers for `span`: no write may come.
