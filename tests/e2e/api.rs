@@ -20,6 +20,16 @@ impl Api {
         Self { group, plural: "widgets".to_owned(), kind: "Widget".to_owned(), schema }
     }
 
+    /// The API of the MongoDB community operator, whose schemas the repository ships: its objects can be addressed, not installed.
+    pub fn mongodb() -> Self {
+        Self {
+            group: "mongodbcommunity.mongodb.com".to_owned(),
+            plural: "mongodbcommunity".to_owned(),
+            kind: "MongoDBCommunity".to_owned(),
+            schema: Value::Null,
+        }
+    }
+
     /// As a mapping writes it: `plural.version.group`.
     pub fn resource(&self) -> String {
         format!("{}.v1.{}", self.plural, self.group)

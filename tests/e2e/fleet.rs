@@ -107,6 +107,10 @@ impl Fleet {
         ApiServer::start(self.binaries(), etcd, name, &self.folder).await
     }
 
+    pub fn kubectl(&self) -> PathBuf {
+        self.binaries().named("kubectl")
+    }
+
     fn binaries(&self) -> &Binaries {
         self.binaries.as_ref().expect("a case runs only where the servers can be built")
     }

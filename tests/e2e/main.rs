@@ -14,6 +14,7 @@ mod eventually;
 mod fleet;
 mod kcp;
 mod kube;
+mod kubectl;
 mod mappings;
 mod operator;
 mod process;

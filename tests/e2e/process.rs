@@ -1,11 +1,11 @@
 //! Child processes that never outlive the test run, however it ends.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -99,7 +99,7 @@ pub fn free_port() -> u16 {
 
 /// A shell that outlives this process by a moment: when its input ends before the word `done`, it kills every process
 /// group it was told of. So nothing stays behind when the test run is itself killed.
-const GUARDIAN: &str = r#"
+const VIGIL: &str = r#"
 trap "" INT TERM HUP
 while read -r group; do
   [ "$group" = done ] && exit 0
@@ -108,28 +108,32 @@ done
 for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null
 "#;
 
-static GUARDIAN_INPUT: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
+static GUARDIAN: OnceLock<Mutex<Child>> = OnceLock::new();
 
 fn guard(process_group: u32) {
-    let input = GUARDIAN_INPUT.get_or_init(start_guardian);
-    writeln!(input.lock().expect("the guardian"), "{process_group}").expect("the guardian listens");
+    tell_guardian(GUARDIAN.get_or_init(start_guardian), &process_group.to_string()).expect("the guardian listens");
 }
 
-fn start_guardian() -> Mutex<ChildStdin> {
-    let mut guardian = Command::new("sh")
-        .args(["-c", GUARDIAN])
+fn start_guardian() -> Mutex<Child> {
+    let guardian = Command::new("sh")
+        .args(["-c", VIGIL])
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .expect("a shell");
-    Mutex::new(guardian.stdin.take().expect("the guardian's input"))
+        .spawn();
+    Mutex::new(guardian.expect("a shell"))
+}
+
+fn tell_guardian(guardian: &Mutex<Child>, word: &str) -> io::Result<()> {
+    let mut guardian = guardian.lock().expect("the guardian");
+    let input = guardian.stdin.as_mut().expect("the guardian's input");
+    writeln!(input, "{word}")
 }
 
 /// Tells the guardian that all has been stopped in good order.
 pub fn dismiss_guardian() {
-    if let Some(input) = GUARDIAN_INPUT.get() {
-        let _ = writeln!(input.lock().expect("the guardian"), "done");
-    }
+    let Some(guardian) = GUARDIAN.get() else { return };
+    tell_guardian(guardian, "done").expect("the guardian listens");
+    guardian.lock().expect("the guardian").wait().expect("the guardian ends");
 }

@@ -2,7 +2,7 @@
 //! and an engine to start on them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::api::Api;
@@ -172,6 +172,14 @@ impl World<'_> {
             On::Kcp => launch.flag("--kcp-kubeconfig", self.source_kubeconfig.display()),
             On::Kube => launch.flag("--kubeconfig", format!("source={}", self.source_kubeconfig.display())),
         }
+    }
+
+    pub fn source_kubeconfig(&self) -> &Path {
+        &self.source_kubeconfig
+    }
+
+    pub fn target_kubeconfig(&self) -> &Path {
+        &self.target_kubeconfig
     }
 
     /// Another mappings directory, without a mapping yet.

@@ -5,6 +5,8 @@ mod cost;
 mod deletion;
 mod harness;
 mod isolation;
+mod mongodb;
+mod operation;
 mod outages;
 mod ownership;
 mod reload;
@@ -20,6 +22,7 @@ use crate::case::Case;
 pub fn cases() -> Vec<Case> {
     let themes = [
         harness::cases(),
+        mongodb::cases(),
         isolation::cases(),
         spec::cases(),
         status::cases(),
@@ -30,6 +33,7 @@ pub fn cases() -> Vec<Case> {
         restarts::cases(),
         reload::cases(),
         cost::cases(),
+        operation::cases(),
         bad_input::cases(),
         outages::cases(),
     ];
