@@ -136,7 +136,8 @@ impl Engine {
         self.log().len()
     }
 
-    /// The log, each line as plain text: a structured line's fields are joined, so that quotes and line breaks of its message read as they are.
+    /// The log, each line as plain text: a structured line's fields are joined, so that quotes and line breaks of its
+    /// message read as they are. Times and module names are left out.
     pub fn log(&self) -> Vec<String> {
         let text = fs::read(self.process.log()).unwrap_or_default();
         String::from_utf8_lossy(&text).lines().map(plain).collect()
