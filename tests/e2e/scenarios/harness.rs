@@ -12,7 +12,9 @@ pub fn cases() -> Vec<Case> {
         case!(tenants_are_kept_apart),
         case!(the_audit_log_tells_whose_a_request_was),
         case!(namespaces_are_finalized).on_kube(),
+        case!(an_api_can_be_hidden_shown_and_removed).on_kube(),
         case!(a_killed_server_comes_back_with_its_data).on_kube(),
+        case!(a_killed_kcp_comes_back_with_its_data).on_kcp().alone(),
     ]
 }
 
@@ -68,4 +70,30 @@ async fn a_killed_server_comes_back_with_its_data(stage: &Stage) {
     assert!(answer.is_err(), "a killed server answers: {answer:?}");
     server.resume().await;
     assert!(world.target.rest.get("/api/v1/namespaces/kept").await.is_some());
+}
+
+async fn an_api_can_be_hidden_shown_and_removed(stage: &Stage) {
+    let world = stage.widgets().await;
+    let cluster = &world.target.rest;
+    let collection = world.api.collection("default");
+    let made = cluster.create(&collection, &world.api.object("it", json!({"size": 1}))).await;
+    world.api.serve(cluster, false).await;
+    assert_eq!(cluster.get(&world.target.path(&made)).await, None);
+    world.api.serve(cluster, true).await;
+    assert_eq!(uid(&world.target.again(&made).await), uid(&made), "hiding an API keeps its objects");
+    world.api.uninstall(cluster).await;
+    world.api.install(cluster).await;
+    assert!(cluster.list(&collection).await.is_empty(), "removing an API removes its objects");
+}
+
+async fn a_killed_kcp_comes_back_with_its_data(stage: &Stage) {
+    let world = stage.widgets().await;
+    let made = world.alpha.create("it", json!({"size": 1})).await;
+    let kcp = stage.fleet.kcp().await;
+    kcp.kill();
+    let answer = world.alpha.rest.look(&world.alpha.path("it")).await;
+    assert!(answer.is_err(), "a killed kcp answers: {answer:?}");
+    kcp.resume().await;
+    assert_eq!(uid(&world.alpha.object("it").await), uid(&made));
+    world.beta.create("it", json!({"size": 2})).await;
 }
