@@ -80,7 +80,7 @@ pub struct Engine {
 impl Engine {
     pub async fn becomes_ready(&mut self) {
         eventually("the engine is ready", async || {
-            self.process.alive()?;
+            self.process.must_run();
             let answer = self.http.look("/readyz").await?;
             answer.is_success().then_some(()).ok_or_else(|| format!("{} {}", answer.status, answer.body))
         })
@@ -90,7 +90,7 @@ impl Engine {
     /// Waits until `/readyz` is 503 and names `reason`; gives its whole text.
     pub async fn becomes_unready(&mut self, reason: &str) -> String {
         eventually(&format!("/readyz says 503 and {reason:?}"), async || {
-            self.process.alive()?;
+            self.process.must_run();
             let answer = self.http.look("/readyz").await?;
             let text = answer.body.as_str().map_or_else(|| answer.body.to_string(), str::to_owned);
             let unready = answer.status == 503 && text.contains(reason);
@@ -125,6 +125,7 @@ impl Engine {
     /// Waits for such a line beyond the first `lines` of the log (`lines_logged`).
     pub async fn says_after(&mut self, lines: usize, fragments: &[&str]) -> String {
         eventually(&format!("the engine says {fragments:?}"), async || {
+            self.process.must_run();
             let log = self.log();
             let found = log.iter().skip(lines).find(|line| fragments.iter().all(|fragment| line.contains(fragment)));
             found.cloned().ok_or_else(|| format!("{} other lines", log.len()))

@@ -53,7 +53,7 @@ impl Kcp {
         let process = Process::spawn("kcp", &mut self.command(), &self.folder.join("kcp.log"));
         *self.process.lock().expect("kcp") = Some(process);
         eventually("kcp is ready", async || {
-            self.alive()?;
+            self.must_run();
             let rest = self.rest().await?;
             for path in ["/readyz", "/clusters/root/api/v1/namespaces/default"] {
                 let answer = rest.look(path).await?;
@@ -69,11 +69,8 @@ impl Kcp {
         self.process.lock().expect("kcp").take();
     }
 
-    fn alive(&self) -> Result<(), String> {
-        match self.process.lock().expect("kcp").as_mut() {
-            Some(process) => process.alive(),
-            None => Err("it was killed".to_owned()),
-        }
+    fn must_run(&self) {
+        self.process.lock().expect("kcp").as_mut().expect("it was started just now").must_run();
     }
 
     fn command(&self) -> Command {

@@ -74,7 +74,7 @@ impl ApiServer {
         let process = Process::spawn(&self.name, &mut self.command(), &log);
         *self.process.lock().expect("the server") = Some(process);
         eventually(&format!("{} is ready", self.name), async || {
-            self.alive()?;
+            self.must_run();
             let answer = self.rest().await?.look("/readyz").await?;
             answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
         })
@@ -86,11 +86,8 @@ impl ApiServer {
         self.process.lock().expect("the server").take();
     }
 
-    fn alive(&self) -> Result<(), String> {
-        match self.process.lock().expect("the server").as_mut() {
-            Some(process) => process.alive(),
-            None => Err("it was killed".to_owned()),
-        }
+    fn must_run(&self) {
+        self.process.lock().expect("the server").as_mut().expect("it was started just now").must_run();
     }
 
     fn command(&self) -> Command {

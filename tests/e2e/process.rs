@@ -60,11 +60,18 @@ impl Process {
         within(deadline, &what, async || self.ended().ok_or_else(|| "it runs".to_owned())).await
     }
 
-    /// Err with the end of the log where the process has ended; for loops that wait for it to become ready.
+    /// Err with the end of the log where the process has ended.
     pub fn alive(&mut self) -> Result<(), String> {
         match self.ended() {
             None => Ok(()),
             Some(status) => Err(format!("{} has ended ({status}):\n{}", self.name, tail(&self.log, 20))),
+        }
+    }
+
+    /// Panics where the process has ended: what is waited for will never come.
+    pub fn must_run(&mut self) {
+        if let Err(end) = self.alive() {
+            panic!("{end}");
         }
     }
 

@@ -27,7 +27,7 @@ async fn killed_after(world: &World<'_>, writes: usize, done: impl AsyncFn() -> 
     let before = world.writes().len();
     let mut engine = world.launch().start();
     eventually(&format!("the engine has written {writes} times"), async || {
-        engine.is_running()?;
+        engine.is_running().expect("the engine runs");
         let written = world.writes().len() - before;
         (written >= writes || done().await).then_some(()).ok_or_else(|| format!("{written} times"))
     })
