@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use sync_engine::mapping::compile::{Compiled, compile};
+use sync_engine::cli::arguments::MAX_ENGINE_ID;
+use sync_engine::mapping::compile::{Compiled, MAX_MAPPING_NAME, compile};
 use sync_engine::yaml;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -91,6 +92,13 @@ fn every_module_is_known_to_be_pure_or_shell() {
     let declared = lib.lines().filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';'));
     let unknown: Vec<_> = declared.filter(|name| !PURE.contains(name) && !SHELL.contains(name)).collect();
     assert!(unknown.is_empty(), "say in this file whether these are pure: {unknown:?}");
+}
+
+#[test]
+fn the_longest_names_fit_a_finalizer() {
+    // A qualified name has 63 characters behind the slash (apimachinery's `IsQualifiedName`).
+    let longest = MAX_ENGINE_ID + ".".len() + MAX_MAPPING_NAME;
+    assert!(longest <= 63, "<engine>.<mapping> can have {longest} characters");
 }
 
 #[test]
