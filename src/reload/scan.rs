@@ -67,10 +67,11 @@ pub struct Scan {
 }
 
 impl Snapshot {
-    /// Why a path could not be read, for those below the directory.
+    /// Why something cannot be read, by path (`.` for the directory itself). Of these, what was read before is still
+    /// among the files.
     pub fn unreadable(&self) -> BTreeMap<String, String> {
-        let below = self.problems.iter().filter(|problem| !problem.is_root());
-        below.map(|problem| (problem.path.clone(), problem.trouble.to_string())).collect()
+        let path = |problem: &Problem| if problem.is_root() { ".".to_owned() } else { problem.path.clone() };
+        self.problems.iter().map(|problem| (path(problem), problem.trouble.to_string())).collect()
     }
 }
 
@@ -356,6 +357,7 @@ mod tests {
         fs::rename(&directory, root.path().join("elsewhere")).expect("renamed");
         let missing = read(&directory).onto(&earlier);
         assert_eq!(missing.files, earlier.files);
+        assert_eq!(missing.unreadable(), BTreeMap::from([(".".to_owned(), "it does not exist".to_owned())]));
         insta::assert_snapshot!(texts(&missing), @"the mappings directory cannot be read: it does not exist; all mappings run on as they are");
         write(&directory, "now a file");
         let replaced = read(&directory).onto(&earlier);
