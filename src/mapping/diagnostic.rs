@@ -9,7 +9,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde::Serialize;
 
 pub use crate::yaml::Finding;
-pub use codes::{CODES, Code, code};
+pub use codes::{CODES, Code, code, is_error};
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -61,7 +61,7 @@ impl Diagnostic {
         let marked = readable(&content[start..end.min(line_end)]);
         let text = format!("{before}{marked}{}", readable(&content[end.min(line_end)..line_end]));
         Self {
-            severity: code(finding.code).map_or(Severity::Error, |code| code.severity),
+            severity: if is_error(finding.code) { Severity::Error } else { Severity::Warning },
             code: finding.code,
             file: file.to_owned(),
             line: content[..start].iter().filter(|byte| **byte == b'\n').count() + 1,

@@ -86,10 +86,10 @@ pub enum SelectorOperatorSpec {
 pub struct NamespacesSpec {
     /// Only these. Default: all.
     #[serde(default)]
-    pub include: Vec<String>,
+    pub include: Vec<Spanned<String>>,
     /// Not these, whatever `include` says.
     #[serde(default)]
-    pub exclude: Vec<String>,
+    pub exclude: Vec<Spanned<String>>,
 }
 
 /// What becomes of the downstream objects of a source that left the filter.

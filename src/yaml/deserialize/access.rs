@@ -27,7 +27,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
                 self.parent.context.silence(self.parent.node);
                 continue;
             }
-            return seed.deserialize(self.parent.at(item, None)).map(Some);
+            return seed.deserialize(self.parent.at(item, None)).map(Some).map_err(|error| error.located(item));
         }
         Ok(None)
     }
@@ -72,14 +72,14 @@ impl<'de> MapAccess<'de> for Fields<'_> {
                 continue;
             }
             self.value = Some(self.parent.at(value, Some(key)));
-            return seed.deserialize(self.parent.at(key, None)).map(Some);
+            return seed.deserialize(self.parent.at(key, None)).map(Some).map_err(|error| error.located(key));
         }
         Ok(None)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         match self.value.take() {
-            Some(value) => seed.deserialize(value),
+            Some(value) => seed.deserialize(value).map_err(|error| error.located(value.node)),
             None => Err(serde::de::Error::custom("a value was asked for before its key")),
         }
     }
@@ -124,7 +124,8 @@ impl<'de> VariantAccess<'de> for Chosen<'_> {
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
-        seed.deserialize(self.content()?)
+        let content = self.content()?;
+        seed.deserialize(content).map_err(|error| error.located(content.node))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {

@@ -70,7 +70,11 @@ impl Error {
                     .help(format!("choose one of {}", listed(variants)))
             }
             Cause::UnknownChoice { text, variants, span } => {
-                let finding = Finding::new("SE0104", span, format!("`{text}` is not one of {}", listed(variants)));
+                let message = match variants {
+                    [only] => format!("`{text}` is not `{only}`, the only choice"),
+                    _ => format!("`{text}` is not one of {}", listed(variants)),
+                };
+                let finding = Finding::new("SE0104", span, message);
                 match closest(&text, variants) {
                     Some(variant) if variants.len() > 1 => finding.help(format!("did you mean `{variant}`?")),
                     _ => finding,
