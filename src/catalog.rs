@@ -192,7 +192,7 @@ impl fmt::Display for Change {
                 write!(f, "mapping {name}: generation {generation}: {}", what.join("; "))
             }
             ChangeKind::Kept { generation } => {
-                write!(f, "mapping {name}: its document has errors; generation {generation} keeps running")
+                write!(f, "mapping {name}: its document cannot be used; generation {generation} keeps running")
             }
             ChangeKind::Restored { generation } => {
                 write!(f, "mapping {name}: its document is good again; generation {generation} keeps running")

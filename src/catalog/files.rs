@@ -15,7 +15,6 @@ pub(super) struct File {
 
 #[derive(Debug)]
 pub(super) struct Document {
-    pub text: Arc<str>,
     pub claim: Claim,
     /// Where the document says its name; else its start.
     pub name_span: Range<usize>,
@@ -45,7 +44,6 @@ impl Document {
         let metadata = document.root.as_ref().and_then(|root| root.get("metadata"));
         let name = metadata.and_then(|metadata| metadata.get("name"));
         Self {
-            text: document.text.clone(),
             claim: document.claim.clone(),
             name_span: name.map_or(document.span.start..document.span.start, |name| name.span.clone()),
             compiled: outcome.compiled,

@@ -35,8 +35,10 @@ pub(super) struct Selection<'a> {
     placed: Vec<Placed<'a>>,
     /// Names whose document is bad, with its file.
     claimed: BTreeMap<String, &'a str>,
-    /// Files with a broken document that names no mapping known: any of theirs may be meant.
+    /// Files of which not all could be read: what is missing in them may be in what is broken.
     opaque: BTreeSet<&'a str>,
+    /// Whether something broken names no mapping known: any mapping of the inventory may be meant.
+    nameless: bool,
     pub mappings: BTreeMap<String, Entry>,
     pub providers: BTreeMap<String, ProviderEntry>,
     pub diagnostics: Vec<Diagnostic>,
@@ -57,6 +59,7 @@ impl<'a> Selection<'a> {
             placed: Vec::new(),
             claimed: BTreeMap::new(),
             opaque: BTreeSet::new(),
+            nameless: false,
             mappings: BTreeMap::new(),
             providers: BTreeMap::new(),
             diagnostics: Vec::new(),
@@ -67,8 +70,8 @@ impl<'a> Selection<'a> {
         self.note_broken_documents();
         self.select_providers();
         let candidates = self.one_for_each_name();
+        self.keep_what_has_no_document(&candidates);
         self.admit(candidates);
-        self.keep_the_rest();
         self.keep_providers_in_use();
         self.conclude();
     }
@@ -92,17 +95,17 @@ impl<'a> Selection<'a> {
             if !broken || !document.may_be_mapping() {
                 continue;
             }
+            self.opaque.insert(path);
             match about.filter(|name| self.is_known(name)) {
                 Some(name) => {
                     self.claimed.entry(name).or_insert(path);
                 }
-                None => {
-                    self.opaque.insert(path);
-                }
+                None => self.nameless = true,
             }
         }
         for (path, why) in self.unreadable {
             self.opaque.insert(path);
+            self.nameless = true;
             let finding = Finding::new("SE0011", 0..0, format!("the file cannot be read: {why}"));
             self.placed.push(Placed { path, finding, about: None });
         }
@@ -171,12 +174,10 @@ impl<'a> Selection<'a> {
         let mut chosen = Vec::new();
         for (name, candidates) in by_name {
             let winner = self.winner(name, &candidates);
-            for (index, candidate) in candidates.iter().enumerate().filter(|(index, _)| Some(*index) != winner) {
-                let other = match winner {
-                    Some(winner) => candidates[winner].path.to_owned(),
-                    None => self.claimed[name].to_owned(),
-                };
-                debug_assert!(Some(index) != winner);
+            let losers = candidates.iter().enumerate().filter(|(index, _)| Some(*index) != winner);
+            for (_, candidate) in losers {
+                let home = self.before.mappings.get(name).and_then(|entry| entry.file.clone());
+                let other = winner.map(|winner| candidates[winner].path.to_owned()).or(home).unwrap_or_default();
                 self.refuse_name(candidate.path, candidate.name_span.clone(), "mapping", name, &other);
             }
             chosen.extend(winner.map(|winner| candidates[winner].clone()));
@@ -194,7 +195,8 @@ impl<'a> Selection<'a> {
                 home == Some(candidate.path) && (!same_text || text_fits)
             })
         };
-        let broken_at_home = home.is_some() && self.claimed.get(name).copied() == home;
+        let broken_at_home =
+            home.is_some_and(|home| self.claimed.get(name) == Some(&home) || self.opaque.contains(home));
         at_home(true).or_else(|| at_home(false)).or(if broken_at_home { None } else { Some(0) })
     }
 
@@ -213,9 +215,7 @@ impl<'a> Selection<'a> {
         for candidate in candidates {
             let before = self.before.mappings.get(&candidate.mapping.name);
             if let Some(finding) = self.objection(&candidate) {
-                let about = Some(candidate.mapping.name.clone());
-                self.placed.push(Placed { path: candidate.path, finding, about });
-                self.claimed.insert(candidate.mapping.name.clone(), candidate.path);
+                self.refuse(&candidate, finding);
                 continue;
             }
             let (mapping, generation) = match before {
@@ -234,6 +234,19 @@ impl<'a> Selection<'a> {
         }
     }
 
+    /// A good document that must not run: what ran before it goes on.
+    fn refuse(&mut self, candidate: &Candidate<'a>, finding: Finding) {
+        let name = candidate.mapping.name.clone();
+        if let Some(mut entry) = self.last_good(&name) {
+            if entry.standing != Standing::Retained {
+                entry.standing = Standing::KeptOnError;
+                entry.file = Some(candidate.path.to_owned());
+            }
+            self.mappings.insert(name.clone(), entry);
+        }
+        self.placed.push(Placed { path: candidate.path, finding, about: Some(name) });
+    }
+
     /// Why a good document cannot run beside the others.
     fn objection(&self, candidate: &Candidate<'_>) -> Option<Finding> {
         let span = candidate.name_span.clone();
@@ -244,11 +257,8 @@ impl<'a> Selection<'a> {
             let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
             return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
         }
-        // What is kept on error runs too, and was there first.
-        let kept = self.claimed.keys().filter_map(|name| self.before.mappings.get(name));
-        let kept = kept.filter(|entry| entry.standing != Standing::Retained);
-        let others = self.mappings.values().chain(kept).map(|entry| &entry.mapping);
-        others.filter(|other| other.name != candidate.mapping.name).find_map(|other| {
+        let running = self.mappings.values().filter(|entry| entry.standing != Standing::Retained);
+        running.map(|entry| &entry.mapping).find_map(|other| {
             let common = conflicts::common_status(&candidate.mapping, other)?;
             let message = format!("the mapping `{}` writes the {common} of this resource already", other.name);
             Some(Finding::new("SE0701", span.clone(), message).help(conflicts::remedy(&common)))
@@ -256,17 +266,15 @@ impl<'a> Selection<'a> {
     }
 
     /// Every mapping known that no good document stands for.
-    fn keep_the_rest(&mut self) {
-        let names: BTreeSet<&String> = self.before.mappings.keys().chain(self.retained.keys()).collect();
-        for name in names {
-            if self.mappings.contains_key(name) {
-                continue;
-            }
+    fn keep_what_has_no_document(&mut self, candidates: &[Candidate<'a>]) {
+        let named: BTreeSet<&str> = candidates.iter().map(|candidate| candidate.mapping.name.as_str()).collect();
+        let known: BTreeSet<&String> = self.before.mappings.keys().chain(self.retained.keys()).collect();
+        for name in known.into_iter().filter(|name| !named.contains(name.as_str())) {
             let Some(entry) = self.last_good(name) else { continue };
             let entry = match self.suspect(name, &entry) {
                 Some(file) => Entry { standing: Standing::KeptOnError, file, ..entry },
                 None => Entry {
-                    removal_seen: entry.removal_seen || entry.standing != Standing::Retained,
+                    removal_seen: entry.removal_seen || entry.standing != Standing::Retained && entry.file.is_some(),
                     standing: Standing::Retained,
                     ..entry
                 },
@@ -276,7 +284,7 @@ impl<'a> Selection<'a> {
     }
 
     /// The version that ran, or the one that the inventory keeps.
-    fn last_good(&mut self, name: &str) -> Option<Entry> {
+    fn last_good(&self, name: &str) -> Option<Entry> {
         if let Some(entry) = self.before.mappings.get(name) {
             return Some(entry.clone());
         }
@@ -290,20 +298,19 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The file whose broken text may hold this mapping's document; `None`: its document is gone.
+    /// The file whose broken text may hold this mapping's document (`Some(None)`: some file does); `None`: the document is
+    /// gone.
     #[allow(clippy::option_option, reason = "a mapping of the inventory is suspected in no certain file")]
     fn suspect(&self, name: &str, entry: &Entry) -> Option<Option<String>> {
+        if entry.removal_seen {
+            return None;
+        }
         if let Some(path) = self.claimed.get(name) {
             return Some(Some((*path).to_owned()));
         }
         match &entry.file {
-            Some(file) if entry.standing == Standing::Retained => {
-                // Removed for good, in the sight of this engine.
-                let _ = file;
-                None
-            }
             Some(file) => self.opaque.contains(file.as_str()).then(|| Some(file.clone())),
-            None => (!self.opaque.is_empty()).then_some(None),
+            None => self.nameless.then_some(None),
         }
     }
 
@@ -333,12 +340,29 @@ impl<'a> Selection<'a> {
         for placed in std::mem::take(&mut self.placed) {
             let content = self.files.get(placed.path).map_or(&[][..], |file| &file.content);
             let mut diagnostic = Diagnostic::new(placed.finding, placed.path, content);
-            let running = placed.about.as_ref().and_then(|name| self.mappings.get_key_value(name));
-            if let Some((name, entry)) = running.filter(|(_, entry)| entry.standing == Standing::KeptOnError) {
-                diagnostic = diagnostic.note(format!("mapping `{name}` keeps running generation {}", entry.generation));
+            for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref()) {
+                diagnostic = diagnostic.note(format!("mapping `{name}` keeps running generation {generation}"));
             }
             self.diagnostics.push(diagnostic);
         }
         self.diagnostics.sort_by(|a, b| (&a.file, a.span.start, a.code).cmp(&(&b.file, b.span.start, b.code)));
+    }
+
+    /// The mappings that run their last good version because of a finding: the one it is about, else all that the file
+    /// may hold.
+    fn kept_because_of(&self, path: &str, about: Option<&str>) -> Vec<(&str, u64)> {
+        let about = about.filter(|name| self.mappings.contains_key(*name));
+        let concerned = |name: &str, entry: &Entry| match about {
+            Some(about) => about == name,
+            None => {
+                self.opaque.contains(path)
+                    && !self.claimed.contains_key(name)
+                    && entry.file.as_deref().is_none_or(|file| file == path)
+            }
+        };
+        let kept = self.mappings.iter().filter(|(_, entry)| entry.standing == Standing::KeptOnError);
+        kept.filter(|(name, entry)| concerned(name, entry))
+            .map(|(name, entry)| (name.as_str(), entry.generation))
+            .collect()
     }
 }

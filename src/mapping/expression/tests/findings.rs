@@ -174,7 +174,7 @@ fn lengths() {
     SE0208 an expression has at most 1024 bytes
     SE0208 an expression has at most 1024 bytes
     SE0208 the expression is nested more than 64 levels deep
-    SE0208 the expression is nested more than 64 levels deep; SE0208 the expression is nested more than 64 levels deep
+    SE0208 the expression is nested more than 64 levels deep
     SE0208 a text has at most 64 tags
     SE0208 a text with expressions has at most 65536 bytes
     SE0208 a text with expressions has at most 65536 bytes

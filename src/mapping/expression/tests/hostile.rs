@@ -68,7 +68,7 @@ fn results_are_capped() {
     let mut scope = Scope::new();
     scope.set(Root::Source, Arc::new(json!({"spec": {"long": "a".repeat(RESULT_BYTES + 1)}})));
     insta::assert_snapshot!(format!("{:?}", compile("source.spec.long").evaluate(&scope)), @r#"Failed("the result is larger than 1572864 bytes")"#);
-    insta::assert_snapshot!(format!("{:?}", compile_text("-{{ source.spec.long }}").render(&scope)), @r#"Failed("the result is larger than 1572864 bytes")"#);
+    insta::assert_snapshot!(format!("{:?}", compile_text("-{{ source.spec.long }}").render(&scope)), @r#"Err(Failed("the result is larger than 1572864 bytes"))"#);
 }
 
 const RESULT_BYTES: usize = super::super::budget::RESULT;

@@ -166,7 +166,7 @@ fn agrees_with_minijinja() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut compared = 0;
     let environment = minijinja::Environment::new();
-    for _ in 0..8000 {
+    for _ in 0..4000 {
         let expression = expressions().new_tree(&mut runner).map(|tree| tree.current()).unwrap_or_default();
         if differs_on_purpose(&expression) {
             continue;
@@ -177,7 +177,7 @@ fn agrees_with_minijinja() {
         assert_eq!(ours, theirs, "`{expression}` over {spec}");
         compared += 1;
     }
-    assert!(compared > 400, "only {compared} expressions were compared");
+    assert!(compared > 300, "only {compared} expressions were compared");
 }
 
 /// `omit` is ours; a boolean is no number (`true == 1`), and prints as JSON does (`true`, not `True`).
