@@ -377,3 +377,6 @@ impl<K> Lane<K> {
         first(&self.live).into_iter().chain(first(&self.initial)).min()
     }
 }
+
+#[cfg(test)]
+mod tests;

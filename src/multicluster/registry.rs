@@ -200,3 +200,6 @@ impl Described {
         changed.then_some(Transition::Identity(identity))
     }
 }
+
+#[cfg(test)]
+mod tests;

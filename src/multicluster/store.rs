@@ -433,3 +433,6 @@ fn is_older(version: &str, than: &str) -> bool {
 fn owner_hash(owner: &str) -> u64 {
     owner.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const BACKOFF: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(60) };
+
+fn key(cluster: &str, name: impl ToString) -> Key {
+    let cluster = ClusterName::try_from(cluster).unwrap();
+    Key { cluster, namespace: "ns".into(), name: name.to_string().into() }
+}
+
+fn queue() -> (Queue<Key>, Instant) {
+    (Queue::new(BACKOFF, 42), Instant::now())
+}
+
+fn ready(queue: &mut Queue<Key>, now: Instant) -> Key {
+    match queue.next(now) {
+        Next::Ready(key) => key,
+        next => panic!("nothing ready: {next:?}"),
+    }
+}
+
+fn waits(queue: &mut Queue<Key>, now: Instant) -> Option<Instant> {
+    match queue.next(now) {
+        Next::Wait(until) => until,
+        next => panic!("not waiting: {next:?}"),
+    }
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn ten_thousand_of_one_tenant_do_not_delay_another() {
+    let (mut queue, now) = queue();
+    for n in 0..10_000 {
+        queue.add(key("noisy", n), Priority::Live, now);
+    }
+    assert_eq!(&*ready(&mut queue, now).name, "0");
+    queue.add(key("quiet", "one"), Priority::Initial, now);
+    let next: Vec<_> = (0..2).map(|_| ready(&mut queue, now)).collect();
+    assert!(next.contains(&key("quiet", "one")), "{next:?}");
+}
+
+#[test]
+fn what_costs_more_is_served_less_often() {
+    let (mut queue, now) = queue();
+    for n in 0..100 {
+        queue.add(key("dear", n), Priority::Live, now);
+        queue.add(key("cheap", n), Priority::Live, now);
+    }
+    let mut served: BTreeMap<String, u32> = BTreeMap::new();
+    for _ in 0..40 {
+        let key = ready(&mut queue, now);
+        *served.entry(key.cluster.to_string()).or_default() += 1;
+        let cost = if key.cluster.as_str() == "dear" { 4 } else { 1 };
+        queue.finish(key, Outcome::Done, cost, now);
+    }
+    assert_eq!((served["cheap"], served["dear"]), (32, 8));
+}
+
+#[test]
+fn live_goes_before_initial_until_that_has_waited() {
+    let (mut queue, now) = queue();
+    queue.add(key("c", "initial"), Priority::Initial, now);
+    queue.add(key("c", "live"), Priority::Live, now);
+    assert_eq!(ready(&mut queue, now), key("c", "live"));
+    queue.add(key("c", "live 2"), Priority::Live, now + secs(9));
+    assert_eq!(ready(&mut queue, now + INITIAL_WAIT), key("c", "initial"));
+}
+
+#[test]
+fn a_live_change_promotes_what_is_queued_and_keeps_its_age() {
+    let (mut queue, now) = queue();
+    queue.add(key("c", "a"), Priority::Initial, now);
+    queue.add(key("c", "b"), Priority::Initial, now);
+    queue.add(key("c", "b"), Priority::Live, now + secs(2));
+    assert_eq!(queue.depth(now + secs(3)), Depth { ready: 2, oldest_age: secs(3), ..Depth::default() });
+    assert_eq!(ready(&mut queue, now + secs(3)), key("c", "b"));
+    queue.add(key("c", "a"), Priority::Initial, now);
+    assert_eq!(queue.depth(now).ready, 1, "coalesced");
+}
+
+#[test]
+fn what_is_in_flight_runs_once_more_and_not_beside_itself() {
+    let (mut queue, now) = queue();
+    queue.add(key("c", "a"), Priority::Live, now);
+    let a = ready(&mut queue, now);
+    queue.add(key("c", "a"), Priority::Initial, now);
+    queue.add(key("c", "a"), Priority::Live, now);
+    assert_eq!(waits(&mut queue, now), None);
+    queue.finish(a, Outcome::Done, 1, now);
+    let a = ready(&mut queue, now);
+    queue.finish(a, Outcome::Done, 1, now);
+    assert_eq!((waits(&mut queue, now), queue.depth(now)), (None, Depth::default()));
+}
+
+#[test]
+fn failures_back_off_and_success_resets() {
+    let (mut queue, start) = queue();
+    let mut now = start;
+    queue.add(key("c", "a"), Priority::Live, now);
+    for failures in 0..10 {
+        let a = ready(&mut queue, now);
+        queue.finish(a, Outcome::Retry, 1, now);
+        let until = waits(&mut queue, now).unwrap();
+        let whole = secs(2u64.pow(failures).min(60));
+        assert!(until - now >= whole / 2 && until - now <= whole, "{failures}: {:?}", until - now);
+        now = until;
+    }
+    let a = ready(&mut queue, now);
+    queue.finish(a, Outcome::Done, 1, now);
+    queue.add(key("c", "a"), Priority::Live, now);
+    let a = ready(&mut queue, now);
+    queue.finish(a, Outcome::Retry, 1, now);
+    assert!(waits(&mut queue, now).unwrap() - now <= secs(1));
+}
+
+#[test]
+fn a_request_that_fails_and_wakes_itself_does_not_spin() {
+    let (mut queue, now) = queue();
+    queue.add(key("c", "a"), Priority::Live, now);
+    let a = ready(&mut queue, now);
+    queue.add(key("c", "a"), Priority::Live, now);
+    queue.finish(a, Outcome::Retry, 1, now);
+    let until = waits(&mut queue, now).unwrap();
+    assert!(until >= now + secs(1) / 2 && until <= now + secs(1));
+    // From outside, news of what waits in backoff is looked at once.
+    queue.add(key("c", "a"), Priority::Live, now);
+    assert_eq!(ready(&mut queue, now), key("c", "a"));
+}
+
+#[test]
+fn a_servers_word_is_kept() {
+    let (mut queue, now) = queue();
+    queue.add(key("c", "a"), Priority::Live, now);
+    let a = ready(&mut queue, now);
+    queue.finish(a, Outcome::RetryAfter(secs(30)), 1, now);
+    assert_eq!(waits(&mut queue, now), Some(now + secs(30)));
+}
+
+#[test]
+fn later_looks_coalesce_to_the_earliest() {
+    let (mut queue, now) = queue();
+    queue.add_after(key("c", "a"), secs(9), now);
+    queue.add_after(key("c", "a"), secs(5), now);
+    queue.add_after(key("c", "a"), secs(7), now);
+    assert_eq!(waits(&mut queue, now), Some(now + secs(5)));
+    let a = ready(&mut queue, now + secs(5));
+    queue.add_after(a.clone(), secs(3), now + secs(5));
+    queue.finish(a, Outcome::After(secs(60)), 1, now + secs(6));
+    assert_eq!(waits(&mut queue, now + secs(6)), Some(now + secs(8)));
+}
+
+#[test]
+fn a_cluster_that_is_removed_is_forgotten() {
+    let (mut queue, now) = queue();
+    for name in ["a", "b"] {
+        queue.add(key("gone", name), Priority::Live, now);
+    }
+    queue.add_after(key("gone", "later"), secs(1), now);
+    queue.add(key("stays", "x"), Priority::Live, now);
+    let in_flight = ready(&mut queue, now);
+    assert_eq!(in_flight, key("gone", "a"));
+    queue.remove_cluster(&in_flight.cluster);
+    queue.finish(in_flight, Outcome::Retry, 1, now);
+    assert_eq!(ready(&mut queue, now), key("stays", "x"));
+    assert_eq!((waits(&mut queue, now), queue.lanes.len()), (None, 1));
+}
+
+#[test]
+fn a_closed_queue_hands_out_nothing() {
+    let (mut queue, now) = queue();
+    queue.add(key("c", "a"), Priority::Live, now);
+    queue.close();
+    assert_eq!(queue.next(now), Next::Closed);
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Add(u8, u8, bool),
+    AddAfter(u8, u8, u8),
+    Next,
+    Finish(u8, u8, u8),
+    RemoveCluster(u8),
+    Pass(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (0..4u8, 0..4u8, any::<bool>()).prop_map(|(c, n, live)| Op::Add(c, n, live)),
+        1 => (0..4u8, 0..4u8, 0..20u8).prop_map(|(c, n, delay)| Op::AddAfter(c, n, delay)),
+        4 => Just(Op::Next),
+        3 => (0..8u8, 0..4u8, 0..9u8).prop_map(|(which, outcome, cost)| Op::Finish(which, outcome, cost)),
+        1 => (0..4u8).prop_map(Op::RemoveCluster),
+        1 => (0..30u8).prop_map(Op::Pass),
+    ]
+}
+
+proptest! {
+    /// One in flight per request, nothing lost, nothing invented, the books balance, nobody starves.
+    #[test]
+    fn any_history_keeps_the_invariants(ops in proptest::collection::vec(op(), 1..200)) {
+        let (mut queue, mut now) = queue();
+        let mut in_flight: Vec<Key> = Vec::new();
+        // Requests that must still be handed out: added, and not handed out since.
+        let mut owed: BTreeSet<Key> = BTreeSet::new();
+        for op in ops {
+            match op {
+                Op::Add(cluster, name, live) => {
+                    let key = key(&format!("c{cluster}"), name);
+                    owed.insert(key.clone());
+                    queue.add(key, if live { Priority::Live } else { Priority::Initial }, now);
+                }
+                Op::AddAfter(cluster, name, delay) => {
+                    let key = key(&format!("c{cluster}"), name);
+                    owed.insert(key.clone());
+                    queue.add_after(key, secs(delay.into()), now);
+                }
+                Op::Next => {
+                    if let Next::Ready(key) = queue.next(now) {
+                        prop_assert!(!in_flight.contains(&key), "twice in flight");
+                        owed.remove(&key);
+                        in_flight.push(key);
+                    }
+                }
+                Op::Finish(which, outcome, cost) if !in_flight.is_empty() => {
+                    let key = in_flight.remove(which as usize % in_flight.len());
+                    let outcome = match outcome {
+                        0 => Outcome::Done,
+                        1 => Outcome::Retry,
+                        2 => Outcome::After(secs(5)),
+                        _ => Outcome::RetryAfter(secs(3)),
+                    };
+                    if outcome != Outcome::Done { owed.insert(key.clone()); }
+                    queue.finish(key, outcome, cost.into(), now);
+                }
+                Op::RemoveCluster(cluster) => {
+                    let cluster = ClusterName::try_from(format!("c{cluster}").as_str()).unwrap();
+                    queue.remove_cluster(&cluster);
+                    owed.retain(|key| key.cluster != cluster);
+                    // What is in flight of it is forgotten when it ends.
+                    in_flight.retain(|key| {
+                        let gone = key.cluster == cluster;
+                        if gone { queue.finish(key.clone(), Outcome::Retry, 1, now); }
+                        !gone
+                    });
+                }
+                Op::Finish(..) => {}
+                Op::Pass(seconds) => now += secs(seconds.into()),
+            }
+            let depth = queue.depth(now);
+            prop_assert_eq!(depth.in_flight, in_flight.len());
+            prop_assert_eq!(queue.entries.len(), depth.ready + depth.delayed + depth.in_flight);
+        }
+        in_flight.drain(..).for_each(|key| queue.finish(key, Outcome::Done, 1, now));
+        now += secs(3600);
+        while let Next::Ready(key) = queue.next(now) {
+            owed.remove(&key);
+            queue.finish(key, Outcome::Done, 1, now);
+        }
+        prop_assert!(owed.is_empty(), "lost: {:?}", owed);
+        prop_assert!(queue.entries.is_empty() && queue.lanes.is_empty() && queue.turns.is_empty());
+    }
+
+    /// Whatever the others have queued, a cluster waits for at most one request of each of them.
+    #[test]
+    fn nobody_waits_for_more_than_one_turn_of_each_other(sizes in proptest::collection::vec(1usize..30, 2..6)) {
+        let (mut queue, now) = queue();
+        for (cluster, size) in sizes.iter().enumerate() {
+            for n in 0..*size { queue.add(key(&format!("c{cluster}"), n), Priority::Initial, now); }
+        }
+        queue.add(key("late", "x"), Priority::Initial, now);
+        let before = (0..=sizes.len()).position(|_| ready(&mut queue, now).cluster.as_str() == "late");
+        prop_assert!(before.is_some());
+    }
+}

@@ -1,0 +1,315 @@
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+/// What a subscriber heard: name, versions before and after, cause.
+type Heard = Arc<Mutex<Vec<(String, Option<String>, Option<String>, Cause)>>>;
+
+fn text(cluster: &str, name: &str, uid: &str, version: u64, owner: Option<&str>) -> String {
+    let labels = owner.map(|owner| json!({"sync-engine.dev/owner": owner})).unwrap_or_default();
+    json!({"metadata": {
+        "name": name, "namespace": "ns", "uid": uid, "resourceVersion": version.to_string(),
+        "labels": labels, "annotations": {"kcp.io/cluster": cluster},
+    }})
+    .to_string()
+}
+
+fn key(cluster: &str, name: &str) -> Key {
+    Key { cluster: ClusterName::try_from(cluster).unwrap(), namespace: "ns".into(), name: name.into() }
+}
+
+struct Scene {
+    store: Arc<Store>,
+    subscription: Subscription,
+    heard: Heard,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let store = Store::new(ClustersOf::Annotated);
+        store.begin_list().finish("1");
+        let (subscription, heard) = listen(&store);
+        Self { store, subscription, heard }
+    }
+
+    fn event(&self, name: &str, uid: &str, version: u64) {
+        assert!(self.store.put(Parsed::read(&text("c", name, uid, version, None), None).unwrap()));
+    }
+
+    fn deletion(&self, name: &str, uid: &str, version: u64) {
+        assert!(self.store.delete(Parsed::read(&text("c", name, uid, version, None), None).unwrap()));
+    }
+
+    fn list(&self, names: &[(&str, u64)], version: &str) {
+        let listing = self.store.begin_list();
+        for (name, version) in names {
+            listing.item(Parsed::read(&text("c", name, "u", *version, None), None).unwrap());
+        }
+        listing.finish(version);
+    }
+
+    fn version(&self, name: &str) -> Option<String> {
+        self.store.get(&key("c", name)).map(|object| object.resource_version().to_owned())
+    }
+
+    fn heard(&self) -> Vec<(String, Option<String>, Option<String>, Cause)> {
+        std::mem::take(&mut self.heard.lock().unwrap())
+    }
+}
+
+fn listen(store: &Arc<Store>) -> (Subscription, Heard) {
+    let heard = Heard::default();
+    let notes = heard.clone();
+    let subscription = store.subscribe(move |change| {
+        let version = |object: Option<&Arc<Object>>| object.map(|object| object.resource_version().to_owned());
+        let note = (change.key.name.to_string(), version(change.before), version(change.after), change.cause);
+        notes.lock().unwrap().push(note);
+    });
+    (subscription, heard)
+}
+
+fn object(name: &str, uid: &str, version: u64) -> Object {
+    Object::from_json(text("c", name, uid, version, None).as_bytes()).unwrap()
+}
+
+fn told(
+    name: &str,
+    before: Option<u64>,
+    after: Option<u64>,
+    cause: Cause,
+) -> (String, Option<String>, Option<String>, Cause) {
+    (name.into(), before.map(|v| v.to_string()), after.map(|v| v.to_string()), cause)
+}
+
+#[test]
+fn one_name_in_two_workspaces_is_two_objects() {
+    let store = Store::new(ClustersOf::Annotated);
+    for cluster in ["b", "a"] {
+        store.put(Parsed::read(&text(cluster, "db", cluster, 3, None), None).unwrap());
+    }
+    let names = |cluster| store.of_cluster(&ClusterName::try_from(cluster).unwrap());
+    assert_eq!(names("a").len(), 1);
+    assert_eq!((names("a")[0].1.uid(), names("b")[0].1.uid()), ("a", "b"));
+    assert!(names("aa").is_empty());
+    let homeless = json!({"metadata": {"name": "db"}}).to_string();
+    assert!(!store.put(Parsed::read(&homeless, None).unwrap()));
+}
+
+#[test]
+fn only_what_changed_is_told() {
+    let scene = Scene::new();
+    scene.event("db", "u", 5);
+    scene.event("db", "u", 5);
+    scene.event("db", "u", 6);
+    scene.deletion("db", "u", 7);
+    let expected = [
+        told("db", None, Some(5), Cause::Event),
+        told("db", Some(5), Some(6), Cause::Event),
+        told("db", Some(6), None, Cause::Event),
+    ];
+    assert_eq!(scene.heard(), expected);
+}
+
+#[test]
+fn a_list_removes_what_it_does_not_hold_and_says_nothing_of_the_rest() {
+    let scene = Scene::new();
+    scene.list(&[("a", 2), ("b", 3)], "4");
+    scene.heard();
+    scene.list(&[("b", 3), ("c", 9)], "9");
+    let expected = [told("c", None, Some(9), Cause::Relist), told("a", Some(2), None, Cause::Relist)];
+    assert_eq!(scene.heard(), expected);
+}
+
+#[test]
+fn a_list_that_breaks_off_removes_nothing() {
+    let scene = Scene::new();
+    scene.list(&[("a", 2)], "4");
+    drop(scene.store.begin_list());
+    assert_eq!(scene.store.len(), 1);
+}
+
+#[test]
+fn the_first_complete_list_is_the_initial_one() {
+    let store = Store::new(ClustersOf::Annotated);
+    let (_subscription, heard) = listen(&store);
+    drop(store.begin_list());
+    let listing = store.begin_list();
+    listing.item(Parsed::read(&text("c", "a", "u", 2, None), None).unwrap());
+    listing.finish("3");
+    assert_eq!(*heard.lock().unwrap(), [told("a", None, Some(2), Cause::InitialList)]);
+}
+
+#[test]
+fn owners_are_found_and_forgotten() {
+    let scene = Scene::new();
+    let put = |name: &str, version, owner| {
+        scene.store.put(Parsed::read(&text("c", name, "u", version, owner), None).unwrap());
+    };
+    put("a", 2, Some("o1"));
+    put("b", 3, Some("o1"));
+    put("x", 4, Some("o2"));
+    let owned = |owner| scene.store.of_owner(owner).iter().map(|(key, _)| key.name.to_string()).collect::<Vec<_>>();
+    assert_eq!((owned("o1"), owned("o2")), (vec!["a".into(), "b".into()], vec!["x".to_owned()]));
+    put("a", 5, Some("o2"));
+    put("b", 6, None);
+    assert_eq!((owned("o1"), owned("o2")), (vec![], vec!["a".to_owned(), "x".into()]));
+    scene.deletion("a", "u", 8);
+    assert_eq!(owned("o2"), ["x"]);
+}
+
+#[test]
+fn an_answer_is_stored_and_its_event_is_no_change() {
+    let scene = Scene::new();
+    scene.event("db", "u", 5);
+    scene.heard();
+    let write = scene.subscription.expect(&key("c", "db"));
+    assert!(!write.complete(object("db", "u", 6)));
+    assert_eq!(scene.version("db").as_deref(), Some("6"));
+    scene.event("db", "u", 6);
+    assert_eq!(scene.heard(), []);
+    scene.event("db", "u", 7);
+    assert_eq!(scene.heard(), [told("db", Some(6), Some(7), Cause::Event)]);
+}
+
+#[test]
+fn an_event_that_overtakes_its_answer_is_not_told() {
+    let scene = Scene::new();
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.event("db", "u", 6);
+    assert!(!write.complete(object("db", "u", 6)), "nothing but our own write came");
+    assert_eq!((scene.heard(), scene.version("db").as_deref()), (vec![], Some("6")));
+}
+
+#[test]
+fn what_comes_between_a_write_and_its_answer_asks_for_another_look() {
+    let scene = Scene::new();
+    scene.event("db", "u", 5);
+    scene.heard();
+    // Somebody else wrote after us, and both events were faster than our answer.
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.event("db", "u", 6);
+    scene.event("db", "u", 7);
+    assert!(write.complete(object("db", "u", 6)));
+    assert_eq!((scene.heard(), scene.version("db").as_deref()), (vec![], Some("7")));
+    // Somebody else wrote before us: the answer is newer than that event.
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.event("db", "u", 8);
+    assert!(write.complete(object("db", "u", 9)));
+    assert_eq!(scene.version("db").as_deref(), Some("9"));
+    // It was deleted: an answer does not bring it back.
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.deletion("db", "u", 11);
+    assert!(write.complete(object("db", "u", 10)));
+    assert_eq!((scene.version("db"), scene.heard()), (None, vec![]));
+}
+
+#[test]
+fn an_older_event_behind_an_answer_is_told_and_not_stored() {
+    let scene = Scene::new();
+    scene.event("db", "u", 5);
+    scene.heard();
+    let _ = scene.subscription.expect(&key("c", "db")).complete(object("db", "u", 7));
+    scene.event("db", "u", 6);
+    assert_eq!(scene.version("db").as_deref(), Some("7"));
+    assert_eq!(scene.heard(), [told("db", Some(7), Some(7), Cause::Event)]);
+    // Created anew by us: the deletion of its predecessor comes late.
+    scene.event("db", "u", 7);
+    let _ = scene.subscription.expect(&key("c", "db")).complete(object("db", "new", 9));
+    scene.deletion("db", "u", 8);
+    assert_eq!(scene.version("db").as_deref(), Some("9"));
+    scene.event("db", "new", 9);
+    scene.deletion("db", "new", 10);
+    assert_eq!(scene.version("db"), None);
+}
+
+#[test]
+fn a_lost_answer_tells_what_was_held_back() {
+    let scene = Scene::new();
+    scene.event("db", "u", 5);
+    scene.heard();
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.event("db", "u", 6);
+    assert_eq!(scene.heard(), []);
+    drop(write);
+    assert_eq!(scene.heard(), [told("db", Some(5), Some(6), Cause::Event)]);
+    drop(scene.subscription.expect(&key("c", "db")));
+    assert_eq!(scene.heard(), []);
+}
+
+#[test]
+fn other_subscribers_hear_of_a_write() {
+    let scene = Scene::new();
+    let (_other, heard) = listen(&scene.store);
+    let _ = scene.subscription.expect(&key("c", "db")).complete(object("db", "u", 6));
+    assert_eq!(scene.heard(), []);
+    assert_eq!(*heard.lock().unwrap(), [told("db", None, Some(6), Cause::Write)]);
+}
+
+#[test]
+fn a_list_keeps_what_a_write_put_while_it_was_taken() {
+    let scene = Scene::new();
+    let listing = scene.store.begin_list();
+    let _ = scene.subscription.expect(&key("c", "new")).complete(object("new", "u", 20));
+    let _ = scene.subscription.expect(&key("c", "old")).complete(object("old", "u", 8));
+    listing.finish("10");
+    assert_eq!(scene.version("new").as_deref(), Some("20"), "written after the list's version");
+    assert_eq!(scene.version("old"), None, "gone again before the list's version");
+    // Confirmed by nobody, and not in the next list either.
+    scene.list(&[], "30");
+    assert_eq!(scene.version("new"), None);
+}
+
+#[test]
+fn a_dropped_subscription_hears_nothing() {
+    let scene = Scene::new();
+    let Scene { store, subscription, heard } = scene;
+    drop(subscription);
+    store.put(Parsed::read(&text("c", "db", "u", 3, None), None).unwrap());
+    assert!(heard.lock().unwrap().is_empty());
+}
+
+proptest! {
+    /// Whatever the order of answers and events of one history, the store ends in its last state, and whoever
+    /// reads the store at each notification (and after each `true`) has seen that state.
+    #[test]
+    fn any_interleaving_ends_in_the_last_state(
+        ours in proptest::collection::vec(any::<bool>(), 1..8),
+        answers_late_by in proptest::collection::vec(0usize..6, 8),
+        complete in proptest::collection::vec(any::<bool>(), 8),
+    ) {
+        let scene = Scene::new();
+        let mut seen = None;
+        let mut pending: Vec<(usize, PendingWrite, Object)> = Vec::new();
+        let look = |seen: &mut Option<String>| *seen = scene.version("db");
+        for (at, is_ours) in ours.iter().enumerate() {
+            let version = 10 + at as u64;
+            // Writes of one request follow one another: the earlier answer is in before the next write is sent.
+            if *is_ours && pending.is_empty() {
+                let write = scene.subscription.expect(&key("c", "db"));
+                pending.push((at + answers_late_by[at], write, object("db", "u", version)));
+            }
+            scene.event("db", "u", version);
+            if !scene.heard().is_empty() { look(&mut seen); }
+            while let Some(due) = pending.iter().position(|(due, ..)| *due <= at) {
+                let (_, write, answer) = pending.remove(due);
+                if complete[at] {
+                    let own = answer.resource_version().to_owned();
+                    if write.complete(answer) { look(&mut seen) } else { seen = Some(own) }
+                } else {
+                    drop(write);
+                    if !scene.heard().is_empty() { look(&mut seen); }
+                }
+            }
+        }
+        for (_, write, answer) in pending.drain(..) {
+            let own = answer.resource_version().to_owned();
+            if write.complete(answer) { look(&mut seen) } else { seen = Some(own) }
+        }
+        let last = Some((10 + ours.len() as u64 - 1).to_string());
+        prop_assert_eq!(scene.version("db"), last.clone());
+        prop_assert_eq!(seen, last);
+    }
+}
