@@ -1,1 +1,11 @@
-fn main() {}
+//! The command `sync-engine`: arguments, logs, exit code. Everything else is the library's.
+
+use std::process::ExitCode;
+
+use sync_engine::{cli, telemetry};
+
+fn main() -> ExitCode {
+    let (verb, log) = cli::Arguments::read();
+    telemetry::start(log.log_format, &log.log_level);
+    cli::execute(verb).into()
+}

@@ -1,0 +1,84 @@
+//! The command line: one file a verb. The only place that prints, and the only user of `anyhow`.
+
+pub mod arguments;
+mod connections;
+pub mod options;
+mod run;
+mod signals;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+pub use arguments::{Arguments, Verb};
+pub use options::{KubeconfigRef, RunOptions};
+
+use crate::reload::OpenError;
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Success,
+    Failure,
+    /// What was said cannot be understood. (Clap ends with the same code.)
+    Usage,
+    /// What was said can be understood and names something wrong: `EX_CONFIG` of sysexits(3).
+    Configuration,
+}
+
+/// Something that the command line names is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Misconfigured(pub String);
+
+/// Runs a verb to its end, and says on standard error why it could not.
+pub fn execute(verb: Verb) -> Exit {
+    let result = match verb {
+        Verb::Run(arguments) => RunOptions::try_from(arguments).map_err(Into::into).and_then(run_engine),
+    };
+    match result {
+        Ok(()) => Exit::Success,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            Exit::of(&error)
+        }
+    }
+}
+
+fn run_engine(options: RunOptions) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the threads that the engine runs on")?;
+    let result = runtime.block_on(run::run(options));
+    // What is still under way was told to stop and did not: a second signal, or a lost file system.
+    runtime.shutdown_background();
+    result
+}
+
+impl Exit {
+    fn of(error: &anyhow::Error) -> Self {
+        if error.is::<Misconfigured>() {
+            Self::Configuration
+        } else if error.is::<options::GivenTwice>() {
+            Self::Usage
+        } else {
+            Self::Failure
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Failure => 1,
+            Exit::Usage => 2,
+            Exit::Configuration => 78,
+        })
+    }
+}
+
+impl From<OpenError> for Misconfigured {
+    fn from(error: OpenError) -> Self {
+        Self(format!("{error}; create it, or name another with --mappings"))
+    }
+}

@@ -1,0 +1,117 @@
+//! `sync-engine run`: wires the engine to the world outside and keeps it running until a signal.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::signals::{Hangups, StopSignals};
+use super::{Misconfigured, RunOptions, connections};
+use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
+use crate::server::{Instruments, Server};
+
+/// Runs until the engine has drained after the first signal.
+///
+/// # Errors
+/// [`Misconfigured`] when something that the command line names is wrong; anything else is a failure.
+pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
+    connections::check(&options.connections)?;
+    check_schemas(options.schemas.as_deref())?;
+    let instruments = Instruments::default();
+    let (reloader, reload, reloads) =
+        Reloader::open(&options.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
+    if reloader.snapshot().files.is_empty() {
+        let directory = options.mappings.display();
+        warn!(%directory, "no *.yaml or *.yml in the mappings directory yet: waiting for the first one");
+    }
+
+    let mut signals = StopSignals::listen().context("cannot listen for signals")?;
+    let hangups = Hangups::listen().context("cannot listen for signals")?;
+    let drain = CancellationToken::new();
+    // Beside the engine run its servants; they stop after it, and are never left behind.
+    let mut servants = JoinSet::new();
+    let stopped = CancellationToken::new();
+    start_server(&mut servants, &options, &instruments, &reload, &stopped).await?;
+    servants.spawn(flatten(hangups.reload(reload)));
+    servants.spawn(follow(reloader, drain.clone(), stopped.clone()));
+
+    info!(mappings = %options.mappings.display(), engine = %options.engine_id, "running");
+    tokio::select! {
+        result = engine(options, reloads, instruments, drain.clone()) => result?,
+        result = failed(&mut servants) => result?,
+        () = signals.second(&drain) => bail!("stopped by a second signal, before what was under way had ended"),
+    }
+    stopped.cancel();
+    info!("stopped");
+    Ok(())
+}
+
+fn check_schemas(directory: Option<&Path>) -> Result<(), Misconfigured> {
+    let Some(directory) = directory else { return Ok(()) };
+    let unreadable = |error| {
+        let directory = directory.display();
+        Misconfigured(format!("cannot read the schema directory `{directory}` (--schemas): {error}"))
+    };
+    std::fs::read_dir(directory).map(drop).map_err(unreadable)
+}
+
+async fn start_server(
+    servants: &mut JoinSet<anyhow::Result<()>>,
+    options: &RunOptions,
+    instruments: &Instruments,
+    reload: &ReloadHandle,
+    stopped: &CancellationToken,
+) -> anyhow::Result<()> {
+    let Some(address) = options.listen else { return Ok(()) };
+    let server = Server::bind(address, instruments.clone(), reload.clone()).await.with_context(|| {
+        format!("cannot listen on {address}; give another address with --listen, or `--listen off` for no server")
+    })?;
+    info!(address = %server.address(), "health, metrics and status page");
+    servants.spawn(flatten(server.run(stopped.clone())));
+    Ok(())
+}
+
+async fn follow(reloader: Reloader, drain: CancellationToken, stopped: CancellationToken) -> anyhow::Result<()> {
+    reloader.run(drain).await;
+    // An end is a failure to `failed`; this one was asked for.
+    stopped.cancelled().await;
+    Ok(())
+}
+
+async fn flatten(servant: impl Future<Output = std::io::Result<()>>) -> anyhow::Result<()> {
+    Ok(servant.await?)
+}
+
+/// Waits for a servant to fail. Cancel-safe, as `join_next` is.
+async fn failed(servants: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
+    match servants.join_next().await {
+        Some(Ok(Ok(()))) => bail!("a part of the program ended before the engine did"),
+        Some(Ok(Err(error))) => Err(error),
+        Some(Err(panic)) => Err(panic.into()),
+        None => std::future::pending().await,
+    }
+}
+
+/// The seam: `crate::engine::run` takes these four and stands here.
+async fn engine(
+    _options: RunOptions,
+    mut reloads: mpsc::Receiver<Reload>,
+    _instruments: Instruments,
+    drain: CancellationToken,
+) -> anyhow::Result<()> {
+    loop {
+        tokio::select! {
+            reload = reloads.recv() => match reload {
+                Some(reload) => {
+                    let text = format!("{} files read", reload.snapshot.files.len());
+                    reload.answer(Outcome { accepted: true, text });
+                }
+                None => return Ok(()),
+            },
+            () = drain.cancelled() => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The only writer: carries out one action, and says what it showed. Decides nothing.
+
+use std::sync::Arc;
+
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use tracing::debug;
+
+use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
+use crate::mapping::{Kind, Propagation, Resource};
+use crate::multicluster::endpoint::DeleteOptions;
+use crate::multicluster::registry::Cluster;
+use crate::multicluster::watch::WatchState;
+use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
+use crate::object::marks::{self, Owner, Reference};
+use crate::object::{Key, metadata};
+use crate::plan::{Action, Evidence, Intent, Outcome, Standing};
+use crate::server::metrics::WriteResult;
+
+/// Where the actions of one reconcile go.
+pub struct Executor<'a> {
+    pub pipeline: &'a Pipeline,
+    pub generation: &'a Generation,
+    pub cluster: &'a Cluster,
+    pub feed: &'a SourceFeed,
+    pub key: &'a Key,
+    /// Requests sent so far.
+    pub cost: u32,
+    /// An event beyond our own writes came in between: reconcile again.
+    pub overtaken: bool,
+}
+
+/// Why an action brought no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    #[error("{action}: {source}")]
+    Request { action: String, source: RequestError },
+    /// The object moved on since the plan was made.
+    #[error("{action}: it changed in the meantime")]
+    Stale { action: String },
+}
+
+impl Executor<'_> {
+    /// # Errors
+    /// What time may mend. What somebody has to mend is the outcome `Refused`.
+    pub async fn execute(&mut self, action: &Action) -> Result<Outcome, ApplyError> {
+        debug!(%action, "acting");
+        let result = match action {
+            Action::PatchSource { patch, .. } => self.patch_source(patch, false).await,
+            Action::PatchStatus { patch } => self.patch_source(patch, true).await,
+            Action::LookForSource => self.look_for_source().await,
+            Action::Look { reference } => self.look(reference).await,
+            Action::Sweep { owners, kinds, namespace, places } => {
+                self.sweep(owners, kinds, namespace.as_deref(), places).await
+            }
+            Action::CreateNamespace { name, labels } => self.create_namespace(name, labels).await,
+            Action::Apply { reference, body, intent } => self.apply(reference, body, intent).await,
+            Action::Delete { reference, uid, propagation } => self.delete(reference, uid, *propagation).await,
+            Action::Unmark { reference, patch } => self.unmark(reference, patch).await,
+        };
+        self.count(action, &result);
+        result.or_else(|error| refused_or_retried(action, error))
+    }
+
+    fn count(&self, action: &Action, sent: &Result<Outcome, RequestError>) {
+        let (side, verb) = match action {
+            Action::PatchSource { .. } => ("source", "patch"),
+            Action::PatchStatus { .. } => ("source", "patch_status"),
+            Action::CreateNamespace { .. } => (self.generation.target.name.as_str(), "create"),
+            Action::Apply { .. } => (self.generation.target.name.as_str(), "apply"),
+            Action::Delete { .. } => (self.generation.target.name.as_str(), "delete"),
+            Action::Unmark { .. } => (self.generation.target.name.as_str(), "patch"),
+            Action::Look { .. } | Action::LookForSource | Action::Sweep { .. } => return,
+        };
+        let result = match sent {
+            Ok(_) => WriteResult::Success,
+            Err(error) if error.is_conflict() => WriteResult::Conflict,
+            Err(error) if error.retryable() => WriteResult::Error,
+            Err(_) => WriteResult::Rejected,
+        };
+        self.pipeline.shared.instruments.metrics.written(&self.pipeline.writer.mapping, side, verb, result);
+    }
+
+    fn target(&self) -> &Endpoint {
+        &self.generation.target.endpoint
+    }
+
+    fn source_path(&self) -> Result<ApiPath, RequestError> {
+        let resource = &self.generation.mapping.source.resource;
+        Ok(ApiPath::object(resource, &self.key.namespace, &self.key.name)?)
+    }
+
+    async fn patch_source(&mut self, patch: &Value, status: bool) -> Result<Outcome, RequestError> {
+        let path = self.source_path()?;
+        let path = if status { path.status() } else { path };
+        let pending = self.feed.subscription.expect(self.key);
+        let body = Body::json_patch(patch.to_string());
+        self.cost += 1;
+        match self.cluster.spec.endpoint.patch(&path, &self.pipeline.writer.field_manager(), body).await {
+            Ok(reply) => self.completed(pending, &reply),
+            Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts the answer of a write into the cache it belongs to.
+    fn completed(&mut self, pending: PendingWrite, reply: &Reply) -> Result<Outcome, RequestError> {
+        let object = self.parse(&reply.body)?;
+        let value = Arc::new(object.value());
+        self.overtaken |= pending.complete(object);
+        Ok(Outcome::Object(value))
+    }
+
+    fn parse(&self, body: &[u8]) -> Result<Object, RequestError> {
+        let unreadable = |error: crate::multicluster::raw::NotAnObject| RequestError::Body {
+            url: self.generation.target.endpoint.url().to_owned(),
+            reason: error.to_string(),
+        };
+        Object::from_json(body).map_err(unreadable)
+    }
+
+    /// Reads the source past the cache, and puts what it finds there.
+    pub async fn refresh_source(&mut self) -> Result<Outcome, RequestError> {
+        let pending = self.feed.subscription.expect(self.key);
+        self.cost += 1;
+        match self.cluster.spec.endpoint.get(&self.source_path()?).await {
+            Ok(reply) => self.completed(pending, &reply),
+            Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Evidence is a 404 that names the object, while its collection lists normally and its workspace is bound.
+    async fn look_for_source(&mut self) -> Result<Outcome, RequestError> {
+        self.cost += 1;
+        let evidence = match self.cluster.spec.endpoint.get(&self.source_path()?).await {
+            Ok(_) => Evidence::None("its source exists, though the watch does not show it".into()),
+            Err(error) if error.is_not_found_of(&self.key.name) => self.evidence(),
+            Err(error) if error.retryable() => return Err(error),
+            Err(error) => Evidence::None(format!("whether its source is gone cannot be told: {error}")),
+        };
+        Ok(Outcome::Evidence(evidence))
+    }
+
+    fn evidence(&self) -> Evidence {
+        let listed = self.feed.watch.state() == WatchState::Synced;
+        match listed && self.pipeline.is_engaged(&self.key.cluster) {
+            true => Evidence::Gone,
+            false => {
+                Evidence::None("its source is not found, but its API or its workspace is not in order either".into())
+            }
+        }
+    }
+
+    fn resource(&self, kind: &Kind) -> Result<Resource, RequestError> {
+        let served = self.generation.target.kind(kind);
+        served.map(|served| served.resource).map_err(|why| RequestError::NotServed { url: why })
+    }
+
+    fn path(&self, reference: &Reference) -> Result<ApiPath, RequestError> {
+        Ok(ApiPath::object(&self.resource(&reference.kind)?, &reference.namespace, &reference.name)?)
+    }
+
+    async fn look(&mut self, reference: &Reference) -> Result<Outcome, RequestError> {
+        self.cost += 1;
+        match self.target().get(&self.path(reference)?).await {
+            Ok(reply) => Ok(Outcome::Object(Arc::new(self.parse(&reply.body)?.value()))),
+            Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn sweep(
+        &mut self,
+        owners: &[String],
+        kinds: &[Kind],
+        namespace: Option<&str>,
+        places: &[Reference],
+    ) -> Result<Outcome, RequestError> {
+        let mut found = Vec::new();
+        for kind in kinds {
+            found.extend(self.owned_by(owners, kind, namespace).await?);
+        }
+        for reference in places {
+            if let Outcome::Object(object) = self.look(reference).await?
+                && is_owned(&object, reference, owners)
+                && !found.iter().any(|one: &Standing| &one.reference == reference)
+            {
+                found.push(Standing { reference: reference.clone(), object });
+            }
+        }
+        Ok(Outcome::Found(found))
+    }
+
+    async fn owned_by(
+        &mut self,
+        owners: &[String],
+        kind: &Kind,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Standing>, RequestError> {
+        let resource = self.resource(kind)?;
+        let path = match namespace {
+            Some(namespace) => ApiPath::collection(&resource, namespace)?,
+            None => ApiPath::all(&resource)?,
+        };
+        let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
+        self.cost += 1;
+        let reply = self.target().get(&path.query("labelSelector", &selector)).await?;
+        let list: Value = serde_json::from_slice(&reply.body)
+            .map_err(|error| RequestError::Body { url: path_url(self.target()), reason: error.to_string() })?;
+        let items = list["items"].as_array().into_iter().flatten();
+        Ok(items.filter_map(|item| standing(item, kind, owners)).collect())
+    }
+
+    async fn create_namespace(&mut self, name: &str, labels: &Value) -> Result<Outcome, RequestError> {
+        let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+        let manager = self.pipeline.writer.field_manager();
+        self.cost += 1;
+        match self.target().create(&ApiPath::all(&namespaces)?, &manager, Bytes::from(body.to_string())).await {
+            Ok(_) => {}
+            // Who may not create namespaces may still write into one that exists: the apply will tell.
+            Err(error) if error.is_already_exists() || error.is_forbidden() => {}
+            Err(error) => return Err(error),
+        }
+        self.generation.target.saw_namespace(name);
+        Ok(Outcome::Absent)
+    }
+
+    async fn apply(&mut self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
+        let force = matches!(intent, Intent::Update { .. });
+        let feed = self.pipeline.kind_feed(&reference.kind);
+        let pending = feed.as_deref().map(|feed| expect(feed, reference, self.generation));
+        self.cost += 1;
+        let sent = self.send_apply(reference, body, force).await;
+        match (sent, intent) {
+            (Ok(reply), Intent::Create) if reply.status == 200 => self.give_up(reference).await,
+            (Ok(reply), _) => {
+                self.generation.target.saw_namespace(&reference.namespace);
+                match pending {
+                    Some(pending) => self.completed(pending, &reply),
+                    None => Ok(Outcome::Object(Arc::new(self.parse(&reply.body)?.value()))),
+                }
+            }
+            (Err(error), _) if error.is_not_found_of(&reference.namespace) => {
+                self.generation.target.lost_namespace(&reference.namespace);
+                Err(error)
+            }
+            // Somebody else's fields, or another incarnation: look at what stands there now.
+            (Err(error), _) if error.is_conflict() => self.look(reference).await,
+            (Err(error), Intent::Update { uid }) if error.is_invalid() => {
+                self.look_for_other(reference, uid, error).await
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    async fn send_apply(&self, reference: &Reference, body: &Value, force: bool) -> Result<Reply, RequestError> {
+        let manager = self.pipeline.writer.field_manager();
+        self.target().apply(&self.path(reference)?, &manager, force, Bytes::from(body.to_string())).await
+    }
+
+    /// A create that found something there: our fields are given up by an apply of the bare identity.
+    async fn give_up(&mut self, reference: &Reference) -> Result<Outcome, RequestError> {
+        let bare = json!({
+            "apiVersion": reference.kind.api_version(),
+            "kind": reference.kind.kind,
+            "metadata": {"namespace": reference.namespace, "name": reference.name},
+        });
+        self.cost += 1;
+        self.send_apply(reference, &bare, false).await?;
+        self.look(reference).await
+    }
+
+    /// An apply that carries a uid is a 422 where the uid is another; any other 422 is the schema's word.
+    async fn look_for_other(
+        &mut self,
+        reference: &Reference,
+        uid: &str,
+        error: RequestError,
+    ) -> Result<Outcome, RequestError> {
+        match self.look(reference).await? {
+            Outcome::Object(object) if metadata(&object, "uid") == uid => Err(error),
+            outcome => Ok(outcome),
+        }
+    }
+
+    async fn delete(
+        &mut self,
+        reference: &Reference,
+        uid: &str,
+        propagation: Propagation,
+    ) -> Result<Outcome, RequestError> {
+        let options = DeleteOptions { uid, propagation: propagation_policy(propagation) };
+        self.cost += 1;
+        match self.target().delete(&self.path(reference)?, options).await {
+            Ok(reply) => Ok(self.left_by_delete(&reply)),
+            Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
+            Err(error) if error.is_conflict() => self.look(reference).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The answer is the object where finalizers hold it, and a `Status` (or the object as it was) where it is gone.
+    fn left_by_delete(&self, reply: &Reply) -> Outcome {
+        let held = |object: &Value| {
+            let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+            !metadata(object, "deletionTimestamp").is_empty() && finalizers.is_some_and(|all| !all.is_empty())
+        };
+        match self.parse(&reply.body).map(|object| object.value()) {
+            Ok(object) if held(&object) => Outcome::Object(Arc::new(object)),
+            _ => Outcome::Absent,
+        }
+    }
+
+    async fn unmark(&mut self, reference: &Reference, patch: &Value) -> Result<Outcome, RequestError> {
+        self.cost += 1;
+        let body = Body::json_patch(patch.to_string());
+        match self.target().patch(&self.path(reference)?, &self.pipeline.writer.field_manager(), body).await {
+            Ok(reply) => Ok(Outcome::Object(Arc::new(self.parse(&reply.body)?.value()))),
+            Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn expect(feed: &KindFeed, reference: &Reference, generation: &Generation) -> PendingWrite {
+    feed.subscription.expect(&Key {
+        cluster: generation.target.cluster.clone(),
+        namespace: reference.namespace.as_str().into(),
+        name: reference.name.as_str().into(),
+    })
+}
+
+fn standing(item: &Value, kind: &Kind, owners: &[String]) -> Option<Standing> {
+    let text = |field| metadata(item, field).to_owned();
+    let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
+    is_owned(item, &reference, owners).then(|| Standing { reference, object: Arc::new(item.clone()) })
+}
+
+fn is_owned(object: &Value, reference: &Reference, owners: &[String]) -> bool {
+    owners.iter().any(|owner| marks::is_ours(object, reference, &Owner(owner.clone())))
+}
+
+fn path_url(endpoint: &Endpoint) -> String {
+    endpoint.url().to_owned()
+}
+
+fn propagation_policy(propagation: Propagation) -> &'static str {
+    match propagation {
+        Propagation::Background => "Background",
+        Propagation::Foreground => "Foreground",
+        Propagation::Orphan => "Orphan",
+    }
+}
+
+/// What a server refuses for good on a downstream object blocks that object alone; all else is tried again.
+fn refused_or_retried(action: &Action, error: RequestError) -> Result<Outcome, ApplyError> {
+    let upstream = matches!(action, Action::PatchSource { .. } | Action::PatchStatus { .. });
+    if upstream && (error.is_conflict() || is_failed_patch(&error)) {
+        return Err(ApplyError::Stale { action: action.to_string() });
+    }
+    let refused = action.reference().is_some() && action.is_write() && (error.is_invalid() || error.is_forbidden());
+    if refused {
+        return Ok(Outcome::Refused(error.to_string()));
+    }
+    Err(ApplyError::Request { action: action.to_string(), source: error })
+}
+
+/// A JSON Patch that does not fit what stands there is a 422 without causes; a schema violation has some.
+fn is_failed_patch(error: &RequestError) -> bool {
+    matches!(error, RequestError::Status(status) if status.code == 422 && status.causes.is_empty())
+}

@@ -1,0 +1,46 @@
+//! What the consumer's API knows under `.status`: as its server says it, else as `--schemas` has it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::mapping::Resource;
+use crate::mapping::schema::{Schema, Schemas};
+use crate::multicluster::{ApiPath, Endpoint, RequestError};
+
+/// Schemas of source resources, by the address they were read from.
+#[derive(Debug)]
+pub struct ConsumerSchemas {
+    files: Schemas,
+    live: Mutex<BTreeMap<(String, Resource), Option<Arc<Schema>>>>,
+}
+
+impl ConsumerSchemas {
+    pub fn new(files: Schemas) -> Self {
+        Self { files, live: Mutex::default() }
+    }
+
+    /// `None`: not read yet. `Some(None)`: nobody knows it.
+    pub fn get(&self, url: &str, resource: &Resource) -> Option<Option<Arc<Schema>>> {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.get(&(url.to_owned(), resource.clone())).cloned()
+    }
+
+    /// Reads the schema of a resource once; a server that does not publish one leaves it to the files.
+    ///
+    /// # Errors
+    /// What time may mend.
+    pub async fn load(&self, endpoint: &Endpoint, resource: &Resource) -> Result<(), RequestError> {
+        if self.get(endpoint.url(), resource).is_some() {
+            return Ok(());
+        }
+        let read = match endpoint.get(&ApiPath::open_api(resource)?).await {
+            Ok(reply) => Schemas::from_open_api(&reply.body).find(resource),
+            Err(error) if error.retryable() => return Err(error),
+            Err(_) => None,
+        };
+        let schema = read.or_else(|| self.files.find(resource));
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.insert((endpoint.url().to_owned(), resource.clone()), schema);
+        Ok(())
+    }
+}

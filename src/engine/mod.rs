@@ -1,0 +1,427 @@
+//! The engine: one event loop that keeps what runs equal to what should run.
+//!
+//! The catalog of mappings and the clusters engaged are its inputs; pipelines are what follows from them. A reload, a
+//! new workspace, a target that came back: each is an event, after which what runs is compared with what should
+//! run, and the difference is started, stopped or swapped.
+
+mod apply;
+mod consumer_schema;
+pub mod inventory;
+mod keeper;
+mod observe;
+mod overview;
+mod pipeline;
+mod target;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::catalog::{Catalog, Entry, Standing};
+use crate::mapping::schema::Schemas;
+use crate::mapping::{MappingRemoved, Mode, OnExit, SourceClusters};
+use crate::multicluster::connection::Connection;
+use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
+use crate::multicluster::registry::Cluster;
+use crate::multicluster::watch::Watches;
+use crate::object::marks::Writer;
+use crate::plan::Phase;
+use crate::reload::{Outcome, Reload, Snapshot};
+use crate::server::metrics::ReloadResult;
+use crate::server::{Condition, Instruments};
+
+use consumer_schema::ConsumerSchemas;
+use inventory::{Inventories, Inventory};
+use pipeline::{Generation, Pipeline};
+use target::Target;
+
+/// How often gauges and the status page are brought up to date.
+const TICK: Duration = Duration::from_secs(2);
+
+/// How long a drain waits for reconciles under way.
+const DRAIN: Duration = Duration::from_secs(25);
+
+/// The connection whose inventories are read even while no mapping names it.
+const DEFAULT_TARGET: &str = "target";
+
+/// What the engine is told from outside.
+#[derive(Debug)]
+pub struct Settings {
+    pub engine: String,
+    pub inventory_namespace: String,
+    pub connections: BTreeMap<String, Arc<Connection>>,
+    /// Schemas of `--schemas`.
+    pub schemas: Schemas,
+}
+
+/// What all pipelines share.
+#[derive(Debug)]
+pub struct Shared {
+    pub manager: Manager,
+    pub watches: Arc<Watches>,
+    pub instruments: Instruments,
+    pub schemas: ConsumerSchemas,
+    pub inventory_namespace: String,
+}
+
+/// Everything that can happen to the engine.
+#[derive(Debug)]
+enum Event {
+    Reload(Reload),
+    Cluster(ClusterEvent),
+    /// A target was identified, or serves a kind that it did not.
+    Target(String),
+    /// The inventories of a target, read for the first time.
+    Retained(Vec<Inventory>),
+    /// A mapping that was removed has taken everything away.
+    Left(String),
+    Tick,
+}
+
+/// A running mapping and the tasks that serve it; dropping it ends them.
+#[derive(Debug)]
+struct Running {
+    pipeline: Arc<Pipeline>,
+    workers: tokio::task::JoinHandle<()>,
+    tasks: JoinSet<()>,
+}
+
+struct Engine {
+    settings: Settings,
+    shared: Arc<Shared>,
+    catalog: Catalog,
+    snapshot: Arc<Snapshot>,
+    /// Documents known from inventories, by mapping.
+    retained: BTreeMap<String, String>,
+    /// Mappings whose removal this engine saw: `onMappingRemoved` acts on these alone.
+    removed: BTreeSet<String>,
+    targets: BTreeMap<String, Arc<Target>>,
+    pipelines: BTreeMap<String, Running>,
+    tasks: JoinSet<()>,
+    events: mpsc::Sender<Event>,
+    /// Rendered diagnostics of documents that do not run as they are written.
+    problems: Vec<String>,
+}
+
+/// Runs until `shutdown`, then lets the reconciles under way end. No server's failure ends it.
+pub async fn run(
+    settings: Settings,
+    reloads: mpsc::Receiver<Reload>,
+    instruments: Instruments,
+    shutdown: CancellationToken,
+) {
+    let (events, received) = mpsc::channel(64);
+    let manager = Manager::new(settings.connections.clone(), instruments.conditions.clone());
+    let clusters = manager.subscribe();
+    let shared = Arc::new(Shared {
+        manager,
+        watches: Watches::new(instruments.conditions.clone()),
+        instruments,
+        schemas: ConsumerSchemas::new(settings.schemas.clone()),
+        inventory_namespace: settings.inventory_namespace.clone(),
+    });
+    let mut engine = Engine {
+        settings,
+        shared,
+        catalog: Catalog::default(),
+        snapshot: Arc::default(),
+        retained: BTreeMap::new(),
+        removed: BTreeSet::new(),
+        targets: BTreeMap::new(),
+        pipelines: BTreeMap::new(),
+        tasks: JoinSet::new(),
+        events,
+        problems: Vec::new(),
+    };
+    if engine.settings.connections.contains_key(DEFAULT_TARGET) {
+        engine.target(DEFAULT_TARGET);
+    }
+    engine.follow(reloads, clusters, received, shutdown).await;
+    engine.drain().await;
+}
+
+impl Engine {
+    async fn follow(
+        &mut self,
+        mut reloads: mpsc::Receiver<Reload>,
+        mut clusters: ClusterEvents,
+        mut received: mpsc::Receiver<Event>,
+        shutdown: CancellationToken,
+    ) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            // Each arm is cancel-safe: receiving from a channel, a tick, and a token that stays cancelled.
+            let event = tokio::select! {
+                () = shutdown.cancelled() => return,
+                Some(reload) = reloads.recv() => Event::Reload(reload),
+                Some(event) = clusters.next() => Event::Cluster(event),
+                Some(event) = received.recv() => event,
+                _ = ticks.tick() => Event::Tick,
+            };
+            self.handle(event);
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Reload(reload) => self.reload(reload),
+            Event::Cluster(event) => self.cluster(event),
+            Event::Target(name) => self.target_changed(&name),
+            Event::Retained(inventories) => self.learn(inventories),
+            Event::Left(mapping) => self.forget(&mapping),
+            Event::Tick => overview::publish(self),
+        }
+    }
+
+    fn reload(&mut self, reload: Reload) {
+        self.snapshot = reload.snapshot.clone();
+        let outcome = self.update();
+        reload.answer(outcome);
+    }
+
+    /// Compares the documents with what runs, says what changes, and makes it so.
+    fn update(&mut self) -> Outcome {
+        let (catalog, update) = self.catalog.update(&self.snapshot.files, &self.retained);
+        let former = std::mem::replace(&mut self.catalog, catalog);
+        self.note_removals(&former);
+        let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+        for change in &update.changes {
+            info!("{change}");
+        }
+        let texts: Vec<String> = update.diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
+        texts.iter().for_each(|text| error!("{text}"));
+        let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Partial };
+        self.shared.instruments.metrics.reloaded(result, errors);
+        self.say_errors(errors, &texts);
+        self.problems.clone_from(&texts);
+        self.converge();
+        Outcome { accepted: errors == 0, text: [update.changes, texts].concat().join("\n") }
+    }
+
+    /// `onMappingRemoved` acts on removals that this engine saw, never on a file it only finds missing.
+    fn note_removals(&mut self, former: &Catalog) {
+        for entry in self.catalog.entries() {
+            let ran = former.get(entry.name()).is_some_and(|entry| entry.standing != Standing::Retained);
+            if entry.standing != Standing::Retained {
+                self.removed.remove(entry.name());
+            } else if ran {
+                self.removed.insert(entry.name().to_owned());
+            }
+        }
+    }
+
+    fn say_errors(&self, errors: usize, texts: &[String]) {
+        let health = &self.shared.instruments.health;
+        let condition = match errors {
+            0 => Condition::ready("every document runs as it is written"),
+            // What ran before goes on: a broken edit is no reason to take the engine out of service.
+            _ => Condition::ready(format!("{errors} errors; the last good versions run:\n{}", texts.join("\n"))),
+        };
+        health.set("mappings", condition);
+    }
+
+    /// Starts, swaps and stops pipelines until they are what the catalog says.
+    fn converge(&mut self) {
+        self.shared.manager.configure(self.catalog.providers().cloned().collect());
+        let providers: BTreeSet<SourceClusters> =
+            self.catalog.entries().map(|entry| entry.mapping.source.clusters.clone()).collect();
+        self.shared.manager.run(providers);
+        let wanted: Vec<Entry> = self.catalog.entries().cloned().collect();
+        let names: BTreeSet<&str> = wanted.iter().map(Entry::name).collect();
+        let stopped: Vec<String> =
+            self.pipelines.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
+        stopped.iter().for_each(|name| self.stop(name));
+        wanted.iter().for_each(|entry| self.start_or_swap(entry));
+    }
+
+    fn start_or_swap(&mut self, entry: &Entry) {
+        let Some(target) = self.target(&entry.mapping.target) else {
+            self.refuse(entry);
+            return self.stop(entry.name());
+        };
+        let phase = self.phase(entry);
+        let generation = Generation { mapping: entry.mapping.clone(), number: entry.generation, phase, target };
+        match self.pipelines.get(entry.name()).map(|running| running.pipeline.clone()) {
+            None => self.start(entry, generation),
+            Some(pipeline) if pipeline.runs(&generation) => {}
+            Some(pipeline) => {
+                pipeline.swap(generation);
+                self.engage_all(entry.name());
+                pipeline.enqueue_all();
+            }
+        }
+    }
+
+    /// A mapping whose target nobody named on the command line.
+    fn refuse(&self, entry: &Entry) {
+        let (mapping, target) = (entry.name(), &entry.mapping.target);
+        let flag = match target.as_str() {
+            DEFAULT_TARGET => "--target-kubeconfig FILE".to_owned(),
+            other => format!("--kubeconfig {other}=FILE"),
+        };
+        let message = format!("it writes to `{target}`, a connection that the command line does not give: add {flag}");
+        if self.shared.instruments.health.set(&format!("mapping {mapping}"), Condition::waiting(message.clone())) {
+            error!(mapping, "{message}");
+        }
+    }
+
+    fn phase(&self, entry: &Entry) -> Phase {
+        let removed = self.removed.contains(entry.name());
+        match (entry.standing, entry.mapping.lifecycle.on_mapping_removed) {
+            (Standing::Retained, MappingRemoved::Delete) if removed => Phase::Leaving(OnExit::Delete),
+            (Standing::Retained, MappingRemoved::Orphan) if removed => Phase::Leaving(OnExit::Orphan),
+            (Standing::Retained, _) => Phase::DeletionsOnly,
+            _ if entry.mapping.mode == Mode::Suspend => Phase::DeletionsOnly,
+            _ => Phase::Active,
+        }
+    }
+
+    fn start(&mut self, entry: &Entry, generation: Generation) {
+        self.shared.instruments.health.remove(&format!("mapping {}", entry.name()));
+        let writer = Writer { engine: self.settings.engine.clone(), mapping: entry.name().to_owned() };
+        let pipeline = Pipeline::new(writer, self.shared.clone(), generation);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(pipeline.clone().resync());
+        tasks.spawn(keeper::keep(pipeline.clone(), self.events.clone()));
+        let workers = tokio::spawn(pipeline.clone().run());
+        self.pipelines.insert(entry.name().to_owned(), Running { pipeline, workers, tasks });
+        self.engage_all(entry.name());
+    }
+
+    /// Follows every engaged cluster of a mapping's provider, and the kinds on its target.
+    fn engage_all(&mut self, mapping: &str) {
+        let Some(running) = self.pipelines.get_mut(mapping) else { return };
+        running.pipeline.follow_kinds(&mut running.tasks);
+        let provider = running.pipeline.generation().mapping.source.clusters.clone();
+        for cluster in self.shared.manager.clusters(&provider) {
+            running.pipeline.engage(&cluster, &mut running.tasks);
+        }
+    }
+
+    fn stop(&mut self, mapping: &str) {
+        let Some(running) = self.pipelines.remove(mapping) else { return };
+        running.pipeline.queue.close();
+        // Its reconciles under way end by themselves; the task is joined with the engine's.
+        self.tasks.spawn(async move {
+            let Running { workers, tasks, .. } = running;
+            let _ = workers.await;
+            drop(tasks);
+        });
+        self.shared.instruments.metrics.forget_mapping(mapping);
+    }
+
+    fn cluster(&mut self, event: ClusterEvent) {
+        match event {
+            ClusterEvent::Engaged(cluster) => {
+                info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, "engaged");
+                self.each_of(&cluster.provider, |running| running.pipeline.engage(&cluster, &mut running.tasks));
+            }
+            ClusterEvent::Disengaged(cluster, reason) => {
+                info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, ?reason, "disengaged");
+                let used = self.is_used(&cluster);
+                self.each_of(&cluster.provider, |running| running.pipeline.disengage(&cluster, used));
+            }
+            ClusterEvent::Synced(_) => {}
+            ClusterEvent::Identity(provider, _) => {
+                self.each_of(&provider, |running| running.pipeline.check_inventory())
+            }
+        }
+    }
+
+    /// Whether an engaged cluster is served from the same address.
+    fn is_used(&self, cluster: &Cluster) -> bool {
+        let url = cluster.spec.scope.endpoint.url();
+        self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope.endpoint.url() == url)
+    }
+
+    fn each_of(&mut self, provider: &SourceClusters, mut act: impl FnMut(&mut Running)) {
+        let of = |running: &&mut Running| running.pipeline.generation().mapping.source.clusters == *provider;
+        self.pipelines.values_mut().filter(of).for_each(&mut act);
+    }
+
+    /// The target of this name, found out about in the background from the first time it is asked for.
+    fn target(&mut self, name: &str) -> Option<Arc<Target>> {
+        if let Some(target) = self.targets.get(name) {
+            return Some(target.clone());
+        }
+        let endpoint = self.settings.connections.get(name)?.endpoint();
+        let target = Arc::new(Target::new(name, endpoint).ok()?);
+        self.targets.insert(name.to_owned(), target.clone());
+        self.tasks.spawn(discover(target.clone(), self.shared.clone(), self.events.clone()));
+        self.tasks.spawn(keeper::read_retained(self.inventories(&target), self.shared.clone(), self.events.clone()));
+        Some(target)
+    }
+
+    fn inventories(&self, target: &Target) -> Inventories {
+        Inventories {
+            endpoint: target.endpoint.clone(),
+            engine: self.settings.engine.clone(),
+            namespace: self.settings.inventory_namespace.clone(),
+        }
+    }
+
+    fn target_changed(&mut self, name: &str) {
+        for running in self.pipelines.values_mut() {
+            if running.pipeline.generation().target.name == name {
+                running.pipeline.follow_kinds(&mut running.tasks);
+                running.pipeline.check_inventory();
+                running.pipeline.wake_unsettled();
+            }
+        }
+    }
+
+    fn learn(&mut self, inventories: Vec<Inventory>) {
+        let before = self.retained.len();
+        for inventory in inventories {
+            self.retained.entry(inventory.mapping).or_insert(inventory.document);
+        }
+        if self.retained.len() > before {
+            self.update();
+        }
+    }
+
+    /// A mapping that left nothing behind is forgotten.
+    fn forget(&mut self, mapping: &str) {
+        warn!(mapping, "the mapping was removed, and so was all it had made");
+        self.retained.remove(mapping);
+        self.removed.remove(mapping);
+        self.catalog = self.catalog.without(mapping);
+        self.converge();
+    }
+
+    /// Lets reconciles under way end, and leaves no task behind.
+    async fn drain(mut self) {
+        let names: Vec<String> = self.pipelines.keys().cloned().collect();
+        let mut workers = JoinSet::new();
+        for name in names {
+            if let Some(running) = self.pipelines.remove(&name) {
+                running.pipeline.queue.close();
+                workers.spawn(async move {
+                    let _ = running.workers.await;
+                });
+            }
+        }
+        let ended = async { while workers.join_next().await.is_some() {} };
+        if timeout(DRAIN, ended).await.is_err() {
+            warn!(seconds = DRAIN.as_secs(), "reconciles under way did not end in time; they are given up");
+        }
+        self.shared.manager.shutdown().await;
+        self.tasks.shutdown().await;
+    }
+}
+
+async fn discover(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
+    let changed = || {
+        // A full channel would lose the news: the event loop is never that far behind, and looks again on each tick.
+        let _ = events.try_send(Event::Target(target.name.clone()));
+    };
+    target.discover(&shared.instruments.conditions, changed).await;
+}

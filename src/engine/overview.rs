@@ -1,0 +1,70 @@
+//! The engine at a glance: gauges and the status page, brought up to date on each tick.
+
+use super::{Engine, Running};
+use crate::catalog::{Entry, Standing};
+use crate::mapping::SourceClusters;
+use crate::plan::Phase;
+use crate::server::metrics::ObjectSide;
+use crate::server::status::{MappingOverview, Overview, ProviderOverview};
+
+/// Publishes what runs.
+pub fn publish(engine: &Engine) {
+    let mappings: Vec<MappingOverview> = engine.catalog.entries().map(|entry| mapping(engine, entry)).collect();
+    let metrics = &engine.shared.instruments.metrics;
+    for (overview, running) in mappings.iter().filter_map(|one| Some((one, engine.pipelines.get(&one.name)?))) {
+        let depth = running.pipeline.queue.depth();
+        metrics.set_queue(&overview.name, depth.ready + depth.delayed, depth.oldest_age);
+        metrics.set_generation(&overview.name, overview.generation);
+        metrics.set_orphans(&overview.name, overview.orphans);
+        metrics.set_objects(&overview.name, ObjectSide::Source, overview.sources);
+        metrics.set_objects(&overview.name, ObjectSide::Target, overview.objects);
+    }
+    let providers = providers(engine);
+    providers.iter().for_each(|provider| metrics.set_clusters(&provider.name, provider.clusters));
+    engine.shared.instruments.status.publish(Overview {
+        engine_id: engine.settings.engine.clone(),
+        mappings,
+        providers,
+        problems: engine.problems.clone(),
+    });
+}
+
+fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
+    let running = engine.pipelines.get(entry.name());
+    let count = |count: fn(&Running) -> usize| running.map(count).unwrap_or_default();
+    MappingOverview {
+        name: entry.name().to_owned(),
+        origin: entry.file.clone().unwrap_or_else(|| "inventory".to_owned()),
+        generation: entry.generation,
+        standing: standing(entry, running),
+        sources: count(|one| one.pipeline.source_feeds().iter().map(|feed| feed.watch.store().len()).sum()),
+        objects: count(|one| one.pipeline.kind_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()),
+        queued: count(|one| one.pipeline.queue.depth().ready),
+        orphans: count(|one| one.pipeline.unsettled().values().filter(|why| why.starts_with("Orphaned")).count()),
+    }
+}
+
+fn standing(entry: &Entry, running: Option<&Running>) -> String {
+    let phase = running.map(|running| running.pipeline.generation().phase);
+    let text = match (entry.standing, phase) {
+        (_, None) => "not running: its target is not given",
+        (_, Some(Phase::Leaving(_))) => "removed: taking its objects away",
+        (Standing::Retained, _) => "retained: its document is gone, deletions alone go on",
+        (_, Some(Phase::DeletionsOnly)) => "suspended",
+        (Standing::KeptOnError, _) => "running its last good version",
+        (Standing::Running, _) => "running",
+    };
+    text.to_owned()
+}
+
+fn providers(engine: &Engine) -> Vec<ProviderOverview> {
+    let mut all: Vec<&SourceClusters> = engine.catalog.entries().map(|entry| &entry.mapping.source.clusters).collect();
+    all.sort();
+    all.dedup();
+    let overview = |provider: &&SourceClusters| ProviderOverview {
+        name: provider.to_string(),
+        clusters: engine.shared.manager.clusters(provider).len(),
+        standing: if engine.shared.manager.is_synced(provider) { "synced" } else { "waiting" }.to_owned(),
+    };
+    all.iter().map(overview).collect()
+}

@@ -1,0 +1,512 @@
+//! One running mapping: its watches, its queue, its workers.
+//!
+//! A pipeline outlives the generations of its mapping: a reload swaps the generation, keeps the watches that did not
+//! change, and puts every source into the queue again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tracing::{Instrument, error, info_span, warn};
+
+use super::inventory::Inventory;
+use super::target::Target;
+use super::{Shared, worker};
+use crate::mapping::{Kind, Mapping, Resource};
+use crate::multicluster::backoff::{Backoff, Jitter};
+use crate::multicluster::queue::Priority;
+use crate::multicluster::registry::{Cluster, WatchScope};
+use crate::multicluster::store::{Cause, Change};
+use crate::multicluster::watch::{Selectors, Watch, WatchState};
+use crate::multicluster::work_queue::WorkQueue;
+use crate::multicluster::{Object, Subscription};
+use crate::object::marks::{self, Reference, Writer};
+use crate::object::{ClusterName, Key};
+use crate::plan::Phase;
+
+/// How soon a schema that could not be read is asked for again.
+const SCHEMA_RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
+
+/// One generation of a mapping, pinned by a reconcile from start to end.
+#[derive(Debug)]
+pub struct Generation {
+    pub mapping: Arc<Mapping>,
+    pub number: u64,
+    pub phase: Phase,
+    pub target: Arc<Target>,
+}
+
+/// A running mapping.
+#[derive(Debug)]
+pub struct Pipeline {
+    pub writer: Writer,
+    pub shared: Arc<Shared>,
+    pub queue: WorkQueue<Key>,
+    generation: ArcSwap<Generation>,
+    state: Mutex<State>,
+    hasher: RandomState,
+    /// Rings when the inventory has to be looked at again.
+    inventory_due: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// One feed per address at which sources are watched.
+    sources: BTreeMap<String, Arc<SourceFeed>>,
+    /// One feed per kind on the target.
+    kinds: BTreeMap<Kind, Arc<KindFeed>>,
+    /// Which source an owner label speaks of, by the label's hash. A collision costs one needless reconcile.
+    origins: HashMap<u64, Key>,
+    /// Which sources are placed into a namespace, where the mapping has shared objects.
+    placed: HashMap<String, BTreeSet<Key>>,
+    place_of: HashMap<Key, String>,
+    /// Sources of the first lists that have not been reconciled yet; `placed` is not complete before.
+    unprimed: HashSet<Key>,
+    /// Sources whose last plan did not end in sync, and why.
+    unsettled: BTreeMap<Key, String>,
+    /// Versions that were answered by a conflict: read anew if the cache does not move on.
+    conflicts: HashMap<Key, String>,
+    /// Status leaves that the consumer's server drops.
+    unkept_status: BTreeSet<String>,
+    /// Kinds that the inventory names beside those of the mapping.
+    inventory_kinds: BTreeSet<Kind>,
+    inventory: Option<Inventory>,
+    /// Why the inventory is not confirmed.
+    unconfirmed: Option<String>,
+}
+
+/// Source objects of one address.
+#[derive(Debug)]
+pub struct SourceFeed {
+    pub scope: WatchScope,
+    pub watch: Arc<Watch>,
+    pub subscription: Subscription,
+}
+
+/// Our objects of one kind on the target.
+#[derive(Debug)]
+pub struct KindFeed {
+    pub served: super::target::ServedKind,
+    pub watch: Arc<Watch>,
+    pub subscription: Subscription,
+}
+
+impl Pipeline {
+    pub fn new(writer: Writer, shared: Arc<Shared>, generation: Generation) -> Arc<Self> {
+        let reconcile = &generation.mapping.reconcile;
+        let queue = WorkQueue::new(Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max });
+        let state = State { unconfirmed: Some("its inventory is not read yet".into()), ..State::default() };
+        let generation = ArcSwap::from_pointee(generation);
+        Arc::new(Self {
+            writer,
+            shared,
+            queue,
+            generation,
+            state: Mutex::new(state),
+            hasher: RandomState::new(),
+            inventory_due: Notify::new(),
+        })
+    }
+
+    pub fn generation(&self) -> Arc<Generation> {
+        self.generation.load_full()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a generation is what runs already.
+    pub fn runs(&self, generation: &Generation) -> bool {
+        let current = self.generation();
+        Arc::ptr_eq(&current.mapping, &generation.mapping)
+            && current.phase == generation.phase
+            && Arc::ptr_eq(&current.target, &generation.target)
+    }
+
+    /// Swaps the generation. Watches that are no longer needed are dropped, the others stay open.
+    pub fn swap(self: &Arc<Self>, generation: Generation) {
+        let former = self.generation.swap(Arc::new(generation));
+        let current = self.generation();
+        let mut state = self.state();
+        if former.mapping.source.resource != current.mapping.source.resource
+            || former.mapping.source.clusters != current.mapping.source.clusters
+        {
+            state.sources.clear();
+            state.origins.clear();
+            state.placed.clear();
+            state.place_of.clear();
+        }
+        if !Arc::ptr_eq(&former.target, &current.target) {
+            state.kinds.clear();
+            state.unconfirmed = Some("its inventory is not read yet".into());
+        }
+        if former.mapping.text != current.mapping.text {
+            state.unkept_status.clear();
+        }
+        drop(state);
+        self.check_inventory();
+    }
+
+    /// Has the inventory looked at again: its mapping, its source or its target is another.
+    pub fn check_inventory(&self) {
+        self.inventory_due.notify_one();
+    }
+
+    /// Cancel-safe: a permit that is not taken stays stored.
+    pub async fn inventory_due(&self) {
+        self.inventory_due.notified().await;
+    }
+
+    /// Whether every collection of sources is in sight and none of them carries our finalizer.
+    pub fn holds_no_source(&self) -> bool {
+        let finalizer = format!("\"{}\"", self.writer.finalizer());
+        self.source_feeds().iter().all(|feed| {
+            let store = feed.watch.store();
+            let held = |key| store.get(&key).is_some_and(|object| object.json().contains(&finalizer));
+            feed.watch.state() == WatchState::Synced && !store.keys().into_iter().any(held)
+        })
+    }
+
+    /// Follows the sources of a cluster, and queues those that are there.
+    pub fn engage(self: &Arc<Self>, cluster: &Cluster, tasks: &mut JoinSet<()>) {
+        let scope = &cluster.spec.scope;
+        let feed = self.source_feed(scope, tasks);
+        for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
+            self.enqueue_source(&key, Priority::Initial);
+        }
+    }
+
+    /// Forgets what is queued for a cluster, and the feed that served no other.
+    pub fn disengage(&self, cluster: &Cluster, still_used: bool) {
+        self.queue.remove_cluster(&cluster.spec.name);
+        let mut state = self.state();
+        state.unprimed.retain(|key| key.cluster != cluster.spec.name);
+        state.unsettled.retain(|key, _| key.cluster != cluster.spec.name);
+        let dropped = if still_used { None } else { state.sources.remove(cluster.spec.scope.endpoint.url()) };
+        drop(state);
+        drop(dropped);
+    }
+
+    fn source_feed(self: &Arc<Self>, scope: &WatchScope, tasks: &mut JoinSet<()>) -> Arc<SourceFeed> {
+        let url = scope.endpoint.url().to_owned();
+        if let Some(feed) = self.state().sources.get(&url) {
+            return feed.clone();
+        }
+        let resource = &self.generation().mapping.source.resource;
+        let watch = self.shared.watches.acquire(scope, resource, &Selectors::default());
+        let pipeline = Arc::downgrade(self);
+        let subscription = watch.store().subscribe(move |change| {
+            if let Some(pipeline) = pipeline.upgrade() {
+                pipeline.source_changed(change);
+            }
+        });
+        self.follow_states(&watch, tasks);
+        tasks.spawn(self.clone().read_schema(watch.clone(), scope.clone(), resource.clone()));
+        let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription });
+        self.state().sources.insert(url, feed.clone());
+        feed
+    }
+
+    /// Reads the consumer's schema once its resource is served; what waited for it goes on.
+    async fn read_schema(self: Arc<Self>, watch: Arc<Watch>, scope: WatchScope, resource: Resource) {
+        let mut states = watch.states();
+        if states.wait_for(|state| *state == WatchState::Synced).await.is_err() {
+            return;
+        }
+        let mut failures = 0;
+        let mut jitter = Jitter::new(self.hasher.hash_one(scope.endpoint.url()));
+        while let Err(error) = self.shared.schemas.load(&scope.endpoint, &resource).await {
+            warn!(%resource, %error, "the schema of the source cannot be read yet");
+            tokio::time::sleep(SCHEMA_RETRY.delay(failures, &mut jitter)).await;
+            failures += 1;
+        }
+        self.wake_unsettled();
+    }
+
+    /// Opens the watches on the target's kinds as far as they are resolved.
+    pub fn follow_kinds(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        let generation = self.generation();
+        for kind in self.kinds() {
+            generation.target.want(&kind);
+            let Ok(served) = generation.target.kind(&kind) else { continue };
+            if self.state().kinds.contains_key(&kind) {
+                continue;
+            }
+            let selectors =
+                Selectors { label: format!("{}={}", marks::MAPPING, self.writer.label()), ..Selectors::default() };
+            let watch = self.shared.watches.acquire(&generation.target.scope, &served.resource, &selectors);
+            let pipeline = Arc::downgrade(self);
+            let of = kind.clone();
+            let subscription = watch.store().subscribe(move |change| {
+                if let Some(pipeline) = pipeline.upgrade() {
+                    pipeline.target_changed(&of, change);
+                }
+            });
+            self.follow_states(&watch, tasks);
+            let feed = Arc::new(KindFeed { served, watch, subscription });
+            self.state().kinds.insert(kind.clone(), feed.clone());
+            self.queue_standing(&kind, &feed);
+        }
+    }
+
+    /// What stood in a store before the subscription is queued by hand: a watch that another generation left open.
+    fn queue_standing(&self, kind: &Kind, feed: &KindFeed) {
+        for key in feed.watch.store().keys() {
+            if let Some(object) = feed.watch.store().get(&key) {
+                self.enqueue_origin(kind, &key, &object, Priority::Initial);
+            }
+        }
+    }
+
+    /// Wakes what waits whenever a watch comes or goes.
+    fn follow_states(self: &Arc<Self>, watch: &Arc<Watch>, tasks: &mut JoinSet<()>) {
+        let mut states = watch.states();
+        let pipeline = Arc::downgrade(self);
+        tasks.spawn(async move {
+            while states.changed().await.is_ok() {
+                states.borrow_and_update();
+                let Some(pipeline) = pipeline.upgrade() else { return };
+                pipeline.wake_unsettled();
+            }
+        });
+    }
+
+    /// The kinds of the mapping, and those which only its inventory still names.
+    pub fn kinds(&self) -> BTreeSet<Kind> {
+        let mut kinds: BTreeSet<Kind> =
+            self.generation().mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
+        let same = |a: &Kind, b: &Kind| a.group == b.group && a.kind == b.kind;
+        let former: Vec<Kind> = self
+            .state()
+            .inventory_kinds
+            .iter()
+            .filter(|old| !kinds.iter().any(|new| same(old, new)))
+            .cloned()
+            .collect();
+        kinds.extend(former);
+        kinds
+    }
+
+    pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<KindFeed>> {
+        self.state().kinds.get(kind).cloned()
+    }
+
+    pub fn kind_feeds(&self) -> Vec<(Kind, Arc<KindFeed>)> {
+        self.state().kinds.iter().map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
+    }
+
+    /// The feed that serves a cluster's sources.
+    pub fn feed_of(&self, cluster: &Cluster) -> Option<Arc<SourceFeed>> {
+        self.state().sources.get(cluster.spec.scope.endpoint.url()).cloned()
+    }
+
+    pub fn source_feeds(&self) -> Vec<Arc<SourceFeed>> {
+        self.state().sources.values().cloned().collect()
+    }
+
+    fn source_changed(&self, change: &Change<'_>) {
+        let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
+        if self.is_engaged(&change.key.cluster) {
+            self.enqueue_source(change.key, priority);
+        }
+    }
+
+    fn enqueue_source(&self, key: &Key, priority: Priority) {
+        let origin = self.label_hash(&self.writer.owner(key).0);
+        let mut state = self.state();
+        state.origins.insert(origin, key.clone());
+        if priority == Priority::Initial {
+            state.unprimed.insert(key.clone());
+        }
+        drop(state);
+        self.queue.add(key.clone(), priority);
+    }
+
+    fn target_changed(&self, kind: &Kind, change: &Change<'_>) {
+        let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
+        let Some(object) = change.after.or(change.before) else { return };
+        self.enqueue_origin(kind, change.key, object, priority);
+    }
+
+    /// Queues the source of a downstream object: by our own index, else as its marks say, if they are true.
+    fn enqueue_origin(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
+        let known = object.owner().and_then(|owner| self.state().origins.get(&self.label_hash(owner)).cloned());
+        if let Some(key) = known {
+            return self.queue.add(key, priority);
+        }
+        let value = object.value();
+        let reference =
+            Reference { kind: kind.clone(), namespace: at.namespace.to_string(), name: at.name.to_string() };
+        if let Some(key) = marks::origin(&self.writer, &value, &reference) {
+            return self.queue.add(key, priority);
+        }
+        let placed = self.state().placed.get(&*at.namespace).cloned().unwrap_or_default();
+        placed.into_iter().for_each(|key| self.queue.add(key, priority));
+    }
+
+    fn label_hash(&self, owner: &str) -> u64 {
+        self.hasher.hash_one(owner)
+    }
+
+    pub fn is_engaged(&self, cluster: &ClusterName) -> bool {
+        let manager = &self.shared.manager;
+        manager.owns(cluster) && manager.cluster(&self.generation().mapping.source.clusters, cluster).is_some()
+    }
+
+    /// Queues every source that is there: after a reload, and on the long resync.
+    pub fn enqueue_all(&self) {
+        for feed in self.source_feeds() {
+            for key in feed.watch.store().keys() {
+                if self.is_engaged(&key.cluster) {
+                    self.enqueue_source(&key, Priority::Initial);
+                }
+            }
+        }
+        for (kind, feed) in self.kind_feeds() {
+            self.queue_standing(&kind, &feed);
+        }
+    }
+
+    pub fn wake_unsettled(&self) {
+        let keys: Vec<Key> = self.state().unsettled.keys().cloned().collect();
+        keys.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+    }
+
+    /// Notes how a reconcile ended. `true`: the reason is news.
+    pub fn settled(&self, key: &Key, why: Option<String>) -> bool {
+        let mut state = self.state();
+        state.unprimed.remove(key);
+        match why {
+            None => state.unsettled.remove(key).is_some(),
+            Some(why) => state.unsettled.insert(key.clone(), why.clone()).is_none_or(|former| former != why),
+        }
+    }
+
+    pub fn unsettled(&self) -> BTreeMap<Key, String> {
+        self.state().unsettled.clone()
+    }
+
+    /// Notes where a source is placed, or that it is no longer.
+    pub fn place(&self, key: &Key, namespace: Option<&str>) {
+        let mut state = self.state();
+        if state.place_of.get(key).map(String::as_str) == namespace {
+            return;
+        }
+        if let Some(former) = state.place_of.remove(key)
+            && let Some(keys) = state.placed.get_mut(&former)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                state.placed.remove(&former);
+            }
+        }
+        if let Some(namespace) = namespace {
+            state.place_of.insert(key.clone(), namespace.to_owned());
+            state.placed.entry(namespace.to_owned()).or_default().insert(key.clone());
+        }
+    }
+
+    /// Whether another source needs the shared objects of a namespace. `None`: not known before every source of the
+    /// first lists was seen.
+    pub fn in_use(&self, namespace: &str, by_others_than: &Key) -> Option<bool> {
+        let state = self.state();
+        if state.placed.get(namespace).is_some_and(|keys| keys.iter().any(|key| key != by_others_than)) {
+            return Some(true);
+        }
+        let complete = state.unprimed.iter().all(|key| key == by_others_than)
+            && state.sources.values().all(|feed| feed.watch.state() == WatchState::Synced);
+        complete.then_some(false)
+    }
+
+    /// Remembers that a version was answered by a conflict. `true`: it was so before, and has to be read anew.
+    pub fn conflicted(&self, key: &Key, version: &str) -> bool {
+        self.state().conflicts.insert(key.clone(), version.to_owned()).is_some_and(|former| former == version)
+    }
+
+    /// Whether the cache still shows the version that a write was refused for.
+    pub fn is_stale(&self, key: &Key, version: &str) -> bool {
+        let mut state = self.state();
+        let stale = state.conflicts.get(key).is_some_and(|conflicted| conflicted == version);
+        if !stale {
+            state.conflicts.remove(key);
+        }
+        stale
+    }
+
+    pub fn refreshed(&self, key: &Key) {
+        self.state().conflicts.remove(key);
+    }
+
+    pub fn unkept_status(&self) -> BTreeSet<String> {
+        self.state().unkept_status.clone()
+    }
+
+    /// `true`: news.
+    pub fn drop_status(&self, leaves: &[String]) -> bool {
+        let mut state = self.state();
+        let before = state.unkept_status.len();
+        state.unkept_status.extend(leaves.iter().cloned());
+        state.unkept_status.len() > before
+    }
+
+    /// Why the inventory is not confirmed, if so.
+    pub fn unconfirmed(&self) -> Option<String> {
+        self.state().unconfirmed.clone()
+    }
+
+    pub fn inventory(&self) -> Option<Inventory> {
+        self.state().inventory.clone()
+    }
+
+    /// Notes what became of the inventory.
+    pub fn confirm(&self, result: Result<Inventory, String>) {
+        let mut state = self.state();
+        match result {
+            Ok(inventory) => {
+                state.inventory_kinds.clone_from(&inventory.kinds);
+                state.inventory = Some(inventory);
+                state.unconfirmed = None;
+            }
+            Err(why) => state.unconfirmed = Some(why),
+        }
+        drop(state);
+        self.wake_unsettled();
+    }
+
+    /// Takes requests from the queue until it is closed, then waits for those in flight.
+    pub async fn run(self: Arc<Self>) {
+        let mut running = JoinSet::new();
+        loop {
+            let full = running.len() >= self.generation().mapping.reconcile.concurrency.max(1);
+            tokio::select! {
+                // Cancel-safe: a task that ended stays in the set.
+                Some(ended) = running.join_next() => if let Err(error) = ended {
+                    error!(mapping = self.writer.mapping, %error, "a reconcile ended abnormally; it is tried again");
+                },
+                // Cancel-safe by its contract.
+                lease = self.queue.next(), if !full => match lease {
+                    None => break,
+                    Some(lease) => {
+                        let span = info_span!("reconcile", mapping = self.writer.mapping, object = %lease.key());
+                        running.spawn(worker::reconcile(self.clone(), lease).instrument(span));
+                    }
+                },
+            }
+        }
+        while running.join_next().await.is_some() {}
+    }
+
+    /// Puts every source into the queue again after each `resync`.
+    pub async fn resync(self: Arc<Self>) {
+        loop {
+            let period = self.generation().mapping.reconcile.resync.max(Duration::from_secs(1));
+            tokio::time::sleep(period).await;
+            self.enqueue_all();
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! One reconcile: observe, plan, apply, until the plan rests.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tracing::{debug, info, warn};
+
+use super::apply::{ApplyError, Executor};
+use super::observe::{namespace, observe};
+use super::pipeline::{Generation, Pipeline};
+use crate::mapping::Mode;
+use crate::multicluster::queue::Outcome as Finish;
+use crate::multicluster::work_queue::Lease;
+use crate::object::{Key, metadata};
+use crate::plan::{Action, Observed, Outcome, Plan, Reasons, Source, plan, render, status};
+use crate::server::metrics::ReconcileResult;
+
+/// Rounds of plan and apply in one reconcile; a new object with everything it needs takes five.
+const MAX_ROUNDS: usize = 24;
+
+/// How long a plan that was computed from an outdated version waits for its cache, before the object is read anew.
+const STALE_WAIT: Duration = Duration::from_secs(5);
+
+/// How a reconcile ended.
+#[derive(Debug)]
+enum Ended {
+    InSync,
+    Waiting(Reasons),
+    Blocked(Reasons),
+    /// `mode: Observe`: what would have been done.
+    Observed(Vec<Action>),
+    Failed(ApplyError),
+    /// Its cluster is not engaged (any more).
+    Dropped,
+}
+
+/// Reconciles one source and hands its lease back.
+pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
+    let started = Instant::now();
+    let generation = pipeline.generation();
+    let key = lease.key().clone();
+    let (ended, cost, overtaken) = run(&pipeline, &generation, &key).await;
+    pipeline.shared.instruments.metrics.reconciled(
+        &pipeline.writer.mapping,
+        result(&ended, cost > 0),
+        started.elapsed(),
+    );
+    let finish = finish(&pipeline, &generation, &key, ended);
+    lease.finish(finish, cost);
+    if overtaken {
+        pipeline.queue.add(key, crate::multicluster::queue::Priority::Live);
+    }
+}
+
+async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended, u32, bool) {
+    let engaged = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster);
+    let Some((cluster, feed)) = engaged.and_then(|cluster| pipeline.feed_of(&cluster).map(|feed| (cluster, feed)))
+    else {
+        return (Ended::Dropped, 0, false);
+    };
+    let mut executor =
+        Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false };
+    let mut observed = observe(pipeline, generation, &cluster, &feed, key);
+    let _guard = lock_namespace(generation, &observed).await;
+    if _guard.is_some() {
+        observed = observe(pipeline, generation, &cluster, &feed, key);
+    }
+    if let Err(error) = refresh_if_stale(pipeline, &mut executor, &mut observed).await {
+        return (Ended::Failed(error), executor.cost, executor.overtaken);
+    }
+    let ended = converge(&mut executor, observed).await;
+    (ended, executor.cost, executor.overtaken)
+}
+
+/// Shared objects of a namespace are decided on by one source at a time.
+async fn lock_namespace(generation: &Generation, observed: &Observed) -> Option<tokio::sync::OwnedMutexGuard<()>> {
+    if !generation.mapping.objects.iter().any(|rule| rule.shared) {
+        return None;
+    }
+    let namespace = namespace(generation, observed)?;
+    Some(generation.target.namespace_lock(&namespace).lock_owned().await)
+}
+
+/// A version that was answered by a conflict, and is still all that the cache shows, is read anew.
+async fn refresh_if_stale(
+    pipeline: &Pipeline,
+    executor: &mut Executor<'_>,
+    observed: &mut Observed,
+) -> Result<(), ApplyError> {
+    let Source::Present(source) = &observed.source else { return Ok(()) };
+    if !pipeline.is_stale(&observed.key, metadata(source, "resourceVersion")) {
+        return Ok(());
+    }
+    let outcome = executor.refresh_source().await;
+    let outcome = outcome.map_err(|source| ApplyError::Request { action: "read the source anew".into(), source })?;
+    pipeline.refreshed(&observed.key);
+    observed.source = match outcome {
+        Outcome::Object(object) => Source::Present(object),
+        _ => Source::Missing,
+    };
+    Ok(())
+}
+
+async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended {
+    let (pipeline, generation) = (executor.pipeline, executor.generation);
+    for _ in 0..MAX_ROUNDS {
+        note_placement(pipeline, generation, &observed);
+        let actions = match plan(&generation.mapping, &observed) {
+            Plan::Act(actions) => actions,
+            Plan::InSync => return Ended::InSync,
+            Plan::Waiting(reasons) => return Ended::Waiting(reasons),
+            Plan::Blocked(reasons) => return Ended::Blocked(reasons),
+        };
+        if generation.mapping.mode == Mode::Observe && actions.iter().any(Action::is_write) {
+            return Ended::Observed(actions);
+        }
+        if let Err(error) = act(executor, &mut observed, actions).await {
+            return Ended::Failed(error);
+        }
+        if executor.overtaken {
+            // What came in between is in the caches, and may change the plan.
+            return Ended::Waiting(Reasons::default());
+        }
+    }
+    warn!(rounds = MAX_ROUNDS, "the plan does not come to rest; it is tried again later");
+    Ended::Blocked(Reasons::default())
+}
+
+/// Carries out one plan. An action that fails does not keep the others of its plan from being tried.
+async fn act(executor: &mut Executor<'_>, observed: &mut Observed, actions: Vec<Action>) -> Result<(), ApplyError> {
+    let mut failed = None;
+    for action in actions {
+        match executor.execute(&action).await {
+            Ok(outcome) => {
+                log_write(executor, &action, &outcome);
+                note_dropped_status(executor, &action, &outcome);
+                observed.absorb(&action, outcome);
+            }
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+fn log_write(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
+    match (action, outcome) {
+        (_, Outcome::Refused(_)) => {}
+        (Action::PatchStatus { .. }, _) => debug!("status updated"),
+        _ if action.is_write() => info!(target = executor.generation.target.name, "{action}"),
+        _ => {}
+    }
+}
+
+/// Status fields that the consumer's server drops without a word are said once, and not written again.
+fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
+    let (Action::PatchStatus { patch }, Outcome::Object(answer)) = (action, outcome) else { return };
+    let dropped = status::dropped(&executor.generation.mapping, patch, answer);
+    if executor.pipeline.drop_status(&dropped) {
+        warn!(
+            fields = dropped.join(" "),
+            "the consumer's API does not keep these status fields; they are not written again"
+        );
+    }
+}
+
+/// Keeps the index of who is placed where, which shared objects need.
+fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Observed) {
+    if !generation.mapping.objects.iter().any(|rule| rule.shared) {
+        return;
+    }
+    let finalizer = observed.writer.finalizer();
+    let namespace = match &observed.source {
+        Source::Present(source) if crate::object::has_finalizer(source, &finalizer) => {
+            let scope = render::base_scope(&generation.mapping, observed, source);
+            render::place(&generation.mapping, observed, &scope).ok().map(|place| place.namespace)
+        }
+        _ => None,
+    };
+    pipeline.place(&observed.key, namespace.as_deref());
+}
+
+/// Says how it ended where that is news, and when to look again.
+fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended) -> Finish {
+    match ended {
+        Ended::InSync | Ended::Dropped => {
+            if pipeline.settled(key, None) {
+                info!("in sync again");
+            }
+            Finish::Done
+        }
+        Ended::Waiting(reasons) if reasons == Reasons::default() => Finish::Done,
+        Ended::Waiting(reasons) => {
+            say(pipeline, key, &reasons.to_string());
+            Finish::After(generation.mapping.lifecycle.stuck_after)
+        }
+        Ended::Blocked(reasons) => {
+            say(pipeline, key, &reasons.to_string());
+            Finish::Retry
+        }
+        Ended::Observed(actions) => {
+            let would: Vec<_> = actions.iter().map(Action::to_string).collect();
+            say(pipeline, key, &format!("would {} (mode: Observe)", would.join(", ")));
+            Finish::Done
+        }
+        Ended::Failed(error) => failed(pipeline, key, error),
+    }
+}
+
+fn say(pipeline: &Pipeline, key: &Key, why: &str) {
+    if pipeline.settled(key, Some(why.to_owned())) {
+        warn!("{why}");
+    }
+}
+
+fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
+    match &error {
+        ApplyError::Stale { .. } => {
+            debug!("{error}");
+            note_stale(pipeline, key);
+            Finish::After(STALE_WAIT)
+        }
+        ApplyError::Request { source, .. } => {
+            say(pipeline, key, &error.to_string());
+            source.retry_after().map_or(Finish::Retry, Finish::RetryAfter)
+        }
+    }
+}
+
+/// Remembers the version that a conflict spoke of; the event that brings a newer one wakes the source by itself.
+fn note_stale(pipeline: &Pipeline, key: &Key) {
+    for feed in pipeline.source_feeds() {
+        if let Some(object) = feed.watch.store().get(key) {
+            pipeline.conflicted(key, object.resource_version());
+        }
+    }
+}
+
+fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
+    match ended {
+        Ended::InSync | Ended::Dropped | Ended::Observed(_) if wrote => ReconcileResult::Written,
+        Ended::InSync | Ended::Dropped | Ended::Observed(_) => ReconcileResult::InSync,
+        Ended::Waiting(_) => ReconcileResult::Waiting,
+        Ended::Blocked(_) => ReconcileResult::Blocked,
+        Ended::Failed(_) => ReconcileResult::Error,
+    }
+}

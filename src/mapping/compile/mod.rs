@@ -1,0 +1,288 @@
+//! Document → [`Mapping`]: the only way from what was written to what runs, with every finding at once.
+
+mod names;
+mod object;
+mod source;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::diagnostic::Finding;
+use super::document::{
+    API_VERSION, ClusterProviderDocument, ClusterProviderSpec, LifecycleSpec, MappingDocument, MappingSpec,
+    MappingTestDocument, Period, ReconcileSpec, required_fields,
+};
+use super::expression::{Names, RootSet};
+use super::template::Template;
+use super::{ClusterProvider, Lifecycle, Mapping, ProviderKind, Reconcile};
+use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
+
+pub use names::MAX_MAPPING_NAME;
+
+/// The kinds of document.
+pub const KINDS: [&str; 3] = ["Mapping", "ClusterProvider", "MappingTest"];
+
+/// What a document is once it is compiled.
+#[derive(Debug, Clone)]
+pub enum Compiled {
+    Mapping(Arc<Mapping>),
+    ClusterProvider(ClusterProvider),
+    /// Ignored by the engine.
+    MappingTest,
+}
+
+/// What became of a document: something that runs, or findings that say why not.
+#[derive(Debug)]
+pub struct Outcome {
+    /// `None` where one of the findings is an error.
+    pub compiled: Option<Compiled>,
+    pub findings: Vec<Finding>,
+}
+
+/// Compiles a document.
+pub fn compile(document: &yaml::Document) -> Outcome {
+    let mut findings = document.findings.clone();
+    let compiled = document.root.as_ref().and_then(|root| compile_root(root, &document.text, &mut findings));
+    findings.sort_by_key(|finding| (finding.span.start, finding.code));
+    let failed = findings.iter().any(|finding| super::diagnostic::is_error(finding.code));
+    Outcome { compiled: compiled.filter(|_| !failed), findings }
+}
+
+fn compile_root(root: &Arc<Node>, text: &Arc<str>, findings: &mut Vec<Finding>) -> Option<Compiled> {
+    match kind_of(root, findings)? {
+        "Mapping" => {
+            let typed: Typed<MappingDocument> = read(root, findings)?;
+            let mut compiler = Compiler::new(&typed.value.spec);
+            let mapping = compiler.mapping(&typed.value, text);
+            findings.extend(compiler.conclude(typed.complete));
+            mapping.map(|mapping| Compiled::Mapping(Arc::new(mapping)))
+        }
+        "ClusterProvider" => {
+            let typed: Typed<ClusterProviderDocument> = read(root, findings)?;
+            cluster_provider(&typed.value, findings).map(Compiled::ClusterProvider)
+        }
+        _ => read::<MappingTestDocument>(root, findings).map(|_| Compiled::MappingTest),
+    }
+}
+
+fn read<T: DeserializeOwned>(root: &Arc<Node>, findings: &mut Vec<Finding>) -> Option<Typed<T>> {
+    from_node(root, &required_fields, findings)
+}
+
+/// The document's kind, where it is one of ours.
+fn kind_of(root: &Node, findings: &mut Vec<Finding>) -> Option<&'static str> {
+    if !matches!(root.value, NodeValue::Mapping(_)) {
+        let message = format!(
+            "a document is a mapping with `apiVersion`, `kind`, `metadata` and `spec`; this is {}",
+            root.describe()
+        );
+        findings.push(Finding::new("SE0105", root.headline(), message));
+        return None;
+    }
+    if let Some(version) = root.get("apiVersion").filter(|version| version.as_str() != Some(API_VERSION)) {
+        let message = format!("this is no document of sync-engine: its apiVersion is {}", version.describe());
+        findings.push(Finding::new("SE0105", version.headline(), message).help(format!("write `{API_VERSION}`")));
+        return None;
+    }
+    let Some(kind) = root.get("kind") else {
+        let finding = Finding::new("SE0105", root.headline(), "the field `kind` is missing");
+        findings.push(finding.help(format!("one of {}", KINDS.join(", "))));
+        return None;
+    };
+    let text = kind.as_str().unwrap_or_default();
+    let known = KINDS.into_iter().find(|known| *known == text);
+    if known.is_none() {
+        let finding = Finding::new(
+            "SE0105",
+            kind.headline(),
+            format!("the kind is one of {}; this is {}", KINDS.join(", "), kind.describe()),
+        );
+        findings.push(match closest(text, &KINDS) {
+            Some(meant) => finding.help(format!("did you mean `{meant}`?")),
+            None => finding,
+        });
+    }
+    known
+}
+
+/// What all parts of a mapping's compilation share.
+struct Compiler {
+    findings: Vec<Finding>,
+    vars: Vec<String>,
+    objects: Vec<String>,
+    related: Vec<String>,
+    /// Whether the placement's namespace reads the source, so that a fixed name there can be unique.
+    namespace_per_source: bool,
+}
+
+impl Compiler {
+    fn new(spec: &MappingSpec) -> Self {
+        Self {
+            findings: Vec::new(),
+            vars: spec.vars.0.iter().map(|(name, _)| name.value.clone()).collect(),
+            objects: spec.objects.iter().map(|object| object.id.value.clone()).collect(),
+            related: spec.related.iter().map(|related| related.id.value.clone()).collect(),
+            namespace_per_source: source::namespace_reads_source(spec.placement.as_ref()),
+        }
+    }
+
+    /// The findings. Where a part of the document could not be read, a name can be unknown because of that alone.
+    fn conclude(self, complete: bool) -> Vec<Finding> {
+        let consequence = |finding: &Finding| !complete && finding.code.starts_with("SE03");
+        self.findings.into_iter().filter(|finding| !consequence(finding)).collect()
+    }
+
+    fn report(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    /// Says that a part of the language has no run time yet.
+    fn not_yet(&mut self, at: std::ops::Range<usize>, what: &str) {
+        self.report(not_yet(at, what));
+    }
+
+    /// The same for a field, when it stands; the caret is under its key.
+    fn field_not_yet(&mut self, parent: &Node, field: &str) {
+        if let Some((key, value)) = parent.entry(field)
+            && value.value != NodeValue::Null
+        {
+            self.not_yet(key.span.clone(), &format!("`{field}`"));
+        }
+    }
+
+    /// Compiles a leaf with the names that are readable at its place.
+    fn leaf<T>(
+        &mut self,
+        raw: &Raw,
+        roots: RootSet,
+        compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
+    ) -> Option<T> {
+        let names = Names { vars: &self.vars, objects: &self.objects, related: &self.related, locals: &[], roots };
+        compile(&raw.0, &names, &mut self.findings)
+    }
+
+    /// `None` where something needed could not be compiled; findings say why.
+    fn mapping(&mut self, document: &MappingDocument, text: &Arc<str>) -> Option<Mapping> {
+        let spec = &document.spec.value;
+        self.refuse_what_does_not_run(&document.spec);
+        names::check_mapping_name(&document.metadata.name, &mut self.findings);
+        let source = self.source(&spec.source);
+        let target = self.target(spec.target.as_ref());
+        let placement = self.placement(spec.placement.as_ref());
+        let vars = self.variables(&spec.vars);
+        let objects = self.objects(&spec.objects);
+        let status = self.status(spec.status.as_ref(), &spec.objects);
+        let lifecycle = lifecycle(&spec.lifecycle);
+        let reconcile = self.reconcile(&spec.reconcile);
+        Some(Mapping {
+            name: document.metadata.name.value.clone(),
+            mode: spec.mode,
+            source: source?,
+            target: target?,
+            placement: placement?,
+            vars: vars?,
+            objects: objects?,
+            status: status?,
+            lifecycle,
+            reconcile,
+            text: text.clone(),
+        })
+    }
+
+    fn refuse_what_does_not_run(&mut self, spec: &Spanned<MappingSpec>) {
+        for (field, stands) in [("replaces", !spec.replaces.is_empty()), ("related", !spec.related.is_empty())] {
+            if stands {
+                self.field_not_yet(&spec.node, field);
+            }
+        }
+        if let Some(lifecycle) = spec.node.get("lifecycle") {
+            self.field_not_yet(lifecycle, "pruneGuard");
+            if !spec.lifecycle.wait_for_other_finalizers.is_empty() {
+                self.field_not_yet(lifecycle, "waitForOtherFinalizers");
+            }
+        }
+    }
+
+    /// Each variable may read the ones before it.
+    fn variables(&mut self, vars: &Entries<Raw>) -> Option<Vec<(String, Template)>> {
+        let all = std::mem::take(&mut self.vars);
+        let mut compiled = Vec::new();
+        for (name, value) in &vars.0 {
+            names::check_identifier(name, "a variable's name", &mut self.findings);
+            compiled
+                .push(self.leaf(value, RootSet::TEMPLATE, Template::compile).map(|value| (name.value.clone(), value)));
+            self.vars.push(name.value.clone());
+        }
+        self.vars = all;
+        compiled.into_iter().collect()
+    }
+
+    fn reconcile(&mut self, spec: &ReconcileSpec) -> Reconcile {
+        let concurrency = spec.concurrency.as_ref().map_or(8, |concurrency| concurrency.value);
+        if let Some(given) = spec.concurrency.as_ref().filter(|given| given.value == 0) {
+            self.report(
+                Finding::new("SE0102", given.span(), "`concurrency` is at least 1")
+                    .help("`mode: Suspend` stops the work"),
+            );
+        }
+        let wait = |given: &Option<Spanned<Period>>, default| {
+            given.as_ref().map_or(Duration::from_secs(default), |p| p.value.0)
+        };
+        let (min, max) = (wait(&spec.backoff.min, 1), wait(&spec.backoff.max, 300));
+        if let Some(given) = spec.backoff.min.as_ref().filter(|given| given.value.0.is_zero()) {
+            self.report(Finding::new("SE0102", given.span(), "a retry without a wait would never rest"));
+        }
+        if let Some(given) = spec.backoff.min.as_ref().or(spec.backoff.max.as_ref()).filter(|_| min > max) {
+            self.report(Finding::new(
+                "SE0114",
+                given.span(),
+                format!("the first wait, {min:?}, is longer than the longest, {max:?}"),
+            ));
+        }
+        Reconcile {
+            concurrency: usize::from(concurrency),
+            resync: spec.resync.map_or(Duration::from_secs(36_000), |period| period.0),
+            backoff_min: min,
+            backoff_max: max,
+            target_writes_per_second: spec.target_writes_per_second.unwrap_or(0),
+        }
+    }
+}
+
+fn not_yet(at: std::ops::Range<usize>, what: &str) -> Finding {
+    Finding::new("SE0190", at, format!("{what} is not supported yet"))
+        .help("leave it out; it is refused rather than ignored")
+}
+
+fn lifecycle(spec: &LifecycleSpec) -> Lifecycle {
+    Lifecycle {
+        on_source_delete: spec.on_source_delete,
+        on_mapping_removed: spec.on_mapping_removed,
+        stuck_after: spec.stuck_after.map_or(Duration::from_secs(900), |period| period.0),
+    }
+}
+
+fn cluster_provider(document: &ClusterProviderDocument, findings: &mut Vec<Finding>) -> Option<ClusterProvider> {
+    names::check_dns_label(&document.metadata.name, "a ClusterProvider's name", findings);
+    match &document.spec.value {
+        ClusterProviderSpec::Kubeconfig(spec) => {
+            names::check_connection(&spec.connection, findings);
+            let kind = ProviderKind::Kubeconfig { connection: spec.connection.value.clone() };
+            Some(ClusterProvider { name: document.metadata.name.value.clone(), kind })
+        }
+        _ => {
+            let name = match &document.spec.node.value {
+                NodeValue::Mapping(entries) => entries.first().and_then(|(key, _)| key.as_str()).unwrap_or_default(),
+                _ => "",
+            };
+            findings.push(not_yet(document.spec.span(), &format!("the provider `{name}`")));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! `spec.objects`: ids, identities, and what is written how.
+
+use std::ops::Range;
+
+use super::{Compiler, names};
+use crate::mapping::diagnostic::Finding;
+use crate::mapping::document::{Adopt, DeletePolicy, ObjectSpec, PropagationSpec, Strategy};
+use crate::mapping::expression::{Expression, RootSet};
+use crate::mapping::template::{Template, Text};
+use crate::mapping::{Kind, ObjectRule, Propagation};
+use crate::object::is_dns_subdomain;
+use crate::yaml::{Node, NodeValue, Raw, Spanned};
+
+/// What the server or the engine says about an object, never a template.
+const METADATA_OF_OTHERS: [(&str, &str); 9] = [
+    ("namespace", "it comes from `placement.namespace`"),
+    ("generateName", "a rendered object has one name, from `placement.name` or `metadata.name`"),
+    ("uid", "the server sets it"),
+    ("resourceVersion", "the server sets it"),
+    ("generation", "the server sets it"),
+    ("creationTimestamp", "the server sets it"),
+    ("deletionTimestamp", "the server sets it"),
+    ("managedFields", "the server sets it"),
+    ("selfLink", "the server sets it"),
+];
+
+/// Pointers that would leave an object without its identity.
+const NEVER_IGNORED: [&str; 6] = ["", "/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"];
+
+impl Compiler {
+    pub(super) fn objects(&mut self, specs: &Spanned<Vec<Spanned<ObjectSpec>>>) -> Option<Vec<ObjectRule>> {
+        if specs.is_empty() && matches!(&specs.node.value, NodeValue::Sequence(items) if items.is_empty()) {
+            self.report(Finding::new("SE0103", specs.span(), "a mapping has at least one object"));
+        }
+        self.check_ids(specs);
+        let rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
+        self.check_identities(specs, &rules);
+        rules.into_iter().collect()
+    }
+
+    fn check_ids(&mut self, specs: &[Spanned<ObjectSpec>]) {
+        for (index, spec) in specs.iter().enumerate() {
+            names::check_identifier(&spec.id, "an object's id", &mut self.findings);
+            if specs[..index].iter().any(|earlier| earlier.id.value == spec.id.value) {
+                let finding =
+                    Finding::new("SE0111", spec.id.span(), format!("the id `{}` stands here twice", spec.id.value));
+                self.report(finding.label("second of this id"));
+            }
+        }
+    }
+
+    /// Two rules for one object would write it in turns.
+    fn check_identities(&mut self, specs: &[Spanned<ObjectSpec>], rules: &[Option<ObjectRule>]) {
+        let identity = |spec: &ObjectSpec, rule: &Option<ObjectRule>| -> Option<(Kind, Option<String>)> {
+            let name = spec.template.0.get("metadata").and_then(|metadata| metadata.get("name"));
+            Some((rule.as_ref()?.kind.clone(), name.and_then(|name| name.as_str()).map(str::to_owned)))
+        };
+        let identities: Vec<_> = specs.iter().zip(rules).map(|(spec, rule)| identity(spec, rule)).collect();
+        for (index, found) in identities.iter().enumerate() {
+            let Some((kind, name)) = found else { continue };
+            if let Some(earlier) = identities[..index].iter().position(|earlier| earlier == found) {
+                let name = name.as_ref().map_or("the placement's name".into(), |name| format!("the name `{name}`"));
+                let (first, second) = (&specs[earlier].id, &specs[index].id);
+                let message =
+                    format!("`{}` and `{}` are one object: {} with {name}", first.value, second.value, kind.kind);
+                self.report(
+                    Finding::new("SE0111", second.span(), message)
+                        .help("give one of them a `metadata.name` of its own"),
+                );
+            }
+        }
+    }
+
+    fn object(&mut self, spec: &Spanned<ObjectSpec>) -> Option<ObjectRule> {
+        self.refuse_what_objects_cannot_do(spec);
+        let shared = spec.shared.is_some();
+        let roots = if shared { RootSet::SHARED } else { RootSet::TEMPLATE };
+        let when = match &spec.when {
+            Some(when) => self.leaf(when, roots, Expression::compile).map(Some),
+            None => Some(None),
+        };
+        let kind = self.kind(&spec.template.0);
+        let name = self.object_name(spec, roots);
+        let template = self.leaf(&spec.template, roots, Template::compile);
+        let ignore = self.ignored(spec);
+        Some(ObjectRule {
+            id: spec.id.value.clone(),
+            kind: kind?,
+            shared,
+            when: when?,
+            template: template?,
+            name: name?,
+            ignore,
+            drift: spec.drift,
+            orphan_on_delete: spec.delete.policy == DeletePolicy::Orphan,
+            propagation: match spec.delete.propagation {
+                PropagationSpec::Background => Propagation::Background,
+                PropagationSpec::Foreground => Propagation::Foreground,
+                PropagationSpec::Orphan => Propagation::Orphan,
+            },
+            on_identity_change: spec.on_identity_change,
+        })
+    }
+
+    fn refuse_what_objects_cannot_do(&mut self, spec: &Spanned<ObjectSpec>) {
+        for field in ["forEach", "as", "key", "dependsOn", "ready", "failed"] {
+            self.field_not_yet(&spec.node, field);
+        }
+        if let Some(adopt) = spec.adopt.as_ref().filter(|adopt| adopt.value != Adopt::Never) {
+            self.not_yet(adopt.span(), "adopting objects");
+        }
+        let strategy = spec.apply.as_ref().and_then(|apply| apply.strategy.as_ref());
+        if let Some(strategy) = strategy.filter(|strategy| strategy.value != Strategy::ServerSide) {
+            self.not_yet(strategy.span(), "a strategy other than `ServerSide`");
+        }
+    }
+
+    /// Group, version and kind of a template, and that it says nothing that is not its to say.
+    fn kind(&mut self, template: &Node) -> Option<Kind> {
+        if !matches!(template.value, NodeValue::Mapping(_)) {
+            let message =
+                format!("a template is an object with `apiVersion` and `kind`; this is {}", template.describe());
+            let finding = Finding::new("SE0113", template.headline(), message);
+            self.report(
+                finding.help("write the object's outline, and expressions for its parts: `spec: ${{ source.spec }}`"),
+            );
+            return None;
+        }
+        self.check_metadata(template);
+        let mut field = |name: &str| {
+            let found = template.get(name);
+            if found.is_none() {
+                let finding = Finding::new("SE0113", template.headline(), format!("the template has no `{name}`"));
+                self.findings.push(finding);
+            }
+            found
+        };
+        let (api_version, kind) = (field("apiVersion"), field("kind"));
+        names::kind(api_version?, kind?, &mut self.findings)
+    }
+
+    fn check_metadata(&mut self, template: &Node) {
+        let Some(metadata) = template.get("metadata") else { return };
+        if !matches!(metadata.value, NodeValue::Mapping(_) | NodeValue::Null) {
+            let message = format!(
+                "`metadata` is written out, so that an object's identity is known; this is {}",
+                metadata.describe()
+            );
+            let finding = Finding::new("SE0113", metadata.headline(), message);
+            self.report(finding.help("its parts can be expressions: `labels: ${{ source.metadata.labels }}`"));
+        }
+        for (field, why) in METADATA_OF_OTHERS {
+            if let Some((key, _)) = metadata.entry(field) {
+                let message = format!("a template does not set `metadata.{field}`");
+                self.report(Finding::new("SE0113", key.span.clone(), message).help(format!("leave it out: {why}")));
+            }
+        }
+        for part in ["labels", "annotations"] {
+            self.check_marks(metadata.get(part));
+        }
+    }
+
+    /// Owner marks are the engine's.
+    fn check_marks(&mut self, part: Option<&std::sync::Arc<Node>>) {
+        let Some(NodeValue::Mapping(entries)) = part.map(|part| &part.value) else { return };
+        for (key, _) in entries {
+            let name = key.as_str().unwrap_or_default();
+            if names::is_mark(name) {
+                let finding = Finding::new("SE0113", key.span.clone(), format!("`{name}` is set by the engine"));
+                self.report(finding.help("leave it out"));
+            }
+        }
+    }
+
+    /// `metadata.name`: for a shared object a literal, for others a text or nothing. `None`: a finding says why.
+    fn object_name(&mut self, spec: &ObjectSpec, roots: RootSet) -> Option<Option<Text>> {
+        let metadata = spec.template.0.get("metadata");
+        let Some(name) =
+            metadata.and_then(|metadata| metadata.get("name")).filter(|name| name.value != NodeValue::Null)
+        else {
+            if spec.shared.is_none() {
+                return Some(None);
+            }
+            let finding = Finding::new("SE0113", spec.id.span(), "a shared object needs a fixed `metadata.name`");
+            self.report(finding.help("it stands for all sources of a namespace, so no source can name it"));
+            return None;
+        };
+        let Some(text) = name.as_str() else {
+            let message = format!("`metadata.name` must be a text; this is {}", name.describe());
+            self.report(Finding::new("SE0113", name.headline(), message));
+            return None;
+        };
+        if names::is_template(text) {
+            if spec.shared.is_some() {
+                let finding = Finding::new("SE0113", name.headline(), "the name of a shared object must be a literal");
+                self.report(finding.help("it stands for all sources of a namespace, so no source can name it"));
+                return None;
+            }
+        } else {
+            self.check_fixed_name(text, name.headline(), spec.shared.is_some());
+        }
+        self.leaf(&Raw(name.clone()), roots, Text::compile).map(Some)
+    }
+
+    fn check_fixed_name(&mut self, text: &str, at: Range<usize>, shared: bool) {
+        // RBAC's names are path segments, not DNS names: `system:controller` is one.
+        let segment =
+            !text.is_empty() && text.len() <= 253 && !text.contains(['/', '%']) && text != "." && text != "..";
+        if !is_dns_subdomain(text) && !(segment && text.contains(':')) {
+            self.report(Finding::new("SE0113", at, format!("`{text}` is no object's name")));
+        } else if !shared && !self.namespace_per_source {
+            let finding =
+                Finding::new("SE0113", at, format!("every source of a namespace would write the one object `{text}`"));
+            self.report(
+                finding.help("write `shared: Namespace`, or make the name the source's: `{{ placement.name }}-…`"),
+            );
+        }
+    }
+
+    fn ignored(&mut self, spec: &ObjectSpec) -> Vec<String> {
+        let Some(apply) = &spec.apply else { return Vec::new() };
+        for pointer in &apply.ignore {
+            if !is_pointer(pointer) {
+                let finding = Finding::new("SE0118", pointer.span(), format!("`{}` is no JSON pointer", pointer.value));
+                self.report(finding.help(format!("`{}`, for example", pointer_of(pointer))));
+            } else if NEVER_IGNORED.contains(&pointer.as_str()) {
+                let message = format!("`{}` cannot be left to others: it says which object this is", pointer.value);
+                self.report(Finding::new("SE0118", pointer.span(), message));
+            }
+        }
+        apply.ignore.iter().map(|pointer| pointer.value.clone()).collect()
+    }
+}
+
+/// RFC 6901: segments after slashes; `~` only as `~0` and `~1`.
+fn is_pointer(text: &str) -> bool {
+    let escapes = |text: &str| text.split('~').skip(1).all(|after| after.starts_with(['0', '1']));
+    (text.is_empty() || text.starts_with('/')) && escapes(text)
+}
+
+/// `spec.replicas` → `/spec/replicas`
+fn pointer_of(text: &str) -> String {
+    let path = text.trim_start_matches(['$', '.', '/']).replace('~', "~0");
+    format!("/{}", if path.contains('/') { path } else { path.replace('.', "/") })
+}

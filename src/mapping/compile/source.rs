@@ -1,0 +1,219 @@
+//! `spec.source`, `spec.target` and `spec.placement`.
+
+use std::collections::BTreeMap;
+
+use super::{Compiler, names};
+use crate::mapping::diagnostic::Finding;
+use crate::mapping::document::{
+    ApiExportSpec, NamespacesSpec, PlacementSpec, SelectorOperatorSpec, SelectorSpec, SourceSpec, TargetSpec,
+};
+use crate::mapping::expression::{Expression, RootSet};
+use crate::mapping::placement::Placement;
+use crate::mapping::template::Text;
+use crate::mapping::{
+    ApiExportRef, NamespaceFilter, Selector, SelectorOperator, SelectorRequirement, Source, SourceClusters,
+};
+use crate::yaml::{Raw, Spanned};
+
+/// The connection of sources, where none is named.
+const SOURCE_CONNECTION: &str = "kcp";
+
+/// The connection of targets, where none is named.
+const TARGET_CONNECTION: &str = "target";
+
+impl Compiler {
+    pub(super) fn source(&mut self, spec: &SourceSpec) -> Option<Source> {
+        let clusters = self.source_clusters(spec);
+        let resource = names::resource(&spec.resource, &mut self.findings);
+        let when = match &spec.when {
+            Some(when) => Some(self.leaf(when, RootSet::FILTER, Expression::compile)?),
+            None => None,
+        };
+        let selector = self.selector(&spec.selector);
+        let namespaces = self.namespaces(&spec.namespaces);
+        Some(Source { clusters: clusters?, resource: resource?, selector, namespaces, when, on_exit: spec.on_exit })
+    }
+
+    fn source_clusters(&mut self, spec: &SourceSpec) -> Option<SourceClusters> {
+        match (&spec.api_export, &spec.provider) {
+            (Some(export), None) => Some(SourceClusters::ApiExport(self.api_export(export))),
+            (None, Some(provider)) => {
+                names::check_dns_label(provider, "a ClusterProvider's name", &mut self.findings);
+                Some(SourceClusters::Provider(provider.value.clone()))
+            }
+            (None, None) => {
+                let finding =
+                    Finding::new("SE0104", spec.resource.span(), "the source has neither `apiExport` nor `provider`");
+                self.report(finding.help("say where the clusters come from: `apiExport: {name: …}` or `provider: …`"));
+                None
+            }
+            (Some(_), Some(provider)) => {
+                self.report(Finding::new(
+                    "SE0104",
+                    provider.span(),
+                    "a source has either `apiExport` or `provider`, not both",
+                ));
+                None
+            }
+        }
+    }
+
+    fn api_export(&mut self, spec: &ApiExportSpec) -> ApiExportRef {
+        let findings = &mut self.findings;
+        names::check_dns_subdomain(&spec.name, "an APIExport's name", findings);
+        if let Some(path) = &spec.path {
+            names::check_workspace_path(path, findings);
+        }
+        if let Some(slice) = &spec.endpoint_slice {
+            names::check_dns_subdomain(slice, "an APIExportEndpointSlice's name", findings);
+        }
+        if let Some(connection) = &spec.connection {
+            names::check_connection(connection, findings);
+        }
+        let text = |given: &Option<Spanned<String>>| given.as_ref().map(|text| text.value.clone());
+        ApiExportRef {
+            connection: text(&spec.connection).unwrap_or_else(|| SOURCE_CONNECTION.into()),
+            path: text(&spec.path),
+            name: spec.name.value.clone(),
+            endpoint_slice: text(&spec.endpoint_slice),
+        }
+    }
+
+    fn selector(&mut self, spec: &SelectorSpec) -> Selector {
+        for (key, value) in &spec.match_labels {
+            if !is_label_key(key) || !is_label_value(value) {
+                let message = format!("no object can have the label `{key}: {}`", value.value);
+                self.report(Finding::new("SE0116", value.span(), message));
+            }
+        }
+        let requirements = spec.match_expressions.iter().map(|requirement| {
+            let takes_values = matches!(requirement.operator, SelectorOperatorSpec::In | SelectorOperatorSpec::NotIn);
+            let said = match (takes_values, requirement.values.is_empty()) {
+                (true, true) => Some("`In` and `NotIn` need `values`"),
+                (false, false) => Some("`Exists` and `DoesNotExist` take no `values`"),
+                _ if !is_label_key(&requirement.key) => Some("no object can have a label of this key"),
+                _ => None,
+            };
+            if let Some(message) = said {
+                self.findings.push(Finding::new("SE0116", requirement.span(), message));
+            }
+            SelectorRequirement {
+                key: requirement.key.clone(),
+                operator: operator(requirement.operator),
+                values: requirement.values.clone(),
+            }
+        });
+        let match_expressions = requirements.collect();
+        let match_labels: BTreeMap<_, _> =
+            spec.match_labels.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect();
+        Selector { match_labels, match_expressions }
+    }
+
+    fn namespaces(&mut self, spec: &NamespacesSpec) -> NamespaceFilter {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '*' | '?');
+        for glob in spec.include.iter().chain(&spec.exclude) {
+            if glob.is_empty() || !glob.chars().all(fits) {
+                let finding = Finding::new("SE0116", glob.span(), format!("`{}` matches no namespace", glob.value));
+                self.report(finding.help("lower case letters, digits and `-`, with `*` and `?` for any"));
+            }
+        }
+        let texts = |globs: &[Spanned<String>]| globs.iter().map(|glob| glob.value.clone()).collect();
+        NamespaceFilter { include: texts(&spec.include), exclude: texts(&spec.exclude) }
+    }
+
+    /// The connection that receives the objects.
+    pub(super) fn target(&mut self, spec: Option<&TargetSpec>) -> Option<String> {
+        let Some(spec) = spec else { return Some(TARGET_CONNECTION.into()) };
+        let node = &spec.cluster.0;
+        let Some(text) = node.as_str() else {
+            let message = format!("expected a connection's name, found {}", node.describe());
+            self.report(Finding::new("SE0102", node.headline(), message));
+            return None;
+        };
+        let unsupported = if names::is_template(text) {
+            Some("an expression in `target.cluster`")
+        } else if text == "workspace" {
+            Some("the target `workspace`")
+        } else if text.contains('/') {
+            Some("a provider's cluster as target")
+        } else {
+            None
+        };
+        if let Some(what) = unsupported {
+            self.not_yet(node.span.clone(), what);
+            return None;
+        }
+        names::check_connection(&Spanned { value: text.to_owned(), node: node.clone() }, &mut self.findings);
+        for other in spec.allowed.iter().filter(|allowed| allowed.value != text) {
+            self.not_yet(other.span(), "a second allowed target");
+        }
+        Some(text.to_owned())
+    }
+
+    pub(super) fn placement(&mut self, spec: Option<&PlacementSpec>) -> Option<Placement> {
+        let default = PlacementSpec::default();
+        let spec = spec.unwrap_or(&default);
+        let namespace = self.placed(spec.namespace.as_ref(), Placement::default_namespace);
+        let name = self.placed(spec.name.as_ref(), Placement::default_name);
+        let labels: Vec<_> =
+            spec.namespace_labels.0.iter().map(|(key, value)| self.namespace_label(key, value)).collect();
+        let namespace_labels: Option<Vec<_>> = labels.into_iter().collect();
+        Some(Placement {
+            namespace: namespace?,
+            name: name?,
+            create_namespace: spec.create_namespace.unwrap_or(true),
+            namespace_labels: namespace_labels?,
+        })
+    }
+
+    fn namespace_label(&mut self, key: &Spanned<String>, value: &Raw) -> Option<(String, Text)> {
+        if !is_label_key(key) {
+            let finding = Finding::new("SE0110", key.span(), format!("`{}` is no label's key", key.value));
+            self.report(finding.help("letters, digits, `-`, `_` and `.`, with a DNS name and `/` before it if needed"));
+        } else if names::is_mark(key) {
+            let finding = Finding::new("SE0113", key.span(), format!("`{}` is set by the engine", key.value));
+            self.report(finding.help("leave it out"));
+        }
+        self.leaf(value, RootSet::PLACEMENT, Text::compile).map(|value| (key.value.clone(), value))
+    }
+
+    fn placed(&mut self, given: Option<&Raw>, default: fn() -> Text) -> Option<Text> {
+        match given {
+            Some(raw) => self.leaf(raw, RootSet::PLACEMENT, Text::compile),
+            None => Some(default()),
+        }
+    }
+}
+
+/// Whether `placement.namespace` may differ for two sources of one namespace.
+pub(super) fn namespace_reads_source(spec: Option<&PlacementSpec>) -> bool {
+    let namespace = spec.and_then(|spec| spec.namespace.as_ref());
+    let text = namespace.and_then(|namespace| namespace.0.as_str()).unwrap_or_default();
+    text.replace("source.metadata.namespace", "").contains("source.")
+}
+
+fn operator(spec: SelectorOperatorSpec) -> SelectorOperator {
+    match spec {
+        SelectorOperatorSpec::In => SelectorOperator::In,
+        SelectorOperatorSpec::NotIn => SelectorOperator::NotIn,
+        SelectorOperatorSpec::Exists => SelectorOperator::Exists,
+        SelectorOperatorSpec::DoesNotExist => SelectorOperator::DoesNotExist,
+    }
+}
+
+/// Kubernetes' rule for label keys: an optional DNS prefix, a slash, a name.
+fn is_label_key(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => crate::object::is_dns_subdomain(prefix) && !name.is_empty() && is_label_value(name),
+        None => !key.is_empty() && is_label_value(key),
+    }
+}
+
+/// Kubernetes' rule for label values.
+fn is_label_value(value: &str) -> bool {
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    value.len() <= 63
+        && value.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.'))
+        && value.chars().next().is_none_or(edge)
+        && value.chars().next_back().is_none_or(edge)
+}

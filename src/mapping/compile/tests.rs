@@ -1,0 +1,112 @@
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::{SourceClusters, StatusValue};
+
+const GOOD: &str = include_str!("../../../tests/ui/documents/good.yaml");
+
+/// Every diagnostic of a file, and what of it compiled.
+fn shown(name: &str, file: &str) -> String {
+    let mut parts = Vec::new();
+    for document in yaml::parse(file.as_bytes()) {
+        let outcome = compile(&document);
+        parts.extend(
+            outcome.findings.into_iter().map(|finding| Diagnostic::new(finding, name, file.as_bytes()).render(false)),
+        );
+        let compiled = match outcome.compiled {
+            Some(Compiled::Mapping(mapping)) => format!("compiled: mapping {}", mapping.name),
+            Some(Compiled::ClusterProvider(provider)) => format!("compiled: provider {}", provider.name),
+            Some(Compiled::MappingTest) => "compiled: test".to_owned(),
+            None => "not compiled".to_owned(),
+        };
+        parts.push(compiled);
+    }
+    parts.join("\n\n")
+}
+
+/// Each file of `tests/ui/documents` has the text of its diagnostics beside it.
+#[test]
+fn diagnostics_of_documents() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui/documents");
+    let mut files: Vec<_> = std::fs::read_dir(&directory)
+        .expect("the fixtures are part of the repository")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for path in files {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).expect("readable");
+        insta::with_settings!({snapshot_path => &directory, prepend_module_to_snapshot => false, omit_expression => true}, {
+            insta::assert_snapshot!(name.clone(), shown(&name, &text));
+        });
+    }
+}
+
+fn mapping(file: &str) -> Arc<Mapping> {
+    let outcome = compile(&yaml::parse(file.as_bytes()).remove(0));
+    match outcome.compiled {
+        Some(Compiled::Mapping(mapping)) => mapping,
+        other => panic!("no mapping: {other:?} {:?}", outcome.findings),
+    }
+}
+
+#[test]
+fn everything_written_is_kept() {
+    let mapping = mapping(GOOD);
+    assert_eq!((mapping.name.as_str(), mapping.target.as_str()), ("mongodb", "target"));
+    let SourceClusters::ApiExport(export) = &mapping.source.clusters else { panic!("an APIExport") };
+    assert_eq!(export.path.as_deref(), Some("root:mongodb"));
+    assert_eq!(mapping.source.resource.group_version_path(), "apis/mongodbcommunity.mongodb.com/v1");
+    assert_eq!(mapping.source.selector.match_labels["tier"], "managed");
+    assert_eq!(mapping.vars.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["members", "more"]);
+    assert!(mapping.objects[0].shared && mapping.objects[0].name.is_some());
+    assert!(mapping.objects[1].name.is_none() && mapping.objects[1].orphan_on_delete);
+    assert_eq!(mapping.objects[1].kind.to_string(), "MongoDBCommunity (mongodbcommunity.mongodb.com/v1)");
+    assert_eq!(mapping.objects[1].ignore, ["/spec/statefulSet/spec/replicas"]);
+    assert_eq!(mapping.status.fields[4].target, ["connection", "secret"]);
+    assert!(matches!(&mapping.status.fields[1].from, StatusValue::Path { object, .. } if object == "db"));
+    assert_eq!(mapping.lifecycle.stuck_after, Duration::from_secs(5400));
+    assert_eq!((mapping.reconcile.concurrency, mapping.reconcile.target_writes_per_second), (4, 10));
+    assert!(mapping.text.starts_with("# Everything") && mapping.text.ends_with("PerSecond: 10}\n"));
+}
+
+#[test]
+fn defaults() {
+    let mapping = mapping(include_str!("../../../tests/ui/documents/small.yaml"));
+    assert_eq!(mapping.target, "target");
+    assert!(mapping.placement.create_namespace && mapping.status.observed_generation);
+    assert_eq!(mapping.status.engine_conditions.len(), 1);
+    assert_eq!(mapping.lifecycle.stuck_after, Duration::from_secs(900));
+    assert_eq!(mapping.reconcile.backoff_max, Duration::from_secs(300));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever an editor leaves behind half-way: a document may be refused, and every diagnostic can be shown.
+    #[test]
+    fn mutated_documents_never_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, "[ \\n\\t:{}\\[\\]\"'&*!|>%@#$a-z0-9-]{0,3}"), 1..5),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut file = GOOD.as_bytes().to_vec();
+        for (at, removed, inserted) in edits {
+            let at = at.index(file.len());
+            let end = (at + removed).min(file.len());
+            file.splice(at..end, inserted.into_bytes());
+        }
+        if let Some(cut) = cut {
+            file.truncate(cut.index(file.len()));
+        }
+        for document in yaml::parse(&file) {
+            for finding in compile(&document).findings {
+                Diagnostic::new(finding, "mutated.yaml", &file).render(false);
+            }
+        }
+    }
+}

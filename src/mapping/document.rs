@@ -1,0 +1,230 @@
+//! The file format: what an author may write, field by field. No behaviour.
+//!
+//! The doc comments are the descriptions of the JSON Schema. Values that are templates, or whose
+//! place in the file matters later, keep their YAML node ([`Raw`], [`Spanned`]).
+
+mod object;
+mod provider;
+mod related;
+mod source;
+mod status;
+mod test;
+
+pub use object::*;
+pub use provider::*;
+pub use related::*;
+pub use source::*;
+pub use status::*;
+pub use test::*;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Deserialize;
+
+use crate::yaml::{Entries, Raw, Spanned};
+
+/// The one version of the language so far.
+pub const API_VERSION: &str = "sync-engine.dev/v1alpha1";
+
+/// One document of a mapping file.
+#[derive(Debug, Clone)]
+pub enum Document {
+    Mapping(Box<MappingDocument>),
+    ClusterProvider(Box<ClusterProviderDocument>),
+    MappingTest(Box<MappingTestDocument>),
+}
+
+/// `apiVersion` of every document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum ApiVersion {
+    #[serde(rename = "sync-engine.dev/v1alpha1")]
+    V1alpha1,
+}
+
+/// Who a document is.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Metadata {
+    /// The document's identity. The file's name means nothing.
+    pub name: Spanned<String>,
+}
+
+/// A rule that turns consumer objects into objects on a downstream cluster, and carries status back.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MappingDocument {
+    /// `sync-engine.dev/v1alpha1`
+    pub api_version: ApiVersion,
+    /// `Mapping`
+    pub kind: MappingKind,
+    /// The name is part of owner marks, field manager, finalizer and metrics: another name is another mapping.
+    pub metadata: Metadata,
+    /// What is synced, where to, and how.
+    pub spec: Spanned<MappingSpec>,
+}
+
+/// `Mapping`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum MappingKind {
+    Mapping,
+}
+
+/// What a mapping does.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MappingSpec {
+    /// How far the mapping goes: `Enforce`, `Observe` or `Suspend`.
+    #[serde(default)]
+    pub mode: Mode,
+    /// For people; the engine does not read it.
+    pub description: Option<String>,
+    /// Earlier names of this mapping: ownership is taken over, nothing is deleted.
+    #[serde(default)]
+    pub replaces: Vec<Spanned<String>>,
+    /// The consumer objects served.
+    pub source: SourceSpec,
+    /// The cluster that receives the objects. Default: the connection `target`.
+    pub target: Option<TargetSpec>,
+    /// The namespace and name that a source's objects get there.
+    pub placement: Option<PlacementSpec>,
+    /// Values used in several places, evaluated in the order written; each may read the ones before it.
+    #[serde(default)]
+    pub vars: Entries<Raw>,
+    /// Objects that travel along: Secrets, for example.
+    #[serde(default)]
+    pub related: Vec<Spanned<RelatedSpec>>,
+    /// The downstream objects rendered from one source.
+    pub objects: Spanned<Vec<Spanned<ObjectSpec>>>,
+    /// What flows back to the consumer's status.
+    pub status: Option<StatusSpec>,
+    /// What happens at the end: of a source, of the mapping.
+    #[serde(default)]
+    pub lifecycle: LifecycleSpec,
+    /// Pace of the work.
+    #[serde(default)]
+    pub reconcile: ReconcileSpec,
+}
+
+/// How far a mapping goes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Mode {
+    /// Write what is computed.
+    #[default]
+    Enforce,
+    /// Compute and report, write nothing.
+    Observe,
+    /// Run deletions alone.
+    Suspend,
+}
+
+/// What happens at the end.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LifecycleSpec {
+    /// The consumer deleted its object.
+    #[serde(default)]
+    pub on_source_delete: SourceDelete,
+    /// The mapping's document is gone.
+    #[serde(default)]
+    pub on_mapping_removed: MappingRemoved,
+    /// Finalizers of others on the source that must be gone before the downstream objects are deleted.
+    #[serde(default)]
+    pub wait_for_other_finalizers: Vec<Spanned<String>>,
+    /// After this long a deletion that does not end is reported. Default: `15m`.
+    pub stuck_after: Option<Period>,
+    /// Holds a reload that would delete more than this, until it is approved.
+    pub prune_guard: Option<Spanned<PruneGuardSpec>>,
+}
+
+/// What becomes of downstream objects when their source is deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum SourceDelete {
+    /// Deleted, and only then the source goes.
+    #[default]
+    Delete,
+    /// Left, without owner marks.
+    Orphan,
+}
+
+/// What becomes of downstream objects when their mapping is removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum MappingRemoved {
+    /// Kept as they are: no more updates; deleting a source still deletes them.
+    #[default]
+    Retain,
+    /// Deleted.
+    Delete,
+    /// Left, without owner marks, and the sources released.
+    Orphan,
+}
+
+/// How much one reload may delete.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PruneGuardSpec {
+    /// At most this many objects.
+    pub max_objects: Option<u32>,
+    /// At most this share of the mapping's objects.
+    pub max_percent: Option<u8>,
+}
+
+/// Pace of the work.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReconcileSpec {
+    /// Sources worked on at the same time. Default: 8.
+    pub concurrency: Option<Spanned<u16>>,
+    /// Every source is looked at again after this long, without any event. Default: `10h`.
+    pub resync: Option<Period>,
+    /// Waits between retries.
+    #[serde(default)]
+    pub backoff: BackoffSpec,
+    /// Limit of writes to the target. Default: 0, no limit.
+    pub target_writes_per_second: Option<u32>,
+}
+
+/// Waits between retries.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BackoffSpec {
+    /// The first wait. Default: `1s`.
+    pub min: Option<Spanned<Period>>,
+    /// The longest wait. Default: `5m`.
+    pub max: Option<Spanned<Period>>,
+}
+
+/// The fields that a struct of this format must have, by the struct's name; read from the JSON Schema.
+pub fn required_fields(name: &str) -> Vec<String> {
+    static REQUIRED: OnceLock<BTreeMap<String, Vec<String>>> = OnceLock::new();
+    REQUIRED.get_or_init(collect_required).get(name).cloned().unwrap_or_default()
+}
+
+fn collect_required() -> BTreeMap<String, Vec<String>> {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    generator.subschema_for::<MappingDocument>();
+    generator.subschema_for::<ClusterProviderDocument>();
+    generator.subschema_for::<MappingTestDocument>();
+    let required = |schema: &serde_json::Value| -> Vec<String> {
+        let fields = schema["required"].as_array().into_iter().flatten();
+        fields.filter_map(|field| field.as_str().map(str::to_owned)).collect()
+    };
+    generator.definitions().iter().map(|(name, schema)| (name.clone(), required(schema))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn required_fields_are_known() {
+        assert_eq!(required_fields("MappingDocument"), ["apiVersion", "kind", "metadata", "spec"]);
+        assert_eq!(required_fields("MappingSpec"), ["source", "objects"]);
+        assert_eq!(required_fields("ObjectSpec"), ["id", "template"]);
+        assert_eq!(required_fields("KubeconfigProviderSpec"), ["connection"]);
+        assert_eq!(required_fields("WrittenConditionSpec"), ["type", "status"]);
+        assert!(required_fields("StatusSpec").is_empty());
+    }
+}

@@ -1,0 +1,141 @@
+//! `spec.objects`: what is rendered downstream.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::yaml::{Raw, Spanned};
+
+/// One downstream object.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObjectSpec {
+    /// Its name in expressions and status: `objects.<id>`.
+    pub id: Spanned<String>,
+    /// `Namespace`: one for all sources of a namespace, with a fixed name. It stands while one of them needs it.
+    pub shared: Option<Shared>,
+    /// An expression: false means wanted absent; where it cannot be evaluated, the object is kept as it is.
+    pub when: Option<Raw>,
+    /// A list: one object for each item.
+    pub for_each: Option<Raw>,
+    /// The item's name in expressions.
+    #[serde(rename = "as")]
+    pub item: Option<Spanned<String>>,
+    /// Tells the items apart.
+    pub key: Option<Raw>,
+    /// Objects (and `related.<id>`) that must be ready first.
+    #[serde(default)]
+    pub depends_on: Vec<Spanned<String>>,
+    /// The object. `apiVersion` and `kind` are literals; namespace and name come from the placement.
+    pub template: Raw,
+    /// An expression: the object is ready. Default: known for common kinds, else that it exists.
+    pub ready: Option<Raw>,
+    /// An expression: the object has failed for good.
+    pub failed: Option<Raw>,
+    /// How it is written.
+    pub apply: Option<ApplySpec>,
+    /// What to do about changes that others make to our fields.
+    #[serde(default)]
+    pub drift: Drift,
+    /// Whether an object that stands there already may be taken over.
+    pub adopt: Option<Spanned<Adopt>>,
+    /// How it is deleted.
+    #[serde(default)]
+    pub delete: DeleteSpec,
+    /// What to do when its kind or name changes in the mapping while it exists.
+    #[serde(default)]
+    pub on_identity_change: IdentityChange,
+}
+
+/// How far an object is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Shared {
+    /// One for each namespace of each target.
+    Namespace,
+}
+
+/// How an object is written.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApplySpec {
+    /// `ServerSide`, `CreateOnly` or `Observe`.
+    pub strategy: Option<Spanned<Strategy>>,
+    /// JSON pointers to what is left to others.
+    #[serde(default)]
+    pub ignore: Vec<Spanned<String>>,
+}
+
+/// How an object is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Strategy {
+    /// By server-side apply.
+    #[default]
+    ServerSide,
+    /// Created, and never changed.
+    CreateOnly,
+    /// Read only.
+    Observe,
+}
+
+/// What to do about changes that others make to our fields.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Drift {
+    /// Put right.
+    #[default]
+    Correct,
+    /// Left and reported.
+    Report,
+    /// Left.
+    Ignore,
+}
+
+/// Whether an object that stands there already may be taken over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Adopt {
+    /// Never: it is a conflict.
+    #[default]
+    Never,
+    /// Where nobody owns it.
+    IfUnowned,
+    /// Where an annotation allows it.
+    IfAnnotated,
+}
+
+/// How an object is deleted.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeleteSpec {
+    /// `Delete`, or `Orphan`: left, without owner marks.
+    #[serde(default)]
+    pub policy: DeletePolicy,
+    /// What becomes of the objects that it owns itself.
+    #[serde(default)]
+    pub propagation: PropagationSpec,
+}
+
+/// Whether an object is deleted with its source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum DeletePolicy {
+    #[default]
+    Delete,
+    /// Left, without owner marks.
+    Orphan,
+}
+
+/// `propagationPolicy` of the delete.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum PropagationSpec {
+    #[default]
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// What to do when an existing object's kind or name changes in the mapping.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum IdentityChange {
+    /// Keep the old one, make no new one, and say so.
+    #[default]
+    Block,
+    /// Leave the old one without owner marks, and make the new one.
+    Orphan,
+}

@@ -1,0 +1,138 @@
+//! `ClusterProvider`: where clusters come from.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{ApiExportSpec, ApiVersion, Metadata, SelectorSpec};
+use crate::yaml::Spanned;
+
+/// Where clusters come from.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterProviderDocument {
+    /// `sync-engine.dev/v1alpha1`
+    pub api_version: ApiVersion,
+    /// `ClusterProvider`
+    pub kind: ClusterProviderKind,
+    /// The name that mappings and targets use.
+    pub metadata: Metadata,
+    /// Exactly one way of finding clusters.
+    pub spec: Spanned<ClusterProviderSpec>,
+}
+
+/// `ClusterProvider`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum ClusterProviderKind {
+    ClusterProvider,
+}
+
+/// How clusters are found: exactly one key.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ClusterProviderSpec {
+    /// One cluster, reached through a connection.
+    Kubeconfig(KubeconfigProviderSpec),
+    /// Every context of every kubeconfig file of a directory.
+    KubeconfigFiles(KubeconfigFilesSpec),
+    /// Kubeconfigs in Secrets of a hub cluster.
+    KubeconfigSecrets(KubeconfigSecretsSpec),
+    /// The clusters of kind on this machine.
+    Kind(KindSpec),
+    /// Clusters of Cluster API.
+    ClusterApi(HubSpec),
+    /// ClusterProfiles of the cluster inventory API.
+    ClusterInventory(ClusterInventorySpec),
+    /// Each namespace of a cluster as a cluster of its own, for tests.
+    Namespaces(NamespacesProviderSpec),
+    /// The workspaces bound to a kcp APIExport.
+    ApiExport(ApiExportSpec),
+    /// The workspaces of a kcp WorkspaceType.
+    WorkspaceTypes(WorkspaceTypesSpec),
+    /// The clusters of several providers.
+    Multi(Vec<Spanned<String>>),
+}
+
+/// One cluster, reached through a connection.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeconfigProviderSpec {
+    /// The connection, as named on the command line.
+    pub connection: Spanned<String>,
+}
+
+/// Every context of every kubeconfig file of a directory.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeconfigFilesSpec {
+    /// The directory.
+    pub directory: String,
+    /// Which files. Default: all.
+    pub glob: Option<String>,
+}
+
+/// Kubeconfigs in Secrets of a hub cluster.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeconfigSecretsSpec {
+    /// The hub, as named on the command line.
+    pub connection: String,
+    /// The Secrets' namespace.
+    pub namespace: String,
+    /// The Secrets' labels.
+    #[serde(default)]
+    pub selector: SelectorSpec,
+    /// The key of the Secret that holds the kubeconfig.
+    pub key: Option<String>,
+}
+
+/// The clusters of kind on this machine.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KindSpec {}
+
+/// Objects of a hub cluster.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HubSpec {
+    /// The hub, as named on the command line.
+    pub connection: String,
+    /// Their namespace. Default: all.
+    pub namespace: Option<String>,
+    /// Their labels.
+    #[serde(default)]
+    pub selector: SelectorSpec,
+}
+
+/// ClusterProfiles of the cluster inventory API.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterInventorySpec {
+    /// The hub, as named on the command line.
+    pub connection: String,
+    /// Their namespace. Default: all.
+    pub namespace: Option<String>,
+    /// Their labels.
+    #[serde(default)]
+    pub selector: SelectorSpec,
+    /// File that says how credentials are had.
+    pub access_providers: Option<String>,
+}
+
+/// Each namespace of a cluster as a cluster of its own.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NamespacesProviderSpec {
+    /// The cluster, as named on the command line.
+    pub connection: String,
+    /// The namespaces' labels.
+    #[serde(default)]
+    pub selector: SelectorSpec,
+}
+
+/// The workspaces of a kcp WorkspaceType.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum WorkspaceTypesSpec {
+    Initializing,
+    Terminating,
+}

@@ -1,0 +1,200 @@
+//! `spec.source`, `spec.target` and `spec.placement`: from where to where.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+
+use crate::yaml::{Entries, Raw, Spanned};
+
+/// The consumer objects a mapping serves: exactly one of `apiExport` and `provider`, and a resource.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SourceSpec {
+    /// Every kcp workspace bound to this APIExport.
+    pub api_export: Option<Spanned<ApiExportSpec>>,
+    /// The clusters of the ClusterProvider of this name.
+    pub provider: Option<Spanned<String>>,
+    /// `plural.version.group`; the core group is left out (`secrets.v1`).
+    pub resource: Spanned<String>,
+    /// Labels a source must carry. Evaluated by the engine: a relabel is not a deletion.
+    #[serde(default)]
+    pub selector: SelectorSpec,
+    /// Namespaces served, by glob.
+    #[serde(default)]
+    pub namespaces: NamespacesSpec,
+    /// An expression that a source must fulfil.
+    pub when: Option<Raw>,
+    /// What becomes of the downstream objects of a source that left the filter.
+    #[serde(default)]
+    pub on_exit: OnExit,
+}
+
+/// An APIExport.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApiExportSpec {
+    /// Name of the APIExport.
+    pub name: Spanned<String>,
+    /// Path of the workspace it stands in. Default: where the connection's kubeconfig points.
+    pub path: Option<Spanned<String>>,
+    /// Name of its APIExportEndpointSlice. Default: the one that kcp creates.
+    pub endpoint_slice: Option<Spanned<String>>,
+    /// The connection, as named on the command line. Default: `kcp`.
+    pub connection: Option<Spanned<String>>,
+}
+
+/// A label selector.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SelectorSpec {
+    /// Labels and the values they must have.
+    #[serde(default)]
+    pub match_labels: BTreeMap<String, Spanned<String>>,
+    /// Further requirements, all of which must hold.
+    #[serde(default)]
+    pub match_expressions: Vec<Spanned<SelectorRequirementSpec>>,
+}
+
+/// One requirement of a label selector.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SelectorRequirementSpec {
+    /// The label.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    pub operator: SelectorOperatorSpec,
+    /// Values for `In` and `NotIn`.
+    #[serde(default)]
+    pub values: Vec<String>,
+}
+
+/// How a label is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum SelectorOperatorSpec {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+/// Namespaces by glob (`*` and `?`).
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NamespacesSpec {
+    /// Only these. Default: all.
+    #[serde(default)]
+    pub include: Vec<Spanned<String>>,
+    /// Not these, whatever `include` says.
+    #[serde(default)]
+    pub exclude: Vec<Spanned<String>>,
+}
+
+/// What becomes of the downstream objects of a source that left the filter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum OnExit {
+    /// Kept, and the finalizer with them.
+    #[default]
+    Retain,
+    /// Deleted.
+    Delete,
+    /// Left, without owner marks.
+    Orphan,
+}
+
+/// The cluster that receives the objects.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TargetSpec {
+    /// A connection's name, `provider/cluster`, or `workspace` (the consumer's own); an expression where `allowed`
+    /// lists its results.
+    pub cluster: Raw,
+    /// What an expression in `cluster` may give.
+    #[serde(default)]
+    pub allowed: Vec<Spanned<String>>,
+}
+
+/// Where the objects of a source go. Sticky: a source's place never changes once it has one.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlacementSpec {
+    /// The namespace, as text. The default differs for each consumer namespace of each workspace.
+    pub namespace: Option<Raw>,
+    /// The name. Default: the source's own.
+    pub name: Option<Raw>,
+    /// Whether a missing namespace is created. Default: true.
+    pub create_namespace: Option<bool>,
+    /// Labels of a namespace that is created.
+    #[serde(default)]
+    pub namespace_labels: Entries<Raw>,
+}
+
+/// A length of time: a whole number and `ms`, `s`, `m`, `h` or `d`, several added up (`1h30m`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Period(pub Duration);
+
+impl Period {
+    fn parse(text: &str) -> Option<Self> {
+        let mut rest = text;
+        let mut total = Duration::ZERO;
+        while !rest.is_empty() {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let count: u64 = rest[..digits].parse().ok()?;
+            let unit_length = rest[digits..].bytes().take_while(u8::is_ascii_alphabetic).count();
+            let unit = match &rest[digits..digits + unit_length] {
+                "ms" => Duration::from_millis(1),
+                "s" => Duration::from_secs(1),
+                "m" => Duration::from_secs(60),
+                "h" => Duration::from_secs(3600),
+                "d" => Duration::from_secs(86400),
+                _ => return None,
+            };
+            total = total.checked_add(unit.checked_mul(u32::try_from(count).ok()?)?)?;
+            rest = &rest[digits + unit_length..];
+        }
+        (!text.is_empty()).then_some(Self(total))
+    }
+}
+
+impl<'de> Deserialize<'de> for Period {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| {
+            serde::de::Error::custom(format_args!(
+                "`{text}` is no length of time; write `30s`, `15m`, `10h` or `1h30m`"
+            ))
+        })
+    }
+}
+
+impl JsonSchema for Period {
+    fn schema_name() -> Cow<'static, str> {
+        "Period".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A length of time, such as 30s, 15m, 10h or 1h30m.",
+            "pattern": "^([0-9]+(ms|s|m|h|d))+$",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_add_up() {
+        let seconds = |text| Period::parse(text).map(|p| p.0.as_secs());
+        assert_eq!(seconds("15m"), Some(900));
+        assert_eq!(seconds("1h30m"), Some(5400));
+        assert_eq!(seconds("10h"), Some(36000));
+        for bad in ["", "15", "m", "1.5h", "1 h", "-1s", "1w", "99999999999d"] {
+            assert_eq!(Period::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! `spec.status`: what flows back.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+
+use crate::yaml::{Entries, FromNode, Node, NodeValue, Raw, Spanned, deserialize_node};
+
+/// What flows back to the consumer's `.status`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StatusSpec {
+    /// The object that bare paths read. Default: the only one that is not shared.
+    pub from: Option<Spanned<String>>,
+    /// The key is the path under the consumer's `.status` (`a.b.c`), the value says what stands there.
+    #[serde(default)]
+    pub fields: Entries<StatusFieldSpec>,
+    /// Conditions the mapping writes.
+    #[serde(default)]
+    pub conditions: Vec<ConditionSpec>,
+    /// The engine's own conditions. Default: `[Synced]`, where the consumer's schema has conditions.
+    pub engine_conditions: Option<Spanned<Vec<EngineConditionSpec>>>,
+    /// Whether `status.observedGeneration` follows the source's generation. Default: `Auto`.
+    pub observed_generation: Option<Spanned<ObservedGeneration>>,
+    /// What of the target's names is hidden from the consumer. Default: `Consumer`.
+    pub redact: Option<Spanned<Redact>>,
+}
+
+/// One leaf of the consumer's status: a JSONPath, or more about it.
+#[derive(Debug, Clone)]
+pub enum StatusFieldSpec {
+    Path(Raw),
+    Full(Box<StatusFieldObject>),
+}
+
+/// One leaf of the consumer's status: exactly one of `path` and `value`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StatusFieldObject {
+    /// The object that `path` reads. Default: `status.from`.
+    pub from: Option<Spanned<String>>,
+    /// A JSONPath into the downstream object.
+    pub path: Option<Raw>,
+    /// A template, instead of a path.
+    pub value: Option<Raw>,
+    /// Which of several matches counts. Default: `one`, and more is an error.
+    pub take: Option<Spanned<TakeSpec>>,
+    /// A template that makes the final value of `value`.
+    pub transform: Option<Raw>,
+    /// What stands instead of a value that is missing; excludes `onMissing`.
+    pub default: Option<Raw>,
+    /// What to do where the value is missing. Default: `Remove`.
+    pub on_missing: Option<Spanned<OnMissing>>,
+}
+
+/// Which of several matches of a path counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TakeSpec {
+    /// The only one; more is an error.
+    #[default]
+    One,
+    /// The first.
+    First,
+    /// All, as a list.
+    All,
+    /// How many there are.
+    Count,
+}
+
+/// What to do where a status value is missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum OnMissing {
+    /// Leave what stands there.
+    Keep,
+    /// Remove it.
+    #[default]
+    Remove,
+    /// Report an error, and leave what stands there.
+    Error,
+}
+
+/// A condition: written by expressions, or mirrored from a downstream object.
+#[derive(Debug, Clone)]
+pub enum ConditionSpec {
+    Written(Box<WrittenConditionSpec>),
+    Mirrored(Spanned<MirroredConditionSpec>),
+}
+
+/// A condition written by expressions.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WrittenConditionSpec {
+    /// The condition's type.
+    #[serde(rename = "type")]
+    pub kind: Spanned<String>,
+    /// True, false, or a text `True`, `False` or `Unknown`.
+    pub status: Raw,
+    /// A word in CamelCase. Default: the type.
+    pub reason: Option<Raw>,
+    /// A sentence for people.
+    pub message: Option<Raw>,
+}
+
+/// Conditions mirrored from a downstream object.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MirroredConditionSpec {
+    /// What is mirrored.
+    pub mirror: MirrorSpec,
+}
+
+/// What is mirrored.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MirrorSpec {
+    /// The object. Default: `status.from`.
+    pub from: Option<Spanned<String>>,
+    /// The types of condition.
+    pub types: Vec<Spanned<String>>,
+    /// Stands before each type.
+    #[serde(rename = "as")]
+    pub prefix: Option<String>,
+}
+
+/// A condition of the engine's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum EngineConditionSpec {
+    /// Whether the downstream objects are as the mapping wants them.
+    Synced,
+}
+
+/// Whether `status.observedGeneration` is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum ObservedGeneration {
+    /// Where the consumer's schema has it.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+}
+
+/// What of the target's names is hidden from the consumer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Redact {
+    /// Target names, internal namespaces and hosts.
+    #[default]
+    Consumer,
+    /// Nothing.
+    None,
+}
+
+impl FromNode for StatusFieldSpec {
+    fn from_node<'de, D: Deserializer<'de>>(node: &Arc<Node>, deserializer: D) -> Result<Self, D::Error> {
+        match node.value {
+            NodeValue::Mapping(_) => {
+                StatusFieldObject::deserialize(deserializer).map(|full| Self::Full(Box::new(full)))
+            }
+            _ => Raw::deserialize(deserializer).map(Self::Path),
+        }
+    }
+}
+
+impl FromNode for ConditionSpec {
+    fn from_node<'de, D: Deserializer<'de>>(node: &Arc<Node>, deserializer: D) -> Result<Self, D::Error> {
+        if node.get("mirror").is_some() {
+            Spanned::deserialize(deserializer).map(Self::Mirrored)
+        } else {
+            WrittenConditionSpec::deserialize(deserializer).map(|written| Self::Written(Box::new(written)))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StatusFieldSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserialize_node(deserializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ConditionSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserialize_node(deserializer)
+    }
+}
+
+impl JsonSchema for StatusFieldSpec {
+    fn schema_name() -> Cow<'static, str> {
+        "StatusFieldSpec".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "One leaf of the consumer's status: a JSONPath, or more about it.",
+            "oneOf": [{"type": "string"}, generator.subschema_for::<StatusFieldObject>()],
+        })
+    }
+}
+
+impl JsonSchema for ConditionSpec {
+    fn schema_name() -> Cow<'static, str> {
+        "ConditionSpec".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A condition: written by expressions, or mirrored from a downstream object.",
+            "oneOf": [
+                generator.subschema_for::<WrittenConditionSpec>(),
+                generator.subschema_for::<MirroredConditionSpec>(),
+            ],
+        })
+    }
+}

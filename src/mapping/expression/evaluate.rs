@@ -1,0 +1,202 @@
+//! Walks a compiled expression over a scope.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::budget::Budget;
+use super::operators;
+use super::registry::Arguments;
+use super::scope::{Scope, position, step, walk};
+use super::tree::{Base, Call, Expr, Path, Segment};
+use super::value::{Operand, Stop, is_true, kind, own, print};
+
+/// One evaluation: what it reads, what it may still cost, and the loop variables around it.
+pub(super) struct Evaluation<'a, 'b> {
+    pub scope: &'a Scope,
+    pub budget: &'b mut Budget,
+    pub locals: Vec<(&'a str, Cow<'a, Value>)>,
+}
+
+impl<'a, 'b> Evaluation<'a, 'b> {
+    pub fn new(scope: &'a Scope, budget: &'b mut Budget) -> Self {
+        Self { scope, budget, locals: Vec::new() }
+    }
+
+    pub fn evaluate(&mut self, expr: &'a Expr) -> Result<Operand<'a>, Stop> {
+        self.budget.step()?;
+        match expr {
+            Expr::Literal(value) => Ok(Operand::borrowed(value)),
+            Expr::Omit => Ok(Operand::Omit),
+            Expr::Path(path) => self.path(path),
+            Expr::Member { base, name, written } => member(self.evaluate(base)?, name, written),
+            Expr::Index { base, index, written } => self.index(base, index, written),
+            Expr::Slice { base, start, stop } => self.slice(base, start.as_deref(), stop.as_deref()),
+            Expr::List(items) => self.list(items),
+            Expr::Map(entries) => self.map(entries),
+            Expr::Not(operand) => Ok(Operand::owned(!self.holds(operand)?)),
+            Expr::Negate(operand) => operators::negate(&*self.value(operand)?).map(Operand::owned),
+            Expr::And(left, right) => self.either(left, right, false),
+            Expr::Or(left, right) => self.either(left, right, true),
+            Expr::Arithmetic { operator, left, right } => {
+                let (left, right) = (self.value(left)?, self.value(right)?);
+                operators::arithmetic(*operator, left, right, self.budget).map(Operand::owned)
+            }
+            Expr::Concat(left, right) => self.concat(left, right),
+            Expr::Compare { first, rest } => {
+                let mut left = self.value(first)?;
+                for (comparison, right) in rest {
+                    let right = self.value(right)?;
+                    if !operators::compare(*comparison, &left, &right, self.budget)? {
+                        return Ok(Operand::owned(false));
+                    }
+                    left = right;
+                }
+                Ok(Operand::owned(true))
+            }
+            Expr::Conditional { test, then, otherwise } => {
+                let branch = if self.holds(test)? { then } else { otherwise };
+                self.evaluate(branch)
+            }
+            Expr::Default { value, fallback, lax } => self.default(value, fallback.as_deref(), lax.as_deref()),
+            Expr::Call(call) => self.call(call),
+        }
+    }
+
+    /// The value of an expression that must have one.
+    pub fn value(&mut self, expr: &'a Expr) -> Result<Cow<'a, Value>, Stop> {
+        self.evaluate(expr)?.require()
+    }
+
+    /// Whether the value of an expression counts as true.
+    pub fn holds(&mut self, expr: &'a Expr) -> Result<bool, Stop> {
+        Ok(is_true(&*self.value(expr)?))
+    }
+
+    fn path(&mut self, path: &'a Path) -> Result<Operand<'a>, Stop> {
+        let Base::Local(name) = &path.base else { return self.scope.read(path) };
+        match self.locals.iter().rev().find(|(known, _)| known == name) {
+            None => self.scope.read(path),
+            Some((_, Cow::Borrowed(value))) => Ok(walk(value, path)),
+            Some((_, Cow::Owned(value))) => {
+                // The loop variable outlives this expression, not the evaluation: what is read of it is copied.
+                match walk(value, path) {
+                    Operand::Value(found) => Ok(Operand::owned(self.budget.copy(&found)?)),
+                    Operand::Absent(path) => Ok(Operand::Absent(path.into_owned().into())),
+                    Operand::Omit => Ok(Operand::Omit),
+                }
+            }
+        }
+    }
+
+    fn index(&mut self, base: &'a Expr, index: &'a Expr, written: &'a str) -> Result<Operand<'a>, Stop> {
+        let base = self.evaluate(base)?;
+        let index = self.value(index)?;
+        let segment = match &*index {
+            Value::String(key) => Segment::Key(key.clone()),
+            Value::Number(number) => match number.as_i64() {
+                Some(index) => Segment::Index(index),
+                None => return Err(Stop::failed("an index must be an integer")),
+            },
+            other => return Err(Stop::failed(format!("{} cannot be an index or a key", kind(other)))),
+        };
+        member(base, &segment, written)
+    }
+
+    fn slice(&mut self, base: &'a Expr, start: Option<&'a Expr>, stop: Option<&'a Expr>) -> Result<Operand<'a>, Stop> {
+        let base = self.value(base)?;
+        let mut bound = |expr: Option<&'a Expr>| match expr {
+            None => Ok(None),
+            Some(expr) => match self.value(expr)?.as_i64() {
+                Some(index) => Ok(Some(index)),
+                None => Err(Stop::failed("a bound of a slice must be an integer")),
+            },
+        };
+        let (start, stop) = (bound(start)?, bound(stop)?);
+        operators::slice(&base, start, stop, self.budget).map(Operand::owned)
+    }
+
+    fn list(&mut self, items: &'a [Expr]) -> Result<Operand<'a>, Stop> {
+        let mut list = Vec::with_capacity(items.len());
+        for item in items {
+            list.extend(self.evaluate(item)?.element(self.budget)?);
+        }
+        Ok(Operand::owned(list))
+    }
+
+    fn map(&mut self, entries: &'a [(Expr, Expr)]) -> Result<Operand<'a>, Stop> {
+        let mut map = serde_json::Map::with_capacity(entries.len());
+        for (key, value) in entries {
+            let key = match own(self.value(key)?, self.budget)? {
+                Value::String(key) => key,
+                other => return Err(Stop::failed(format!("a key of a map must be a string, not {}", kind(&other)))),
+            };
+            if let Some(value) = self.evaluate(value)?.element(self.budget)? {
+                map.insert(key, value);
+            }
+        }
+        Ok(Operand::owned(map))
+    }
+
+    /// `and` and `or` give the operand that decides, as in Jinja.
+    fn either(&mut self, left: &'a Expr, right: &'a Expr, decided_by: bool) -> Result<Operand<'a>, Stop> {
+        let left = self.value(left)?;
+        if is_true(&left) == decided_by { Ok(Operand::Value(left)) } else { self.value(right).map(Operand::Value) }
+    }
+
+    fn concat(&mut self, left: &'a Expr, right: &'a Expr) -> Result<Operand<'a>, Stop> {
+        let (left, right) = (print(self.value(left)?)?, print(self.value(right)?)?);
+        self.budget.charge(left.len() + right.len())?;
+        Ok(Operand::owned(left.into_owned() + &right))
+    }
+
+    fn default(
+        &mut self,
+        value: &'a Expr,
+        fallback: Option<&'a Expr>,
+        lax: Option<&'a Expr>,
+    ) -> Result<Operand<'a>, Stop> {
+        let wanted = match self.evaluate(value)? {
+            Operand::Value(value) => {
+                let lax = lax.map_or(Ok(false), |lax| self.holds(lax))?;
+                if lax && !is_true(&value) { None } else { Some(Operand::Value(value)) }
+            }
+            Operand::Omit => Some(Operand::Omit),
+            Operand::Absent(_) => None,
+        };
+        match (wanted, fallback) {
+            (Some(wanted), _) => Ok(wanted),
+            (None, Some(fallback)) => self.evaluate(fallback),
+            (None, None) => Ok(Operand::owned("")),
+        }
+    }
+
+    fn call(&mut self, call: &'a Call) -> Result<Operand<'a>, Stop> {
+        let mut values = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            values.push(argument.as_ref().map(|argument| self.evaluate(argument)).transpose()?);
+        }
+        let rest = call.rest.iter().map(|argument| self.evaluate(argument)).collect::<Result<Vec<_>, _>>()?;
+        (call.function.call)(Arguments::new(call.function, values, rest), self.budget)
+    }
+}
+
+/// What a key or an index leads to. An absent base stays what it is: the first missing step is the one to name.
+pub(super) fn member<'a>(base: Operand<'a>, segment: &Segment, written: &'a str) -> Result<Operand<'a>, Stop> {
+    let absent = || Operand::Absent(written.into());
+    match base {
+        Operand::Omit => Err(Stop::omit()),
+        Operand::Absent(path) => Ok(Operand::Absent(path)),
+        Operand::Value(Cow::Borrowed(value)) => Ok(step(value, segment).map_or_else(absent, Operand::borrowed)),
+        Operand::Value(Cow::Owned(value)) => {
+            let found = match (value, segment) {
+                (Value::Object(mut fields), Segment::Key(key)) => fields.swap_remove(key),
+                (Value::Array(mut items), Segment::Index(index)) => position(*index, items.len())
+                    .filter(|index| *index < items.len())
+                    .map(|index| items.swap_remove(index)),
+                _ => None,
+            };
+            Ok(found.map_or_else(absent, Operand::owned))
+        }
+    }
+}

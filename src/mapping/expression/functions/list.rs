@@ -1,0 +1,439 @@
+//! Filters on lists.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::budget::Budget;
+use super::super::operators::{self, Numeric};
+use super::super::registry::{Arguments, Function, Role};
+use super::super::scope::step;
+use super::super::tree::{Arithmetic, Segment};
+use super::super::value::{Operand, Stop, is_true, own, print};
+
+type Answer<'a> = Result<Operand<'a>, Stop>;
+type Items<'a> = Vec<Cow<'a, Value>>;
+
+/// Characters of a string, items of a list, entries of a map.
+pub fn length<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let value = arguments.value(0)?;
+    let length = match &*value {
+        Value::String(text) => {
+            budget.charge(text.len())?;
+            text.chars().count()
+        }
+        Value::Array(items) => items.len(),
+        Value::Object(fields) => fields.len(),
+        other => return Err(arguments.wrong("a string, a list or a map", other)),
+    };
+    Ok(Operand::owned(length))
+}
+
+pub fn first<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    pick(&mut arguments, budget, "first", |items| items.into_iter().next())
+}
+
+pub fn last<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    pick(&mut arguments, budget, "last", |mut items| items.pop())
+}
+
+pub fn min<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    extreme(&mut arguments, budget, "min", Ordering::is_lt)
+}
+
+pub fn max<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    extreme(&mut arguments, budget, "max", Ordering::is_ge)
+}
+
+fn pick<'a>(
+    arguments: &mut Arguments<'a>,
+    budget: &mut Budget,
+    name: &'static str,
+    pick: impl FnOnce(Items<'a>) -> Option<Cow<'a, Value>>,
+) -> Answer<'a> {
+    let items = arguments.items(0)?;
+    budget.charge(64 * items.len())?;
+    Ok(pick(items).map_or_else(|| Operand::Absent(format!("[] | {name}").into()), Operand::Value))
+}
+
+fn extreme<'a>(
+    arguments: &mut Arguments<'a>,
+    budget: &mut Budget,
+    name: &'static str,
+    replaces: impl Fn(Ordering) -> bool,
+) -> Answer<'a> {
+    let case_sensitive = arguments.flag(1)?;
+    let mut best: Option<Cow<'a, Value>> = None;
+    for item in arguments.items(0)? {
+        budget.step()?;
+        let better = match &best {
+            None => true,
+            Some(best) => replaces(order(&item, best, case_sensitive, budget)?),
+        };
+        if better {
+            best = Some(item);
+        }
+    }
+    Ok(best.map_or_else(|| Operand::Absent(format!("[] | {name}").into()), Operand::Value))
+}
+
+/// Order as Jinja has it: letters count the same in either case, unless asked otherwise.
+fn order(left: &Value, right: &Value, case_sensitive: bool, budget: &mut Budget) -> Result<Ordering, Stop> {
+    match (left, right) {
+        (Value::String(left), Value::String(right)) if !case_sensitive => {
+            budget.charge(4 * (left.len() + right.len()))?;
+            Ok(left.to_lowercase().cmp(&right.to_lowercase()))
+        }
+        (left, right) => operators::order(left, right, budget),
+    }
+}
+
+/// Sorts stably numbers, or strings, or items by one of their attributes.
+pub fn sort<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let attribute = arguments.optional_text(1)?;
+    let (case_sensitive, reverse) = (arguments.flag(2)?, arguments.flag(3)?);
+    let items = arguments.items(0)?;
+    let keyed = items
+        .into_iter()
+        .map(|item| Ok((key(&item, attribute.as_deref(), budget)?, item)))
+        .collect::<Result<Vec<_>, Stop>>()?;
+    let sorted = sort_by_key(keyed, case_sensitive, reverse, budget)?;
+    collect(sorted.into_iter().map(|(_, item)| item), budget)
+}
+
+fn sort_by_key<T>(
+    mut keyed: Vec<(Value, T)>,
+    case_sensitive: bool,
+    reverse: bool,
+    budget: &mut Budget,
+) -> Result<Vec<(Value, T)>, Stop> {
+    let mut stopped = None;
+    keyed.sort_by(|(left, _), (right, _)| {
+        if stopped.is_some() {
+            return Ordering::Equal;
+        }
+        let ordering = budget.step().and_then(|()| order(left, right, case_sensitive, budget));
+        ordering.map_or_else(
+            |stop| {
+                stopped = Some(stop);
+                Ordering::Equal
+            },
+            |ordering| if reverse { ordering.reverse() } else { ordering },
+        )
+    });
+    stopped.map_or(Ok(keyed), Err)
+}
+
+/// Pairs of key and value, sorted by the key (or, with `by="value"`, the value).
+pub fn dictsort<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let by_value = match arguments.optional_text(1)?.as_deref() {
+        None | Some("key") => false,
+        Some("value") => true,
+        Some(_) => return Err(arguments.fail("sorts by \"key\" or \"value\"")),
+    };
+    let (case_sensitive, reverse) = (arguments.flag(2)?, arguments.flag(3)?);
+    let keyed = pairs(&mut arguments, budget)?
+        .into_iter()
+        .map(|(name, value)| {
+            let key = if by_value { budget.copy(&value)? } else { Value::from(name.clone()) };
+            Ok((key, (name, value)))
+        })
+        .collect::<Result<Vec<_>, Stop>>()?;
+    let sorted = sort_by_key(keyed, case_sensitive, reverse, budget)?;
+    Ok(Operand::owned(sorted.into_iter().map(|(_, pair)| pair_value(pair)).collect::<Vec<_>>()))
+}
+
+/// Pairs of key and value, in the map's order.
+pub fn items<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    Ok(Operand::owned(pairs(&mut arguments, budget)?.into_iter().map(pair_value).collect::<Vec<_>>()))
+}
+
+fn pairs(arguments: &mut Arguments<'_>, budget: &mut Budget) -> Result<Vec<(String, Value)>, Stop> {
+    match own(arguments.value(0)?, budget)? {
+        Value::Object(fields) => {
+            budget.charge(128 * fields.len())?;
+            Ok(fields.into_iter().collect())
+        }
+        other => Err(arguments.wrong("a map", &other)),
+    }
+}
+
+fn pair_value((key, value): (String, Value)) -> Value {
+    Value::Array(vec![Value::String(key), value])
+}
+
+/// Each item once, the first of its equals. Letters count the same in either case, unless asked otherwise.
+pub fn unique<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let attribute = arguments.optional_text(1)?;
+    let case_sensitive = arguments.flag(2)?;
+    let mut seen = BTreeSet::new();
+    let mut kept = Vec::new();
+    for item in arguments.items(0)? {
+        let key = key(&item, attribute.as_deref(), budget)?;
+        budget.charge_value(&key)?;
+        if seen.insert(identity(&key, case_sensitive)) {
+            kept.push(item);
+        }
+    }
+    collect(kept.into_iter(), budget)
+}
+
+/// A text that is the same for equal values: numbers by value, maps whatever their order.
+fn identity(value: &Value, case_sensitive: bool) -> String {
+    match value {
+        Value::String(text) if !case_sensitive => Value::from(text.to_lowercase()).to_string(),
+        Value::Number(number) => match Numeric::of(number) {
+            Numeric::Float(float) if float.fract() == 0.0 && float.abs() < 1e30 => (float as i128).to_string(),
+            _ => number.to_string(),
+        },
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(|item| identity(item, true)).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Object(fields) => {
+            let mut entries: Vec<_> = fields
+                .iter()
+                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), identity(value, true)))
+                .collect();
+            entries.sort_unstable();
+            format!("{{{}}}", entries.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+pub fn reverse<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    match arguments.value(0)? {
+        value if value.is_string() => {
+            let text = print(value)?;
+            budget.charge(2 * text.len())?;
+            Ok(Operand::owned(text.chars().rev().collect::<String>()))
+        }
+        Cow::Borrowed(Value::Array(items)) => collect(items.iter().rev().map(Cow::Borrowed), budget),
+        Cow::Owned(Value::Array(items)) => collect(items.into_iter().rev().map(Cow::Owned), budget),
+        other => Err(arguments.wrong("a list or a string", &other)),
+    }
+}
+
+/// A list as it is; of a map its keys, of a string its characters.
+pub fn list<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let value = arguments.value(0)?;
+    let texts: Vec<String> = match &*value {
+        Value::Array(_) => return Ok(Operand::Value(value)),
+        Value::Object(fields) => {
+            budget.charge_value(&value)?;
+            fields.keys().cloned().collect()
+        }
+        Value::String(text) => {
+            budget.charge(64 * text.len())?;
+            text.chars().map(String::from).collect()
+        }
+        other => return Err(arguments.wrong("a list, a map or a string", other)),
+    };
+    Ok(Operand::owned(texts))
+}
+
+/// The items' texts with a separator between them.
+pub fn join<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let separator = arguments.optional_text(1)?.unwrap_or_default();
+    let attribute = arguments.optional_text(2)?;
+    let mut joined = String::new();
+    for (position, item) in arguments.items(0)?.into_iter().enumerate() {
+        let text = match &attribute {
+            Some(_) => print(Cow::Owned(key(&item, attribute.as_deref(), budget)?))?,
+            None => print(item)?,
+        };
+        budget.step()?;
+        budget.charge(separator.len() + text.len())?;
+        if position > 0 {
+            joined.push_str(&separator);
+        }
+        joined.push_str(&text);
+    }
+    Ok(Operand::owned(joined))
+}
+
+pub fn sum<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let attribute = arguments.optional_text(1)?;
+    let mut total = Value::from(0);
+    for item in arguments.items(0)? {
+        let item = key(&item, attribute.as_deref(), budget)?;
+        if !item.is_number() {
+            return Err(arguments.wrong("numbers", &item));
+        }
+        total = operators::arithmetic(Arithmetic::Add, Cow::Owned(total), Cow::Owned(item), budget)?;
+    }
+    Ok(Operand::owned(total))
+}
+
+/// `range(stop)` or `range(start, stop)`: integers in a row.
+pub fn range<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let first = arguments.optional_integer(0)?.unwrap_or_default();
+    let (start, stop) = arguments.optional_integer(1)?.map_or((0, first), |stop| (first, stop));
+    let length = usize::try_from(i128::from(stop) - i128::from(start)).unwrap_or_default();
+    budget.charge(length.saturating_mul(128))?;
+    Ok(Operand::owned((start..stop).collect::<Vec<_>>()))
+}
+
+/// `map(attribute="name")`, or `map("filter", …)` on each item.
+pub fn map<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let (filter, attribute) = (arguments.optional_text(1)?, arguments.optional_text(2)?);
+    let default = arguments.optional(3)?;
+    let rest = arguments.rest();
+    let items = arguments.items(0)?;
+    let mut mapped = Vec::with_capacity(items.len());
+    match (filter, attribute) {
+        (Some(filter), None) => {
+            let filter = find(Role::Filter, &filter, &arguments)?;
+            for item in items {
+                mapped.extend(apply(filter, item, &rest, budget)?.element(budget)?);
+            }
+        }
+        (None, Some(attribute)) => {
+            for item in items {
+                let found = match (&default, lookup(&item, &attribute)) {
+                    (_, Some(found)) => budget.copy(found)?,
+                    (Some(default), None) => budget.copy(default)?,
+                    (None, None) => return Err(Stop::absent(&format!("….{attribute}"))),
+                };
+                mapped.push(found);
+            }
+        }
+        _ => return Err(arguments.fail("needs either a filter's name or `attribute=`")),
+    }
+    Ok(Operand::owned(mapped))
+}
+
+pub fn select<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    choose(arguments, budget, None, true)
+}
+
+pub fn reject<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    choose(arguments, budget, None, false)
+}
+
+pub fn selectattr<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let attribute = arguments.text(1)?;
+    choose(arguments, budget, Some(attribute), true)
+}
+
+pub fn rejectattr<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let attribute = arguments.text(1)?;
+    choose(arguments, budget, Some(attribute), false)
+}
+
+/// Keeps the items that pass a test (without one: that count as true), or whose attribute does. An attribute that is not there counts as false,
+/// and can be tested with `defined`.
+fn choose<'a>(
+    mut arguments: Arguments<'a>,
+    budget: &mut Budget,
+    attribute: Option<Cow<'a, str>>,
+    wanted: bool,
+) -> Answer<'a> {
+    let test = match arguments.optional_text(if attribute.is_some() { 2 } else { 1 })? {
+        Some(name) => Some(find(Role::Test, &name, &arguments)?),
+        None => None,
+    };
+    let rest = arguments.rest();
+    let mut kept = Vec::new();
+    for item in arguments.items(0)? {
+        budget.step()?;
+        let subject = match &attribute {
+            None => Operand::borrowed(&item),
+            Some(attribute) => match lookup(&item, attribute) {
+                Some(found) => Operand::borrowed(found),
+                None => Operand::Absent(format!("….{attribute}").into()),
+            },
+        };
+        if passes(test, subject, &rest, budget)? == wanted {
+            kept.push(item);
+        }
+    }
+    collect(kept.into_iter(), budget)
+}
+
+fn passes(
+    test: Option<&'static Function>,
+    subject: Operand<'_>,
+    rest: &[Operand<'_>],
+    budget: &mut Budget,
+) -> Result<bool, Stop> {
+    match (test, subject) {
+        (None, Operand::Value(value)) => Ok(is_true(&value)),
+        (None, _) => Ok(false),
+        (Some(test), Operand::Absent(_)) if !matches!(test.name, "defined" | "undefined") => Ok(false),
+        (Some(test), subject) => {
+            let answer = call(test, subject, rest, budget)?;
+            Ok(is_true(&*answer.require()?))
+        }
+    }
+}
+
+/// Filters and tests that `map` and its relatives may call: not themselves, which keeps calls flat.
+fn find(role: Role, name: &str, arguments: &Arguments<'_>) -> Result<&'static Function, Stop> {
+    const NESTING: [&str; 5] = ["map", "select", "reject", "selectattr", "rejectattr"];
+    role.find(name)
+        .filter(|function| !NESTING.contains(&function.name))
+        .ok_or_else(|| arguments.fail(format!("knows no {} of that name", role.name())))
+}
+
+fn apply<'a>(
+    function: &'static Function,
+    item: Cow<'a, Value>,
+    rest: &[Operand<'a>],
+    budget: &mut Budget,
+) -> Answer<'a> {
+    call(function, Operand::Value(item), rest, budget)
+}
+
+fn call<'a>(
+    function: &'static Function,
+    subject: Operand<'a>,
+    rest: &[Operand<'a>],
+    budget: &mut Budget,
+) -> Answer<'a> {
+    budget.step()?;
+    for operand in rest {
+        if let Operand::Value(Cow::Owned(value)) = operand {
+            budget.charge_value(value)?;
+        }
+    }
+    let mut given = std::iter::once(subject).chain(rest.iter().cloned());
+    let positional = function.parameters.iter().filter(|parameter| !parameter.keyword).count();
+    let mut values: Vec<_> = given.by_ref().take(positional).map(Some).collect();
+    values.resize_with(function.parameters.len(), || None);
+    let rest: Vec<_> = given.collect();
+    if !rest.is_empty() && !function.rest {
+        return Err(Stop::failed(format!("`{}` takes fewer arguments", function.name)));
+    }
+    (function.call)(Arguments::new(function, values, rest), budget)
+}
+
+/// The item itself, or what stands at its attribute.
+fn key(item: &Value, attribute: Option<&str>, budget: &mut Budget) -> Result<Value, Stop> {
+    match attribute {
+        None => budget.copy(item),
+        Some(attribute) => match lookup(item, attribute) {
+            Some(found) => budget.copy(found),
+            None => Err(Stop::absent(&format!("….{attribute}"))),
+        },
+    }
+}
+
+/// An attribute of an item; dots lead further down.
+fn lookup<'v>(item: &'v Value, attribute: &str) -> Option<&'v Value> {
+    attribute.split('.').try_fold(item, |value, name| {
+        let segment = match (value, name.parse()) {
+            (Value::Array(_), Ok(index)) => Segment::Index(index),
+            _ => Segment::Key(name.to_owned()),
+        };
+        step(value, &segment)
+    })
+}
+
+fn collect<'a, 'i>(items: impl Iterator<Item = Cow<'i, Value>>, budget: &mut Budget) -> Answer<'a> {
+    let items = items.map(|item| own(item, budget)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Operand::owned(items))
+}

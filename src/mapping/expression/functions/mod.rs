@@ -1,0 +1,9 @@
+//! What the filters, functions and tests do. Each pays for what it touches before it touches it.
+
+pub(super) mod encoding;
+pub(super) mod kubernetes;
+pub(super) mod list;
+pub(super) mod map;
+pub(super) mod number;
+pub(super) mod tests;
+pub(super) mod text;

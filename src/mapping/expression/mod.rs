@@ -1,0 +1,199 @@
+//! Expressions: `${{ }}` gives a value with its type, `{{ }}` and `{% %}` print into text.
+//!
+//! The syntax is Jinja's, read by minijinja's parser. What comes out of it is checked against the names that are
+//! declared and the functions that exist ([`registry`]), and compiled to a tree of our own ([`tree`]), which is evaluated
+//! on the JSON itself ([`evaluate`]). minijinja's engine is not used to run it, for four reasons: its fuel bounds neither memory nor time, and
+//! consumer data is hostile, so everything here pays out of one [`budget`]; its values change numbers and
+//! nulls on their way; its undefined has lost the path an error should name; and its
+//! programs borrow the text they came from.
+
+mod budget;
+mod evaluate;
+mod functions;
+mod names;
+mod operators;
+mod parse;
+mod registry;
+mod resolve;
+mod scope;
+mod source;
+mod text;
+mod tree;
+mod value;
+mod yaml_text;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::mapping::diagnostic::Finding;
+use crate::yaml::{Node, NodeValue, Scalar};
+
+pub use budget::Budget;
+pub(crate) use names::closest;
+pub use names::{Names, Root, RootSet};
+pub use scope::{ObjectState, Scope};
+pub use text::Text;
+
+use evaluate::Evaluation;
+use parse::Compiler;
+use source::Form;
+use tree::Expr;
+use value::{Operand, Stop, kind, own};
+
+/// One compiled `${{ }}`.
+#[derive(Debug)]
+pub struct Expression {
+    expr: Expr,
+    source: String,
+    objects: BTreeSet<String>,
+}
+
+/// What came of evaluating an expression.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    Value(Value),
+    /// The key or item is to be left out.
+    Omit,
+    /// Nothing stands at this path: a positive fact.
+    Absent(String),
+    /// Something declared is not there yet; says what.
+    Waiting(String),
+    /// It cannot be evaluated; says why, never with a value that was read.
+    Failed(String),
+}
+
+/// Why there is no value where there must be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unrendered {
+    #[error("waiting for {0}")]
+    Waiting(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Expression {
+    /// Compiles a scalar that is one `${{ }}`. A plain boolean, number or null is a constant expression (`when: true`).
+    pub fn compile(node: &Node, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+        let constant = match &node.value {
+            NodeValue::String(scalar) => return Self::compile_scalar(node, scalar, names, findings),
+            NodeValue::Null => Value::Null,
+            NodeValue::Bool(value) => Value::Bool(*value),
+            NodeValue::Number(number) => Value::Number(number.clone()),
+            NodeValue::Sequence(_) | NodeValue::Mapping(_) => {
+                findings.push(not_an_expression(node));
+                return None;
+            }
+        };
+        Some(Self { source: constant.to_string(), expr: Expr::Literal(constant), objects: BTreeSet::new() })
+    }
+
+    /// Whether a node is one `${{ }}`, or was meant to be.
+    pub(in crate::mapping) fn is_typed(node: &Node) -> bool {
+        match &node.value {
+            NodeValue::String(scalar) => {
+                !matches!(source::classify(scalar, &mut Vec::new()), Some(Form::Literal | Form::Text))
+            }
+            _ => false,
+        }
+    }
+
+    fn compile_scalar(node: &Node, scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+        match source::classify(scalar, findings)? {
+            Form::Typed(range) => Self::compile_typed(scalar, range, names, findings),
+            Form::Literal | Form::Text => {
+                findings.push(not_an_expression(node));
+                None
+            }
+        }
+    }
+
+    fn compile_typed(
+        scalar: &Scalar,
+        range: std::ops::Range<usize>,
+        names: &Names,
+        findings: &mut Vec<Finding>,
+    ) -> Option<Self> {
+        let source = &scalar.text[range.clone()];
+        let mut compiler = Compiler::new(scalar, source, range.start, names, findings);
+        let expr = compiler.parse()?;
+        Some(Self { expr, objects: compiler.objects, source: source.trim().to_owned() })
+    }
+
+    pub fn evaluate(&self, scope: &Scope) -> Outcome {
+        self.evaluate_within(scope, &mut Budget::new())
+    }
+
+    /// As `evaluate`, paid out of a budget that others share.
+    pub(in crate::mapping) fn evaluate_within(&self, scope: &Scope, budget: &mut Budget) -> Outcome {
+        let mut evaluation = Evaluation::new(scope, budget);
+        let evaluated = evaluation.evaluate(&self.expr);
+        match evaluated.and_then(|operand| deliver(operand, budget)) {
+            Ok(outcome) => outcome,
+            Err(Stop::Waiting(what)) => Outcome::Waiting(what),
+            Err(Stop::Failed(why)) => Outcome::Failed(why),
+        }
+    }
+
+    /// Evaluates a condition, which must be true or false.
+    pub fn holds(&self, scope: &Scope) -> Result<bool, Unrendered> {
+        match self.evaluate(scope) {
+            Outcome::Value(Value::Bool(value)) => Ok(value),
+            Outcome::Value(other) => {
+                Err(Unrendered::Failed(format!("`{}` must be true or false, and is {}", self.source, kind(&other))))
+            }
+            outcome => Err(outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("no value".to_owned()))),
+        }
+    }
+
+    /// The expression as it is written, without its braces.
+    pub fn source_text(&self) -> &str {
+        &self.source
+    }
+
+    /// Ids of the objects it reads, as `objects.<id>`.
+    pub fn objects_read(&self) -> impl Iterator<Item = &str> {
+        self.objects.iter().map(String::as_str)
+    }
+}
+
+impl Outcome {
+    /// Why there is no value; `None` where there is one.
+    pub fn unrendered(self) -> Option<Unrendered> {
+        match self {
+            Self::Value(_) => None,
+            Self::Omit => Some(Stop::omit().into()),
+            Self::Absent(path) => Some(Stop::absent(&path).into()),
+            Self::Waiting(what) => Some(Unrendered::Waiting(what)),
+            Self::Failed(why) => Some(Unrendered::Failed(why)),
+        }
+    }
+}
+
+impl From<Stop> for Unrendered {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Waiting(what) => Self::Waiting(what),
+            Stop::Failed(why) => Self::Failed(why),
+        }
+    }
+}
+
+fn deliver(operand: Operand<'_>, budget: &mut Budget) -> Result<Outcome, Stop> {
+    match operand {
+        Operand::Omit => Ok(Outcome::Omit),
+        Operand::Absent(path) => Ok(Outcome::Absent(path.into_owned())),
+        Operand::Value(value) => {
+            budget.deliver(&value)?;
+            own(value, budget).map(Outcome::Value)
+        }
+    }
+}
+
+fn not_an_expression(node: &Node) -> Finding {
+    Finding::new("SE0206", node.span.clone(), "an expression is expected here")
+        .help("write `${{ … }}` and nothing around it")
+}

@@ -1,0 +1,155 @@
+//! What an expression may name: the roots of the language, and which of them a place can read.
+
+/// The first word of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Root {
+    /// The consumer's object, without its status.
+    Source,
+    /// `cluster` and `path` of the consumer's workspace.
+    Workspace,
+    /// `namespace` and `name` an object gets downstream.
+    Placement,
+    /// `cluster` the objects go to.
+    Target,
+    Vars,
+    Related,
+    /// The downstream objects as they are observed.
+    Objects,
+    /// `name` of the mapping.
+    Mapping,
+    /// What a `transform` is given.
+    Value,
+}
+
+impl Root {
+    pub const ALL: [Self; 9] = [
+        Self::Source,
+        Self::Workspace,
+        Self::Placement,
+        Self::Target,
+        Self::Vars,
+        Self::Related,
+        Self::Objects,
+        Self::Mapping,
+        Self::Value,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Workspace => "workspace",
+            Self::Placement => "placement",
+            Self::Target => "target",
+            Self::Vars => "vars",
+            Self::Related => "related",
+            Self::Objects => "objects",
+            Self::Mapping => "mapping",
+            Self::Value => "value",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|root| root.name() == name)
+    }
+
+    /// The fields of a root whose shape the engine gives; `None`: any.
+    pub const fn fields(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Workspace => Some(&["cluster", "path"]),
+            Self::Placement => Some(&["namespace", "name"]),
+            Self::Target => Some(&["cluster"]),
+            Self::Mapping => Some(&["name"]),
+            _ => None,
+        }
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+}
+
+/// Which roots a place of a document can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RootSet {
+    roots: u16,
+    /// Of `placement`, the namespace alone: a shared object has no source, hence no name of its own.
+    namespace_only: bool,
+}
+
+impl RootSet {
+    /// The filter of the source (`source.when`): what is known before anything is decided.
+    pub const FILTER: Self = Self::of(&[Root::Source, Root::Workspace, Root::Target, Root::Mapping]);
+    pub const PLACEMENT: Self = Self::FILTER;
+    /// Everything but `value`.
+    pub const TEMPLATE: Self = Self::of(&[
+        Root::Source,
+        Root::Workspace,
+        Root::Placement,
+        Root::Target,
+        Root::Vars,
+        Root::Related,
+        Root::Objects,
+        Root::Mapping,
+    ]);
+    /// The template of a shared object: `placement.namespace`, `target` and `mapping`.
+    pub const SHARED: Self = Self { namespace_only: true, ..Self::of(&[Root::Placement, Root::Target, Root::Mapping]) };
+    /// Status fields and conditions; objects that are not there read as undefined (see `Scope::lenient_objects`).
+    pub const STATUS: Self = Self::TEMPLATE;
+    /// As `STATUS`, with the value that is transformed.
+    pub const TRANSFORM: Self = Self { roots: Self::STATUS.roots | Root::Value.bit(), namespace_only: false };
+
+    pub const fn of(roots: &[Root]) -> Self {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < roots.len() {
+            bits |= roots[index].bit();
+            index += 1;
+        }
+        Self { roots: bits, namespace_only: false }
+    }
+
+    pub const fn contains(self, root: Root) -> bool {
+        self.roots & root.bit() != 0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Root> {
+        Root::ALL.into_iter().filter(move |root| self.contains(*root))
+    }
+
+    /// The fields that can be read of a root of fixed shape; `None`: any.
+    pub fn fields(self, root: Root) -> Option<&'static [&'static str]> {
+        if root == Root::Placement && self.namespace_only { Some(&["namespace"]) } else { root.fields() }
+    }
+}
+
+/// What is declared where an expression stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'a> {
+    /// Variables that can be read: the ones before this place.
+    pub vars: &'a [String],
+    /// Ids of `spec.objects`.
+    pub objects: &'a [String],
+    /// Ids of `spec.related`.
+    pub related: &'a [String],
+    /// Names that stand without a root, as the `as` of a `forEach`.
+    pub locals: &'a [String],
+    pub roots: RootSet,
+}
+
+impl Names<'static> {
+    /// The roots alone: no variable, object, related object or local name is declared.
+    pub const fn only(roots: RootSet) -> Self {
+        Self { vars: &[], objects: &[], related: &[], locals: &[], roots }
+    }
+}
+
+/// The candidate an unknown name probably meant.
+pub(crate) fn closest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    let lower = name.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.len().max(name.len()) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,527 @@
+//! From an author's text to a compiled expression: the syntax is minijinja's, everything after it is ours.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use minijinja::machinery::{Span, ast, parse_expr};
+use serde_json::Value;
+
+use super::names::{Names, closest};
+use super::registry::{Function, Role};
+use super::source::{ESCAPED, EXPRESSION_LENGTH, PLACEHOLDER};
+use super::tree::{Arithmetic, Call, Comparison, Expr, Segment};
+use crate::mapping::diagnostic::Finding;
+use crate::yaml::Scalar;
+
+/// Levels an expression may be nested: what walks it is recursive.
+const DEPTH: usize = 64;
+
+/// Compiles the expressions of one scalar, and collects what is wrong with them.
+pub(super) struct Compiler<'s> {
+    pub names: &'s Names<'s>,
+    pub findings: &'s mut Vec<Finding>,
+    /// Ids of the objects that are read.
+    pub objects: BTreeSet<String>,
+    /// Loop variables around the place.
+    pub locals: Vec<String>,
+    scalar: &'s Scalar,
+    /// The text that was parsed, and where in the scalar it begins.
+    source: &'s str,
+    start: usize,
+    depth: usize,
+}
+
+impl<'s> Compiler<'s> {
+    pub fn new(
+        scalar: &'s Scalar,
+        source: &'s str,
+        start: usize,
+        names: &'s Names<'s>,
+        findings: &'s mut Vec<Finding>,
+    ) -> Self {
+        Self { names, findings, objects: BTreeSet::new(), locals: Vec::new(), scalar, source, start, depth: 0 }
+    }
+
+    /// Compiles the whole source as one expression.
+    pub fn parse(&mut self) -> Option<Expr> {
+        if self.source.trim().is_empty() {
+            self.report("SE0201", 0..self.source.len(), "an expression is missing here");
+            return None;
+        }
+        if self.source.len() > EXPRESSION_LENGTH {
+            let message = format!("an expression has at most {EXPRESSION_LENGTH} bytes");
+            self.report("SE0208", 0..self.source.len(), message).help =
+                Some("compute parts of it in `vars`".to_owned());
+            return None;
+        }
+        match parse_expr(self.source) {
+            Ok(expr) => self.lower(&expr),
+            Err(error) => self.syntax_error(&error),
+        }
+    }
+
+    pub fn syntax_error<T>(&mut self, error: &minijinja::Error) -> Option<T> {
+        let message = error.detail().unwrap_or("this is no expression").replace(PLACEHOLDER, ESCAPED);
+        // The engine's range can lie outside the text, inside a character, or be empty.
+        let range = error.range().filter(|range| self.source.get(range.clone()).is_some_and(|text| !text.is_empty()));
+        let range = range.unwrap_or_else(|| self.last_character());
+        self.report("SE0201", range, message);
+        None
+    }
+
+    fn last_character(&self) -> Range<usize> {
+        let text = self.source.trim_end();
+        text.char_indices().next_back().map_or(0..0, |(start, _)| start..text.len())
+    }
+
+    pub fn report(&mut self, code: &'static str, range: Range<usize>, message: impl Into<String>) -> &mut Finding {
+        let span = self.scalar.locate(self.start + range.start..self.start + range.end);
+        self.findings.push(Finding::new(code, span, message));
+        let last = self.findings.len() - 1;
+        &mut self.findings[last]
+    }
+
+    /// Where a slice of the parsed text stands in it.
+    pub fn range_of(&self, part: &str) -> Range<usize> {
+        let start = (part.as_ptr() as usize).wrapping_sub(self.source.as_ptr() as usize);
+        if start.checked_add(part.len()).is_some_and(|end| end <= self.source.len()) {
+            start..start + part.len()
+        } else {
+            0..self.source.len()
+        }
+    }
+
+    pub fn range(&self, expr: &ast::Expr<'_>) -> Range<usize> {
+        let (mut first, end) = (expr, expr.span().end_offset as usize);
+        loop {
+            first = match first {
+                ast::Expr::GetAttr(node) => &node.expr,
+                ast::Expr::GetItem(node) => &node.expr,
+                ast::Expr::Slice(node) => &node.expr,
+                ast::Expr::Call(node) => &node.expr,
+                ast::Expr::Test(node) => &node.expr,
+                ast::Expr::BinOp(node) => &node.left,
+                ast::Expr::Compare(node) => &node.expr,
+                ast::Expr::IfExpr(node) => &node.true_expr,
+                ast::Expr::Filter(node) => match &node.expr {
+                    Some(expr) => expr,
+                    None => break,
+                },
+                _ => break,
+            };
+        }
+        self.with_parentheses(self.clamp(first.span().start_offset as usize..end))
+    }
+
+    /// The parser drops parentheses: those that a range closes are taken in again.
+    fn with_parentheses(&self, mut range: Range<usize>) -> Range<usize> {
+        let part = &self.source[range.clone()];
+        let mut closed = part.matches(')').count().saturating_sub(part.matches('(').count());
+        while closed > 0 {
+            let before = self.source[..range.start].trim_end();
+            let Some(before) = before.strip_suffix('(') else { break };
+            range.start = before.len();
+            closed -= 1;
+        }
+        range
+    }
+
+    pub fn span(&self, span: Span) -> Range<usize> {
+        self.clamp(span.start_offset as usize..span.end_offset as usize)
+    }
+
+    fn clamp(&self, range: Range<usize>) -> Range<usize> {
+        if self.source.get(range.clone()).is_some() { range } else { 0..self.source.len() }
+    }
+
+    pub fn written(&self, expr: &ast::Expr<'_>) -> String {
+        self.source[self.range(expr)].to_owned()
+    }
+
+    pub fn lower(&mut self, expr: &ast::Expr<'_>) -> Option<Expr> {
+        self.depth += 1;
+        let lowered = if self.depth > DEPTH {
+            let range = self.range(expr);
+            self.report("SE0208", range, format!("the expression is nested more than {DEPTH} levels deep")).help =
+                Some("compute parts of it in `vars`".to_owned());
+            None
+        } else {
+            self.lower_node(expr)
+        };
+        self.depth -= 1;
+        lowered
+    }
+
+    fn boxed(&mut self, expr: &ast::Expr<'_>) -> Option<Box<Expr>> {
+        self.lower(expr).map(Box::new)
+    }
+
+    fn optional(&mut self, expr: Option<&ast::Expr<'_>>) -> Option<Option<Box<Expr>>> {
+        expr.map_or(Some(None), |expr| self.boxed(expr).map(Some))
+    }
+
+    fn lower_node(&mut self, expr: &ast::Expr<'_>) -> Option<Expr> {
+        if let Some(path) = self.static_path(expr) {
+            return path;
+        }
+        match expr {
+            ast::Expr::Var(node) => self.unknown_name(node.id),
+            ast::Expr::Const(node) => self.constant(&node.value, expr),
+            ast::Expr::GetAttr(node) => Some(Expr::Member {
+                base: self.boxed(&node.expr)?,
+                name: Segment::Key(node.name.to_owned()),
+                written: self.written(expr),
+            }),
+            ast::Expr::GetItem(node) => {
+                let (base, index) = (self.boxed(&node.expr), self.boxed(&node.subscript_expr));
+                Some(Expr::Index { base: base?, index: index?, written: self.written(expr) })
+            }
+            ast::Expr::Slice(node) => self.slice(node),
+            ast::Expr::UnaryOp(node) => match node.op {
+                ast::UnaryOpKind::Not => Some(Expr::Not(self.boxed(&node.expr)?)),
+                ast::UnaryOpKind::Neg => Some(Expr::Negate(self.boxed(&node.expr)?)),
+            },
+            ast::Expr::BinOp(node) => self.binary(node),
+            ast::Expr::Compare(node) => {
+                let first = self.boxed(&node.expr);
+                let rest: Vec<_> = node.ops.iter().map(|op| Some((comparison(op.op), self.lower(&op.expr)?))).collect();
+                Some(Expr::Compare { first: first?, rest: rest.into_iter().collect::<Option<_>>()? })
+            }
+            ast::Expr::IfExpr(node) => self.conditional(node, expr),
+            ast::Expr::List(node) => self.list(&node.items),
+            ast::Expr::Tuple(node) => self.list(&node.items),
+            ast::Expr::Map(node) => {
+                let entries: Vec<_> = node
+                    .keys
+                    .iter()
+                    .zip(&node.values)
+                    .map(|(key, value)| {
+                        let (key, value) = (self.lower(key), self.lower(value));
+                        Some((key?, value?))
+                    })
+                    .collect();
+                entries.into_iter().collect::<Option<_>>().map(Expr::Map)
+            }
+            ast::Expr::Filter(node) => self.filter(node),
+            ast::Expr::Test(node) => {
+                let call = self.call(Role::Test, node.name, Some(&node.expr), &node.args);
+                call.map(Expr::Call)
+            }
+            ast::Expr::Call(node) => self.function(node),
+        }
+    }
+
+    fn list(&mut self, items: &[ast::Expr<'_>]) -> Option<Expr> {
+        let items: Vec<_> = items.iter().map(|item| self.lower(item)).collect();
+        items.into_iter().collect::<Option<_>>().map(Expr::List)
+    }
+
+    fn constant(&mut self, value: &minijinja::Value, expr: &ast::Expr<'_>) -> Option<Expr> {
+        match literal(value) {
+            Some(value) => Some(Expr::Literal(value)),
+            None => {
+                let range = self.range(expr);
+                self.report("SE0201", range, "JSON has no such number: integers have 64 bits");
+                None
+            }
+        }
+    }
+
+    fn slice(&mut self, node: &ast::Slice<'_>) -> Option<Expr> {
+        if let Some(step) = &node.step {
+            let range = self.range(step);
+            self.report("SE0206", range, "a slice takes no step");
+        }
+        let base = self.boxed(&node.expr);
+        let (start, stop) = (self.optional(node.start.as_ref()), self.optional(node.stop.as_ref()));
+        (node.step.is_none()).then_some(())?;
+        Some(Expr::Slice { base: base?, start: start?, stop: stop? })
+    }
+
+    fn conditional(&mut self, node: &ast::IfExpr<'_>, expr: &ast::Expr<'_>) -> Option<Expr> {
+        let (test, then) = (self.boxed(&node.test_expr), self.boxed(&node.true_expr));
+        let Some(otherwise) = &node.false_expr else {
+            let (range, written) = (self.range(expr), self.written(expr));
+            self.report("SE0206", range, "`if` without `else` has no value where its condition is false").help =
+                Some(format!("write `{written} else omit` to leave the key out"));
+            return None;
+        };
+        let otherwise = self.boxed(otherwise);
+        Some(Expr::Conditional { test: test?, then: then?, otherwise: otherwise? })
+    }
+
+    fn binary(&mut self, node: &ast::BinOp<'_>) -> Option<Expr> {
+        use ast::BinOpKind as Kind;
+        let (left, right) = (self.boxed(&node.left), self.boxed(&node.right));
+        let (left, right) = (left?, right?);
+        let compare = |comparison, left: Box<Expr>, right: Box<Expr>| Expr::Compare {
+            first: left,
+            rest: vec![(comparison, *right)],
+        };
+        let arithmetic = |operator, left, right| Expr::Arithmetic { operator, left, right };
+        Some(match node.op {
+            Kind::ScAnd => Expr::And(left, right),
+            Kind::ScOr => Expr::Or(left, right),
+            Kind::Concat => Expr::Concat(left, right),
+            Kind::Add => arithmetic(Arithmetic::Add, left, right),
+            Kind::Sub => arithmetic(Arithmetic::Subtract, left, right),
+            Kind::Mul => arithmetic(Arithmetic::Multiply, left, right),
+            Kind::Div => arithmetic(Arithmetic::Divide, left, right),
+            Kind::FloorDiv => arithmetic(Arithmetic::FloorDivide, left, right),
+            Kind::Rem => arithmetic(Arithmetic::Remainder, left, right),
+            Kind::Pow => arithmetic(Arithmetic::Power, left, right),
+            Kind::Eq => compare(Comparison::Equal, left, right),
+            Kind::Ne => compare(Comparison::NotEqual, left, right),
+            Kind::Lt => compare(Comparison::Less, left, right),
+            Kind::Lte => compare(Comparison::LessOrEqual, left, right),
+            Kind::Gt => compare(Comparison::Greater, left, right),
+            Kind::Gte => compare(Comparison::GreaterOrEqual, left, right),
+            Kind::In => compare(Comparison::In, left, right),
+        })
+    }
+
+    fn filter(&mut self, node: &ast::Filter<'_>) -> Option<Expr> {
+        let call = self.call(Role::Filter, node.name, node.expr.as_ref(), &node.args)?;
+        if call.function.name != "default" {
+            return Some(Expr::Call(call));
+        }
+        let mut arguments = call.arguments.into_iter().map(|argument| argument.map(Box::new));
+        let mut next = || arguments.next().flatten();
+        Some(Expr::Default { value: next()?, fallback: next(), lax: next() })
+    }
+
+    fn function(&mut self, node: &ast::Call<'_>) -> Option<Expr> {
+        match &node.expr {
+            ast::Expr::Var(name) => self.call(Role::Function, name.id, None, &node.args).map(Expr::Call),
+            ast::Expr::GetAttr(method) => {
+                let range = self.range_of(method.name);
+                let finding =
+                    self.report("SE0206", range, format!("values have no methods, so no `{}()`", method.name));
+                if Role::Filter.find(method.name).is_some() {
+                    finding.help = Some(format!("`{0}` is a filter: write `… | {0}`", method.name));
+                }
+                None
+            }
+            other => {
+                let range = self.range(other);
+                self.report("SE0206", range, "only a function can be called");
+                None
+            }
+        }
+    }
+
+    /// Looks a name up and puts each argument into its parameter's place.
+    fn call(
+        &mut self,
+        role: Role,
+        name: &str,
+        subject: Option<&ast::Expr<'_>>,
+        given: &[ast::CallArg<'_>],
+    ) -> Option<Call> {
+        let subject = subject.map(|subject| self.lower(subject));
+        let Some(function) = role.find(name) else {
+            self.unknown_function(role, name);
+            // What stands in the arguments is looked at all the same.
+            for argument in given {
+                if let ast::CallArg::Pos(expr) | ast::CallArg::Kwarg(_, expr) = argument {
+                    self.lower(expr);
+                }
+            }
+            return None;
+        };
+        let mut slots = Slots::new(function);
+        if let Some(subject) = subject {
+            slots.position(subject);
+        }
+        for argument in given {
+            self.argument(&mut slots, argument);
+        }
+        if let Some(missing) = slots.missing() {
+            let range = self.range_of(name);
+            self.report("SE0205", range, format!("`{name}` needs `{missing}`")).help =
+                Some(format!("write `{}`", usage(role, function)));
+            return None;
+        }
+        if self.nested_name_is_unknown(function, &slots, given) {
+            return None;
+        }
+        slots.finish()
+    }
+
+    fn argument(&mut self, slots: &mut Slots, argument: &ast::CallArg<'_>) {
+        let function = slots.function;
+        let (range, problem) = match argument {
+            ast::CallArg::Pos(expr) => {
+                let lowered = self.lower(expr);
+                if slots.position(lowered) {
+                    return;
+                }
+                (self.range(expr), format!("`{}` takes fewer arguments", function.name))
+            }
+            ast::CallArg::Kwarg(name, expr) => {
+                let lowered = self.lower(expr);
+                if slots.keyword(name, lowered) {
+                    return;
+                }
+                (self.range_of(name), format!("`{}` takes no argument `{name}`, or has it already", function.name))
+            }
+            ast::CallArg::PosSplat(expr) | ast::CallArg::KwargSplat(expr) => {
+                (self.range(expr), "arguments must be written one by one".to_owned())
+            }
+        };
+        slots.broken = true;
+        let role =
+            Role::ALL.into_iter().find(|role| role.functions().iter().any(|known| std::ptr::eq(known, function)));
+        self.report("SE0205", range, problem).help = role.map(|role| format!("write `{}`", usage(role, function)));
+    }
+
+    /// `map("upper")` and `select("even")` name a filter or test in a string.
+    fn nested_name_is_unknown(&mut self, function: &Function, slots: &Slots, given: &[ast::CallArg<'_>]) -> bool {
+        let named = function.parameters.iter().position(|parameter| matches!(parameter.name, "filter" | "test"));
+        let Some(position) = named else { return false };
+        let role = if function.name == "map" { Role::Filter } else { Role::Test };
+        let Some(Some(Some(Expr::Literal(Value::String(name))))) = slots.values.get(position) else { return false };
+        if role.find(name).is_some() {
+            return false;
+        }
+        let place = match given.get(position - 1) {
+            Some(ast::CallArg::Pos(expr) | ast::CallArg::Kwarg(_, expr)) => self.range(expr),
+            _ => self.range_of(function.name),
+        };
+        let hint = closest(name, role.functions().iter().map(|function| function.name));
+        let message = format!("there is no {} `{name}`", role.name());
+        self.report(unknown_code(role), place, message).help = hint.map(|hint| format!("did you mean `{hint}`?"));
+        true
+    }
+
+    fn unknown_function(&mut self, role: Role, name: &str) {
+        let elsewhere =
+            Role::ALL.into_iter().filter(|other| *other != role).find_map(|other| Some((other, other.find(name)?)));
+        let help = match elsewhere {
+            Some((other, function)) => {
+                Some(format!("`{name}` is a {}: write `{}`", other.name(), usage(other, function)))
+            }
+            None => closest(name, role.functions().iter().map(|function| function.name))
+                .map(|hint| format!("did you mean `{hint}`?")),
+        };
+        let range = self.range_of(name);
+        self.report(unknown_code(role), range, format!("there is no {} `{name}`", role.name())).help = help;
+    }
+}
+
+fn unknown_code(role: Role) -> &'static str {
+    match role {
+        Role::Filter => "SE0202",
+        Role::Function => "SE0203",
+        Role::Test => "SE0204",
+    }
+}
+
+/// How a function is written.
+fn usage(role: Role, function: &Function) -> String {
+    let skip = usize::from(role != Role::Function);
+    let mut parameters: Vec<_> = function
+        .parameters
+        .iter()
+        .skip(skip)
+        .map(|parameter| match (parameter.required, parameter.keyword) {
+            (true, _) => parameter.name.to_owned(),
+            (false, false) => format!("[{}]", parameter.name),
+            (false, true) => format!("[{}=…]", parameter.name),
+        })
+        .collect();
+    if function.rest {
+        parameters.push("…".to_owned());
+    }
+    let arguments =
+        if parameters.is_empty() && skip == 1 { String::new() } else { format!("({})", parameters.join(", ")) };
+    match role {
+        Role::Filter => format!("… | {}{arguments}", function.name),
+        Role::Function => format!("{}{arguments}", function.name),
+        Role::Test => format!("… is {}{arguments}", function.name),
+    }
+}
+
+/// A literal as JSON; the escape's placeholder becomes again what was written.
+fn literal(value: &minijinja::Value) -> Option<Value> {
+    use minijinja::value::ValueKind;
+    match value.kind() {
+        ValueKind::None => Some(Value::Null),
+        ValueKind::Bool => Some(Value::Bool(value.is_true())),
+        ValueKind::String => value.as_str().map(|text| Value::String(text.replace(PLACEHOLDER, ESCAPED))),
+        ValueKind::Number if value.is_integer() => u64::try_from(value.clone())
+            .map(Value::from)
+            .or_else(|_| i64::try_from(value.clone()).map(Value::from))
+            .ok(),
+        ValueKind::Number => {
+            f64::try_from(value.clone()).ok().and_then(serde_json::Number::from_f64).map(Value::Number)
+        }
+        _ => None,
+    }
+}
+
+fn comparison(kind: ast::CompareOpKind) -> Comparison {
+    match kind {
+        ast::CompareOpKind::Eq => Comparison::Equal,
+        ast::CompareOpKind::Ne => Comparison::NotEqual,
+        ast::CompareOpKind::Lt => Comparison::Less,
+        ast::CompareOpKind::Lte => Comparison::LessOrEqual,
+        ast::CompareOpKind::Gt => Comparison::Greater,
+        ast::CompareOpKind::Gte => Comparison::GreaterOrEqual,
+        ast::CompareOpKind::In => Comparison::In,
+        ast::CompareOpKind::NotIn => Comparison::NotIn,
+    }
+}
+
+/// The places of a function's arguments while they are filled. An argument that did not compile still takes its place.
+struct Slots {
+    function: &'static Function,
+    values: Vec<Option<Option<Expr>>>,
+    rest: Vec<Option<Expr>>,
+    broken: bool,
+}
+
+impl Slots {
+    fn new(function: &'static Function) -> Self {
+        let values = function.parameters.iter().map(|_| None).collect();
+        Self { function, values, rest: Vec::new(), broken: false }
+    }
+
+    fn position(&mut self, value: Option<Expr>) -> bool {
+        let free = (0..self.values.len())
+            .find(|slot| self.values[*slot].is_none() && !self.function.parameters[*slot].keyword);
+        match free {
+            Some(slot) => self.values[slot] = Some(value),
+            None if self.function.rest => self.rest.push(value),
+            None => return false,
+        }
+        true
+    }
+
+    fn keyword(&mut self, name: &str, value: Option<Expr>) -> bool {
+        match self.function.parameters.iter().position(|parameter| parameter.name == name) {
+            Some(slot) if self.values[slot].is_none() => {
+                self.values[slot] = Some(value);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn missing(&self) -> Option<&'static str> {
+        let mut slots = self.function.parameters.iter().zip(&self.values);
+        slots.find(|(parameter, value)| parameter.required && value.is_none()).map(|(parameter, _)| parameter.name)
+    }
+
+    fn finish(self) -> Option<Call> {
+        if self.broken {
+            return None;
+        }
+        let arguments = self.values.into_iter().map(|value| value.map_or(Some(None), |value| value.map(Some)));
+        Some(Call {
+            function: self.function,
+            arguments: arguments.collect::<Option<_>>()?,
+            rest: self.rest.into_iter().collect::<Option<_>>()?,
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! Names in expressions: roots, what is declared under them, and what an unknown one probably meant.
+
+use std::ops::Range;
+
+use minijinja::machinery::ast;
+
+use super::names::{Root, closest};
+use super::parse::Compiler;
+use super::registry::Role;
+use super::tree::{Base, Expr, Path, Segment};
+
+/// The segments of a path, each with its place.
+type Steps = Vec<(Segment, Range<usize>)>;
+
+/// Fields of the source that the engine's own writes change.
+const FEEDBACK: [&[&str]; 3] = [&["status"], &["metadata", "resourceVersion"], &["metadata", "managedFields"]];
+
+impl Compiler<'_> {
+    /// An expression that is a name with keys and indexes known at load. The outer `None`: it is none; the inner:
+    /// it is one, and is wrong.
+    pub fn static_path(&mut self, expr: &ast::Expr<'_>) -> Option<Option<Expr>> {
+        let (name, steps) = self.peel(expr)?;
+        let range = self.range_of(name);
+        match name {
+            _ if self.is_local(name) => Some(path(Base::Local(name.to_owned()), steps)),
+            "omit" | "null" if steps.is_empty() => {
+                Some(Some(if name == "omit" { Expr::Omit } else { Expr::Literal(serde_json::Value::Null) }))
+            }
+            _ => Root::from_name(name).map(|root| self.rooted(root, range, steps)),
+        }
+    }
+
+    /// Takes the steps off a path, down to its first name.
+    fn peel<'e>(&self, expr: &ast::Expr<'e>) -> Option<(&'e str, Steps)> {
+        let mut steps = Vec::new();
+        let mut expr = expr;
+        loop {
+            expr = match expr {
+                ast::Expr::Var(node) => {
+                    steps.reverse();
+                    return Some((node.id, steps));
+                }
+                ast::Expr::GetAttr(node) => {
+                    steps.push((Segment::Key(node.name.to_owned()), self.range_of(node.name)));
+                    &node.expr
+                }
+                ast::Expr::GetItem(node) => {
+                    let ast::Expr::Const(index) = &node.subscript_expr else { return None };
+                    let segment = match index.value.as_str() {
+                        Some(key) => Segment::Key(key.to_owned()),
+                        None if index.value.is_integer() => Segment::Index(i64::try_from(index.value.clone()).ok()?),
+                        None => return None,
+                    };
+                    steps.push((segment, self.span(node.subscript_expr.span())));
+                    &node.expr
+                }
+                _ => return None,
+            };
+        }
+    }
+
+    fn is_local(&self, name: &str) -> bool {
+        self.locals.iter().chain(self.names.locals).any(|local| local == name)
+    }
+
+    fn rooted(&mut self, root: Root, range: Range<usize>, steps: Steps) -> Option<Expr> {
+        if !self.names.roots.contains(root) {
+            let readable: Vec<_> = self.names.roots.iter().map(|root| format!("`{}`", root.name())).collect();
+            self.report("SE0306", range, format!("`{}` cannot be read here", root.name())).help =
+                Some(format!("here can be read: {}", readable.join(", ")));
+            return None;
+        }
+        match root {
+            Root::Vars => self.declared(root, range, steps, Base::Var),
+            Root::Objects => {
+                if let Some((Segment::Key(id), _)) = steps.first() {
+                    self.objects.insert(id.clone());
+                }
+                self.declared(root, range, steps, Base::Object)
+            }
+            Root::Related => self.declared(root, range, steps, Base::Related),
+            Root::Source => self.source_path(steps),
+            _ => self.fixed(root, range, steps),
+        }
+    }
+
+    /// A path under a root whose entries the document declares.
+    fn declared(&mut self, root: Root, range: Range<usize>, steps: Steps, base: fn(String) -> Base) -> Option<Expr> {
+        let names = *self.names;
+        let (code, what, known) = match root {
+            Root::Vars => ("SE0302", "variable", names.vars),
+            Root::Related => ("SE0305", "related object", names.related),
+            _ => ("SE0303", "object", names.objects),
+        };
+        let mut steps = steps.into_iter();
+        let Some((Segment::Key(name), place)) = steps.next() else {
+            self.report(code, range, format!("`{}` is read by name", root.name())).help =
+                Some(format!("write `{}.<name>`", root.name()));
+            return None;
+        };
+        if known.contains(&name) {
+            return path(base(name), steps.collect());
+        }
+        let help = match closest(&name, known.iter().map(String::as_str)) {
+            Some(hint) => format!("did you mean `{hint}`?"),
+            None if known.is_empty() => format!("none is declared where this can read it (`spec.{}`)", root.name()),
+            None => format!("declared are: {}", quoted(known.iter().map(String::as_str))),
+        };
+        self.report(code, place, format!("there is no {what} `{name}`")).help = Some(help);
+        None
+    }
+
+    fn source_path(&mut self, steps: Steps) -> Option<Expr> {
+        for field in FEEDBACK {
+            let reads = steps.len() >= field.len()
+                && steps.iter().zip(field).all(|((segment, _), name)| *segment == Segment::Key((*name).to_owned()));
+            if reads {
+                let place = steps[field.len() - 1].1.clone();
+                let message = format!("`source.{}` is not readable", field.join("."));
+                self.report("SE0304", place, message).help =
+                    Some("the engine's own writes change it, which would never come to rest".to_owned());
+                return None;
+            }
+        }
+        path(Base::Root(Root::Source), steps)
+    }
+
+    /// A path under a root whose fields the engine gives.
+    fn fixed(&mut self, root: Root, range: Range<usize>, steps: Steps) -> Option<Expr> {
+        let Some(fields) = self.names.roots.fields(root) else { return path(Base::Root(root), steps) };
+        match steps.first() {
+            Some((Segment::Key(name), _)) if fields.contains(&name.as_str()) => path(Base::Root(root), steps),
+            None if Some(fields) == root.fields() => path(Base::Root(root), steps),
+            step => {
+                let place = step.map_or(range, |(_, place)| place.clone());
+                let read = fields.iter().map(|field| format!("{}.{field}", root.name())).collect::<Vec<_>>();
+                let message = match step {
+                    Some((Segment::Key(name), _)) => format!("`{}.{name}` is not readable here", root.name()),
+                    _ => format!("`{}` is read by its fields", root.name()),
+                };
+                self.report("SE0307", place, message).help =
+                    Some(format!("here can be read: {}", quoted(read.iter().map(String::as_str))));
+                None
+            }
+        }
+    }
+
+    /// A name that is no root, local or constant.
+    pub fn unknown_name<T>(&mut self, name: &str) -> Option<T> {
+        let names = *self.names;
+        let locals = self.locals.clone();
+        let roots = names.roots.iter().map(|root| -> &str { root.name() });
+        let candidates: Vec<&str> = roots.chain(names.locals.iter().chain(&locals).map(String::as_str)).collect();
+        let help = if names.vars.iter().any(|var| var == name) {
+            format!("variables are read as `vars.{name}`")
+        } else if names.objects.iter().any(|id| id == name) {
+            format!("objects are read as `objects.{name}`")
+        } else if let Some(hint) = closest(name, candidates) {
+            format!("did you mean `{hint}`?")
+        } else if Role::Function.find(name).is_some() {
+            format!("`{name}` is a function: write `{name}(…)`")
+        } else {
+            let roots: Vec<_> = names.roots.iter().map(Root::name).collect();
+            format!("here can be read: {}; text stands in quotes", quoted(roots.into_iter()))
+        };
+        let range = self.range_of(name);
+        self.report("SE0301", range, format!("`{name}` is not known")).help = Some(help);
+        None
+    }
+}
+
+fn path(base: Base, steps: Steps) -> Option<Expr> {
+    Some(Expr::Path(Path::new(base, steps.into_iter().map(|(segment, _)| segment).collect())))
+}
+
+fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,196 @@
+//! What the expressions of one reconcile read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::tree::{Base, Path, Segment};
+use super::value::{Operand, Stop};
+use super::{Outcome, Root};
+
+/// The data expressions are evaluated over. Built once per reconcile; values are shared, never copied.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    roots: [Option<Arc<Value>>; Root::ALL.len()],
+    vars: BTreeMap<String, Variable>,
+    objects: BTreeMap<String, ObjectState>,
+    related: BTreeMap<String, ObjectState>,
+    locals: Vec<(String, Arc<Value>)>,
+    lenient: bool,
+}
+
+/// A downstream or related object, as far as it is known.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ObjectState {
+    Present(Arc<Value>),
+    /// Declared, and not there yet.
+    Missing,
+}
+
+/// What came of a variable: reading it has the same outcome.
+#[derive(Debug, Clone)]
+enum Variable {
+    Value(Arc<Value>),
+    Omit,
+    Absent(String),
+    Stopped(Stop),
+}
+
+impl Scope {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets what a root reads. `vars`, `objects` and `related` take a map of their entries, each of which is then there.
+    ///
+    /// Of the source, `status`, `metadata.resourceVersion` and `metadata.managedFields` are taken away: what the
+    /// engine's own writes change must not feed back into what it writes. This costs a copy where the
+    /// value is shared and has one of them.
+    pub fn set(&mut self, root: Root, value: Arc<Value>) {
+        match (root, &*value) {
+            (Root::Vars, Value::Object(entries)) => {
+                for (name, value) in entries {
+                    self.vars.insert(name.clone(), Variable::Value(Arc::new(value.clone())));
+                }
+            }
+            (Root::Objects, Value::Object(entries)) => self.objects.extend(present(entries)),
+            (Root::Related, Value::Object(entries)) => self.related.extend(present(entries)),
+            (Root::Source, _) => self.roots[root as usize] = Some(without_feedback(value)),
+            _ => self.roots[root as usize] = Some(value),
+        }
+    }
+
+    /// Sets a variable to what came of it. An expression that reads it waits, fails or finds nothing as it did.
+    pub fn set_var(&mut self, name: &str, outcome: Outcome) {
+        let variable = match outcome {
+            Outcome::Value(value) => Variable::Value(Arc::new(value)),
+            Outcome::Omit => Variable::Omit,
+            Outcome::Absent(path) => Variable::Absent(path),
+            Outcome::Waiting(what) => Variable::Stopped(Stop::Waiting(what)),
+            Outcome::Failed(why) => Variable::Stopped(Stop::Failed(format!("`vars.{name}`: {why}"))),
+        };
+        self.vars.insert(name.to_owned(), variable);
+    }
+
+    pub fn set_object(&mut self, id: &str, state: ObjectState) {
+        self.objects.insert(id.to_owned(), state);
+    }
+
+    pub fn set_related(&mut self, id: &str, state: ObjectState) {
+        self.related.insert(id.to_owned(), state);
+    }
+
+    /// Sets a name that stands without a root, as the `as` of a `forEach`.
+    pub fn set_local(&mut self, name: &str, value: Arc<Value>) {
+        self.locals.retain(|(known, _)| known != name);
+        self.locals.push((name.to_owned(), value));
+    }
+
+    /// In status and conditions an object that is not there yet is undefined; elsewhere it is waited for.
+    pub fn lenient_objects(&mut self, lenient: bool) {
+        self.lenient = lenient;
+    }
+
+    /// Walks a path whose base is not a loop variable.
+    pub(super) fn read<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Stop> {
+        match self.base(path)? {
+            Operand::Value(std::borrow::Cow::Borrowed(value)) => Ok(walk(value, path)),
+            other if path.segments.is_empty() => Ok(other),
+            Operand::Omit => Err(Stop::omit()),
+            other => Ok(other),
+        }
+    }
+
+    fn base<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Stop> {
+        let unset = || Err(Stop::failed(format!("`{}` is not known here", path.base_text())));
+        match &path.base {
+            Base::Root(root) => self.roots[*root as usize].as_deref().map_or_else(unset, |v| Ok(Operand::borrowed(v))),
+            Base::Local(name) => match self.locals.iter().find(|(known, _)| known == name) {
+                Some((_, value)) => Ok(Operand::borrowed(value)),
+                None => unset(),
+            },
+            Base::Var(name) => match self.vars.get(name) {
+                Some(variable) => variable.read(),
+                None => unset(),
+            },
+            Base::Object(id) => self.object(self.objects.get(id), path, || format!("object `{id}`")),
+            Base::Related(id) => self.object(self.related.get(id), path, || format!("related object `{id}`")),
+        }
+    }
+
+    fn object<'a>(
+        &'a self,
+        state: Option<&'a ObjectState>,
+        path: &'a Path,
+        what: impl Fn() -> String,
+    ) -> Result<Operand<'a>, Stop> {
+        match state {
+            Some(ObjectState::Present(value)) => Ok(Operand::borrowed(value)),
+            _ if self.lenient => Ok(Operand::Absent(path.base_text().into())),
+            _ => Err(Stop::Waiting(what())),
+        }
+    }
+}
+
+impl Variable {
+    fn read(&self) -> Result<Operand<'_>, Stop> {
+        match self {
+            Self::Value(value) => Ok(Operand::borrowed(value)),
+            Self::Omit => Ok(Operand::Omit),
+            Self::Absent(path) => Ok(Operand::Absent(path.as_str().into())),
+            Self::Stopped(stop) => Err(stop.clone()),
+        }
+    }
+}
+
+/// Follows a path's segments into a value.
+pub(super) fn walk<'a>(value: &'a Value, path: &'a Path) -> Operand<'a> {
+    let mut value = value;
+    for (position, segment) in path.segments.iter().enumerate() {
+        match step(value, segment) {
+            Some(next) => value = next,
+            None => return Operand::Absent(path.up_to(position).into()),
+        }
+    }
+    Operand::borrowed(value)
+}
+
+/// What one segment leads to.
+pub(super) fn step<'a>(value: &'a Value, segment: &Segment) -> Option<&'a Value> {
+    match (value, segment) {
+        (Value::Object(fields), Segment::Key(key)) => fields.get(key),
+        (Value::Array(items), Segment::Index(index)) => items.get(position(*index, items.len())?),
+        _ => None,
+    }
+}
+
+/// The position of an index, which counts from the end where it is negative.
+pub(super) fn position(index: i64, length: usize) -> Option<usize> {
+    if index >= 0 {
+        usize::try_from(index).ok()
+    } else {
+        length.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
+    }
+}
+
+fn present(entries: &serde_json::Map<String, Value>) -> impl Iterator<Item = (String, ObjectState)> {
+    entries.iter().map(|(id, value)| (id.clone(), ObjectState::Present(Arc::new(value.clone()))))
+}
+
+/// The source without what the engine's own writes change.
+fn without_feedback(mut source: Arc<Value>) -> Arc<Value> {
+    const UNREADABLE: [&str; 2] = ["resourceVersion", "managedFields"];
+    let metadata = source.get("metadata");
+    let feeds_back = source.get("status").is_some()
+        || UNREADABLE.iter().any(|field| metadata.is_some_and(|metadata| metadata.get(field).is_some()));
+    if feeds_back && let Value::Object(fields) = Arc::make_mut(&mut source) {
+        fields.shift_remove("status");
+        if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+            for field in UNREADABLE {
+                metadata.shift_remove(field);
+            }
+        }
+    }
+    source
+}

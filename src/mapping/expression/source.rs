@@ -1,0 +1,170 @@
+//! What a scalar is: plain text, one typed expression, or text with expressions in it.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use minijinja::machinery::{Token, Tokenizer};
+use minijinja::syntax::SyntaxConfig;
+
+use crate::mapping::diagnostic::Finding;
+use crate::yaml::Scalar;
+
+/// Bytes an expression, or a tag of a text, may have. Much longer ones would overflow the parser's stack.
+pub(super) const EXPRESSION_LENGTH: usize = 1024;
+/// Bytes a text with expressions may have.
+const TEXT_LENGTH: usize = 64 << 10;
+/// Tags (`{% %}`) a text may have: the parser goes one level deeper with each `elif`.
+const TAGS: usize = 64;
+
+/// `$${{` stands for a literal `${{`. The parser knows nothing of it, so it is shown this noncharacter, which is as
+/// long in UTF-8 and so moves no offset.
+pub(super) const ESCAPED: &str = "$${{";
+pub(super) const PLACEHOLDER: char = '\u{10FFFE}';
+const _: () = assert!(PLACEHOLDER.len_utf8() == ESCAPED.len());
+
+/// What a scalar holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Literal,
+    /// Exactly one `${{ }}`; the bytes between the braces.
+    Typed(Range<usize>),
+    Text,
+}
+
+/// Jinja without comments: `{#` is common in the shell scripts that templates carry.
+static SYNTAX: LazyLock<SyntaxConfig> = LazyLock::new(|| {
+    SyntaxConfig::builder()
+        .comment_delimiters("\u{10FFFF}{#", "#}\u{10FFFF}")
+        .keep_trailing_newline(true)
+        .build()
+        .expect("delimiters that differ from each other are accepted")
+});
+
+pub(super) fn syntax() -> SyntaxConfig {
+    SYNTAX.clone()
+}
+
+/// Finds out what a scalar holds; `None` with a finding where it is broken.
+pub(super) fn classify(scalar: &Scalar, findings: &mut Vec<Finding>) -> Option<Form> {
+    let text = &*scalar.text;
+    if !["{{", "{%"].iter().any(|mark| text.contains(mark)) {
+        return Some(Form::Literal);
+    }
+    let start = text.len() - text.trim_start().len();
+    match text[start..].strip_prefix("${{") {
+        Some(_) => typed(scalar, start, findings),
+        None => Some(Form::Text),
+    }
+}
+
+fn typed(scalar: &Scalar, start: usize, findings: &mut Vec<Finding>) -> Option<Form> {
+    let text = &*scalar.text;
+    let end = text.trim_end().len();
+    match closing(&text[start + 1..end]) {
+        Closing::At(inner, close) if start + 1 + close == end => Some(Form::Typed(start + 3..start + 1 + inner)),
+        Closing::At(..) => Some(Form::Text),
+        // The parser says what is wrong with it.
+        Closing::Broken if text[..end].ends_with("}}") => Some(Form::Typed(start + 3..end - 2)),
+        Closing::Broken | Closing::Missing => {
+            findings.push(
+                Finding::new("SE0201", scalar.locate(start..end), "`${{` is never closed")
+                    .label("no `}}` for this")
+                    .help("in YAML ` #` begins a comment and `: ` a map: put quotes around the whole scalar"),
+            );
+            None
+        }
+    }
+}
+
+enum Closing {
+    /// Where `}}` begins and ends.
+    At(usize, usize),
+    Missing,
+    Broken,
+}
+
+/// Finds the `}}` that closes a text's first `{{`: not one in a string or of a map.
+fn closing(text: &str) -> Closing {
+    let mut tokens = Tokenizer::new(text, "", false, syntax());
+    loop {
+        match tokens.next_token() {
+            Ok(Some((Token::VariableEnd, span))) => {
+                return Closing::At(span.start_offset as usize, span.end_offset as usize);
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return Closing::Missing,
+            Err(_) => return Closing::Broken,
+        }
+    }
+}
+
+/// A text as the parser may see it; `None` with a finding where it is too large, or mixes the two forms.
+pub(super) fn prepare(scalar: &Scalar, findings: &mut Vec<Finding>) -> Option<String> {
+    let text = &*scalar.text;
+    let mut refuse = |code, range: Range<usize>, message: String, help: String| {
+        findings.push(Finding::new(code, scalar.locate(range), message).help(help));
+        None
+    };
+    if text.len() > TEXT_LENGTH {
+        let help = "split the text".to_owned();
+        return refuse(
+            "SE0208",
+            0..text.len(),
+            format!("a text with expressions has at most {TEXT_LENGTH} bytes"),
+            help,
+        );
+    }
+    if text.contains(PLACEHOLDER) {
+        let help = "leave it out: it is no character".to_owned();
+        return refuse("SE0201", 0..text.len(), "the text holds U+10FFFE".to_owned(), help);
+    }
+    let prepared = text.replace(ESCAPED, PLACEHOLDER.encode_utf8(&mut [0; 4]));
+    let mut tags = 0;
+    for tag in tags_of(&prepared) {
+        if tag.len() > EXPRESSION_LENGTH {
+            let help = "compute parts of it in `vars`".to_owned();
+            return refuse("SE0208", tag, format!("an expression has at most {EXPRESSION_LENGTH} bytes"), help);
+        }
+        if prepared[tag.clone()].starts_with("{{") && prepared[..tag.start].ends_with('$') {
+            let (range, written) = (tag.start - 1..tag.end, &text[tag.clone()]);
+            let whole = format!("{}{written}{}", last_word(&text[..tag.start - 1]), first_word(&text[tag.end..]));
+            let help =
+                format!("write `{whole}`: inside other text `{{{{ }}}}` prints a value; `$${{{{` is a literal `${{{{`");
+            return refuse("SE0207", range, "`${{ }}` must be the whole value".to_owned(), help);
+        }
+        tags += usize::from(prepared[tag.clone()].starts_with("{%"));
+        if tags > TAGS {
+            let help = "split the text".to_owned();
+            return refuse("SE0208", tag, format!("a text has at most {TAGS} tags"), help);
+        }
+    }
+    Some(prepared)
+}
+
+/// The ranges of all `{{ }}` and `{% %}`. One that is not closed reaches to the end.
+fn tags_of(text: &str) -> Vec<Range<usize>> {
+    let mut tokens = Tokenizer::new(text, "", false, syntax());
+    let mut tags = Vec::new();
+    let mut open = None;
+    loop {
+        match tokens.next_token() {
+            Ok(Some((Token::VariableStart | Token::BlockStart, span))) => open = Some(span.start_offset as usize),
+            Ok(Some((Token::VariableEnd | Token::BlockEnd, span))) => {
+                tags.extend(open.take().map(|start| start..span.end_offset as usize));
+            }
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => {
+                tags.extend(open.map(|start| start..text.len()));
+                return tags;
+            }
+        }
+    }
+}
+
+fn last_word(text: &str) -> &str {
+    text.rsplit(char::is_whitespace).next().unwrap_or_default()
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(char::is_whitespace).next().unwrap_or_default()
+}

@@ -1,0 +1,179 @@
+//! A compiled expression: names resolved, functions looked up, arguments in their places.
+
+use serde_json::Value;
+
+use super::registry::Function;
+
+/// One node of a compiled expression. Nothing in it is parsed or looked up by name again.
+#[derive(Debug)]
+pub(super) enum Expr {
+    Literal(Value),
+    /// Leaves out the key or item it stands for.
+    Omit,
+    Path(Path),
+    /// `written` is the step with its base as the author wrote them, to name where nothing is there.
+    Member {
+        base: Box<Expr>,
+        name: Segment,
+        written: String,
+    },
+    Index {
+        base: Box<Expr>,
+        index: Box<Expr>,
+        written: String,
+    },
+    Slice {
+        base: Box<Expr>,
+        start: Option<Box<Expr>>,
+        stop: Option<Box<Expr>>,
+    },
+    List(Vec<Expr>),
+    Map(Vec<(Expr, Expr)>),
+    Not(Box<Expr>),
+    Negate(Box<Expr>),
+    And(Box<Expr>, Box<Expr>),
+    Or(Box<Expr>, Box<Expr>),
+    Arithmetic {
+        operator: Arithmetic,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    Concat(Box<Expr>, Box<Expr>),
+    /// `a < b < c`: each comparison holds.
+    Compare {
+        first: Box<Expr>,
+        rest: Vec<(Comparison, Expr)>,
+    },
+    Conditional {
+        test: Box<Expr>,
+        then: Box<Expr>,
+        otherwise: Box<Expr>,
+    },
+    /// `value | default(fallback, lax)`: the fallback is evaluated only where it is needed.
+    Default {
+        value: Box<Expr>,
+        fallback: Option<Box<Expr>>,
+        lax: Option<Box<Expr>>,
+    },
+    Call(Call),
+}
+
+/// A filter, function or test with its arguments, one slot a parameter.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub function: &'static Function,
+    pub arguments: Vec<Option<Expr>>,
+    /// Further arguments of a function that takes any number.
+    pub rest: Vec<Expr>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Remainder,
+    Power,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+    NotIn,
+}
+
+/// A path whose every segment is known at load: walked on the JSON itself.
+#[derive(Debug)]
+pub(super) struct Path {
+    pub base: Base,
+    pub segments: Vec<Segment>,
+    /// The path as it is written, and where in it each segment ends.
+    text: String,
+    ends: Vec<usize>,
+}
+
+/// What a path starts from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Base {
+    Root(super::Root),
+    Var(String),
+    Object(String),
+    Related(String),
+    /// A loop variable, or a name that the document declares (`as: user`).
+    Local(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Segment {
+    Key(String),
+    /// Counted from the end where negative.
+    Index(i64),
+}
+
+impl Path {
+    pub fn new(base: Base, segments: Vec<Segment>) -> Self {
+        let mut text = base.to_string();
+        let ends = segments
+            .iter()
+            .map(|segment| {
+                segment.write(&mut text);
+                text.len()
+            })
+            .collect();
+        Self { base, segments, text, ends }
+    }
+
+    /// The path up to and with a segment: what to name where that segment is missing.
+    pub fn up_to(&self, segment: usize) -> &str {
+        &self.text[..self.ends[segment]]
+    }
+
+    pub fn base_text(&self) -> String {
+        self.base.to_string()
+    }
+}
+
+impl std::fmt::Display for Base {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut dotted = |root: &str, id: &str| {
+            let mut text = root.to_owned();
+            Segment::Key(id.to_owned()).write(&mut text);
+            f.write_str(&text)
+        };
+        match self {
+            Self::Root(root) => f.write_str(root.name()),
+            Self::Var(name) => dotted("vars", name),
+            Self::Object(id) => dotted("objects", id),
+            Self::Related(id) => dotted("related", id),
+            Self::Local(name) => f.write_str(name),
+        }
+    }
+}
+
+impl Segment {
+    /// Appends the segment as an author would write it.
+    pub fn write(&self, text: &mut String) {
+        match self {
+            Self::Key(key) if is_identifier(key) => {
+                text.push('.');
+                text.push_str(key);
+            }
+            Self::Key(key) => text.push_str(&format!("[{key:?}]")),
+            Self::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+}
+
+fn is_identifier(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

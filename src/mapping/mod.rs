@@ -1,0 +1,275 @@
+//! The mapping language: from the documents an author writes to the rules the engine runs.
+//!
+//! Two types per concept: a `document::…` is what was written, the types of this file are what is
+//! needed. [`compile`] is the only way from one to the other, and no string is parsed after it.
+
+pub mod compile;
+pub mod diagnostic;
+pub mod document;
+pub mod expression;
+pub mod jsonpath;
+pub mod placement;
+pub mod schema;
+mod selector;
+pub mod template;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use document::{Drift, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, SourceDelete};
+
+use expression::Expression;
+use jsonpath::JsonPath;
+use placement::Placement;
+use template::{Template, Text};
+
+/// A compiled mapping: immutable, shared by every reconcile of one generation.
+#[derive(Debug)]
+pub struct Mapping {
+    pub name: String,
+    pub mode: Mode,
+    pub source: Source,
+    /// The connection (or provider's cluster) that receives the objects.
+    pub target: String,
+    pub placement: Placement,
+    /// In the order of their evaluation; a variable may read the ones before it.
+    pub vars: Vec<(String, Template)>,
+    pub objects: Vec<ObjectRule>,
+    pub status: StatusRules,
+    pub lifecycle: Lifecycle,
+    pub reconcile: Reconcile,
+    /// The document's own text, as it is kept in the inventory.
+    pub text: Arc<str>,
+}
+
+/// Which consumer objects a mapping serves.
+#[derive(Debug)]
+pub struct Source {
+    pub clusters: SourceClusters,
+    pub resource: Resource,
+    pub selector: Selector,
+    pub namespaces: NamespaceFilter,
+    pub when: Option<Expression>,
+    pub on_exit: OnExit,
+}
+
+/// Where the source clusters come from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SourceClusters {
+    /// Every workspace bound to a kcp APIExport.
+    ApiExport(ApiExportRef),
+    /// The clusters of the `ClusterProvider` of this name.
+    Provider(String),
+}
+
+/// An APIExport as a mapping names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ApiExportRef {
+    pub connection: String,
+    /// Workspace path of the export; `None`: the connection's own server address as it stands.
+    pub path: Option<String>,
+    pub name: String,
+    /// Name of the APIExportEndpointSlice; `None`: the one kcp creates, named as the export.
+    pub endpoint_slice: Option<String>,
+}
+
+/// A compiled `ClusterProvider` document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterProvider {
+    pub name: String,
+    pub kind: ProviderKind,
+}
+
+/// How a provider finds its clusters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProviderKind {
+    /// One plain cluster, reached through a connection.
+    Kubeconfig { connection: String },
+}
+
+/// A served resource: `plural.version.group`, the core group left out.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Resource {
+    pub group: String,
+    pub version: String,
+    pub plural: String,
+}
+
+/// Group, version and kind of a rendered object: literals of the template.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Kind {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+}
+
+/// A label selector, evaluated by the engine. Empty matches everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selector {
+    pub match_labels: BTreeMap<String, String>,
+    pub match_expressions: Vec<SelectorRequirement>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectorRequirement {
+    pub key: String,
+    pub operator: SelectorOperator,
+    pub values: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SelectorOperator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+/// Namespaces by glob (`*` and `?`). An empty `include` means all; `exclude` wins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamespaceFilter {
+    pub include: Vec<String>,
+    pub exclude: Vec<String>,
+}
+
+/// One entry of `spec.objects`.
+#[derive(Debug)]
+pub struct ObjectRule {
+    pub id: String,
+    pub kind: Kind,
+    /// One per (target, namespace) for all sources; otherwise one per source.
+    pub shared: bool,
+    pub when: Option<Expression>,
+    /// The whole document, `apiVersion` and `kind` included.
+    pub template: Template,
+    /// `metadata.name` when the template gives one; else the placement's name.
+    pub name: Option<Text>,
+    /// JSON pointers under which the object is left to others.
+    pub ignore: Vec<String>,
+    pub drift: Drift,
+    /// Whether a deletion of the source leaves this object (`delete.policy: Orphan`).
+    pub orphan_on_delete: bool,
+    pub propagation: Propagation,
+    pub on_identity_change: IdentityChange,
+}
+
+/// `propagationPolicy` of a delete.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Propagation {
+    #[default]
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// What flows back to the consumer's `.status`.
+#[derive(Debug, Default)]
+pub struct StatusRules {
+    pub fields: Vec<StatusField>,
+    pub conditions: Vec<ConditionRule>,
+    /// The engine's own conditions (`Synced`), by the type they are written under.
+    pub engine_conditions: Vec<EngineCondition>,
+    pub observed_generation: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineCondition {
+    Synced,
+}
+
+/// One leaf of the consumer's status.
+#[derive(Debug)]
+pub struct StatusField {
+    /// Path under `.status`, split at the dots.
+    pub target: Vec<String>,
+    pub from: StatusValue,
+    pub transform: Option<Template>,
+    /// Stands in for a value that is missing; excludes `on_missing`.
+    pub default: Option<serde_json::Value>,
+    pub on_missing: OnMissing,
+}
+
+/// Where a status value is read.
+#[derive(Debug)]
+pub enum StatusValue {
+    Path { object: String, path: JsonPath, take: Take },
+    Value(Template),
+}
+
+/// Which of several matches of a path counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Take {
+    /// More than one match is an error.
+    #[default]
+    One,
+    First,
+    All,
+    Count,
+}
+
+/// A condition the mapping writes, by expressions.
+#[derive(Debug)]
+pub struct ConditionRule {
+    pub kind: String,
+    pub status: Template,
+    pub reason: Option<Template>,
+    pub message: Option<Template>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Lifecycle {
+    pub on_source_delete: SourceDelete,
+    pub on_mapping_removed: MappingRemoved,
+    pub stuck_after: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub struct Reconcile {
+    pub concurrency: usize,
+    pub resync: Duration,
+    pub backoff_min: Duration,
+    pub backoff_max: Duration,
+    /// 0: no limit.
+    pub target_writes_per_second: u32,
+}
+
+impl Resource {
+    /// `apis/<group>/<version>`, or `api/<version>` for the core group.
+    pub fn group_version_path(&self) -> String {
+        if self.group.is_empty() {
+            format!("api/{}", self.version)
+        } else {
+            format!("apis/{}/{}", self.group, self.version)
+        }
+    }
+}
+
+impl std::fmt::Display for Resource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.plural, self.version)?;
+        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+    }
+}
+
+impl Kind {
+    /// `group/version`, or `version` for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.kind, self.api_version())
+    }
+}
+
+impl std::fmt::Display for SourceClusters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ApiExport(export) => write!(f, "APIExport {}", export.name),
+            Self::Provider(name) => write!(f, "ClusterProvider {name}"),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Connections: what the command line named, read as kubectl reads it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use arc_swap::ArcSwap;
+use http::Uri;
+
+use super::endpoint::{Endpoint, Lane};
+use super::http_stack::HttpStack;
+use super::kubeconfig::{self, Loaded};
+
+/// One connection of the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionSpec {
+    pub name: String,
+    pub source: ConnectionSource,
+}
+
+/// Where a connection's address and credential come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectionSource {
+    /// A kubeconfig file; `context` `None`: its current context.
+    Kubeconfig { path: PathBuf, context: Option<String> },
+    /// The service account of the pod.
+    InCluster,
+    /// As kubectl: `KUBECONFIG` (a list), `~/.kube/config`, else in-cluster.
+    Default { context: Option<String> },
+}
+
+/// What is wrong with a connection as it was given: the command line's to mend (exit code 78).
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    #[error("connection `{connection}`: cannot read the kubeconfig {path}: {reason}; {fix}", path = path.display(), fix = fix(connection))]
+    Unreadable { connection: String, path: PathBuf, reason: String },
+    #[error("connection `{connection}`: {path} is no kubeconfig: {reason}; {fix}", path = path.display(), fix = fix(connection))]
+    NoKubeconfig { connection: String, path: PathBuf, reason: String },
+    #[error(
+        "connection `{connection}`: no current context in {origin}; add `#CONTEXT` to the path, one of: {contexts}"
+    )]
+    NoCurrentContext { connection: String, origin: String, contexts: String },
+    #[error("connection `{connection}`: no context `{context}` in {origin}; there are: {contexts}")]
+    UnknownContext { connection: String, origin: String, context: String, contexts: String },
+    #[error("connection `{connection}`: context `{context}` of {origin} cannot be used: {reason}")]
+    InvalidContext { connection: String, origin: String, context: String, reason: String },
+    #[error("connection `{connection}`: the pod's service account cannot be used: {reason}")]
+    InCluster { connection: String, reason: String },
+    #[error("connection `{connection}`: no kubeconfig is given, there is none in KUBECONFIG or ~/.kube/config, and this is no pod; {fix}", fix = fix(connection))]
+    NothingFound { connection: String },
+    #[error("connection `{connection}`: the credential of {origin} cannot be used: {reason}")]
+    Credential { connection: String, origin: String, reason: String },
+    #[error("connection `{connection}`: `{url}` is no http or https address")]
+    Address { connection: String, url: String },
+    #[error(
+        "connection `{connection}`: `{path}` is no workspace path (names of lower case letters, digits and `-`, joined by `:`)"
+    )]
+    WorkspacePath { connection: String, path: String },
+}
+
+/// The flag that gives a connection its kubeconfig.
+fn fix(connection: &str) -> String {
+    match connection {
+        "kcp" | "target" => format!("give one with `--{connection}-kubeconfig PATH[#CONTEXT]`"),
+        name => format!("give one with `--kubeconfig {name}=PATH[#CONTEXT]`"),
+    }
+}
+
+/// What a reload of a connection found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reloaded {
+    Unchanged,
+    /// Swapped in place: every endpoint of the connection uses the new credential from now on.
+    Credential,
+    /// The server's address is another: clusters have to be replaced.
+    Address,
+}
+
+/// A connection that works: one HTTP stack, shared by all endpoints made from it.
+pub struct Connection {
+    spec: ConnectionSpec,
+    current: ArcSwap<Current>,
+    lanes: Mutex<HashMap<String, Weak<Lane>>>,
+}
+
+/// What a reload replaces as a whole.
+struct Current {
+    fingerprint: u64,
+    address: String,
+    stack: Arc<HttpStack>,
+}
+
+impl Connection {
+    /// Reads the configuration. Talks to no server; an exec plugin runs with the first request.
+    pub fn open(spec: ConnectionSpec) -> Result<Arc<Self>, ConnectionError> {
+        let current = Current::build(&spec, kubeconfig::load(&spec)?)?;
+        Ok(Arc::new(Self { spec, current: ArcSwap::from_pointee(current), lanes: Mutex::default() }))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// The connection's own address.
+    pub fn endpoint(self: &Arc<Self>) -> Endpoint {
+        self.endpoint_of(self.current.load().address.clone())
+    }
+
+    /// Another address with the same credential, verbatim: an endpoint slice's URL.
+    pub fn endpoint_at(self: &Arc<Self>, url: &str) -> Result<Endpoint, ConnectionError> {
+        Ok(self.endpoint_of(address(&self.spec.name, url, false)?))
+    }
+
+    /// The address of a workspace: `path` replaces the `/clusters/…` part of the connection's address; `None`: as it stands.
+    pub fn workspace(self: &Arc<Self>, path: Option<&str>) -> Result<Endpoint, ConnectionError> {
+        let address = self.current.load().address.clone();
+        let Some(path) = path else { return Ok(self.endpoint_of(address)) };
+        if !is_workspace_path(path) {
+            let connection = self.spec.name.clone();
+            return Err(ConnectionError::WorkspacePath { connection, path: path.to_owned() });
+        }
+        let server = address.split_once("/clusters/").map_or(address.as_str(), |(server, _)| server);
+        Ok(self.endpoint_of(format!("{server}/clusters/{path}")))
+    }
+
+    /// Reads the configuration again; call it when a file changed, or now and then. Reads files: not for an async task.
+    ///
+    /// A broken configuration keeps what works, and is returned to be said aloud.
+    pub fn reload(&self) -> Result<Reloaded, ConnectionError> {
+        let loaded = kubeconfig::load(&self.spec)?;
+        let before = self.current.load_full();
+        if loaded.fingerprint == before.fingerprint {
+            return Ok(Reloaded::Unchanged);
+        }
+        let after = Current::build(&self.spec, loaded)?;
+        let same_address = after.address == before.address;
+        self.current.store(Arc::new(after));
+        Ok(if same_address { Reloaded::Credential } else { Reloaded::Address })
+    }
+
+    pub(super) fn stack(&self) -> Arc<HttpStack> {
+        self.current.load().stack.clone()
+    }
+
+    /// Endpoints of one address share limits and counters, however often they are made.
+    fn endpoint_of(self: &Arc<Self>, address: String) -> Endpoint {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.retain(|_, lane| lane.strong_count() > 0);
+        let lane = lanes.get(&address).and_then(Weak::upgrade).unwrap_or_default();
+        lanes.insert(address.clone(), Arc::downgrade(&lane));
+        Endpoint::new(self.clone(), address, lane)
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("spec", &self.spec).field("address", &self.current.load().address).finish()
+    }
+}
+
+impl Current {
+    fn build(spec: &ConnectionSpec, loaded: Loaded) -> Result<Self, ConnectionError> {
+        let encrypted = loaded.config.root_cert.is_some() || loaded.config.accept_invalid_certs;
+        let address = address(&spec.name, &loaded.config.cluster_url.to_string(), encrypted)?;
+        let stack = HttpStack::new(loaded.config).map_err(|reason| ConnectionError::Credential {
+            connection: spec.name.clone(),
+            origin: loaded.origin,
+            reason,
+        })?;
+        Ok(Self { fingerprint: loaded.fingerprint, address, stack: Arc::new(stack) })
+    }
+}
+
+/// An address as it is kept: with scheme, without trailing slash. kubectl too reads `host:port` as an address.
+fn address(connection: &str, url: &str, encrypted: bool) -> Result<String, ConnectionError> {
+    let invalid = || ConnectionError::Address { connection: connection.to_owned(), url: url.to_owned() };
+    let trimmed = url.trim_end_matches('/');
+    let scheme = if encrypted { "https" } else { "http" };
+    let full = if trimmed.contains("://") { trimmed.to_owned() } else { format!("{scheme}://{trimmed}") };
+    let uri: Uri = full.parse().map_err(|_| invalid())?;
+    let usable = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty());
+    if usable && uri.query().is_none() { Ok(full) } else { Err(invalid()) }
+}
+
+fn is_workspace_path(path: &str) -> bool {
+    path.len() <= 1024 && path.split(':').all(crate::object::is_dns_label)
+}

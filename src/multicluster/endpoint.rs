@@ -1,0 +1,393 @@
+//! Requests to one address, with deadlines, a write limit, and errors in plain words.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::api_path::ApiPath;
+use super::connection::Connection;
+use super::http_stack::{HttpStack, why_unreachable, with_causes};
+use super::lines::Lines;
+use super::request_error::RequestError;
+
+/// Deadline of a request where the caller gives none.
+pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
+/// Writes in flight at one address: above 2 kcp writes no more of them a second, above 8 it only gets slower (facts.md).
+pub const WRITES_AT_ONCE: usize = 4;
+/// However long a server asks us to stay away, we look again after this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("sync-engine/", env!("CARGO_PKG_VERSION")));
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// One address of an API server, cheap to clone. Views made by [`at`](Self::at) share HTTP stack, limits and counters.
+#[derive(Clone)]
+pub struct Endpoint {
+    connection: Arc<Connection>,
+    base: Arc<str>,
+    lane: Arc<Lane>,
+}
+
+/// What all requests to one address share.
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// Fair: first come, first served.
+    writes: Semaphore,
+    /// Until when the server asked us to stay away.
+    paused: Mutex<Option<Instant>>,
+    counters: Arc<Counters>,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { writes: Semaphore::new(WRITES_AT_ONCE), paused: Mutex::default(), counters: Arc::default() }
+    }
+}
+
+/// Body of a request.
+#[derive(Debug, Clone)]
+pub struct Body {
+    pub content_type: &'static str,
+    pub bytes: Bytes,
+}
+
+impl Body {
+    pub fn json(bytes: impl Into<Bytes>) -> Self {
+        Self { content_type: "application/json", bytes: bytes.into() }
+    }
+
+    /// RFC 6902.
+    pub fn json_patch(bytes: impl Into<Bytes>) -> Self {
+        Self { content_type: "application/json-patch+json", bytes: bytes.into() }
+    }
+
+    /// RFC 7386.
+    pub fn merge_patch(bytes: impl Into<Bytes>) -> Self {
+        Self { content_type: "application/merge-patch+json", bytes: bytes.into() }
+    }
+
+    /// Server-side apply: YAML, of which JSON is a part.
+    pub fn apply_patch(bytes: impl Into<Bytes>) -> Self {
+        Self { content_type: APPLY, bytes: bytes.into() }
+    }
+}
+
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// A successful answer.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub status: u16,
+    pub body: Bytes,
+}
+
+/// `DeleteOptions` as the engine uses them: always with a uid.
+#[derive(Debug, Clone, Copy)]
+pub struct DeleteOptions<'a> {
+    pub uid: &'a str,
+    /// `Background`, `Foreground` or `Orphan`.
+    pub propagation: &'a str,
+}
+
+impl Endpoint {
+    pub(super) fn new(connection: Arc<Connection>, base: String, lane: Arc<Lane>) -> Self {
+        Self { connection, base: base.into(), lane }
+    }
+
+    /// A view one level deeper: `at("/clusters/abc")`. The prefix is the caller's to check.
+    pub fn at(&self, prefix: &str) -> Endpoint {
+        let base = format!("{}/{}", self.base, prefix.trim_matches('/'));
+        Self { connection: self.connection.clone(), base: base.into(), lane: self.lane.clone() }
+    }
+
+    /// Base address, without trailing slash.
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.lane.counters
+    }
+
+    /// Sends one request. Whatever is no GET waits for one of the address's write slots; the deadline counts from the sending.
+    pub async fn request(
+        &self,
+        method: Method,
+        path: &ApiPath,
+        body: Option<Body>,
+        deadline: Duration,
+    ) -> Result<Reply, RequestError> {
+        let verb = verb(&method, body.as_ref());
+        self.counted(verb, self.send(method, path, body, deadline)).await
+    }
+
+    pub async fn get(&self, path: &ApiPath) -> Result<Reply, RequestError> {
+        self.request(Method::GET, path, None, DEFAULT_DEADLINE).await
+    }
+
+    /// POST on a collection.
+    pub async fn create(&self, collection: &ApiPath, field_manager: &str, body: Bytes) -> Result<Reply, RequestError> {
+        let path = collection.clone().query("fieldManager", field_manager);
+        self.request(Method::POST, &path, Some(Body::json(body)), DEFAULT_DEADLINE).await
+    }
+
+    /// PATCH of whatever kind the body is.
+    pub async fn patch(&self, path: &ApiPath, field_manager: &str, body: Body) -> Result<Reply, RequestError> {
+        let path = path.clone().query("fieldManager", field_manager);
+        self.request(Method::PATCH, &path, Some(body), DEFAULT_DEADLINE).await
+    }
+
+    /// Server-side apply. `force` takes fields from other managers.
+    pub async fn apply(
+        &self,
+        path: &ApiPath,
+        field_manager: &str,
+        force: bool,
+        body: impl Into<Bytes>,
+    ) -> Result<Reply, RequestError> {
+        let path = if force { path.clone().query("force", "true") } else { path.clone() };
+        self.patch(&path, field_manager, Body::apply_patch(body)).await
+    }
+
+    pub async fn delete(&self, path: &ApiPath, options: DeleteOptions<'_>) -> Result<Reply, RequestError> {
+        let body = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": options.propagation,
+            "preconditions": {"uid": options.uid},
+        });
+        self.request(Method::DELETE, path, Some(Body::json(body.to_string())), DEFAULT_DEADLINE).await
+    }
+
+    /// A page of a list: a GET, counted as `list`.
+    pub(super) async fn list_page(&self, path: &ApiPath, deadline: Duration) -> Result<Reply, RequestError> {
+        self.counted("list", self.send(Method::GET, path, None, deadline)).await
+    }
+
+    /// Opens a watch; `deadline` is for its first answer.
+    pub(super) async fn watch(&self, path: &ApiPath, deadline: Duration) -> Result<Lines, RequestError> {
+        let opened = self.counted("watch", self.exchange(Method::GET, path, None, deadline)).await?;
+        Ok(Lines::new(opened.into_body()))
+    }
+
+    async fn counted<T: HasCode>(
+        &self,
+        verb: &'static str,
+        request: impl Future<Output = Result<T, RequestError>>,
+    ) -> Result<T, RequestError> {
+        let result = request.await;
+        let code = match &result {
+            Ok(reply) => reply.code(),
+            Err(error) => error.code().unwrap_or(0),
+        };
+        self.lane.counters.add(verb, code);
+        if let Err(error) = &result
+            && let Some(wait) = error.retry_after()
+        {
+            self.lane.pause(wait);
+        }
+        result
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &ApiPath,
+        body: Option<Body>,
+        deadline: Duration,
+    ) -> Result<Reply, RequestError> {
+        self.lane.wait_out_pause().await;
+        let _slot = match method {
+            Method::GET => None,
+            // The semaphore is never closed.
+            _ => self.lane.writes.acquire().await.ok(),
+        };
+        let until = Instant::now() + deadline;
+        let answer = self.exchange(method, path, body, deadline).await?;
+        let status = answer.status().as_u16();
+        let body = self.read(path, answer.into_body(), until).await?;
+        Ok(Reply { status, body })
+    }
+
+    /// One request up to the head of its answer, errors already told apart. A 401 is tried once more with a new credential.
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &ApiPath,
+        body: Option<Body>,
+        deadline: Duration,
+    ) -> Result<Response<Incoming>, RequestError> {
+        let stack = self.connection.stack();
+        let url = format!("{}{}", self.base, path.as_str());
+        let uri = Uri::try_from(url.as_str()).map_err(|error| self.unreachable(path, error.to_string()))?;
+        let mut first = true;
+        loop {
+            let credential = stack.authorization().await;
+            let header = credential.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
+            let request = build(&method, &uri, body.as_ref(), header.as_ref());
+            let until = Instant::now() + deadline;
+            let answer = self.head(&stack, path, request, deadline).await?;
+            if answer.status().is_success() {
+                return Ok(answer);
+            }
+            if first && answer.status() == StatusCode::UNAUTHORIZED && stack.refused(header.as_ref()) {
+                first = false;
+                continue;
+            }
+            return Err(self.failure(path, answer, until).await);
+        }
+    }
+
+    async fn head(
+        &self,
+        stack: &HttpStack,
+        path: &ApiPath,
+        request: Request<Full<Bytes>>,
+        deadline: Duration,
+    ) -> Result<Response<Incoming>, RequestError> {
+        match timeout(deadline, stack.send(request)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) if error.is_connect() => Err(self.unreachable(path, why_unreachable(&error))),
+            Ok(Err(error)) => Err(self.lost(path, with_causes(&error))),
+            Err(_) => Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))),
+        }
+    }
+
+    async fn failure(&self, path: &ApiPath, answer: Response<Incoming>, until: Instant) -> RequestError {
+        let code = answer.status().as_u16();
+        let retry_after = answer.headers().get(RETRY_AFTER).and_then(seconds);
+        match self.read(path, answer.into_body(), until).await {
+            Ok(body) => RequestError::of_answer(code, &self.url_of(path), retry_after, &body),
+            Err(error) => error,
+        }
+    }
+
+    async fn read(&self, path: &ApiPath, body: Incoming, until: Instant) -> Result<Bytes, RequestError> {
+        let failed = |reason| RequestError::Body { url: self.url_of(path), reason };
+        match tokio::time::timeout_at(until, body.collect()).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) => Err(failed(with_causes(&error))),
+            Err(_) => Err(failed("it did not end in time".into())),
+        }
+    }
+
+    fn unreachable(&self, path: &ApiPath, reason: String) -> RequestError {
+        RequestError::Unreachable { url: self.url_of(path), reason }
+    }
+
+    fn lost(&self, path: &ApiPath, reason: String) -> RequestError {
+        RequestError::AnswerLost { url: self.url_of(path), reason }
+    }
+
+    /// For messages: without the query.
+    fn url_of(&self, path: &ApiPath) -> String {
+        let path = path.as_str();
+        format!("{}{}", self.base, path.split_once('?').map_or(path, |(path, _)| path))
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Endpoint").field(&self.base).finish()
+    }
+}
+
+/// The same address through the same connection.
+impl PartialEq for Endpoint {
+    fn eq(&self, other: &Self) -> bool {
+        self.base == other.base && Arc::ptr_eq(&self.connection, &other.connection)
+    }
+}
+
+impl Eq for Endpoint {}
+
+impl Lane {
+    fn pause(&self, wait: Duration) {
+        let until = Instant::now() + wait.min(LONGEST_PAUSE);
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        *paused = Some(paused.map_or(until, |earlier| earlier.max(until)));
+    }
+
+    async fn wait_out_pause(&self) {
+        let paused = *self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(until) = paused {
+            sleep_until(until).await;
+        }
+    }
+}
+
+fn build(method: &Method, uri: &Uri, body: Option<&Body>, header: Option<&HeaderValue>) -> Request<Full<Bytes>> {
+    let bytes = body.map(|body| body.bytes.clone()).unwrap_or_default();
+    let mut request = Request::new(Full::new(bytes));
+    *request.method_mut() = method.clone();
+    *request.uri_mut() = uri.clone();
+    let headers = request.headers_mut();
+    headers.insert(USER_AGENT, AGENT);
+    headers.insert(ACCEPT, JSON);
+    if let Some(body) = body {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(body.content_type));
+    }
+    if let Some(header) = header {
+        headers.insert(AUTHORIZATION, header.clone());
+    }
+    request
+}
+
+fn verb(method: &Method, body: Option<&Body>) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::DELETE => "delete",
+        _ if body.is_some_and(|body| body.content_type == APPLY) => "apply",
+        _ => "patch",
+    }
+}
+
+fn seconds(value: &HeaderValue) -> Option<Duration> {
+    value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+trait HasCode {
+    fn code(&self) -> u16;
+}
+
+impl HasCode for Reply {
+    fn code(&self) -> u16 {
+        self.status
+    }
+}
+
+impl HasCode for Response<Incoming> {
+    fn code(&self) -> u16 {
+        self.status().as_u16()
+    }
+}
+
+/// Requests of one address by verb and status code (0: no answer), for the metrics page.
+#[derive(Debug, Default)]
+pub struct Counters(Mutex<BTreeMap<(&'static str, u16), u64>>);
+
+impl Counters {
+    /// `(verb, code, count)`, in order.
+    pub fn snapshot(&self) -> Vec<(&'static str, u16, u64)> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|(&(verb, code), &count)| (verb, code, count)).collect()
+    }
+
+    fn add(&self, verb: &'static str, code: u16) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry((verb, code)).or_default() += 1;
+    }
+}

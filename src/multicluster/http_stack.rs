@@ -1,0 +1,161 @@
+//! The HTTP stack of a connection: one pool of connections, and the credential in every request.
+
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::{HeaderName, HeaderValue, Request, Response};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::ConfigExt;
+use kube::config::{AuthInfo, Config};
+
+use super::credential::{Credential, CredentialError};
+
+type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+/// A peer that is gone without a word is noticed after about a minute (30 s of silence, then 3 probes of 10 s).
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
+/// Shorter than the idle time-outs of common load balancers, so that they do not close what we are about to use.
+const POOL_IDLE: Duration = Duration::from_secs(45);
+const POOL_SIZE: usize = 16;
+
+/// Sends requests with a connection's credential. HTTP/1.1: over HTTP/2 the hundredth watch would block all requests.
+pub(super) struct HttpStack {
+    /// Without what [`Credential`] took out of it; an exec plugin's certificate is put in.
+    config: Config,
+    client: ArcSwap<HttpClient>,
+    credential: Credential,
+    impersonation: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl HttpStack {
+    /// The error says what is wrong with the credential.
+    pub(super) fn new(mut config: Config) -> Result<Self, String> {
+        if let Some(proxy) = config.proxy_url.take() {
+            tracing::warn!(%proxy, server = %config.cluster_url, "proxies are not supported: the server is asked directly");
+        }
+        let credential = Credential::take(&mut config.auth_info)?;
+        let impersonation = impersonation(&config.auth_info)?;
+        let client = ArcSwap::from_pointee(http_client(&config)?);
+        Ok(Self { config, client, credential, impersonation })
+    }
+
+    /// What the next request carries as `Authorization`; runs an exec plugin where there is one and it is time.
+    pub(super) async fn authorization(&self) -> Result<Option<HeaderValue>, CredentialError> {
+        let (header, identity) = self.credential.current().await?;
+        if let Some(identity) = identity {
+            let mut config = self.config.clone();
+            config.auth_info.client_certificate = None;
+            config.auth_info.client_key = None;
+            let with_identity = identity.put_into(&config.auth_info).map_err(CredentialError)?;
+            config.auth_info = with_identity;
+            self.client.store(Arc::new(http_client(&config).map_err(CredentialError)?));
+        }
+        Ok(header)
+    }
+
+    /// The server said 401 to this header. Whether there may be a better one now.
+    pub(super) fn refused(&self, header: Option<&HeaderValue>) -> bool {
+        self.credential.refused(header)
+    }
+
+    pub(super) async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+        for (name, value) in &self.impersonation {
+            request.headers_mut().append(name, value.clone());
+        }
+        let client = self.client.load_full();
+        client.request(request).await
+    }
+}
+
+fn http_client(config: &Config) -> Result<HttpClient, String> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT_DEADLINE));
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_PROBES));
+    let connector = config.rustls_https_connector_with_connector(tcp).map_err(|error| with_causes(&error))?;
+    let mut builder = Client::builder(TokioExecutor::new());
+    builder.pool_timer(TokioTimer::new()).pool_idle_timeout(POOL_IDLE).pool_max_idle_per_host(POOL_SIZE);
+    Ok(builder.build(connector))
+}
+
+/// An error and its causes in one line, what is said twice said once.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Why no connection came about, in words.
+pub(super) fn why_unreachable(error: &Error) -> String {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    let cause = last.to_string();
+    let all = error.source().map_or_else(|| error.to_string(), with_causes);
+    let hints = [
+        ("Connection refused", "connection refused: is the server running, and is the address right?"),
+        ("dns error", "the host name cannot be resolved"),
+        ("UnknownIssuer", "the certificate is signed by an authority that `certificate-authority` does not name"),
+        ("NotValidForName", "the certificate is not valid for this host name"),
+        ("Expired", "the certificate is expired"),
+        ("deadline has elapsed", "no connection within 10 s"),
+        ("InvalidContentType", "the server does not speak TLS: is it `http` instead of `https`?"),
+    ];
+    let hint = hints.iter().find(|(mark, _)| all.contains(mark) || cause.contains(mark));
+    hint.map_or(all, |(_, words)| (*words).to_owned())
+}
+
+/// Headers by which a kubeconfig's user acts as another.
+fn impersonation(user: &AuthInfo) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let mut headers = Vec::new();
+    let mut add = |name: String, value: &str| -> Result<(), String> {
+        let invalid = |what: &str| format!("`{what}` cannot stand in a header");
+        let header = HeaderName::try_from(name.as_str()).map_err(|_| invalid(&name))?;
+        headers.push((header, HeaderValue::try_from(value).map_err(|_| invalid(value))?));
+        Ok(())
+    };
+    for (name, value) in [("user", &user.impersonate), ("uid", &user.impersonate_uid)] {
+        if let Some(value) = value {
+            add(format!("impersonate-{name}"), value)?;
+        }
+    }
+    for group in user.impersonate_groups.iter().flatten() {
+        add("impersonate-group".into(), group)?;
+    }
+    for (key, values) in user.impersonate_user_extra.iter().flatten() {
+        for value in values {
+            add(format!("impersonate-extra-{}", escaped(key)), value)?;
+        }
+    }
+    Ok(headers)
+}
+
+/// Percent-encodes what a header's name cannot hold.
+fn escaped(key: &str) -> String {
+    let byte = |b: u8| match b {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => (b as char).to_string(),
+        _ => format!("%{b:02x}"),
+    };
+    key.bytes().map(byte).collect()
+}

@@ -1,0 +1,141 @@
+//! Kubeconfigs as kubectl reads them: which file, which context, and what stands wrong in it.
+
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use kube::config::{Config, Kubeconfig, KubeconfigError};
+
+use super::connection::{ConnectionError, ConnectionSource, ConnectionSpec};
+
+/// A configuration as it was read, and what to compare it by.
+pub(super) struct Loaded {
+    pub(super) config: Config,
+    /// Hash over every file that took part: another value means that something changed.
+    pub(super) fingerprint: u64,
+    /// Where it came from, for messages.
+    pub(super) origin: String,
+}
+
+/// Reads what a connection's specification names.
+pub(super) fn load(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
+    match &spec.source {
+        ConnectionSource::Kubeconfig { path, context } => {
+            from_files(spec, std::slice::from_ref(path), context.as_deref())
+        }
+        ConnectionSource::InCluster => in_cluster(spec),
+        ConnectionSource::Default { context } => by_default(spec, context.as_deref()),
+    }
+}
+
+/// `KUBECONFIG`, else `~/.kube/config`, else the pod's service account.
+fn by_default(spec: &ConnectionSpec, context: Option<&str>) -> Result<Loaded, ConnectionError> {
+    let listed = listed_files(std::env::var_os("KUBECONFIG"));
+    if !listed.is_empty() {
+        return from_files(spec, &listed, context);
+    }
+    let home = std::env::home_dir().map(|home| home.join(".kube").join("config"));
+    match home.filter(|path| path.exists()) {
+        Some(path) => from_files(spec, &[path], context),
+        None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => in_cluster(spec),
+        None => Err(ConnectionError::NothingFound { connection: spec.name.clone() }),
+    }
+}
+
+fn listed_files(variable: Option<OsString>) -> Vec<PathBuf> {
+    let paths = variable.iter().flat_map(std::env::split_paths);
+    paths.filter(|path| !path.as_os_str().is_empty()).collect()
+}
+
+fn in_cluster(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
+    let config = Config::incluster()
+        .map_err(|e| ConnectionError::InCluster { connection: spec.name.clone(), reason: e.to_string() })?;
+    // Token and CA are re-read by themselves; nothing else can change while a pod lives.
+    Ok(Loaded { config, fingerprint: 0, origin: "the pod's service account".into() })
+}
+
+fn from_files(spec: &ConnectionSpec, paths: &[PathBuf], context: Option<&str>) -> Result<Loaded, ConnectionError> {
+    let origin = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let merged = merge(spec, paths)?;
+    let context = chosen_context(spec, &merged, context, &origin)?;
+    let fingerprint = fingerprint(paths, &merged);
+    let config = Config::try_from(Kubeconfig { current_context: Some(context.clone()), ..merged })
+        .map_err(|e| invalid(spec, &origin, &context, &e))?;
+    Ok(Loaded { config, fingerprint, origin: format!("{origin}, context {context}") })
+}
+
+fn merge(spec: &ConnectionSpec, paths: &[PathBuf]) -> Result<Kubeconfig, ConnectionError> {
+    paths.iter().try_fold(Kubeconfig::default(), |merged, path| {
+        let read = Kubeconfig::read_from(path).map_err(|e| unreadable(spec, path, &e))?;
+        merged.merge(read).map_err(|e| unreadable(spec, path, &e))
+    })
+}
+
+fn unreadable(spec: &ConnectionSpec, path: &Path, error: &KubeconfigError) -> ConnectionError {
+    let (connection, path) = (spec.name.clone(), path.to_owned());
+    match error {
+        KubeconfigError::ReadConfig(error, _) => ConnectionError::Unreadable { connection, path, reason: plain(error) },
+        KubeconfigError::Parse(error) => ConnectionError::NoKubeconfig { connection, path, reason: first_line(error) },
+        error => ConnectionError::NoKubeconfig { connection, path, reason: error.to_string() },
+    }
+}
+
+fn chosen_context(
+    spec: &ConnectionSpec,
+    config: &Kubeconfig,
+    context: Option<&str>,
+    origin: &str,
+) -> Result<String, ConnectionError> {
+    let known: Vec<&str> = config.contexts.iter().map(|context| context.name.as_str()).collect();
+    let (connection, origin, contexts) = (spec.name.clone(), origin.to_owned(), listed(&known));
+    let wanted = context.or(config.current_context.as_deref()).filter(|context| !context.is_empty());
+    match wanted {
+        None => Err(ConnectionError::NoCurrentContext { connection, origin, contexts }),
+        Some(wanted) if known.contains(&wanted) => Ok(wanted.to_owned()),
+        Some(wanted) => {
+            Err(ConnectionError::UnknownContext { connection, origin, context: wanted.to_owned(), contexts })
+        }
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+fn invalid(spec: &ConnectionSpec, origin: &str, context: &str, error: &KubeconfigError) -> ConnectionError {
+    let reason = match error {
+        KubeconfigError::LoadClusterOfContext(cluster) => format!("its cluster `{cluster}` is not in the file"),
+        KubeconfigError::MissingClusterUrl => "its cluster has no `server`".into(),
+        error => error.to_string(),
+    };
+    let context = context.to_owned();
+    ConnectionError::InvalidContext { connection: spec.name.clone(), origin: origin.to_owned(), context, reason }
+}
+
+fn plain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".into(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        _ => error.to_string(),
+    }
+}
+
+fn first_line(error: &impl std::fmt::Display) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+/// Over the kubeconfigs and every certificate, key and CA file that they name. Token files are not in it: they
+/// are re-read each minute anyway.
+fn fingerprint(paths: &[PathBuf], config: &Kubeconfig) -> u64 {
+    let clusters = config.clusters.iter().filter_map(|named| named.cluster.as_ref());
+    let users = config.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
+    let authorities = clusters.filter_map(|cluster| cluster.certificate_authority.clone());
+    let identities = users.flat_map(|user| [user.client_certificate.clone(), user.client_key.clone()]).flatten();
+    let files = paths.iter().cloned().chain(authorities.chain(identities).map(PathBuf::from));
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        std::fs::read(&file).unwrap_or_default().hash(&mut hasher);
+    }
+    hasher.finish()
+}

@@ -1,0 +1,57 @@
+//! The lines of a watch.
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use super::http_stack::with_causes;
+
+/// No object comes near this: etcd takes 1.5 MiB by default.
+const LONGEST_LINE: usize = 64 << 20;
+
+/// Lines as they arrive.
+pub(super) struct Lines {
+    body: Incoming,
+    buffer: Vec<u8>,
+    /// Where the next line begins in the buffer.
+    start: usize,
+    /// Up to where the buffer holds no further line end.
+    searched: usize,
+}
+
+impl Lines {
+    pub(super) fn new(body: Incoming) -> Self {
+        Self { body, buffer: Vec::new(), start: 0, searched: 0 }
+    }
+
+    /// The next line without its end; `None` at the end of the stream. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Result<Option<&[u8]>, String> {
+        loop {
+            if let Some(length) = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n') {
+                let line = self.start..self.searched + length;
+                self.start = line.end + 1;
+                self.searched = self.start;
+                return Ok(Some(&self.buffer[line]));
+            }
+            self.searched = self.buffer.len();
+            if self.searched - self.start > LONGEST_LINE {
+                return Err("a line without end".into());
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(with_causes(&error)),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.append(&data);
+                    }
+                }
+            }
+        }
+    }
+
+    fn append(&mut self, data: &[u8]) {
+        self.buffer.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        self.buffer.extend_from_slice(data);
+    }
+}

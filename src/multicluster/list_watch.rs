@@ -1,0 +1,335 @@
+//! How a watch proceeds: list all pages, watch from there, and what follows from each thing that can go wrong. Pure.
+//!
+//! ```text
+//!            page              last page            opened
+//! Listing ──────────► Listing ───────────► Opening ─────────► Reading ──┐ event, bookmark
+//!    ▲                                        ▲                  │  ▲───┘
+//!    │  410, silence, other errors for good   │   end of stream  │
+//!    └────────────────────────────────────────┴──────────────────┘  (each by way of Pausing where it failed)
+//! ```
+
+use std::time::Duration;
+
+use super::backoff::{Backoff, Jitter};
+use super::request_error::RequestError;
+
+/// What a watch shows of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchState {
+    /// The first list is not complete.
+    Starting,
+    /// Listed completely since it was served, and watching.
+    Synced,
+    /// The server does not serve the resource (on kcp also: nobody has bound it there yet). Nothing is
+    /// known, and nothing is evidence.
+    NotServed,
+    /// It fails and goes on trying; `synced_before`: what is in the store was complete once.
+    Failed { reason: String, synced_before: bool },
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Fetch the first page, or the one of this token.
+    Listing {
+        page: Option<String>,
+    },
+    /// Open a watch from this version.
+    Opening {
+        version: String,
+    },
+    /// Read the next line. `heard`: the stream has brought something.
+    Reading {
+        version: String,
+        heard: bool,
+    },
+    Pausing {
+        delay: Duration,
+        then: Box<Phase>,
+    },
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// A page; `next` is the token of the page behind it.
+    Page {
+        version: String,
+        next: Option<String>,
+    },
+    Opened,
+    /// An event or a bookmark, with its version.
+    Line {
+        version: String,
+        bookmark: bool,
+    },
+    /// A request, the stream or a line in it failed. `lived`: since the stream was opened.
+    Failed {
+        error: RequestError,
+        lived: Duration,
+    },
+    /// The stream ended, or brought nothing in time.
+    Ended {
+        lived: Duration,
+    },
+    /// The pause is over.
+    Paused,
+}
+
+const USUAL: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
+/// Asking is cheap where nobody answers, and the server may be back any moment.
+const UNREACHABLE: Backoff = Backoff { min: Duration::from_millis(500), max: Duration::from_secs(8) };
+/// Rights are given by people.
+const FORBIDDEN: Backoff = Backoff { min: Duration::from_secs(5), max: Duration::from_secs(60) };
+/// A stream that ends before this is counted as a failure.
+const SHORT_LIVED: Duration = Duration::from_secs(5);
+/// So many failures on end, and what we resume from is no longer trusted.
+const RELIST_AFTER: u32 = 8;
+
+/// The memory of one watch: how often it failed, and what it shows.
+#[derive(Debug)]
+pub(super) struct ListWatch {
+    pub(super) state: WatchState,
+    synced: bool,
+    failures: u32,
+    unserved: u32,
+    jitter: Jitter,
+}
+
+impl ListWatch {
+    pub(super) fn new(seed: u64) -> Self {
+        let jitter = Jitter::new(seed);
+        Self { state: WatchState::Starting, synced: false, failures: 0, unserved: 0, jitter }
+    }
+
+    /// `timeoutSeconds` of the next watch: 240 to 300, so that many watches do not end together.
+    pub(super) fn watch_seconds(&mut self) -> u64 {
+        240 + (self.jitter.unit() * 60.0) as u64
+    }
+
+    /// What follows from an outcome.
+    pub(super) fn step(&mut self, phase: Phase, outcome: Outcome) -> Phase {
+        match (phase, outcome) {
+            (Phase::Listing { .. }, Outcome::Page { next: Some(token), .. }) => Phase::Listing { page: Some(token) },
+            // A kcp shard where nobody has bound the resource: an empty list without a version.
+            (Phase::Listing { .. }, Outcome::Page { version, .. }) if version.is_empty() => self.not_served(),
+            (Phase::Listing { .. }, Outcome::Page { version, .. }) => {
+                self.synced = true;
+                self.unserved = 0;
+                self.state = WatchState::Synced;
+                Phase::Opening { version }
+            }
+            (Phase::Opening { version }, Outcome::Opened) => {
+                self.state = WatchState::Synced;
+                Phase::Reading { version, heard: false }
+            }
+            (Phase::Reading { version, .. }, Outcome::Line { version: new, bookmark }) => match bookmark {
+                // The server went back in time (a restored backup): what we hold is of another history.
+                true if goes_back(&version, &new) => Phase::Listing { page: None },
+                _ => Phase::Reading { version: new, heard: true },
+            },
+            (Phase::Reading { version, heard }, Outcome::Ended { lived }) => self.ended(version, heard, lived),
+            (Phase::Pausing { then, .. }, Outcome::Paused) => *then,
+            (phase, Outcome::Failed { error, lived }) => self.failed(phase, &error, lived),
+            // No other pair comes about; if it did, a list would put everything right.
+            _ => Phase::Listing { page: None },
+        }
+    }
+
+    fn ended(&mut self, version: String, heard: bool, lived: Duration) -> Phase {
+        if lived < SHORT_LIVED {
+            let then = Phase::Opening { version };
+            return self.pause(then, USUAL, None);
+        }
+        self.failures = 0;
+        // Minutes without even a bookmark: the version may lie in the server's future, where a watch is silent.
+        if heard { Phase::Opening { version } } else { Phase::Listing { page: None } }
+    }
+
+    fn failed(&mut self, phase: Phase, error: &RequestError, lived: Duration) -> Phase {
+        if lived >= SHORT_LIVED {
+            self.failures = 0;
+        }
+        if error.code() == Some(404) {
+            return self.not_served();
+        }
+        if error.is_expired() {
+            return self.list_again();
+        }
+        self.state = WatchState::Failed { reason: error.to_string(), synced_before: self.synced };
+        let backoff = match error {
+            RequestError::Unreachable { .. } => UNREACHABLE,
+            error if error.is_forbidden() => FORBIDDEN,
+            _ => USUAL,
+        };
+        let unreachable = matches!(error, RequestError::Unreachable { .. });
+        let then = match phase {
+            Phase::Opening { version } | Phase::Reading { version, .. }
+                if !error.is_invalid() && (unreachable || self.failures < RELIST_AFTER) =>
+            {
+                Phase::Opening { version }
+            }
+            _ => Phase::Listing { page: None },
+        };
+        self.pause(then, backoff, error.retry_after())
+    }
+
+    /// The version (or the page) is too old: at once the first time, with backoff where it happens again.
+    fn list_again(&mut self) -> Phase {
+        let then = Phase::Listing { page: None };
+        if self.failures == 0 {
+            self.failures = 1;
+            return then;
+        }
+        self.pause(then, USUAL, None)
+    }
+
+    fn not_served(&mut self) -> Phase {
+        self.state = WatchState::NotServed;
+        self.synced = false;
+        self.failures = 0;
+        let delay = USUAL.delay(self.unserved, &mut self.jitter);
+        self.unserved = self.unserved.saturating_add(1);
+        Phase::Pausing { delay, then: Box::new(Phase::Listing { page: None }) }
+    }
+
+    fn pause(&mut self, then: Phase, backoff: Backoff, asked: Option<Duration>) -> Phase {
+        let delay = backoff.delay(self.failures, &mut self.jitter).max(asked.unwrap_or_default());
+        self.failures = self.failures.saturating_add(1);
+        Phase::Pausing { delay, then: Box::new(then) }
+    }
+}
+
+fn goes_back(from: &str, to: &str) -> bool {
+    matches!((from.parse::<u64>(), to.parse::<u64>()), (Ok(from), Ok(to)) if to < from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::multicluster::request_error::Status;
+
+    fn status(code: u16, reason: &str) -> RequestError {
+        RequestError::Status(Box::new(Status { code, reason: reason.into(), ..Status::default() }))
+    }
+
+    fn refused() -> RequestError {
+        RequestError::Unreachable { url: "u".into(), reason: "connection refused".into() }
+    }
+
+    fn failed(error: RequestError) -> Outcome {
+        Outcome::Failed { error, lived: Duration::ZERO }
+    }
+
+    fn listing() -> Phase {
+        Phase::Listing { page: None }
+    }
+
+    fn reading(version: &str) -> Phase {
+        Phase::Reading { version: version.into(), heard: true }
+    }
+
+    fn page(version: &str, next: Option<&str>) -> Outcome {
+        Outcome::Page { version: version.into(), next: next.map(Into::into) }
+    }
+
+    fn paused(phase: Phase) -> (Duration, Phase) {
+        match phase {
+            Phase::Pausing { delay, then } => (delay, *then),
+            phase => panic!("no pause: {phase:?}"),
+        }
+    }
+
+    #[test]
+    fn lists_every_page_and_watches_from_there() {
+        let mut watch = ListWatch::new(1);
+        let second = watch.step(listing(), page("", Some("t")));
+        assert_eq!((&second, &watch.state), (&Phase::Listing { page: Some("t".into()) }, &WatchState::Starting));
+        let opening = watch.step(second, page("7", None));
+        assert_eq!((&opening, &watch.state), (&Phase::Opening { version: "7".into() }, &WatchState::Synced));
+        let reading = watch.step(opening, Outcome::Opened);
+        let reading = watch.step(reading, Outcome::Line { version: "9".into(), bookmark: false });
+        let again = watch.step(reading, Outcome::Ended { lived: Duration::from_secs(250) });
+        assert_eq!(again, Phase::Opening { version: "9".into() });
+    }
+
+    #[test]
+    fn an_expired_version_is_listed_anew_on_connect_and_in_the_stream() {
+        for phase in [Phase::Opening { version: "7".into() }, reading("7"), Phase::Listing { page: Some("t".into()) }] {
+            let mut watch = ListWatch::new(1);
+            let first = watch.step(phase.clone(), failed(status(410, "Expired")));
+            assert_eq!(first, listing(), "at once");
+            let (delay, then) = paused(watch.step(phase, failed(status(410, "Gone"))));
+            assert!(then == listing() && delay >= Duration::from_millis(500), "not in a loop");
+        }
+    }
+
+    #[test]
+    fn what_is_not_served_is_asked_for_again_and_is_not_an_empty_list() {
+        let mut watch = ListWatch::new(1);
+        let not_served = || failed(RequestError::NotServed { url: "u".into() });
+        for outcome in [page("", None), not_served(), failed(status(404, "NotFound"))] {
+            let (delay, then) = paused(watch.step(listing(), outcome));
+            assert_eq!((then, &watch.state), (listing(), &WatchState::NotServed));
+            assert!(delay <= Duration::from_secs(4));
+        }
+        for _ in 0..20 {
+            let (delay, _) = paused(watch.step(listing(), not_served()));
+            assert!(delay <= Duration::from_secs(30));
+        }
+        assert_eq!(watch.step(listing(), page("3", None)), Phase::Opening { version: "3".into() });
+        assert_eq!(watch.state, WatchState::Synced);
+        paused(watch.step(reading("3"), not_served()));
+        assert_eq!(watch.state, WatchState::NotServed, "an API that is taken away");
+    }
+
+    #[test]
+    fn failures_back_off_keep_the_version_and_say_why() {
+        let mut watch = ListWatch::new(1);
+        watch.step(listing(), page("3", None));
+        let mut before = Duration::ZERO;
+        for _ in 0..5 {
+            let (delay, then) = paused(watch.step(reading("7"), failed(refused())));
+            assert_eq!(then, Phase::Opening { version: "7".into() });
+            assert!(delay * 2 > before);
+            before = delay;
+        }
+        let reason = "cannot reach u: connection refused".to_owned();
+        assert_eq!(watch.state, WatchState::Failed { reason, synced_before: true });
+        watch.step(Phase::Opening { version: "7".into() }, Outcome::Opened);
+        assert_eq!(watch.state, WatchState::Synced);
+    }
+
+    #[test]
+    fn a_refused_version_or_endless_errors_lead_to_a_list() {
+        let mut watch = ListWatch::new(1);
+        let opening = || Phase::Opening { version: "7".into() };
+        assert_eq!(paused(watch.step(opening(), failed(status(400, "BadRequest")))).1, listing());
+        let then = (0..20).map(|_| paused(watch.step(opening(), failed(status(500, "")))).1).last();
+        assert_eq!(then, Some(listing()));
+        let then = (0..20).map(|_| paused(watch.step(opening(), failed(refused()))).1).last();
+        assert_eq!(then, Some(opening()), "a server that is away keeps its history");
+    }
+
+    #[test]
+    fn forbidden_is_retried_slowly_and_retry_after_is_kept() {
+        let mut watch = ListWatch::new(1);
+        let (delay, _) = paused(watch.step(listing(), failed(status(403, "Forbidden"))));
+        assert!(delay >= Duration::from_millis(2500));
+        let asked = Status { code: 429, retry_after: Some(Duration::from_secs(45)), ..Status::default() };
+        let (delay, _) = paused(watch.step(listing(), failed(RequestError::Status(Box::new(asked)))));
+        assert_eq!(delay, Duration::from_secs(45));
+    }
+
+    #[test]
+    fn streams_that_end_at_once_do_not_spin_and_silent_ones_are_doubted() {
+        let mut watch = ListWatch::new(1);
+        let ended = |seconds| Outcome::Ended { lived: Duration::from_secs(seconds) };
+        let (delay, then) = paused(watch.step(reading("7"), ended(0)));
+        assert!(delay >= Duration::from_millis(500) && then == Phase::Opening { version: "7".into() });
+        let silent = Phase::Reading { version: "7".into(), heard: false };
+        assert_eq!(watch.step(silent, ended(250)), listing());
+        let back = Outcome::Line { version: "3".into(), bookmark: true };
+        assert_eq!(watch.step(reading("7"), back), listing());
+    }
+}

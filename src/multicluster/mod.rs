@@ -1,0 +1,36 @@
+//! The multi-cluster core: connections, clusters and who describes them, caches, and the queue.
+//!
+//! Reading order: a [`Connection`](connection::Connection) is what the command line named; an
+//! [`Endpoint`] is one address behind it; a [`Watch`](watch::Watch) fills a [`Store`](store::Store)
+//! from an endpoint; the [`Manager`](manager::Manager) says which clusters there are; the
+//! [`WorkQueue`](work_queue::WorkQueue) hands out what is to be reconciled.
+
+pub mod api_path;
+pub mod backoff;
+pub mod condition;
+pub mod connection;
+mod credential;
+pub mod endpoint;
+mod exec_plugin;
+mod http_stack;
+mod kubeconfig;
+mod lines;
+mod list;
+mod list_watch;
+pub mod manager;
+mod names;
+pub mod queue;
+pub mod raw;
+pub mod registry;
+pub mod request_error;
+pub mod store;
+pub mod watch;
+pub mod work_queue;
+
+pub use api_path::ApiPath;
+pub use condition::{Condition, Conditions};
+pub use endpoint::{Body, Endpoint, Reply};
+pub use raw::Object;
+pub use registry::{Cluster, ClusterSpec, ProviderName, Reason, WatchScope};
+pub use request_error::RequestError;
+pub use store::{Change, PendingWrite, Store, Subscription};

@@ -1,0 +1,261 @@
+//! What can become of a request.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::object::InvalidName;
+
+/// Why a request brought no result.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RequestError {
+    /// The server answered with an error.
+    #[error(transparent)]
+    Status(Box<Status>),
+    /// A 404 in plain text: this server does not serve the kind or version.
+    #[error("the server does not serve {url}")]
+    NotServed { url: String },
+    /// Nothing was sent.
+    #[error("cannot reach {url}: {reason}")]
+    Unreachable { url: String, reason: String },
+    /// The answer was lost: a write may have been applied.
+    #[error("no answer from {url}: {reason}")]
+    AnswerLost { url: String, reason: String },
+    /// The answer came and could not be read.
+    #[error("cannot read the answer of {url}: {reason}")]
+    Body { url: String, reason: String },
+    /// The credential could not be made (exec plugin, token file); nothing was sent.
+    #[error("no credential for {url}: {reason}")]
+    Credential { url: String, reason: String },
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+}
+
+impl RequestError {
+    /// The HTTP status code, where there was an answer.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status(status) => Some(status.code),
+            Self::NotServed { .. } => Some(404),
+            _ => None,
+        }
+    }
+
+    /// The server's `Status`, where there is one.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// Positive evidence that the object of this name is absent: a 404 whose `Status` names it.
+    pub fn is_not_found_of(&self, name: &str) -> bool {
+        self.status().is_some_and(|s| s.code == 404 && s.reason == "NotFound" && !name.is_empty() && s.name == name)
+    }
+
+    /// 409 because of a version, a uid or another manager's fields.
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 409 && s.reason != "AlreadyExists")
+    }
+
+    /// 409 because an object of this name exists.
+    pub fn is_already_exists(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 409 && s.reason == "AlreadyExists")
+    }
+
+    /// 401 or 403.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self.code(), Some(401 | 403))
+    }
+
+    /// 400, 413, 415 or 422: sending the same again changes nothing.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self.code(), Some(400 | 413 | 415 | 422))
+    }
+
+    /// 410: the version or the page asked for is too old.
+    pub fn is_expired(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 410 || s.reason == "Expired" || s.reason == "Gone")
+    }
+
+    /// The kind, version or path is not served here: no evidence about any object.
+    pub fn kind_not_served(&self) -> bool {
+        matches!(self, Self::NotServed { .. })
+    }
+
+    /// Whether a write may have been applied although it failed.
+    pub fn may_have_been_applied(&self) -> bool {
+        matches!(self, Self::AnswerLost { .. } | Self::Body { .. }) || matches!(self.code(), Some(500..))
+    }
+
+    /// Whether time alone may mend it: unreachable, a lost answer, 408, 429 or 5xx.
+    pub fn retryable(&self) -> bool {
+        match self {
+            Self::Status(status) => matches!(status.code, 408 | 429 | 500..),
+            Self::Unreachable { .. } | Self::AnswerLost { .. } | Self::Body { .. } | Self::Credential { .. } => true,
+            Self::NotServed { .. } | Self::Name(_) => false,
+        }
+    }
+
+    /// When the server wants to be asked again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.status().and_then(|status| status.retry_after)
+    }
+
+    /// The error of an answer that is no success.
+    ///
+    /// `retry_after` is the header of that name. A 404 that is no `Status` means that the path is not served.
+    pub(super) fn of_answer(code: u16, url: &str, retry_after: Option<Duration>, body: &[u8]) -> Self {
+        match Status::parse(code, body) {
+            Some(mut status) => {
+                status.retry_after = retry_after.or(status.retry_after);
+                Self::Status(Box::new(status))
+            }
+            None if code == 404 => Self::NotServed { url: url.to_owned() },
+            None => Self::Status(Box::new(Status { retry_after, ..Status::of_text(code, body) })),
+        }
+    }
+}
+
+/// A `Status` of an API server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    pub code: u16,
+    /// `NotFound`, `Conflict`, `Invalid`, …; empty where the answer was no `Status`.
+    pub reason: String,
+    pub message: String,
+    /// `details.name` and `details.kind`: what the status speaks of.
+    pub name: String,
+    pub kind: String,
+    pub causes: Vec<Cause>,
+    pub retry_after: Option<Duration>,
+}
+
+/// One entry of `details.causes`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Cause {
+    pub reason: String,
+    pub message: String,
+    pub field: String,
+}
+
+impl std::error::Error for Status {}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = self.code;
+        match (self.code, self.message.trim()) {
+            (401, _) => write!(f, "the server does not accept the credential (401): check the kubeconfig's user"),
+            (_, "") => write!(f, "the server answered {code} without a word"),
+            (_, message) if self.reason.is_empty() => write!(f, "{message} ({code})"),
+            (_, message) => write!(f, "{message} ({code} {})", self.reason),
+        }
+    }
+}
+
+impl Status {
+    /// Reads a `Status`; `None` where the text is none.
+    pub(super) fn parse(code: u16, body: &[u8]) -> Option<Self> {
+        let document: StatusDocument = serde_json::from_slice(body).ok()?;
+        if document.kind != "Status" {
+            return None;
+        }
+        let details = document.details.unwrap_or_default();
+        Some(Self {
+            code: document.code.unwrap_or(code),
+            reason: document.reason.unwrap_or_default(),
+            message: document.message.unwrap_or_default(),
+            name: details.name.unwrap_or_default(),
+            kind: details.kind.unwrap_or_default(),
+            causes: details.causes.unwrap_or_default(),
+            retry_after: details.retry_after_seconds.filter(|&s| s > 0).map(Duration::from_secs),
+        })
+    }
+
+    /// For answers that are no `Status`, such as a proxy's page: the first line, shortened.
+    fn of_text(code: u16, body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(&body[..body.len().min(2048)]);
+        let message = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        Self { code, message: message.chars().take(200).collect(), ..Self::default() }
+    }
+}
+
+#[derive(Deserialize)]
+struct StatusDocument {
+    #[serde(default)]
+    kind: String,
+    code: Option<u16>,
+    reason: Option<String>,
+    message: Option<String>,
+    details: Option<Details>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Details {
+    name: Option<String>,
+    kind: Option<String>,
+    causes: Option<Vec<Cause>>,
+    retry_after_seconds: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16, body: &str) -> RequestError {
+        RequestError::of_answer(code, "https://kcp/clusters/a/apis/x", None, body.as_bytes())
+    }
+
+    const NOT_FOUND: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"databases.x \"db\" not found","reason":"NotFound","details":{"name":"db","group":"x","kind":"databases"},"code":404}"#;
+
+    #[test]
+    fn only_a_status_that_names_the_object_is_evidence() {
+        let gone = answer(404, NOT_FOUND);
+        assert!(gone.is_not_found_of("db") && !gone.is_not_found_of("other") && !gone.kind_not_served());
+        let not_served = answer(404, "404 page not found\n");
+        assert!(!not_served.is_not_found_of("db") && not_served.kind_not_served());
+        let nameless = answer(404, r#"{"kind":"Status","reason":"NotFound","code":404}"#);
+        assert!(!nameless.is_not_found_of("") && !nameless.kind_not_served());
+    }
+
+    #[test]
+    fn the_two_kinds_of_409_are_told_apart() {
+        let exists = answer(409, r#"{"kind":"Status","reason":"AlreadyExists","code":409}"#);
+        let conflict = answer(409, r#"{"kind":"Status","reason":"Conflict","code":409}"#);
+        assert!(exists.is_already_exists() && !exists.is_conflict());
+        assert!(conflict.is_conflict() && !conflict.is_already_exists());
+    }
+
+    #[test]
+    fn retry_after_comes_from_the_header_or_the_details() {
+        let body = r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":3}}"#;
+        assert_eq!(answer(429, body).retry_after(), Some(Duration::from_secs(3)));
+        let header = RequestError::of_answer(429, "u", Some(Duration::from_secs(7)), b"slow down");
+        assert_eq!((header.retry_after(), header.retryable()), (Some(Duration::from_secs(7)), true));
+    }
+
+    #[test]
+    fn what_may_have_been_applied_and_what_was_never_sent() {
+        let unreachable = RequestError::Unreachable { url: "u".into(), reason: "refused".into() };
+        let lost = RequestError::AnswerLost { url: "u".into(), reason: "deadline".into() };
+        assert!(!unreachable.may_have_been_applied() && lost.may_have_been_applied());
+        assert!(answer(500, "oops").may_have_been_applied() && !answer(409, NOT_FOUND).may_have_been_applied());
+    }
+
+    #[test]
+    fn errors_in_words() {
+        insta::assert_snapshot!(answer(404, NOT_FOUND), @r#"databases.x "db" not found (404 NotFound)"#);
+        insta::assert_snapshot!(answer(404, "404 page not found"), @"the server does not serve https://kcp/clusters/a/apis/x");
+        insta::assert_snapshot!(answer(502, "\n<html>Bad gateway</html>\n"), @"<html>Bad gateway</html> (502)");
+        insta::assert_snapshot!(answer(503, ""), @"the server answered 503 without a word");
+        insta::assert_snapshot!(answer(401, r#"{"kind":"Status","message":"Unauthorized","reason":"Unauthorized","code":401}"#), @"the server does not accept the credential (401): check the kubeconfig's user");
+        insta::assert_snapshot!(
+            answer(403, r#"{"kind":"Status","message":"databases.x is forbidden: User \"engine\" cannot list resource \"databases\"","reason":"Forbidden","code":403}"#),
+            @r#"databases.x is forbidden: User "engine" cannot list resource "databases" (403 Forbidden)"#
+        );
+    }
+}

@@ -1,0 +1,435 @@
+//! The cache of one watch: objects by (cluster, namespace, name), with uid.
+//!
+//! One ordered map serves every access: an object, the objects of a cluster (a range), all. What
+//! a watch tells enters through [`Store::put`], [`Store::delete`] and a [`Listing`]; what the engine's
+//! own writes answer enters through a [`PendingWrite`].
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::names::Names;
+use super::raw::{Object, Parsed};
+use super::registry::ClustersOf;
+use crate::object::{ClusterName, Key};
+
+/// What a subscriber is told.
+///
+/// `before` and `after` are the same object only where an event was overtaken by the answer of a
+/// later write: something happened in between, and its result is known already.
+#[derive(Debug)]
+pub struct Change<'a> {
+    pub key: &'a Key,
+    pub before: Option<&'a Arc<Object>>,
+    pub after: Option<&'a Arc<Object>>,
+    pub cause: Cause,
+}
+
+/// How the store learned of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Part of the first list.
+    InitialList,
+    /// Found by listing again: the deletion itself was not seen, only that the object is no longer there.
+    Relist,
+    Event,
+    /// The answer of another subscriber's write.
+    Write,
+}
+
+type Notify = Arc<dyn Fn(&Change<'_>) + Send + Sync>;
+
+/// Objects of one watch. All methods are short and never wait: the lock is never held across an await.
+pub struct Store {
+    clusters: ClustersOf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<Key, Entry>,
+    /// By hash of the owner label: 64 bits an object instead of the label, which is compared in the end.
+    owners: BTreeSet<(u64, Key)>,
+    pending: HashMap<Key, Vec<Pending>>,
+    names: Names,
+    subscribers: Vec<(u64, Notify)>,
+    last_id: u64,
+    /// Number of the list that is in force; 0 before the first.
+    list: u32,
+    /// Whether a list was ever complete.
+    listed: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    object: Arc<Object>,
+    /// The last list in which, or since which, the object was seen.
+    list: u32,
+    /// Put by a write's answer, and not yet told by the watch: older events may still arrive.
+    ahead: bool,
+}
+
+/// A write on its way, and what the watch told of its object meanwhile.
+struct Pending {
+    id: u64,
+    subscriber: u64,
+    before: Option<Arc<Object>>,
+    /// Versions seen; `None` for a deletion.
+    seen: Vec<Option<Box<str>>>,
+}
+
+impl Store {
+    pub fn new(clusters: ClustersOf) -> Arc<Self> {
+        Arc::new(Self { clusters, state: Mutex::default() })
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
+        self.lock().objects.get(key).map(|entry| entry.object.clone())
+    }
+
+    /// Keys and objects of one cluster, in order. O(its objects).
+    pub fn of_cluster(&self, cluster: &ClusterName) -> Vec<(Key, Arc<Object>)> {
+        let first = Key { cluster: cluster.clone(), namespace: Arc::from(""), name: Arc::from("") };
+        let state = self.lock();
+        let range = state.objects.range(first..).take_while(|(key, _)| key.cluster == *cluster);
+        range.map(|(key, entry)| (key.clone(), entry.object.clone())).collect()
+    }
+
+    /// Objects that carry this value in the label `sync-engine.dev/owner`, in order.
+    pub fn of_owner(&self, owner: &str) -> Vec<(Key, Arc<Object>)> {
+        let hash = owner_hash(owner);
+        let empty: Arc<str> = Arc::from("");
+        let state = self.lock();
+        let Some(first) = state.objects.first_key_value().map(|(key, _)| key.cluster.clone()) else {
+            return Vec::new();
+        };
+        let start = (hash, Key { cluster: first, namespace: empty.clone(), name: empty });
+        let keys = state.owners.range(start..).take_while(|(of, _)| *of == hash).map(|(_, key)| key);
+        keys.filter_map(|key| state.objects.get(key).map(|entry| (key.clone(), entry.object.clone())))
+            .filter(|(_, object)| object.owner() == Some(owner))
+            .collect()
+    }
+
+    /// Every key, in order.
+    pub fn keys(&self) -> Vec<Key> {
+        self.lock().objects.keys().cloned().collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.lock().objects.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `notify` after each change, without any lock held, until the subscription is dropped.
+    ///
+    /// `notify` must be quick (put a key into a queue). What stands in the store already is not
+    /// replayed: subscribe first, then read.
+    pub fn subscribe(self: &Arc<Self>, notify: impl Fn(&Change<'_>) + Send + Sync + 'static) -> Subscription {
+        let mut state = self.lock();
+        let id = state.next_id();
+        state.subscribers.push((id, Arc::new(notify)));
+        Subscription { store: self.clone(), id }
+    }
+
+    /// An event told that the object is as it stands in `text`. `false`: the text names no cluster or no object.
+    pub fn put(&self, parsed: Parsed<'_>) -> bool {
+        self.put_by(parsed, Cause::Event)
+    }
+
+    /// An event told that the object is gone; `last` is its last state.
+    pub fn delete(&self, last: Parsed<'_>) -> bool {
+        let mut state = self.lock();
+        let Some(key) = state.names.key(&self.clusters, &last) else { return false };
+        let told = state.remove(&key, &last.object);
+        drop(state);
+        told.tell(&key, Cause::Event);
+        true
+    }
+
+    /// Begins a list: what is not in it by its end is gone.
+    pub fn begin_list(&self) -> Listing<'_> {
+        let mut state = self.lock();
+        state.list += 1;
+        Listing { store: self, cause: if state.listed { Cause::Relist } else { Cause::InitialList } }
+    }
+
+    fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> bool {
+        let mut state = self.lock();
+        let Some(key) = state.names.key(&self.clusters, &parsed) else { return false };
+        let told = state.put(&key, parsed.object);
+        drop(state);
+        told.tell(&key, cause);
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under this lock would be in a comparison or an allocation: the maps are whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("clusters", &self.clusters).field("objects", &self.len()).finish()
+    }
+}
+
+/// A list in progress. Dropped before [`finish`](Self::finish), nothing is removed.
+pub struct Listing<'a> {
+    store: &'a Store,
+    cause: Cause,
+}
+
+impl Listing<'_> {
+    /// An object of the list. `false`: it names no cluster.
+    pub fn item(&self, parsed: Parsed<'_>) -> bool {
+        self.store.put_by(parsed, self.cause)
+    }
+
+    /// The list was complete as of `version`: what it did not hold is gone. Returns how many.
+    pub fn finish(self, version: &str) -> usize {
+        let mut state = self.store.lock();
+        state.listed = true;
+        let stale = state.stale(version);
+        let gone: Vec<(Key, Told)> = stale.into_iter().map(|key| (key.clone(), state.forget(&key))).collect();
+        drop(state);
+        let number = gone.len();
+        gone.into_iter().for_each(|(key, told)| told.tell(&key, self.cause));
+        number
+    }
+}
+
+/// Keeps a subscriber registered.
+#[derive(Debug)]
+pub struct Subscription {
+    store: Arc<Store>,
+    id: u64,
+}
+
+impl Subscription {
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Registers a write of this subscriber before it is sent: its event may overtake its answer.
+    ///
+    /// Until the [`PendingWrite`] is completed or dropped, events for `key` are stored and not told
+    /// to this subscriber; others hear of them.
+    pub fn expect(&self, key: &Key) -> PendingWrite {
+        let mut state = self.store.lock();
+        let id = state.next_id();
+        let before = state.objects.get(key).map(|entry| entry.object.clone());
+        let pending = Pending { id, subscriber: self.id, before, seen: Vec::new() };
+        state.pending.entry(key.clone()).or_default().push(pending);
+        PendingWrite { store: self.store.clone(), key: key.clone(), id, registered: true }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut state = self.store.lock();
+        let at = state.subscribers.iter().position(|(id, _)| *id == self.id);
+        let gone = at.map(|at| state.subscribers.swap_remove(at));
+        drop(state);
+        // Dropped without the lock: what the closure owns may drop handles of this store.
+        drop(gone);
+    }
+}
+
+/// A write on its way. Dropped without [`complete`](Self::complete), its answer was lost (or is of no
+/// use, as a delete's): events that were held back are told now.
+#[derive(Debug)]
+#[must_use = "dropping it says that the answer was lost"]
+pub struct PendingWrite {
+    store: Arc<Store>,
+    key: Key,
+    id: u64,
+    registered: bool,
+}
+
+impl PendingWrite {
+    /// Puts the answer into the store unless something newer came in the meantime; its event is then no change.
+    ///
+    /// `true`: an event beyond this write came in between, reconcile the key again. Do not complete
+    /// with an object that the watch's selector no longer matches: its event would never come.
+    pub fn complete(mut self, answer: Object) -> bool {
+        self.registered = false;
+        let mut state = self.store.lock();
+        let Some(pending) = state.unregister(&self.key, self.id) else { return true };
+        let version = answer.resource_version();
+        let own_seen = pending.seen.iter().any(|seen| seen.as_deref() == Some(version));
+        let others_seen = pending.seen.iter().any(|seen| seen.as_deref() != Some(version));
+        let told = if own_seen { Told::default() } else { state.put_answer(&self.key, answer, &pending) };
+        drop(state);
+        told.tell(&self.key, Cause::Write);
+        others_seen
+    }
+}
+
+impl Drop for PendingWrite {
+    fn drop(&mut self) {
+        if !self.registered {
+            return;
+        }
+        let mut state = self.store.lock();
+        let Some(pending) = state.unregister(&self.key, self.id) else { return };
+        if pending.seen.is_empty() {
+            return;
+        }
+        let after = state.objects.get(&self.key).map(|entry| entry.object.clone());
+        let to = state.subscribers.iter().filter(|(id, _)| *id == pending.subscriber).cloned().collect();
+        drop(state);
+        Told { before: pending.before, after, to }.tell(&self.key, Cause::Event);
+    }
+}
+
+impl State {
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// An object as a list or an event tells it.
+    fn put(&mut self, key: &Key, object: Object) -> Told {
+        let list = self.list;
+        if let Some(entry) = self.objects.get_mut(key) {
+            entry.list = list;
+            if entry.object.uid() == object.uid() && entry.object.resource_version() == object.resource_version() {
+                entry.ahead = false;
+                return Told::default();
+            }
+            if entry.ahead && is_older(object.resource_version(), entry.object.resource_version()) {
+                let known = Some(entry.object.clone());
+                return self.told(key, known.clone(), known, Some(object.resource_version()));
+            }
+        }
+        self.replace(key, object, false)
+    }
+
+    /// An object as the answer of a write tells it.
+    fn put_answer(&mut self, key: &Key, answer: Object, pending: &Pending) -> Told {
+        let newer = match self.objects.get(key) {
+            None => pending.seen.is_empty(),
+            Some(entry) if entry.object.resource_version() == answer.resource_version() => false,
+            Some(entry) => {
+                pending.seen.is_empty() || is_older(entry.object.resource_version(), answer.resource_version())
+            }
+        };
+        if !newer {
+            return Told::default();
+        }
+        let mut told = self.replace(key, answer, true);
+        told.to.retain(|(id, _)| *id != pending.subscriber);
+        told
+    }
+
+    fn replace(&mut self, key: &Key, object: Object, ahead: bool) -> Told {
+        let object = Arc::new(object);
+        let version = object.resource_version();
+        if let Some(owner) = object.owner() {
+            self.owners.insert((owner_hash(owner), key.clone()));
+        }
+        let entry = Entry { object: object.clone(), list: self.list, ahead };
+        let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
+        if let Some(before) = before.as_ref().filter(|before| before.owner() != object.owner()) {
+            self.unown(key, before);
+        }
+        self.told(key, before, Some(object.clone()), Some(version))
+    }
+
+    /// A deletion as an event tells it: not of what a later write of ours created anew.
+    fn remove(&mut self, key: &Key, last: &Object) -> Told {
+        let Some(entry) = self.objects.get(key) else {
+            return self.told(key, None, None, None);
+        };
+        let created_anew = entry.ahead
+            && entry.object.uid() != last.uid()
+            && is_older(last.resource_version(), entry.object.resource_version());
+        if created_anew {
+            let known = Some(entry.object.clone());
+            return self.told(key, known.clone(), known, Some(last.resource_version()));
+        }
+        self.forget(key)
+    }
+
+    fn forget(&mut self, key: &Key) -> Told {
+        let before = self.objects.remove(key).map(|entry| entry.object);
+        if let Some(before) = &before {
+            self.unown(key, before);
+        }
+        self.told(key, before, None, None)
+    }
+
+    fn unown(&mut self, key: &Key, object: &Object) {
+        if let Some(owner) = object.owner() {
+            self.owners.remove(&(owner_hash(owner), key.clone()));
+        }
+    }
+
+    /// Keys that the list of `version` no longer held. What a write put while the list was taken stays.
+    fn stale(&self, version: &str) -> Vec<Key> {
+        let stale =
+            |entry: &Entry| entry.list < self.list || entry.ahead && is_older(entry.object.resource_version(), version);
+        self.objects.iter().filter(|(_, entry)| stale(entry)).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Records a change with the pending writes of its key, and gathers who is to be told now.
+    fn told(
+        &mut self,
+        key: &Key,
+        before: Option<Arc<Object>>,
+        after: Option<Arc<Object>>,
+        version: Option<&str>,
+    ) -> Told {
+        let mut held_back = Vec::new();
+        for pending in self.pending.get_mut(key).into_iter().flatten() {
+            pending.seen.push(version.map(Box::from));
+            held_back.push(pending.subscriber);
+        }
+        if before.is_none() && after.is_none() {
+            return Told::default();
+        }
+        let to = self.subscribers.iter().filter(|(id, _)| !held_back.contains(id)).cloned().collect();
+        Told { before, after, to }
+    }
+
+    fn unregister(&mut self, key: &Key, id: u64) -> Option<Pending> {
+        let pending = self.pending.get_mut(key)?;
+        let at = pending.iter().position(|pending| pending.id == id)?;
+        let found = pending.swap_remove(at);
+        if pending.is_empty() {
+            self.pending.remove(key);
+        }
+        Some(found)
+    }
+}
+
+/// A change that left the lock, and who is to hear of it.
+#[derive(Default)]
+struct Told {
+    before: Option<Arc<Object>>,
+    after: Option<Arc<Object>>,
+    to: Vec<(u64, Notify)>,
+}
+
+impl Told {
+    fn tell(self, key: &Key, cause: Cause) {
+        let change = Change { key, before: self.before.as_ref(), after: self.after.as_ref(), cause };
+        for (_, notify) in &self.to {
+            notify(&change);
+        }
+    }
+}
+
+/// Whether a version is older than another of the same endpoint. Not comparable: no.
+fn is_older(version: &str, than: &str) -> bool {
+    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
+}
+
+/// FNV-1a: the label is compared in the end, and a forged one costs its forger's engine a comparison.
+fn owner_hash(owner: &str) -> u64 {
+    owner.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,347 @@
+//! List, then watch: one resource of one endpoint, into a store, for as long as somebody holds the watch.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::api_path::ApiPath;
+use super::condition::Conditions;
+use super::endpoint::{DEFAULT_DEADLINE, Endpoint};
+use super::lines::Lines;
+use super::list::{PageEnd, WatchLine, read_page};
+use super::list_watch::{ListWatch, Outcome, Phase};
+use super::raw::{NotAnObject, Parsed};
+use super::registry::WatchScope;
+use super::request_error::RequestError;
+use super::store::{Listing, Store};
+use crate::mapping::Resource;
+
+pub use super::list_watch::WatchState;
+
+/// Objects a page.
+const PAGE: &str = "500";
+/// A page of 500 large objects takes its time.
+const LIST_DEADLINE: Duration = Duration::from_secs(120);
+/// How long after its own `timeoutSeconds` a watch is given up.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// What is watched.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WatchKey {
+    /// Base address of the endpoint.
+    pub endpoint: String,
+    pub resource: Resource,
+    pub selectors: Selectors,
+}
+
+impl fmt::Display for WatchKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "watch of {} at {}", self.resource, self.endpoint)?;
+        for selector in [&self.selectors.label, &self.selectors.field] {
+            if !selector.is_empty() {
+                write!(f, " where {selector}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Server-side selectors of a watch, as they stand in the query. Empty: everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Selectors {
+    pub label: String,
+    pub field: String,
+}
+
+/// A running watch. Dropping the last handle ends it.
+#[derive(Debug)]
+pub struct Watch {
+    key: WatchKey,
+    store: Arc<Store>,
+    state: watch::Receiver<WatchState>,
+    task: JoinHandle<()>,
+    conditions: Conditions,
+}
+
+impl Watch {
+    pub fn key(&self) -> &WatchKey {
+        &self.key
+    }
+
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    pub fn state(&self) -> WatchState {
+        self.state.borrow().clone()
+    }
+
+    /// To wait for changes of the state.
+    pub fn states(&self) -> watch::Receiver<WatchState> {
+        self.state.clone()
+    }
+
+    pub fn is_synced(&self) -> bool {
+        *self.state.borrow() == WatchState::Synced
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.conditions.remove(&self.key.to_string());
+    }
+}
+
+/// All watches of the process, one per [`WatchKey`], shared by whoever asks.
+#[derive(Debug, Default)]
+pub struct Watches {
+    conditions: Conditions,
+    running: Mutex<BTreeMap<WatchKey, Weak<Watch>>>,
+}
+
+impl Watches {
+    /// Watches that report into `conditions`.
+    pub fn new(conditions: Conditions) -> Arc<Self> {
+        Arc::new(Self { conditions, running: Mutex::default() })
+    }
+
+    /// The running watch of this scope, resource and selector, or a new one. Never waits; must be called within a Tokio runtime.
+    ///
+    /// Whoever replaces a user of a watch acquires the watch before the old user drops it: then nothing is listed anew.
+    pub fn acquire(&self, scope: &WatchScope, resource: &Resource, selectors: &Selectors) -> Arc<Watch> {
+        let endpoint = scope.endpoint.url().to_owned();
+        let key = WatchKey { endpoint, resource: resource.clone(), selectors: selectors.clone() };
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.retain(|_, watch| watch.strong_count() > 0);
+        if let Some(watch) = running.get(&key).and_then(Weak::upgrade) {
+            return watch;
+        }
+        let watch = Arc::new(self.start(key.clone(), scope));
+        running.insert(key, Arc::downgrade(&watch));
+        watch
+    }
+
+    /// The watches that run.
+    pub fn running(&self) -> Vec<Arc<Watch>> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn start(&self, key: WatchKey, scope: &WatchScope) -> Watch {
+        let store = Store::new(scope.clusters.clone());
+        let (states, state) = watch::channel(WatchState::Starting);
+        let worker = Worker {
+            endpoint: scope.endpoint.clone(),
+            key: key.clone(),
+            store: store.clone(),
+            states,
+            conditions: self.conditions.clone(),
+            machine: ListWatch::new(RandomState::new().build_hasher().finish()),
+        };
+        let task = tokio::spawn(worker.run());
+        Watch { key, store, state, task, conditions: self.conditions.clone() }
+    }
+}
+
+/// Carries out what [`ListWatch`] decides.
+struct Worker {
+    endpoint: Endpoint,
+    key: WatchKey,
+    store: Arc<Store>,
+    states: watch::Sender<WatchState>,
+    conditions: Conditions,
+    machine: ListWatch,
+}
+
+/// An open stream, since when it is open, and until when it may stay.
+struct Stream {
+    lines: Lines,
+    opened: Instant,
+    until: Instant,
+}
+
+impl Worker {
+    /// Ends only by being dropped. A panic (of a subscriber, say) restarts it with a list.
+    async fn run(mut self) {
+        loop {
+            if AssertUnwindSafe(self.list_and_watch()).catch_unwind().await.is_ok() {
+                return;
+            }
+            let reason = "the watch broke down, which is a bug; it begins anew".to_owned();
+            self.machine.state = WatchState::Failed { reason, synced_before: true };
+            self.report();
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn list_and_watch(&mut self) {
+        let store = self.store.clone();
+        let mut listing: Option<Listing<'_>> = None;
+        let mut stream: Option<Stream> = None;
+        let mut phase = Phase::Listing { page: None };
+        loop {
+            let outcome = match &phase {
+                Phase::Listing { page } => {
+                    stream = None;
+                    if page.is_none() {
+                        listing = Some(store.begin_list());
+                    }
+                    self.list(&mut listing, page.as_deref()).await
+                }
+                Phase::Opening { version } => {
+                    let (outcome, opened) = self.open(version).await;
+                    stream = opened;
+                    outcome
+                }
+                Phase::Reading { version, .. } => match stream.as_mut() {
+                    Some(stream) => self.read(stream, version).await,
+                    None => Outcome::Ended { lived: Duration::ZERO },
+                },
+                Phase::Pausing { delay, .. } => {
+                    stream = None;
+                    sleep(*delay).await;
+                    Outcome::Paused
+                }
+            };
+            phase = self.machine.step(phase, outcome);
+            self.report();
+        }
+    }
+
+    async fn list(&self, listing: &mut Option<Listing<'_>>, page: Option<&str>) -> Outcome {
+        match self.list_page(listing, page).await {
+            Ok(end) => {
+                if let Some(listing) = listing.take_if(|_| end.next.is_none() && !end.version.is_empty()) {
+                    listing.finish(&end.version);
+                }
+                Outcome::Page { version: end.version, next: end.next }
+            }
+            Err(error) => {
+                *listing = None;
+                Outcome::Failed { error, lived: Duration::ZERO }
+            }
+        }
+    }
+
+    async fn list_page(&self, listing: &Option<Listing<'_>>, page: Option<&str>) -> Result<PageEnd, RequestError> {
+        let mut path = self.path()?.query("limit", PAGE);
+        if let Some(token) = page {
+            path = path.query("continue", token);
+        }
+        let reply = self.endpoint.list_page(&path, LIST_DEADLINE).await?;
+        let item = |parsed: Parsed<'_>| {
+            let name = parsed.name.to_owned();
+            if listing.as_ref().is_some_and(|listing| !listing.item(parsed)) {
+                self.homeless(&name);
+            }
+        };
+        read_page(&reply.body, item).map_err(|error| self.unreadable(&error))
+    }
+
+    async fn open(&mut self, version: &str) -> (Outcome, Option<Stream>) {
+        let seconds = self.machine.watch_seconds();
+        let opened = match self.watch_path(version, seconds) {
+            Ok(path) => self.endpoint.watch(&path, DEFAULT_DEADLINE).await,
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok(lines) => {
+                let opened = Instant::now();
+                let until = opened + Duration::from_secs(seconds) + GRACE;
+                (Outcome::Opened, Some(Stream { lines, opened, until }))
+            }
+            Err(error) => (Outcome::Failed { error, lived: Duration::ZERO }, None),
+        }
+    }
+
+    /// Reads lines until one is worth a step: an event changes nothing but the version.
+    async fn read(&self, stream: &mut Stream, version: &str) -> Outcome {
+        let lived = |stream: &Stream| stream.opened.elapsed();
+        let line = match timeout_at(stream.until, stream.lines.next()).await {
+            Err(_) | Ok(Ok(None)) => return Outcome::Ended { lived: lived(stream) },
+            Ok(Err(reason)) => {
+                let error = RequestError::AnswerLost { url: self.endpoint.url().to_owned(), reason };
+                return Outcome::Failed { error, lived: lived(stream) };
+            }
+            Ok(Ok(Some(line))) => WatchLine::read(line),
+        };
+        match line {
+            Ok(WatchLine::Put(parsed)) => self.event(parsed, version, Store::put),
+            Ok(WatchLine::Deleted(parsed)) => self.event(parsed, version, Store::delete),
+            Ok(WatchLine::Bookmark(version)) => Outcome::Line { version, bookmark: true },
+            Ok(WatchLine::Error(status)) => {
+                Outcome::Failed { error: RequestError::Status(status), lived: lived(stream) }
+            }
+            Err(error) => Outcome::Failed { error: self.unreadable(&error), lived: lived(stream) },
+        }
+    }
+
+    fn event(&self, parsed: Parsed<'_>, version: &str, apply: impl Fn(&Store, Parsed<'_>) -> bool) -> Outcome {
+        let new = match parsed.object.resource_version() {
+            "" => version.to_owned(),
+            new => new.to_owned(),
+        };
+        let name = parsed.name.to_owned();
+        if !apply(&self.store, parsed) {
+            self.homeless(&name);
+        }
+        Outcome::Line { version: new, bookmark: false }
+    }
+
+    fn path(&self) -> Result<ApiPath, RequestError> {
+        let mut path = ApiPath::all(&self.key.resource)?;
+        for (key, selector) in
+            [("labelSelector", &self.key.selectors.label), ("fieldSelector", &self.key.selectors.field)]
+        {
+            if !selector.is_empty() {
+                path = path.query(key, selector);
+            }
+        }
+        Ok(path)
+    }
+
+    fn watch_path(&self, version: &str, seconds: u64) -> Result<ApiPath, RequestError> {
+        let path = self.path()?.query("watch", "true").query("allowWatchBookmarks", "true");
+        Ok(path.query("timeoutSeconds", &seconds.to_string()).query("resourceVersion", version))
+    }
+
+    /// Shows the state where it changed, and says failures and recoveries aloud.
+    fn report(&self) {
+        let state = &self.machine.state;
+        if *self.states.borrow() == *state {
+            return;
+        }
+        let what = self.key.to_string();
+        match state {
+            WatchState::Failed { reason, .. } => {
+                if self.conditions.set(&what, Err(reason.clone())) {
+                    tracing::warn!(%reason, "{what} fails and is retried");
+                }
+            }
+            WatchState::Synced | WatchState::NotServed => {
+                self.conditions.set(&what, Ok(()));
+                tracing::debug!(?state, "{what}");
+            }
+            WatchState::Starting => {}
+        }
+        self.states.send_replace(state.clone());
+    }
+
+    fn unreadable(&self, error: &NotAnObject) -> RequestError {
+        RequestError::Body { url: self.endpoint.url().to_owned(), reason: error.to_string() }
+    }
+
+    fn homeless(&self, name: &str) {
+        tracing::warn!(name, "{}: an object does not say which cluster it lives in, and is left out", self.key);
+    }
+}

@@ -1,0 +1,141 @@
+//! The queue as the event loop and the workers use it.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::backoff::Backoff;
+use super::queue::{Depth, Next, Outcome, Priority, Queue, Queued};
+use crate::object::ClusterName;
+
+/// A queue shared by whoever adds and by the workers; cheap to clone.
+pub struct WorkQueue<K> {
+    shared: Arc<Shared<K>>,
+}
+
+struct Shared<K> {
+    queue: Mutex<Queue<K>>,
+    changed: Notify,
+}
+
+impl<K: Queued> WorkQueue<K> {
+    pub fn new(backoff: Backoff) -> Self {
+        let seed = RandomState::new().build_hasher().finish();
+        Self { shared: Arc::new(Shared { queue: Mutex::new(Queue::new(backoff, seed)), changed: Notify::new() }) }
+    }
+
+    /// Coalesces with what is queued; what is in flight runs once more after it.
+    pub fn add(&self, key: K, priority: Priority) {
+        self.shared.lock().add(key, priority, now());
+        self.shared.changed.notify_one();
+    }
+
+    /// To be reconciled in `delay` at the latest. A periodic look at every object is better a sweep than a
+    /// delayed entry for each.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        self.shared.lock().add_after(key, delay, now());
+        self.shared.changed.notify_one();
+    }
+
+    /// Forgets what is queued for a cluster; what is in flight is forgotten when it ends.
+    pub fn remove_cluster(&self, cluster: &ClusterName) {
+        self.shared.lock().remove_cluster(cluster);
+    }
+
+    /// Forgets a request.
+    pub fn remove(&self, key: &K) {
+        self.shared.lock().remove(key);
+    }
+
+    /// The next request, fair between clusters; `None` once the queue is closed. Cancel-safe.
+    pub async fn next(&self) -> Option<Lease<K>> {
+        loop {
+            // Enabled before the look, so that what is added in between wakes it.
+            let mut changed = std::pin::pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            let next = self.shared.lock().next(now());
+            match next {
+                Next::Ready(key) => {
+                    // One notification may stand for several additions: pass it on.
+                    self.shared.changed.notify_one();
+                    return Some(Lease { shared: self.shared.clone(), key, finished: false });
+                }
+                Next::Closed => return None,
+                Next::Wait(None) => changed.await,
+                Next::Wait(Some(until)) => {
+                    let _ = tokio::time::timeout_at(until.into(), changed).await;
+                }
+            }
+        }
+    }
+
+    /// Hands out nothing more; what is in flight finishes.
+    pub fn close(&self) {
+        self.shared.lock().close();
+        self.shared.changed.notify_waiters();
+        self.shared.changed.notify_one();
+    }
+
+    pub fn depth(&self) -> Depth {
+        self.shared.lock().depth(now())
+    }
+}
+
+impl<K> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<K: Queued> fmt::Debug for WorkQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WorkQueue").field(&self.depth()).finish()
+    }
+}
+
+impl<K> Shared<K> {
+    fn lock(&self) -> MutexGuard<'_, Queue<K>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request in flight. Dropped without [`finish`](Self::finish) (a panic), it is retried with backoff.
+pub struct Lease<K: Queued> {
+    shared: Arc<Shared<K>>,
+    key: K,
+    finished: bool,
+}
+
+impl<K: Queued> Lease<K> {
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// `cost`: requests sent; a cluster whose reconciles cost much is served less often.
+    pub fn finish(mut self, outcome: Outcome, cost: u32) {
+        self.finished = true;
+        self.answer(outcome, cost);
+    }
+
+    fn answer(&self, outcome: Outcome, cost: u32) {
+        self.shared.lock().finish(self.key.clone(), outcome, cost, now());
+        self.shared.changed.notify_one();
+    }
+}
+
+impl<K: Queued> Drop for Lease<K> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.answer(Outcome::Retry, 1);
+        }
+    }
+}
+
+/// Tokio's clock, which tests can hold.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

@@ -1,0 +1,117 @@
+//! Does what stands on a server hold what we want there?
+
+use serde_json::{Number, Value};
+
+/// JSON pointers of what `desired` says and `actual` does not hold. Fields that only `actual` has are others', and no
+/// difference. Numbers are compared by value (a server stores `1.0` as `1`), and null is what is not there.
+pub fn differences(desired: &Value, actual: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    compare(desired, Some(actual), &mut String::new(), &mut found);
+    found
+}
+
+fn compare(desired: &Value, actual: Option<&Value>, path: &mut String, found: &mut Vec<String>) {
+    let same = match (desired, actual) {
+        (Value::Object(fields), Some(Value::Object(actual))) => {
+            return fields.iter().for_each(|(key, value)| {
+                descend(path, key, |path| compare(value, actual.get(key), path, found));
+            });
+        }
+        (Value::Array(items), Some(Value::Array(actual))) if items.len() == actual.len() => {
+            return items.iter().zip(actual).enumerate().for_each(|(index, (item, actual))| {
+                descend(path, &index.to_string(), |path| compare(item, Some(actual), path, found));
+            });
+        }
+        (Value::Number(a), Some(Value::Number(b))) => same_number(a, b),
+        (Value::Null, actual) => actual.is_none_or(Value::is_null),
+        (desired, actual) => actual == Some(desired),
+    };
+    if !same {
+        found.push(path.clone());
+    }
+}
+
+fn descend(path: &mut String, segment: &str, then: impl FnOnce(&mut String)) {
+    let length = path.len();
+    path.push('/');
+    path.push_str(&escape_pointer(segment));
+    then(path);
+    path.truncate(length);
+}
+
+/// One segment of a JSON pointer (RFC 6901).
+pub fn escape_pointer(segment: &str) -> String {
+    segment.replace('~', "~0").replace('/', "~1")
+}
+
+fn same_number(a: &Number, b: &Number) -> bool {
+    match (a.as_i128(), b.as_i128()) {
+        (Some(a), Some(b)) => a == b,
+        _ => a.as_f64() == b.as_f64(),
+    }
+}
+
+/// Equality of whole values by the rule of [`differences`] for numbers.
+pub fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Number(a), Value::Number(b)) => same_number(a, b),
+        _ => a == b,
+    }
+}
+
+/// Takes what a JSON pointer names out of a tree; nothing where it names nothing.
+pub fn remove_pointer(tree: &mut Value, pointer: &str) {
+    let Some((parent, last)) = pointer.rsplit_once('/') else { return };
+    let last = last.replace("~1", "/").replace("~0", "~");
+    match tree.pointer_mut(parent) {
+        Some(Value::Object(map)) => drop(map.shift_remove(&last)),
+        Some(Value::Array(items)) => {
+            if let Some(index) = last.parse().ok().filter(|index: &usize| *index < items.len()) {
+                items.remove(index);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn others_fields_are_no_difference() {
+        assert!(differences(&json!({"a": 1}), &json!({"a": 1, "b": 2})).is_empty());
+    }
+
+    #[test]
+    fn names_each_place_that_differs() {
+        let desired = json!({"a": {"b/c": 1}, "l": [1, 2], "m": [{"x": 1}], "n": null});
+        let actual = json!({"a": {"b/c": 2}, "l": [1], "m": [{"x": 2, "y": 3}]});
+        assert_eq!(differences(&desired, &actual), ["/a/b~1c", "/l", "/m/0/x"]);
+    }
+
+    #[test]
+    fn numbers_are_compared_by_value() {
+        assert!(differences(&json!({"a": 1.0}), &json!({"a": 1})).is_empty());
+        assert_eq!(differences(&json!(9007199254740993_i64), &json!(9007199254740992_i64)), [""]);
+    }
+
+    #[test]
+    fn an_empty_map_is_not_nothing() {
+        assert_eq!(differences(&json!({"a": {}}), &json!({})), ["/a"]);
+    }
+
+    #[test]
+    fn removes_what_a_pointer_names() {
+        let mut tree = json!({"a": {"b/c": 1, "d": [1, 2]}});
+        remove_pointer(&mut tree, "/a/b~1c");
+        remove_pointer(&mut tree, "/a/d/0");
+        remove_pointer(&mut tree, "/x/y");
+        assert_eq!(tree, json!({"a": {"d": [2]}}));
+    }
+}

@@ -1,0 +1,94 @@
+//! Kubernetes objects as the engine keeps them: who they are, what they hold, and whose they are.
+
+pub mod compare;
+pub mod hash;
+pub mod marks;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// Name of a cluster, unique within its provider: for kcp the logical cluster's name.
+///
+/// Checked when it is made (DNS-1123 subdomain), for it becomes part of URLs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClusterName(Arc<str>);
+
+impl ClusterName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A name that must not become part of a URL.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no DNS-1123 subdomain name (lower case letters, digits, `-` and `.`, at most 253)")]
+pub struct InvalidName(pub String);
+
+impl TryFrom<&str> for ClusterName {
+    type Error = InvalidName;
+
+    fn try_from(name: &str) -> Result<Self, InvalidName> {
+        if is_dns_subdomain(name) { Ok(Self(Arc::from(name))) } else { Err(InvalidName(name.to_owned())) }
+    }
+}
+
+/// Identity of an object across all clusters of one provider and one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    pub cluster: ClusterName,
+    /// Empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            write!(f, "{}|{}", self.cluster, self.name)
+        } else {
+            write!(f, "{}|{}/{}", self.cluster, self.namespace, self.name)
+        }
+    }
+}
+
+/// Whether a text is a DNS-1123 label: what namespaces must be.
+pub fn is_dns_label(text: &str) -> bool {
+    (1..=63).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Whether a text is a DNS-1123 subdomain: what most names must be.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    (1..=253).contains(&text.len()) && text.split('.').all(|label| !label.is_empty() && is_dns_part(label))
+}
+
+fn is_dns_part(label: &str) -> bool {
+    label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+/// A text field of an object's metadata; empty where it is not there.
+pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `metadata.generation`; 0 where the server keeps none.
+pub fn generation(object: &Value) -> i64 {
+    object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
+}
+
+pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    finalizers.is_some_and(|all| all.iter().any(|one| one == finalizer))
+}

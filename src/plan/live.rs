@@ -1,0 +1,287 @@
+//! Rows "live, in": a source that wants its objects.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::observed::{Look, Observed, Standing, Target};
+use super::render::{self, Desired, Rendering, Wanted};
+use super::{Action, Cause, Intent, Plan, Reason, Reasons, departure, owns_finalizer, source, status, target_changed};
+use crate::mapping::{Drift, IdentityChange, Kind, Mapping, ObjectRule, Propagation};
+use crate::object::compare::differences;
+use crate::object::marks::{self, Reference};
+use crate::object::metadata;
+
+/// What one object comes to: something to do, something to wait for, or nothing.
+#[derive(Debug, Default)]
+struct Step {
+    actions: Vec<Action>,
+    reasons: Reasons,
+}
+
+/// Plans for a source that passes the filter.
+pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
+    let identity = match &observed.target {
+        Target::Unknown(why) => return Reasons::one(Cause::Unknown, why.clone()).rest(),
+        Target::Known { identity, .. } => identity,
+    };
+    if let Some(reason) = target_changed(observed, source, identity) {
+        return say(mapping, observed, source, None, Reasons(vec![reason]));
+    }
+    match render::render(mapping, observed, source) {
+        Err(unrendered) => say(mapping, observed, source, None, Reasons(vec![unrendered.into()])),
+        Ok(rendering) if owns_finalizer(observed, source) => converge(mapping, observed, source, &rendering),
+        Ok(rendering) => enter(mapping, observed, source, identity, &rendering),
+    }
+}
+
+/// A filter that cannot be evaluated keeps the last decision, which was "in": nothing is written, the reason is said.
+pub fn undecided(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, reason: Reason) -> Plan {
+    say(mapping, observed, source, None, Reasons(vec![reason]))
+}
+
+/// Row "no finalizer": taken before the first object, if there is one to make.
+fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: &str, rendering: &Rendering) -> Plan {
+    let wanted = |(rule, wanted): &(&ObjectRule, Result<Wanted, _>)| {
+        matches!(wanted, Ok(Wanted::Present(_))) && kind_unseen(observed, &rule.kind).is_none()
+    };
+    if rendering.objects.iter().any(wanted) {
+        return Plan::Act(vec![source::add_finalizer(observed, source, identity)]);
+    }
+    let reasons = rendering.objects.iter().filter_map(|(rule, wanted)| match wanted {
+        Err(unrendered) => Some(named(rule, unrendered.clone().into())),
+        Ok(Wanted::Present(_)) => kind_unseen(observed, &rule.kind),
+        Ok(Wanted::Absent) => None,
+    });
+    say(mapping, observed, source, Some(rendering), Reasons(reasons.collect()))
+}
+
+fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: &Rendering) -> Plan {
+    let mut all = Step::default();
+    for (rule, wanted) in &rendering.objects {
+        let step = object(mapping, observed, rule, wanted, rendering);
+        all.actions.extend(step.actions);
+        all.reasons.0.extend(step.reasons.0.into_iter().map(|reason| named(rule, reason)));
+    }
+    if !all.actions.is_empty() {
+        return Plan::Act(looks_first(observed, mapping, rendering, all.actions));
+    }
+    say(mapping, observed, source, Some(rendering), all.reasons)
+}
+
+fn named(rule: &ObjectRule, reason: Reason) -> Reason {
+    Reason { cause: reason.cause, detail: format!("object `{}`: {}", rule.id, reason.detail) }
+}
+
+/// While anything is to be looked at, only looks are made; a namespace is made before the first object in it.
+fn looks_first(observed: &Observed, mapping: &Mapping, rendering: &Rendering, actions: Vec<Action>) -> Vec<Action> {
+    if actions.iter().any(|action| matches!(action, Action::Look { .. })) {
+        return actions.into_iter().filter(|action| matches!(action, Action::Look { .. })).collect();
+    }
+    let creates = actions.iter().any(|action| matches!(action, Action::Apply { intent: Intent::Create, .. }));
+    let namespace = &rendering.place.namespace;
+    if !creates || !mapping.placement.create_namespace || observed.namespaces.contains(namespace) {
+        return actions;
+    }
+    let labels = namespace_labels(mapping, rendering);
+    let mut all = vec![Action::CreateNamespace { name: namespace.clone(), labels }];
+    all.extend(actions);
+    all
+}
+
+/// Namespaces that we create carry `managed-by` and the mapping's own labels; one whose label cannot be rendered
+/// goes without it.
+fn namespace_labels(mapping: &Mapping, rendering: &Rendering) -> Value {
+    let mut labels = json!({marks::MANAGED_BY: marks::MANAGER});
+    for (key, text) in &mapping.placement.namespace_labels {
+        if let Ok(text) = text.render(&rendering.scope) {
+            labels[key] = json!(text);
+        }
+    }
+    labels
+}
+
+/// One object's rows.
+fn object(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    wanted: &Result<Wanted, crate::mapping::template::Unrendered>,
+    rendering: &Rendering,
+) -> Step {
+    if let Some(reason) = kind_unseen(observed, &rule.kind) {
+        return Step::rest(reason);
+    }
+    match wanted {
+        Err(unrendered) => Step::rest(unrendered.clone().into()),
+        Ok(Wanted::Absent) => unwanted(mapping, observed, rule, rendering),
+        Ok(Wanted::Present(desired)) => present(mapping, observed, rule, desired),
+    }
+}
+
+/// Why a kind cannot be seen on the target: row "Unknown".
+pub fn kind_unseen(observed: &Observed, kind: &Kind) -> Option<Reason> {
+    let Target::Known { kinds, .. } = &observed.target else { return None };
+    let why = match kinds.get(kind) {
+        Some(Ok(())) => return None,
+        Some(Err(why)) => why.clone(),
+        None => format!("{kind} is not watched yet"),
+    };
+    Some(Reason { cause: Cause::Unknown, detail: why })
+}
+
+/// Row "`when` false". A shared object that one source does not want may be wanted by its neighbour: it stays until
+/// the last of them leaves.
+fn unwanted(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Step {
+    let standing = render::standing(mapping, observed, rule, &rendering.place).filter(|_| !rule.shared);
+    standing.map_or_else(Step::default, |standing| remove(mapping, observed, rule, standing))
+}
+
+fn remove(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, standing: &Standing) -> Step {
+    match departure::being_deleted(mapping, observed, standing) {
+        Some(reason) => Step::rest(reason),
+        None => Step::act(departure::delete(standing, rule.propagation)),
+    }
+}
+
+fn present(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Step {
+    if let Some(step) = moved(observed, rule, desired) {
+        return step;
+    }
+    if let Some(why) = observed.learned.refused.get(&desired.reference) {
+        return Step::rest(Reason { cause: Cause::Refused, detail: format!("{}: {why}", desired.reference) });
+    }
+    match observed.ours_at(&desired.reference, rule.shared) {
+        Some(standing) if standing.is_deleting() => remove(mapping, observed, rule, standing),
+        Some(standing) if is_earlier(observed, rule, standing) => {
+            Step::act(departure::delete(standing, Propagation::Background))
+        }
+        Some(standing) => update(observed, rule, desired, standing),
+        None => create(observed, desired),
+    }
+}
+
+/// Row "OursEarlier": made for an object of the same name that is gone.
+fn is_earlier(observed: &Observed, rule: &ObjectRule, standing: &Standing) -> bool {
+    !rule.shared && marks::annotation(&standing.object, marks::SOURCE_UID) != Some(observed.source_uid())
+}
+
+/// An object of this id that stands under another kind or name: `onIdentityChange`.
+fn moved(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Option<Step> {
+    if rule.shared {
+        return None;
+    }
+    let former = observed.owned.iter().find(|standing| {
+        standing.object_id() == rule.id
+            && standing.reference != desired.reference
+            && !is_same_object(&standing.reference, &desired.reference)
+    })?;
+    Some(match rule.on_identity_change {
+        IdentityChange::Block => Step::rest(Reason {
+            cause: Cause::IdentityChanged,
+            detail: format!(
+                "`{}` stands as {} and would become {}: set onIdentityChange to Orphan to leave the former object behind, \
+                 or go back to its kind and name",
+                rule.id, former.reference, desired.reference
+            ),
+        }),
+        IdentityChange::Orphan => Step::act(departure::unmark(former)),
+    })
+}
+
+/// The same kind in another version is the same object.
+fn is_same_object(a: &Reference, b: &Reference) -> bool {
+    a.kind.group == b.kind.group && a.kind.kind == b.kind.kind && a.namespace == b.namespace && a.name == b.name
+}
+
+/// Rows "Absent" and "Foreign".
+fn create(observed: &Observed, desired: &Desired) -> Step {
+    let reference = desired.reference.clone();
+    match observed.learned.looks.get(&reference) {
+        None => Step::act(Action::Look { reference }),
+        Some(Look::Absent) => {
+            Step::act(Action::Apply { reference, body: desired.body.clone(), intent: Intent::Create })
+        }
+        Some(Look::Found(_)) => Step::rest(Reason {
+            cause: Cause::Conflict,
+            detail: format!(
+                "{reference} exists and was not made for this object: it is left alone; remove or rename it"
+            ),
+        }),
+    }
+}
+
+/// Rows "Ours, differs" and "Ours, same".
+fn update(observed: &Observed, rule: &ObjectRule, desired: &Desired, standing: &Standing) -> Step {
+    let unkept = unkept(&standing.object);
+    let differing: Vec<_> =
+        differences(&desired.body, &standing.object).into_iter().filter(|path| !unkept.contains(path)).collect();
+    if differing.is_empty() {
+        return Step::default();
+    }
+    let rendered_anew = differing.iter().any(|path| path == &hash_pointer());
+    if observed.learned.applied.contains(&desired.reference) {
+        return remember_unkept(desired, standing, differing);
+    }
+    match rule.drift {
+        _ if rendered_anew => Step::act(apply(desired, standing, None)),
+        Drift::Correct => Step::act(apply(desired, standing, Some(&unkept))),
+        Drift::Report => Step::rest(Reason {
+            cause: Cause::Waiting,
+            detail: format!("{} was changed at {} (drift: Report)", desired.reference, differing.join(", ")),
+        }),
+        Drift::Ignore => Step::default(),
+    }
+}
+
+/// What still differs after our apply does not stick: it is remembered on the object, reported, and not written again.
+fn remember_unkept(desired: &Desired, standing: &Standing, differing: Vec<String>) -> Step {
+    let mut all = unkept(&standing.object);
+    all.extend(differing);
+    all.sort();
+    Step::act(apply(desired, standing, Some(&all)))
+}
+
+fn apply(desired: &Desired, standing: &Standing, unkept: Option<&[String]>) -> Action {
+    let mut body = desired.body.clone();
+    if let Some(unkept) = unkept.filter(|paths| !paths.is_empty()) {
+        body["metadata"]["annotations"][marks::UNKEPT] = json!(unkept.join("\n"));
+    }
+    body["metadata"]["uid"] = json!(metadata(&standing.object, "uid"));
+    let intent = Intent::Update { uid: standing.uid().to_owned() };
+    Action::Apply { reference: desired.reference.clone(), body, intent }
+}
+
+/// JSON pointers that the server did not keep when this rendering was applied.
+fn unkept(object: &Value) -> Vec<String> {
+    let marked = marks::annotation(object, marks::UNKEPT).unwrap_or_default();
+    marked.lines().map(str::to_owned).collect()
+}
+
+fn hash_pointer() -> String {
+    format!("/metadata/annotations/{}", crate::object::compare::escape_pointer(marks::HASH))
+}
+
+/// Ends a plan: the status that follows from it, or, once that stands, the reasons themselves.
+fn say(
+    mapping: &Mapping,
+    observed: &Observed,
+    source: &Arc<Value>,
+    rendering: Option<&Rendering>,
+    mut reasons: Reasons,
+) -> Plan {
+    match status::patch(mapping, observed, source, rendering, &mut reasons) {
+        Some(patch) => Plan::Act(vec![Action::PatchStatus { patch }]),
+        None => reasons.rest(),
+    }
+}
+
+impl Step {
+    fn act(action: Action) -> Self {
+        Self { actions: vec![action], reasons: Reasons::default() }
+    }
+
+    fn rest(reason: Reason) -> Self {
+        Self { actions: Vec::new(), reasons: Reasons(vec![reason]) }
+    }
+}

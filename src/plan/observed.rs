@@ -1,0 +1,218 @@
+//! What is known of one source object and everything that belongs to it, at one moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::action::Action;
+use crate::mapping::schema::Schema;
+use crate::mapping::{Kind, OnExit};
+use crate::object::marks::{self, Owner, Reference, Writer};
+use crate::object::{Key, metadata};
+
+/// The planner's whole input beside the mapping. The shell fills it from its caches, and [`Observed::absorb`] carries
+/// what each action brought to light into the next plan.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    pub writer: Writer,
+    pub phase: Phase,
+    pub key: Key,
+    /// Path of the source's workspace, where it is known.
+    pub workspace_path: Option<String>,
+    pub source: Source,
+    pub target: Target,
+    /// What carries this source's owner and a true self mark.
+    pub owned: Vec<Standing>,
+    /// Shared objects of this mapping with a true self mark, in the namespaces of this source.
+    pub shared: Vec<Standing>,
+    /// Whether another source needs the shared objects of a namespace; a namespace not listed is not known of.
+    pub shared_in_use: BTreeMap<String, bool>,
+    /// Namespaces of the target known to exist.
+    pub namespaces: BTreeSet<String>,
+    /// The consumer API, where its schema is known.
+    pub schema: Option<Arc<Schema>>,
+    /// Status leaves (JSON pointers) that the consumer's server dropped before.
+    pub unkept_status: BTreeSet<String>,
+    pub now: Timestamp,
+    /// What this reconcile learned beyond the caches.
+    pub learned: Learned,
+}
+
+/// Results of a reconcile's own actions.
+#[derive(Debug, Clone, Default)]
+pub struct Learned {
+    pub looks: BTreeMap<Reference, Look>,
+    /// Applied in this reconcile: what still differs does not stick.
+    pub applied: BTreeSet<Reference>,
+    /// Refused by the server in a way that trying again at once does not mend.
+    pub refused: BTreeMap<Reference, String>,
+    /// Owners of whom a fresh, uncached read found nothing.
+    pub swept: BTreeSet<String>,
+    pub evidence: Option<Evidence>,
+}
+
+/// What a mapping may do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Everything.
+    Active,
+    /// Deletions alone: the mapping is suspended, or its file is gone.
+    DeletionsOnly,
+    /// The mapping was removed, and its sources leave it by this policy.
+    Leaving(OnExit),
+}
+
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// Not known to be there or not, and why.
+    Unknown(String),
+    Present(Arc<Value>),
+    /// Not in a cache that is in sync.
+    Missing,
+}
+
+/// Is a missing source gone?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Evidence {
+    /// A 404 that names it, from a collection that lists normally, in a workspace that is bound.
+    Gone,
+    /// Anything else; the text says what.
+    None(String),
+}
+
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// Not reachable, not identified, or its inventory is not confirmed; the text says why.
+    Unknown(String),
+    Known {
+        /// Hash of the target's identity.
+        identity: String,
+        /// The kinds of the mapping and of its inventory; an error says why a kind cannot be seen.
+        kinds: BTreeMap<Kind, Result<(), String>>,
+    },
+}
+
+/// An object that stands on the target.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    pub reference: Reference,
+    pub object: Arc<Value>,
+}
+
+#[derive(Debug, Clone)]
+pub enum Look {
+    Absent,
+    Found(Arc<Value>),
+}
+
+/// What carrying out an action showed.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// The object as the server has it now.
+    Object(Arc<Value>),
+    /// The object is not there (any more), or gone with this write.
+    Absent,
+    /// A sweep's findings: true self marks only.
+    Found(Vec<Standing>),
+    Evidence(Evidence),
+    /// Refused for a reason that the author, the consumer or an administrator has to mend.
+    Refused(String),
+}
+
+impl Standing {
+    pub fn uid(&self) -> &str {
+        metadata(&self.object, "uid")
+    }
+
+    pub fn is_deleting(&self) -> bool {
+        !metadata(&self.object, "deletionTimestamp").is_empty()
+    }
+
+    /// Id of the mapping's object that this one was rendered from.
+    pub fn object_id(&self) -> &str {
+        marks::annotation(&self.object, marks::OBJECT).unwrap_or_default()
+    }
+}
+
+impl Observed {
+    pub fn owner(&self) -> Owner {
+        self.writer.owner(&self.key)
+    }
+
+    /// uid of the source as it is now; empty where it is not there.
+    pub fn source_uid(&self) -> &str {
+        match &self.source {
+            Source::Present(source) => metadata(source, "uid"),
+            _ => "",
+        }
+    }
+
+    /// What stands at a place and is ours by its self mark (this source's, or the namespace's for shared objects).
+    pub fn ours_at(&self, reference: &Reference, shared: bool) -> Option<&Standing> {
+        let all = if shared { &self.shared } else { &self.owned };
+        all.iter().find(|standing| &standing.reference == reference)
+    }
+
+    /// Carries the outcome of an action into the picture, so that the next plan starts from it.
+    pub fn absorb(&mut self, action: &Action, outcome: Outcome) {
+        match (action, outcome) {
+            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Object(object)) => {
+                self.source = Source::Present(object);
+            }
+            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Absent) => self.source = Source::Missing,
+            (Action::LookForSource, Outcome::Evidence(evidence)) => self.learned.evidence = Some(evidence),
+            (Action::Look { reference }, Outcome::Object(object)) => self.see(reference, object),
+            (Action::Look { reference }, Outcome::Absent) => {
+                self.learned.looks.insert(reference.clone(), Look::Absent);
+            }
+            (Action::Sweep { owners, .. }, Outcome::Found(found)) if found.is_empty() => {
+                self.learned.swept.extend(owners.iter().cloned());
+            }
+            (Action::Sweep { .. }, Outcome::Found(found)) => {
+                found.into_iter().for_each(|one| self.see(&one.reference, one.object))
+            }
+            (Action::CreateNamespace { name, .. }, _) => {
+                self.namespaces.insert(name.clone());
+            }
+            (Action::Apply { reference, .. }, Outcome::Object(object)) => {
+                self.learned.applied.insert(reference.clone());
+                self.see(reference, object);
+            }
+            (Action::Delete { reference, .. }, Outcome::Object(object)) => self.see(reference, object),
+            (
+                Action::Delete { reference, .. } | Action::Apply { reference, .. } | Action::Unmark { reference, .. },
+                Outcome::Absent,
+            ) => {
+                self.forget(reference);
+            }
+            (Action::Unmark { reference, .. }, Outcome::Object(_)) => self.forget(reference),
+            (action, Outcome::Refused(why)) => {
+                if let Some(reference) = action.reference() {
+                    self.learned.refused.insert(reference.clone(), why);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Files an object under what it is: ours, shared, or somebody else's.
+    fn see(&mut self, reference: &Reference, object: Arc<Value>) {
+        self.forget(reference);
+        let standing = Standing { reference: reference.clone(), object };
+        if marks::is_ours(&standing.object, reference, &self.owner()) {
+            self.owned.push(standing);
+        } else if marks::is_ours(&standing.object, reference, &self.writer.shared_owner(&reference.namespace)) {
+            self.shared.push(standing);
+        } else {
+            self.learned.looks.insert(reference.clone(), Look::Found(standing.object));
+        }
+    }
+
+    fn forget(&mut self, reference: &Reference) {
+        self.owned.retain(|standing| &standing.reference != reference);
+        self.shared.retain(|standing| &standing.reference != reference);
+        self.learned.looks.remove(reference);
+    }
+}

@@ -1,0 +1,253 @@
+//! From a source to the objects it wants: placement, variables, templates, marks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::observed::{Observed, Standing};
+use crate::mapping::expression::{ObjectState, Outcome, Root, Scope};
+use crate::mapping::placement::Place;
+use crate::mapping::template::Unrendered;
+use crate::mapping::{Mapping, ObjectRule};
+use crate::object::compare::remove_pointer;
+use crate::object::hash::tuple_hash;
+use crate::object::marks::{self, Owner, Reference};
+use crate::object::metadata;
+
+/// What a mapping wants for one source, object by object.
+#[derive(Debug)]
+pub struct Rendering<'m> {
+    /// Where the source's objects go.
+    pub place: Place,
+    pub objects: Vec<(&'m ObjectRule, Result<Wanted, Unrendered>)>,
+    /// For the status rules, which read the same roots.
+    pub scope: Scope,
+}
+
+/// What one object rule comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wanted {
+    /// The object should stand like this.
+    Present(Desired),
+    /// Its `when` is false.
+    Absent,
+}
+
+/// A rendered object with its marks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Desired {
+    pub reference: Reference,
+    pub body: Value,
+}
+
+/// Renders every object of a source, each on its own: one that fails leaves the others alone.
+///
+/// # Errors
+/// What stands in the way of all of them: a placement or a variable that cannot be rendered.
+pub fn render<'m>(mapping: &'m Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Rendering<'m>, Unrendered> {
+    let mut scope = base_scope(mapping, observed, source);
+    let place = place(mapping, observed, &scope)?;
+    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
+    set_vars(mapping, &mut scope)?;
+    set_objects(mapping, observed, &place, &mut scope);
+    let objects = mapping.objects.iter().map(|rule| (rule, wanted(observed, rule, &place, &scope))).collect();
+    Ok(Rendering { place, objects, scope })
+}
+
+/// The roots that need no placement: enough for filters and for the placement itself.
+pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
+    let mut scope = Scope::new();
+    scope.set(Root::Source, with_namespace(source));
+    let path = observed.workspace_path.as_deref();
+    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
+    scope.set(Root::Target, Arc::new(json!({"cluster": mapping.target})));
+    scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
+    scope
+}
+
+/// A cluster-scoped source counts as one in a namespace called `cluster`.
+fn with_namespace(source: &Arc<Value>) -> Arc<Value> {
+    if !metadata(source, "namespace").is_empty() {
+        return source.clone();
+    }
+    let mut copy = Value::clone(source);
+    copy["metadata"]["namespace"] = json!("cluster");
+    Arc::new(copy)
+}
+
+/// The rule's place, unless nothing of the source stands there and something of it stands elsewhere: placement is sticky.
+pub fn place(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Result<Place, Unrendered> {
+    let rule = mapping.placement.place(scope);
+    if let Ok(place) = &rule
+        && observed.owned.iter().any(|standing| stands_at(standing, mapping, place))
+    {
+        return rule;
+    }
+    oldest(&observed.owned).map_or(rule, |standing| Ok(place_of(standing, mapping)))
+}
+
+fn stands_at(standing: &Standing, mapping: &Mapping, place: &Place) -> bool {
+    let at = place_of(standing, mapping);
+    at.namespace == place.namespace && at.name == place.name
+}
+
+fn oldest(standing: &[Standing]) -> Option<&Standing> {
+    let age = |one: &&Standing| (metadata(&one.object, "creationTimestamp").to_owned(), one.reference.clone());
+    standing.iter().min_by_key(age)
+}
+
+/// The placement that an object was rendered for.
+fn place_of(standing: &Standing, mapping: &Mapping) -> Place {
+    let named = mapping.objects.iter().any(|rule| rule.id == standing.object_id() && rule.name.is_some());
+    let marked = marks::annotation(&standing.object, marks::PLACEMENT_NAME);
+    let name = marked.filter(|_| named).unwrap_or(&standing.reference.name).to_owned();
+    Place { namespace: standing.reference.namespace.clone(), name }
+}
+
+fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Result<(), Unrendered> {
+    let mut vars = Map::new();
+    for (name, template) in &mapping.vars {
+        match template.evaluate(scope) {
+            Outcome::Value(value) => drop(vars.insert(name.clone(), value)),
+            Outcome::Omit | Outcome::Absent(_) => {}
+            Outcome::Waiting(what) => return Err(Unrendered::Waiting(format!("vars.{name}: {what}"))),
+            Outcome::Failed(why) => return Err(Unrendered::Failed(format!("vars.{name}: {why}"))),
+        }
+        scope.set(Root::Vars, Arc::new(Value::Object(vars.clone())));
+    }
+    Ok(())
+}
+
+/// Makes the objects that stand now readable as `objects.<id>`.
+fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
+    for rule in &mapping.objects {
+        let state = match standing(mapping, observed, rule, place) {
+            Some(standing) => ObjectState::Present(standing.object.clone()),
+            None => ObjectState::Missing,
+        };
+        scope.set_object(&rule.id, state);
+    }
+}
+
+/// What stands of a rule's object at the place of the source. Only an object there is read: a forged mark elsewhere
+/// must not carry status to another tenant.
+pub fn standing<'o>(
+    mapping: &Mapping,
+    observed: &'o Observed,
+    rule: &ObjectRule,
+    place: &Place,
+) -> Option<&'o Standing> {
+    let candidates = if rule.shared { &observed.shared } else { &observed.owned };
+    candidates.iter().find(|standing| {
+        standing.object_id() == rule.id
+            && standing.reference.kind.group == rule.kind.group
+            && standing.reference.kind.kind == rule.kind.kind
+            && standing.reference.namespace == place.namespace
+            && (rule.shared || place_of(standing, mapping).name == place.name)
+    })
+}
+
+fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Wanted, Unrendered> {
+    if let Some(when) = &rule.when
+        && !truth(when.evaluate(scope))?
+    {
+        return Ok(Wanted::Absent);
+    }
+    let mut body = rule.template.render(scope)?;
+    let name = match &rule.name {
+        Some(name) => name.render(scope)?,
+        None => place.name.clone(),
+    };
+    let reference = Reference { kind: rule.kind.clone(), namespace: place.namespace.clone(), name };
+    rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
+    let body = mark(observed, rule, place, &reference, body)?;
+    Ok(Wanted::Present(Desired { reference, body }))
+}
+
+/// What a filter or a `when` says; anything but a boolean is an error of the author.
+pub fn truth(outcome: Outcome) -> Result<bool, Unrendered> {
+    match outcome {
+        Outcome::Value(Value::Bool(truth)) => Ok(truth),
+        Outcome::Value(other) => Err(Unrendered::Failed(format!("expected true or false, got {}", kind_of(&other)))),
+        Outcome::Omit => Err(Unrendered::Failed("expected true or false, got omit".into())),
+        Outcome::Absent(path) => Err(Unrendered::Failed(format!("{path} is not there: give it a `default(false)`"))),
+        Outcome::Waiting(what) => Err(Unrendered::Waiting(what)),
+        Outcome::Failed(why) => Err(Unrendered::Failed(why)),
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
+
+/// Puts identity and owner marks on a rendered body.
+fn mark(
+    observed: &Observed,
+    rule: &ObjectRule,
+    place: &Place,
+    reference: &Reference,
+    body: Value,
+) -> Result<Value, Unrendered> {
+    let Value::Object(mut body) = body else {
+        return Err(Unrendered::Failed(format!("the template of `{}` is no map", rule.id)));
+    };
+    let identity = [("name", &reference.name), ("namespace", &reference.namespace)];
+    let owner = owner_of(observed, rule, reference);
+    let labels = [
+        (marks::OWNER, owner.0.clone()),
+        (marks::MAPPING, observed.writer.label()),
+        (marks::MANAGED_BY, marks::MANAGER.to_owned()),
+    ];
+    marks::stamp(&mut body, "labels", labels.map(|(key, value)| (key.to_owned(), value)));
+    let annotations = annotations(observed, rule, place, reference, &owner);
+    marks::stamp(&mut body, "annotations", annotations.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+        metadata.extend(identity.map(|(field, text)| (field.to_owned(), json!(text))));
+    }
+    let mut body = Value::Object(body);
+    let hash = tuple_hash([body.to_string().as_str()], 10);
+    body["metadata"]["annotations"][marks::HASH] = json!(hash);
+    Ok(body)
+}
+
+pub fn owner_of(observed: &Observed, rule: &ObjectRule, reference: &Reference) -> Owner {
+    if rule.shared { observed.writer.shared_owner(&reference.namespace) } else { observed.owner() }
+}
+
+fn annotations(
+    observed: &Observed,
+    rule: &ObjectRule,
+    place: &Place,
+    reference: &Reference,
+    owner: &Owner,
+) -> Vec<(&'static str, String)> {
+    let mut all = vec![(marks::OBJECT, rule.id.clone()), (marks::SELF, owner.self_mark(reference))];
+    if rule.shared {
+        return all;
+    }
+    all.push((marks::CLUSTER, observed.key.cluster.to_string()));
+    all.push((marks::NAME, observed.key.name.to_string()));
+    all.push((marks::SOURCE_UID, observed.source_uid().to_owned()));
+    if !observed.key.namespace.is_empty() {
+        all.push((marks::NAMESPACE, observed.key.namespace.to_string()));
+    }
+    all.extend(observed.workspace_path.clone().map(|path| (marks::WORKSPACE, path)));
+    if reference.name != place.name {
+        all.push((marks::PLACEMENT_NAME, place.name.clone()));
+    }
+    all
+}
+
+/// Ids of objects that stand for this source although no rule of the mapping has them any more.
+pub fn leftovers<'o>(mapping: &Mapping, observed: &'o Observed) -> BTreeSet<&'o str> {
+    let known = |id: &str| mapping.objects.iter().any(|rule| rule.id == id);
+    observed.owned.iter().map(Standing::object_id).filter(|id| !known(id)).collect()
+}

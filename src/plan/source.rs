@@ -1,0 +1,60 @@
+//! Patches of the source object: as few as possible, each bound to the version it was computed from.
+
+use serde_json::{Value, json};
+
+use super::{Action, Observed, SourcePatch};
+use crate::object::metadata;
+
+/// Adds our finalizer, and pins the target, in one patch.
+pub fn add_finalizer(observed: &Observed, source: &Value, identity: &str) -> Action {
+    let patch = metadata_patch(source, |finalizers, annotations| {
+        finalizers.push(json!(observed.writer.finalizer()));
+        annotations.insert(observed.writer.target_annotation(), json!(identity));
+    });
+    Action::PatchSource { purpose: SourcePatch::AddFinalizer, patch }
+}
+
+/// Takes our finalizer and the pin away.
+pub fn release_finalizer(observed: &Observed, source: &Value) -> Action {
+    let ours = observed.writer.finalizer();
+    let patch = metadata_patch(source, |finalizers, annotations| {
+        finalizers.retain(|finalizer| finalizer != ours.as_str());
+        annotations.shift_remove(&observed.writer.target_annotation());
+    });
+    Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, patch }
+}
+
+fn metadata_patch(source: &Value, change: impl FnOnce(&mut Vec<Value>, &mut serde_json::Map<String, Value>)) -> Value {
+    let finalizers = source.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let annotations = source.pointer("/metadata/annotations").and_then(Value::as_object);
+    let (mut new_finalizers, mut new_annotations) =
+        (finalizers.cloned().unwrap_or_default(), annotations.cloned().unwrap_or_default());
+    change(&mut new_finalizers, &mut new_annotations);
+    let mut old = json!({});
+    let mut new = json!({"finalizers": new_finalizers, "annotations": new_annotations});
+    if let Some(finalizers) = finalizers {
+        old["finalizers"] = json!(finalizers);
+    }
+    match annotations {
+        Some(annotations) => old["annotations"] = json!(annotations),
+        None if new_annotations_are_empty(&new) => drop(new.as_object_mut().map(|new| new.shift_remove("annotations"))),
+        None => {}
+    }
+    guarded(source, &json!({"metadata": old}), &json!({"metadata": new}))
+}
+
+fn new_annotations_are_empty(new: &Value) -> bool {
+    new["annotations"].as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+/// JSON Patch from one tree to another, bound to the source's resourceVersion: a newer version, an object created anew
+/// under the same name, and somebody else's change to the same list are all answered by a clean 409.
+pub fn guarded(source: &Value, old: &Value, new: &Value) -> Value {
+    let guard = json!({
+        "op": "replace", "path": "/metadata/resourceVersion", "value": metadata(source, "resourceVersion"),
+    });
+    let changes = json_patch::diff(old, new);
+    let mut patch = vec![guard];
+    patch.extend(changes.0.iter().map(|operation| json!(operation)));
+    Value::Array(patch)
+}

@@ -1,0 +1,390 @@
+//! What flows back: the consumer's `.status` as it should be now, as one patch.
+//!
+//! Every leaf stands for itself: one that cannot be computed keeps what is there and says why. An object that is not
+//! there gives a field's `default`, else its `onMissing`; one that cannot be seen, or is somebody else's, changes nothing.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::observed::{Observed, Standing};
+use super::render::{self, Rendering};
+use super::source::guarded;
+use super::{Cause, Reasons};
+use crate::mapping::expression::{Outcome, Root, Scope};
+use crate::mapping::schema::Presence;
+use crate::mapping::template::Template;
+use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
+use crate::object::compare::{escape_pointer, same};
+use crate::object::generation;
+
+/// What becomes of one leaf.
+#[derive(Debug, Clone, PartialEq)]
+enum Leaf {
+    Set(Value),
+    Remove,
+    Keep,
+}
+
+/// The patch of `/status` that is due; `None` when all stands already. Without a rendering the fields keep what they
+/// have, and only the engine's condition speaks. Leaves that fail are added to the reasons.
+pub fn patch(
+    mapping: &Mapping,
+    observed: &Observed,
+    source: &Arc<Value>,
+    rendering: Option<&Rendering>,
+    reasons: &mut Reasons,
+) -> Option<Value> {
+    let old = source.get("status").cloned();
+    let mut new = old.clone().unwrap_or(Value::Null);
+    if let Some(rendering) = rendering {
+        let scope = lenient(&rendering.scope);
+        fields(mapping, observed, rendering, &scope, &mut new, reasons);
+        conditions(mapping, observed, source, &scope, &mut new, reasons);
+    }
+    engine_conditions(mapping, observed, source, &mut new, reasons);
+    observed_generation(mapping, observed, source, rendering, &mut new, reasons);
+    let wanted = if new.is_null() { None } else { Some(new) };
+    if wanted == old || is_withheld(observed, wanted.as_ref(), reasons) {
+        return None;
+    }
+    Some(guarded(source, &whole(old), &whole(wanted)))
+}
+
+fn whole(status: Option<Value>) -> Value {
+    status.map_or(json!({}), |status| json!({"status": status}))
+}
+
+/// In status expressions an object that is not there yet is undefined, not a reason to wait.
+fn lenient(scope: &Scope) -> Scope {
+    let mut scope = scope.clone();
+    scope.lenient_objects(true);
+    scope
+}
+
+/// A status that lacks leaves which the schema requires would be refused as a whole.
+fn is_withheld(observed: &Observed, status: Option<&Value>, reasons: &mut Reasons) -> bool {
+    let Some((schema, status)) = observed.schema.as_ref().zip(status) else { return false };
+    let missing = schema.required_missing(status);
+    if !missing.is_empty() {
+        let fields = missing.join("`, `");
+        reasons.push(Cause::Waiting, format!("status is withheld until its required fields have a value: `{fields}`"));
+    }
+    !missing.is_empty()
+}
+
+fn fields(
+    mapping: &Mapping,
+    observed: &Observed,
+    rendering: &Rendering,
+    scope: &Scope,
+    status: &mut Value,
+    reasons: &mut Reasons,
+) {
+    for field in &mapping.status.fields {
+        let leaf = match leaf(mapping, observed, rendering, scope, field) {
+            Ok(leaf) => leaf,
+            Err(why) => {
+                reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
+                Leaf::Keep
+            }
+        };
+        if leaf == Leaf::Keep || !is_kept(observed, &field.target) {
+            continue;
+        }
+        if let Err(why) = put(status, &field.target, leaf) {
+            reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
+        }
+    }
+}
+
+/// Whether the consumer's server would keep a leaf: its schema knows it, and it was not dropped before.
+fn is_kept(observed: &Observed, path: &[String]) -> bool {
+    let dropped = observed.unkept_status.contains(&pointer(path));
+    !dropped && knows(observed, path)
+}
+
+fn knows(observed: &Observed, path: &[String]) -> bool {
+    let full: Vec<&str> = std::iter::once("status").chain(path.iter().map(String::as_str)).collect();
+    observed.schema.as_ref().is_none_or(|schema| schema.has_path(&full) != Presence::Absent)
+}
+
+/// JSON pointer below `.status`.
+pub fn pointer(path: &[String]) -> String {
+    path.iter().map(|segment| format!("/{}", escape_pointer(segment))).collect()
+}
+
+fn leaf(
+    mapping: &Mapping,
+    observed: &Observed,
+    rendering: &Rendering,
+    scope: &Scope,
+    field: &StatusField,
+) -> Result<Leaf, String> {
+    let found = match &field.from {
+        StatusValue::Value(template) => evaluated(template, scope)?,
+        StatusValue::Path { object, path, take } => match object_at(mapping, observed, rendering, object) {
+            Seen::Hidden => return Ok(Leaf::Keep),
+            Seen::Absent => None,
+            Seen::Standing(standing) => taken(path.select(&standing.object), *take)?,
+        },
+    };
+    let found = match (found, &field.transform) {
+        (Some(value), Some(transform)) => transformed(transform, scope, value)?,
+        (found, _) => found,
+    };
+    match (found, &field.default, field.on_missing) {
+        (Some(value), ..) => Ok(Leaf::Set(value)),
+        (None, Some(default), _) => Ok(Leaf::Set(default.clone())),
+        (None, None, OnMissing::Keep) => Ok(Leaf::Keep),
+        (None, None, OnMissing::Remove) => Ok(Leaf::Remove),
+        (None, None, OnMissing::Error) => Err("there is no value for it (onMissing: Error)".into()),
+    }
+}
+
+/// How an object appears to the status rules.
+enum Seen<'o> {
+    Standing(&'o Standing),
+    Absent,
+    /// Somebody else's, or out of sight: says nothing.
+    Hidden,
+}
+
+fn object_at<'o>(mapping: &Mapping, observed: &'o Observed, rendering: &Rendering, id: &str) -> Seen<'o> {
+    let Some(rule) = mapping.objects.iter().find(|rule| rule.id == id) else { return Seen::Hidden };
+    if let Some(standing) = render::standing(mapping, observed, rule, &rendering.place) {
+        return Seen::Standing(standing);
+    }
+    let unseen = super::live::kind_unseen(observed, &rule.kind).is_some();
+    let foreign = observed.learned.looks.iter().any(|(reference, look)| {
+        reference.kind == rule.kind
+            && reference.namespace == rendering.place.namespace
+            && matches!(look, super::Look::Found(_))
+    });
+    if unseen || foreign { Seen::Hidden } else { Seen::Absent }
+}
+
+fn taken(matches: Vec<&Value>, take: Take) -> Result<Option<Value>, String> {
+    match take {
+        Take::Count => Ok(Some(json!(matches.len()))),
+        Take::All if matches.is_empty() => Ok(None),
+        Take::All => Ok(Some(matches.into_iter().cloned().collect())),
+        Take::First => Ok(matches.first().map(|value| (*value).clone())),
+        Take::One if matches.len() > 1 => {
+            Err(format!("the path matches {} values: say `take: first`, `all` or `count`", matches.len()))
+        }
+        Take::One => Ok(matches.first().map(|value| (*value).clone())),
+    }
+}
+
+fn transformed(transform: &Template, scope: &Scope, value: Value) -> Result<Option<Value>, String> {
+    let mut scope = scope.clone();
+    scope.set(Root::Value, Arc::new(value));
+    evaluated(transform, &scope)
+}
+
+fn evaluated(template: &Template, scope: &Scope) -> Result<Option<Value>, String> {
+    match template.evaluate(scope) {
+        Outcome::Value(value) => Ok(Some(value)),
+        Outcome::Omit | Outcome::Absent(_) => Ok(None),
+        Outcome::Waiting(what) => Err(format!("waits for {what}")),
+        Outcome::Failed(why) => Err(why),
+    }
+}
+
+/// Puts a leaf in its place; a value that is the same by number stays as it is written.
+fn put(status: &mut Value, path: &[String], leaf: Leaf) -> Result<(), String> {
+    let (last, parents) = path.split_last().ok_or("an empty path")?;
+    if leaf == Leaf::Remove {
+        if let Some(Value::Object(parent)) = status.pointer_mut(&pointer(parents)) {
+            parent.shift_remove(last);
+        }
+        return Ok(());
+    }
+    let Leaf::Set(value) = leaf else { return Ok(()) };
+    let mut parent = map(status)?;
+    for segment in parents {
+        parent = map(parent.entry(segment.as_str()).or_insert(Value::Null))?;
+    }
+    if !parent.get(last).is_some_and(|current| same(current, &value)) {
+        parent.insert(last.clone(), value);
+    }
+    Ok(())
+}
+
+fn map(slot: &mut Value) -> Result<&mut Map<String, Value>, String> {
+    if slot.is_null() {
+        *slot = json!({});
+    }
+    slot.as_object_mut().ok_or_else(|| "a field above it holds something that is no map".to_owned())
+}
+
+fn conditions(
+    mapping: &Mapping,
+    observed: &Observed,
+    source: &Value,
+    scope: &Scope,
+    status: &mut Value,
+    reasons: &mut Reasons,
+) {
+    for rule in &mapping.status.conditions {
+        match condition(rule, scope) {
+            Ok(condition) => set_condition(observed, source, status, &rule.kind, condition),
+            Err(why) => reasons.push(Cause::StatusFailed, format!("condition {}: {why}", rule.kind)),
+        }
+    }
+}
+
+/// Status, reason and message of a condition.
+#[derive(Debug, PartialEq)]
+struct Condition {
+    status: &'static str,
+    reason: String,
+    message: String,
+}
+
+fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, String> {
+    let status = match evaluated(&rule.status, scope)? {
+        Some(Value::Bool(true)) => "True",
+        Some(Value::Bool(false)) => "False",
+        Some(Value::String(text)) if text == "True" => "True",
+        Some(Value::String(text)) if text == "False" => "False",
+        None => "Unknown",
+        Some(Value::String(text)) if text == "Unknown" => "Unknown",
+        Some(other) => return Err(format!("status is {other}: expected true, false, True, False or Unknown")),
+    };
+    let reason = text(rule.reason.as_ref(), scope)?.map(|text| reason_word(&text)).filter(|word| !word.is_empty());
+    Ok(Condition {
+        status,
+        reason: reason.unwrap_or_else(|| rule.kind.rsplit('/').next().map(reason_word).unwrap_or_default()),
+        message: text(rule.message.as_ref(), scope)?.unwrap_or_default(),
+    })
+}
+
+fn text(template: Option<&Template>, scope: &Scope) -> Result<Option<String>, String> {
+    let value = template.map(|template| evaluated(template, scope)).transpose()?.flatten();
+    Ok(value.map(|value| match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }))
+}
+
+/// What the API server accepts as a reason: a word of letters, digits, `_`, `,` and `:` that starts with a letter.
+fn reason_word(text: &str) -> String {
+    let word: String = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':')).collect();
+    word.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).trim_end_matches([',', ':']).to_owned()
+}
+
+/// Sets one entry of `.status.conditions`; the time moves only with the status, and others' entries stay.
+fn set_condition(observed: &Observed, source: &Value, status: &mut Value, kind: &str, condition: Condition) {
+    if !knows(observed, &["conditions".to_owned()]) {
+        return;
+    }
+    let Ok(status) = map(status) else { return };
+    let slot = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(all) = slot.as_array_mut() else { return };
+    let former = all.iter().position(|entry| entry["type"] == kind);
+    let since = former.map(|index| &all[index]).filter(|entry| entry["status"] == condition.status);
+    let since = since.and_then(|entry| entry["lastTransitionTime"].as_str()).map(str::to_owned);
+    let entry = json!({
+        "type": kind,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": since.unwrap_or_else(|| observed.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        "observedGeneration": generation(source),
+    });
+    match former {
+        Some(index) if is_same_condition(&all[index], &entry) => {}
+        Some(index) => all[index] = entry,
+        None => all.push(entry),
+    }
+}
+
+/// A consumer's schema may know fewer fields of a condition than we write.
+fn is_same_condition(former: &Value, entry: &Value) -> bool {
+    ["status", "reason", "message"].iter().all(|field| former[*field] == entry[*field])
+        && former.get("observedGeneration").is_none_or(|former| same(former, &entry["observedGeneration"]))
+}
+
+fn engine_conditions(mapping: &Mapping, observed: &Observed, source: &Value, status: &mut Value, reasons: &Reasons) {
+    let unseen = reasons.cause() == Some(Cause::Unknown);
+    if mapping.status.engine_conditions.is_empty() || unseen {
+        return;
+    }
+    let kind = match observed.writer.engine.as_str() {
+        "main" => "Synced".to_owned(),
+        engine => format!("{engine}.sync-engine.dev/Synced"),
+    };
+    set_condition(observed, source, status, &kind, synced(reasons));
+}
+
+/// The condition `Synced`. What it says is for the consumer: no target names, internal namespaces or hosts.
+fn synced(reasons: &Reasons) -> Condition {
+    let Some(cause) = reasons.cause() else {
+        return Condition { status: "True", reason: "Synced".into(), message: String::new() };
+    };
+    let message = match cause {
+        Cause::TargetChanged => "the service moved to another cluster; its provider has to confirm the move",
+        Cause::Conflict => "an object that does not belong to this one stands in its place; it is left untouched",
+        Cause::RenderFailed => "the object cannot be translated; see its spec, or ask the provider of the service",
+        Cause::IdentityChanged => "the service's mapping changed in a way that would replace what runs; it is kept",
+        Cause::Refused => "the service's cluster refused what this object asks for",
+        Cause::Stuck => "an object is being deleted for long",
+        Cause::Orphaned | Cause::StatusFailed => "part of the status could not be computed",
+        Cause::Waiting | Cause::Unknown => "waits for what it depends on",
+    };
+    let detail =
+        reasons.0.iter().find(|reason| reason.cause == cause).and_then(|reason| consumer_detail(cause, &reason.detail));
+    let message = detail.map_or(message.to_owned(), |detail| format!("{message}: {detail}"));
+    Condition { status: "False", reason: cause.as_str().into(), message }
+}
+
+/// A rendering's error speaks of the consumer's own spec and of the mapping, and of nothing on the target.
+fn consumer_detail(cause: Cause, detail: &str) -> Option<&str> {
+    (cause == Cause::RenderFailed).then_some(detail)
+}
+
+/// Translated, never copied: the generation of the source that is applied, and that the target has taken note of.
+fn observed_generation(
+    mapping: &Mapping,
+    observed: &Observed,
+    source: &Value,
+    rendering: Option<&Rendering>,
+    status: &mut Value,
+    reasons: &Reasons,
+) {
+    let path = ["observedGeneration".to_owned()];
+    let known = observed
+        .schema
+        .as_ref()
+        .is_some_and(|schema| schema.has_path(&["status", "observedGeneration"]) == Presence::Present);
+    let due = mapping.status.observed_generation && known && rendering.is_some() && reasons.0.is_empty();
+    if due && observed.owned.iter().all(has_observed) {
+        // A status that is no map is said by the fields' own leaves.
+        let _ = put(status, &path, Leaf::Set(json!(generation(source))));
+    }
+}
+
+/// Whether an object's controller has seen its spec; one that does not say counts as having seen it.
+fn has_observed(standing: &Standing) -> bool {
+    let seen = standing.object.pointer("/status/observedGeneration").and_then(Value::as_i64);
+    seen.is_none_or(|seen| seen >= generation(&standing.object))
+}
+
+/// Leaves of a status patch that the server's answer does not hold: dropped by its schema.
+pub fn dropped(mapping: &Mapping, patch: &Value, answer: &Value) -> Vec<String> {
+    let written = |path: &str| {
+        patch.as_array().into_iter().flatten().any(|operation| {
+            operation["op"] != "remove" && operation["path"].as_str().is_some_and(|at| covers(at, path))
+        })
+    };
+    let leaves = mapping.status.fields.iter().map(|field| pointer(&field.target));
+    leaves
+        .filter(|leaf| written(&format!("/status{leaf}")) && answer.pointer(&format!("/status{leaf}")).is_none())
+        .collect()
+}
+
+fn covers(written: &str, leaf: &str) -> bool {
+    leaf == written || leaf.strip_prefix(written).is_some_and(|rest| rest.starts_with('/'))
+}

@@ -1,0 +1,64 @@
+//! Every row of the decision table, the fixpoint, and a crash after every write.
+
+mod rows;
+mod sweep;
+mod world;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::mapping::Mapping;
+use crate::mapping::compile::Compiled;
+
+/// A mapping with one object of its own and one shared one.
+const DATABASES: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source:
+    apiExport: {name: databases, path: "root:databases"}
+    resource: databases.v1.example.dev
+    selector: {matchLabels: {tier: managed}}
+  objects:
+    - id: account
+      shared: Namespace
+      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: database}}
+    - id: db
+      template:
+        apiVersion: example.dev/v1
+        kind: Database
+        spec: ${{ source.spec }}
+  status:
+    fields:
+      phase: {path: $.status.phase, default: Pending}
+      version: $.status.version
+"#;
+
+fn mapping(text: &str) -> Mapping {
+    let document = crate::yaml::parse_one(text).expect("one document");
+    let outcome = crate::mapping::compile::compile(&document);
+    match outcome.compiled {
+        Some(Compiled::Mapping(mapping)) => Arc::into_inner(mapping).expect("nobody else holds it"),
+        _ => panic!("{:?}", outcome.findings),
+    }
+}
+
+/// The mapping with one line of it replaced.
+fn changed(from: &str, to: &str) -> Mapping {
+    assert!(DATABASES.contains(from), "the mapping has no `{from}`");
+    mapping(&DATABASES.replace(from, to))
+}
+
+fn source() -> Value {
+    json!({
+        "apiVersion": "example.dev/v1",
+        "kind": "Database",
+        "metadata": {
+            "name": "db", "namespace": "default", "uid": "source-1", "resourceVersion": "1", "generation": 1,
+            "labels": {"tier": "managed"},
+        },
+        "spec": {"members": 3, "size": 9_007_199_254_740_993_i64},
+    })
+}

@@ -1,0 +1,362 @@
+//! One reading of the mappings directory.
+//!
+//! `*.yaml` and `*.yml`, in subfolders too; names that begin with a dot are left out, which also keeps a ConfigMap
+//! mount's `..data` and its dated folders from being read beside the links that lead into them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Content by path, relative to the directory and with `/` between its parts.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// A ConfigMap holds no more than this either.
+pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// More than this is no directory of mappings but a mistake, such as `/`.
+pub const MAX_ENTRIES: usize = 50_000;
+
+/// What stands in the directory, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Files as read, or at their last content where they cannot be read now.
+    pub files: Files,
+    /// What could not be read, in the order of the paths.
+    pub problems: Vec<Problem>,
+}
+
+/// Something in the directory that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Relative to the directory; empty for the directory itself.
+    pub path: String,
+    pub trouble: Trouble,
+}
+
+/// Why something cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    #[error("it does not exist")]
+    Missing,
+    #[error("it is not a directory")]
+    NotADirectory,
+    #[error("it is a link to nothing")]
+    DanglingLink,
+    #[error("it is a link to a folder that holds it")]
+    LinkLoop,
+    #[error("it is neither a file nor a folder")]
+    Special,
+    #[error("it has {bytes} bytes, more than the {MAX_FILE_BYTES} that are read")]
+    TooLarge { bytes: u64 },
+    #[error("it holds more than {MAX_ENTRIES} entries; is it the right directory?")]
+    TooManyEntries,
+    #[error("its name is not UTF-8")]
+    NameNotUtf8,
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+/// A reading before what could not be read is filled in.
+#[derive(Debug, Default)]
+pub struct Scan {
+    files: Files,
+    problems: Vec<Problem>,
+}
+
+impl Problem {
+    /// Whether the directory itself cannot be read.
+    pub fn is_root(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    /// Whether this leaves the state of `file` unknown.
+    fn covers(&self, file: &str) -> bool {
+        self.is_root() || file.strip_prefix(&self.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let trouble = &self.trouble;
+        if self.is_root() {
+            write!(f, "the mappings directory cannot be read: {trouble}; all mappings run on as they are")
+        } else {
+            write!(f, "`{}` cannot be read: {trouble}; what was read of it before runs on", self.path)
+        }
+    }
+}
+
+impl Scan {
+    /// Fills what could not be read from an earlier snapshot: not seeing a file is no evidence that it is gone.
+    pub fn onto(self, earlier: &Snapshot) -> Snapshot {
+        let Self { mut files, mut problems } = self;
+        problems.sort_by(|one, other| one.path.cmp(&other.path));
+        for (path, content) in &earlier.files {
+            if !files.contains_key(path) && problems.iter().any(|problem| problem.covers(path)) {
+                files.insert(path.clone(), content.clone());
+            }
+        }
+        Snapshot { files, problems }
+    }
+}
+
+/// Reads the directory once. What fails is among the problems of the result.
+pub fn read(directory: &Path) -> Scan {
+    let mut walk = Walk::default();
+    match fs::metadata(directory) {
+        Ok(metadata) if metadata.is_dir() => walk.folder(directory, "", &[Identity::of(&metadata)]),
+        Ok(_) => walk.problem("", Trouble::NotADirectory),
+        Err(error) => walk.problem("", Trouble::from(error)),
+    }
+    if walk.entries > MAX_ENTRIES {
+        walk.scan = Scan::default();
+        walk.problem("", Trouble::TooManyEntries);
+    }
+    walk.scan
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Missing,
+            io::ErrorKind::NotADirectory => Self::NotADirectory,
+            _ => Self::Unreadable(error.to_string()),
+        }
+    }
+}
+
+/// Which folder it is, whatever path leads there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+#[derive(Default)]
+struct Walk {
+    scan: Scan,
+    entries: usize,
+}
+
+impl Walk {
+    /// Reads a folder. `above` are the folders on the way to it, itself included, by which a loop is seen.
+    fn folder(&mut self, folder: &Path, relative: &str, above: &[Identity]) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => return self.failed(folder, relative, error),
+        };
+        for entry in entries {
+            self.entries += 1;
+            if self.entries > MAX_ENTRIES {
+                return;
+            }
+            match entry {
+                Ok(entry) => self.entry(&entry.path(), relative, above),
+                Err(error) => self.problem(relative, Trouble::from(error)),
+            }
+        }
+    }
+
+    fn entry(&mut self, path: &Path, parent: &str, above: &[Identity]) {
+        let Some(name) = path.file_name() else { return };
+        let text = name.to_string_lossy();
+        if text.starts_with('.') {
+            return;
+        }
+        let relative = if parent.is_empty() { text.clone().into_owned() } else { format!("{parent}/{text}") };
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => self.subfolder(path, &relative, above, Identity::of(&metadata)),
+            Ok(_) if !is_yaml(path) => {}
+            Ok(_) if name.to_str().is_none() => self.problem(&relative, Trouble::NameNotUtf8),
+            Ok(metadata) if metadata.is_file() => self.file(path, &relative),
+            Ok(_) => self.problem(&relative, Trouble::Special),
+            Err(error) => self.failed(path, &relative, error),
+        }
+    }
+
+    fn subfolder(&mut self, path: &Path, relative: &str, above: &[Identity], identity: Identity) {
+        if above.contains(&identity) {
+            return self.problem(relative, Trouble::LinkLoop);
+        }
+        self.folder(path, relative, &[above, &[identity]].concat());
+    }
+
+    fn file(&mut self, path: &Path, relative: &str) {
+        match read_capped(path) {
+            Ok(Ok(content)) => {
+                self.scan.files.insert(relative.to_owned(), content);
+            }
+            Ok(Err(trouble)) => self.problem(relative, trouble),
+            Err(error) => self.failed(path, relative, error),
+        }
+    }
+
+    /// An entry that went away between listing and reading is gone; a link that leads nowhere is a problem.
+    fn failed(&mut self, path: &Path, relative: &str, error: io::Error) {
+        let trouble = match Trouble::from(error) {
+            Trouble::Missing if relative.is_empty() => Trouble::Missing,
+            Trouble::Missing if fs::symlink_metadata(path).is_err() => return,
+            Trouble::Missing if !may_hold_mappings(path) => return,
+            Trouble::Missing => Trouble::DanglingLink,
+            other => other,
+        };
+        self.problem(relative, trouble);
+    }
+
+    fn problem(&mut self, path: &str, trouble: Trouble) {
+        self.scan.problems.push(Problem { path: path.to_owned(), trouble });
+    }
+}
+
+fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+}
+
+/// A dead link may have led to a folder, or to a file of ours: a name with another extension was neither.
+fn may_hold_mappings(path: &Path) -> bool {
+    is_yaml(path) || path.extension().is_none()
+}
+
+/// The inner error is a file that has grown beyond what is read.
+fn read_capped(path: &Path) -> io::Result<Result<Vec<u8>, Trouble>> {
+    let file = File::open(path)?;
+    let mut content = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_FILE_BYTES {
+        let bytes = fs::metadata(path)?.len();
+        return Ok(Err(Trouble::TooLarge { bytes }));
+    }
+    Ok(Ok(content))
+}
+
+/// What the directory is now, to see when it is replaced.
+pub(super) fn identity(directory: &PathBuf) -> Option<Identity> {
+    fs::metadata(directory).ok().as_ref().map(Identity::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary directory")
+    }
+
+    fn write(path: &Path, content: &str) {
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        fs::write(path, content).expect("a file");
+    }
+
+    fn paths(files: &Files) -> Vec<&str> {
+        files.keys().map(String::as_str).collect()
+    }
+
+    fn fresh(path: &Path) -> Snapshot {
+        read(path).onto(&Snapshot::default())
+    }
+
+    fn texts(snapshot: &Snapshot) -> String {
+        snapshot.problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn yaml_files_are_read_in_subfolders_too_and_hidden_ones_are_not() {
+        let root = directory();
+        for file in ["b.yaml", "a.yml", "sub/deep/c.yaml", "notes.md", ".hidden.yaml", ".git/d.yaml", "sub/.e.yaml"] {
+            write(&root.path().join(file), file);
+        }
+        let snapshot = fresh(root.path());
+        assert_eq!(paths(&snapshot.files), ["a.yml", "b.yaml", "sub/deep/c.yaml"]);
+        assert_eq!(snapshot.files["sub/deep/c.yaml"], b"sub/deep/c.yaml");
+        assert_eq!(snapshot.problems, []);
+    }
+
+    #[test]
+    fn a_config_map_mount_is_read_once_through_its_links() {
+        let root = directory();
+        write(&root.path().join("..2026_08_01/a.yaml"), "one");
+        symlink("..2026_08_01", root.path().join("..data")).expect("a link");
+        symlink("..data/a.yaml", root.path().join("a.yaml")).expect("a link");
+        assert_eq!(fresh(root.path()).files, Files::from([("a.yaml".to_owned(), b"one".to_vec())]));
+    }
+
+    #[test]
+    fn links_to_files_and_folders_are_followed_and_loops_are_not() {
+        let (root, outside) = (directory(), directory());
+        write(&outside.path().join("folder/b.yaml"), "b");
+        symlink(outside.path().join("folder"), root.path().join("linked")).expect("a link");
+        symlink(root.path(), root.path().join("loop")).expect("a link");
+        let snapshot = fresh(root.path());
+        assert_eq!(paths(&snapshot.files), ["linked/b.yaml"]);
+        insta::assert_snapshot!(texts(&snapshot), @"`loop` cannot be read: it is a link to a folder that holds it; what was read of it before runs on");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_the_rest_is_read() {
+        let root = directory();
+        write(&root.path().join("good.yaml"), "good");
+        write(&root.path().join("large.yaml"), &"#".repeat(1024 * 1024 + 1));
+        symlink("nowhere", root.path().join("dead.yaml")).expect("a link");
+        symlink("nowhere", root.path().join("README.md")).expect("a link");
+        symlink("circle.yaml", root.path().join("circle.yaml")).expect("a link");
+        std::os::unix::net::UnixListener::bind(root.path().join("socket.yaml")).expect("a socket");
+        let snapshot = fresh(root.path());
+        assert_eq!(paths(&snapshot.files), ["good.yaml"]);
+        insta::assert_snapshot!(texts(&snapshot), @"
+        `circle.yaml` cannot be read: Too many levels of symbolic links (os error 40); what was read of it before runs on
+        `dead.yaml` cannot be read: it is a link to nothing; what was read of it before runs on
+        `large.yaml` cannot be read: it has 1048577 bytes, more than the 1048576 that are read; what was read of it before runs on
+        `socket.yaml` cannot be read: it is neither a file nor a folder; what was read of it before runs on
+        ");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_keeps_its_last_content() {
+        let root = directory();
+        for file in ["a.yaml", "b.yaml", "sub/c.yaml", "sub/d.yaml", "subway.yaml"] {
+            write(&root.path().join(file), file);
+        }
+        let earlier = fresh(root.path());
+        fs::remove_file(root.path().join("a.yaml")).expect("removed");
+        symlink("nowhere", root.path().join("a.yaml")).expect("a link");
+        fs::remove_file(root.path().join("b.yaml")).expect("removed");
+        fs::remove_dir_all(root.path().join("sub")).expect("removed");
+        symlink("sub", root.path().join("sub")).expect("a link");
+        fs::remove_file(root.path().join("subway.yaml")).expect("removed");
+        let snapshot = read(root.path()).onto(&earlier);
+        assert_eq!(paths(&snapshot.files), ["a.yaml", "sub/c.yaml", "sub/d.yaml"]);
+        assert_eq!(snapshot.files["a.yaml"], earlier.files["a.yaml"]);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_removes_nothing() {
+        let root = directory();
+        write(&root.path().join("maps/a.yaml"), "a");
+        let directory = root.path().join("maps");
+        let earlier = fresh(&directory);
+        fs::rename(&directory, root.path().join("elsewhere")).expect("renamed");
+        let missing = read(&directory).onto(&earlier);
+        assert_eq!(missing.files, earlier.files);
+        insta::assert_snapshot!(texts(&missing), @"the mappings directory cannot be read: it does not exist; all mappings run on as they are");
+        write(&directory, "now a file");
+        let replaced = read(&directory).onto(&earlier);
+        assert_eq!(replaced.files, earlier.files);
+        insta::assert_snapshot!(texts(&replaced), @"the mappings directory cannot be read: it is not a directory; all mappings run on as they are");
+    }
+
+    #[test]
+    fn an_empty_directory_is_read_as_empty() {
+        assert_eq!(fresh(directory().path()), Snapshot::default());
+    }
+}

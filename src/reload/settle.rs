@@ -1,0 +1,156 @@
+//! When a reading of the directory may be believed. Pure: time is a parameter.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long readings must stand still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// From the last hint to the first reading: an editor's second event comes in this time.
+    pub look: Duration,
+    /// From one reading to the next; two that agree are believed.
+    pub confirm: Duration,
+    /// From the first hint to the reading that is taken as it is, for a file that never stops changing.
+    pub limit: Duration,
+}
+
+impl Default for Pace {
+    /// 250 ms in all for a directory that is quiet.
+    fn default() -> Self {
+        Self { look: Duration::from_millis(50), confirm: Duration::from_millis(200), limit: Duration::from_secs(2) }
+    }
+}
+
+/// Believes a reading once a second one agrees with it and nothing stirred between them.
+///
+/// A file that is being written differs from reading to reading, so half of it is not taken for the whole, also where
+/// the file system sends no events.
+#[derive(Debug)]
+pub struct Settle<R> {
+    pace: Pace,
+    state: State<R>,
+}
+
+#[derive(Debug)]
+enum State<R> {
+    Quiet,
+    /// Something may have changed; nothing was read since.
+    Stirred {
+        since: Instant,
+        last: Instant,
+    },
+    /// Read once, to be confirmed.
+    Held {
+        since: Instant,
+        at: Instant,
+        reading: R,
+    },
+}
+
+impl<R: PartialEq> Settle<R> {
+    pub fn new(pace: Pace) -> Self {
+        Self { pace, state: State::Quiet }
+    }
+
+    /// Something may have changed.
+    pub fn hint(&mut self, now: Instant) {
+        let since = self.since().unwrap_or(now);
+        self.state = State::Stirred { since, last: now };
+    }
+
+    /// When [`Settle::read`] is due; `None` when nothing stirs.
+    pub fn wake_at(&self) -> Option<Instant> {
+        let due = match &self.state {
+            State::Quiet => return None,
+            State::Stirred { last, .. } => *last + self.pace.look,
+            State::Held { at, .. } => *at + self.pace.confirm,
+        };
+        self.since().map(|since| due.min(since + self.pace.limit))
+    }
+
+    /// Takes a reading and gives it back once it is believed.
+    pub fn read(&mut self, now: Instant, reading: R) -> Option<R> {
+        let since = self.since()?;
+        let agrees = matches!(&self.state, State::Held { reading: held, .. } if *held == reading);
+        if agrees || now >= since + self.pace.limit {
+            self.state = State::Quiet;
+            return Some(reading);
+        }
+        self.state = State::Held { since, at: now, reading };
+        None
+    }
+
+    fn since(&self) -> Option<Instant> {
+        match &self.state {
+            State::Quiet => None,
+            State::Stirred { since, .. } | State::Held { since, .. } => Some(*since),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays hints (`h`) and the readings that fall due, which see what `content` says of their time; gives the time
+    /// in milliseconds and the content of the one that is believed.
+    fn play(hints: &[u64], content: impl Fn(u64) -> u32) -> Vec<(u64, u32)> {
+        let start = Instant::now();
+        let time = |milliseconds: u64| start + Duration::from_millis(milliseconds);
+        let mut settle = Settle::new(Pace::default());
+        let mut believed = Vec::new();
+        let mut hints = hints.iter().copied().peekable();
+        loop {
+            let due = settle.wake_at().map(|at| at.duration_since(start).as_millis() as u64);
+            match (hints.peek().copied(), due) {
+                (Some(hint), due) if due.is_none_or(|due| hint <= due) => {
+                    settle.hint(time(hint));
+                    hints.next();
+                }
+                (_, Some(due)) => believed.extend(settle.read(time(due), content(due)).map(|it| (due, it))),
+                (None | Some(_), None) => return believed,
+            }
+        }
+    }
+
+    #[test]
+    fn one_hint_is_believed_after_250_ms() {
+        assert_eq!(play(&[0], |_| 1), [(250, 1)]);
+    }
+
+    #[test]
+    fn hints_in_quick_succession_are_one_change() {
+        assert_eq!(play(&[0, 10, 20, 100], |_| 1), [(350, 1)]);
+    }
+
+    #[test]
+    fn a_hint_between_two_readings_starts_again() {
+        assert_eq!(play(&[0, 200], |_| 1), [(450, 1)]);
+    }
+
+    #[test]
+    fn a_file_that_grows_without_events_is_believed_once_it_stands_still() {
+        assert_eq!(play(&[0], |now| if now < 400 { now as u32 } else { 7 }), [(650, 7)]);
+    }
+
+    #[test]
+    fn a_file_that_never_stops_changing_is_taken_after_two_seconds() {
+        let all_the_time: Vec<u64> = (0..40).map(|tick| tick * 45).collect();
+        let believed = play(&all_the_time, |now| now as u32);
+        assert_eq!(believed, [(2000, 2000)]);
+        assert_eq!(play(&[0], |now| now as u32), [(2000, 2000)]);
+    }
+
+    #[test]
+    fn two_changes_far_apart_are_two() {
+        assert_eq!(play(&[0, 1000], |now| (now > 500).into()), [(250, 0), (1250, 1)]);
+    }
+
+    #[test]
+    fn a_reading_that_nothing_asked_for_is_not_believed() {
+        let mut settle = Settle::new(Pace::default());
+        assert_eq!(settle.read(Instant::now(), 1), None);
+        assert_eq!(settle.wake_at(), None);
+    }
+}

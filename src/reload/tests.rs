@@ -1,0 +1,205 @@
+//! The reloader on a real directory. Every wait is for an event; nothing sleeps.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+/// Longer than anything here takes, on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Bench {
+    root: TempDir,
+    health: Health,
+    handle: ReloadHandle,
+    reloads: mpsc::Receiver<Reload>,
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Bench {
+    /// A running reloader on `maps/` below a temporary root, with the given files in it, and its first reload taken.
+    async fn new(files: &[(&str, &str)]) -> Self {
+        Self::polling(files, Duration::from_millis(50)).await
+    }
+
+    async fn polling(files: &[(&str, &str)], poll: Duration) -> Self {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let health = Health::default();
+        fs::create_dir(root.path().join("maps")).expect("a directory");
+        for (name, content) in files {
+            fs::write(root.path().join("maps").join(name), content).expect("a file");
+        }
+        let (mut reloader, handle, reloads) =
+            Reloader::open(&root.path().join("maps"), health.clone()).expect("a readable directory");
+        reloader.pace = Pace {
+            look: Duration::from_millis(2),
+            confirm: Duration::from_millis(8),
+            limit: Duration::from_millis(200),
+        };
+        reloader.poll = poll;
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(reloader.run(shutdown.clone()));
+        let mut bench = Self { root, health, handle, reloads, shutdown, task };
+        assert_eq!(bench.next("all is well").await.files.len(), files.len());
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join("maps").join(name)
+    }
+
+    /// The next reload, answered with a text.
+    async fn next(&mut self, answer: &str) -> Snapshot {
+        let reload = timeout(PATIENCE, self.reloads.recv()).await.expect("a reload in time").expect("a reloader");
+        let snapshot = (*reload.snapshot).clone();
+        reload.answer(Outcome { accepted: true, text: answer.to_owned() });
+        snapshot
+    }
+
+    /// Reloads until one is as wanted: a change that is made in several steps may be seen between them.
+    async fn until(&mut self, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
+        loop {
+            let snapshot = self.next("taken").await;
+            if wanted(&snapshot) {
+                return snapshot;
+            }
+        }
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        timeout(PATIENCE, self.task).await.expect("an end in time").expect("no panic");
+    }
+}
+
+fn content<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a str> {
+    snapshot.files.get(name).map(|bytes| std::str::from_utf8(bytes).expect("UTF-8"))
+}
+
+#[tokio::test]
+async fn an_edit_an_addition_and_a_removal_are_passed_on() {
+    let mut bench = Bench::new(&[("a.yaml", "one")]).await;
+    fs::write(bench.path("a.yaml"), "two").expect("written");
+    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("two")).await;
+    fs::create_dir(bench.path("sub")).expect("created");
+    fs::write(bench.path("sub/b.yml"), "new").expect("written");
+    bench.until(|snapshot| content(snapshot, "sub/b.yml") == Some("new")).await;
+    fs::remove_file(bench.path("a.yaml")).expect("removed");
+    bench.until(|snapshot| content(snapshot, "a.yaml").is_none()).await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn events_alone_are_enough() {
+    let mut bench = Bench::polling(&[("a.yaml", "one")], Duration::from_secs(3_600)).await;
+    fs::write(bench.path(".a.yaml.swp"), "two").expect("written");
+    fs::rename(bench.path(".a.yaml.swp"), bench.path("a.yaml")).expect("an editor's rename over the file");
+    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("two")).await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_swapped_config_map_is_one_reload() {
+    let mut bench = Bench::new(&[]).await;
+    for (folder, text) in [("..one", "one"), ("..two", "two")] {
+        fs::create_dir(bench.path(folder)).expect("created");
+        fs::write(bench.path(folder).join("a.yaml"), text).expect("written");
+        fs::write(bench.path(folder).join("b.yaml"), text).expect("written");
+    }
+    symlink("..one", bench.path("..data")).expect("linked");
+    symlink("..data/a.yaml", bench.path("a.yaml")).expect("linked");
+    symlink("..data/b.yaml", bench.path("b.yaml")).expect("linked");
+    bench.until(|snapshot| snapshot.files.len() == 2).await;
+    symlink("..two", bench.path("..data_tmp")).expect("linked");
+    fs::rename(bench.path("..data_tmp"), bench.path("..data")).expect("swapped");
+    let swapped = bench.next("taken").await;
+    assert_eq!((content(&swapped, "a.yaml"), content(&swapped, "b.yaml")), (Some("two"), Some("two")));
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_directory_that_goes_away_removes_nothing_and_its_successor_is_followed() {
+    let mut bench = Bench::new(&[("a.yaml", "one")]).await;
+    fs::rename(bench.path(""), bench.root.path().join("old")).expect("moved");
+    let lost = bench.next("taken").await;
+    assert_eq!(content(&lost, "a.yaml"), Some("one"));
+    assert!(lost.problems[0].is_root());
+    let standings = bench.health.standings();
+    assert!(standings[0].condition.ready, "what ran before runs on");
+    assert!(standings[0].condition.message.contains("it does not exist"), "{standings:?}");
+
+    fs::create_dir(bench.root.path().join("new")).expect("created");
+    fs::write(bench.root.path().join("new/a.yaml"), "two").expect("written");
+    fs::rename(bench.root.path().join("new"), bench.path("")).expect("moved");
+    let found = bench.next("taken").await;
+    assert_eq!((content(&found, "a.yaml"), found.problems.len()), (Some("two"), 0));
+    fs::write(bench.path("a.yaml"), "three").expect("written");
+    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("three")).await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_is_answered_with_what_became_of_the_last_reload() {
+    let mut bench = Bench::new(&[("a.yaml", "one")]).await;
+    let same = bench.handle.reload().await.expect("an answer");
+    assert_eq!(same, Outcome { accepted: true, text: "all is well".to_owned() });
+
+    fs::write(bench.path("a.yaml"), "two").expect("written");
+    let handle = bench.handle.clone();
+    let request = tokio::spawn(async move { handle.reload().await });
+    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("two")).await;
+    assert_eq!(request.await.expect("no panic").expect("an answer").text, "taken");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_after_the_end_is_told_so() {
+    let bench = Bench::new(&[]).await;
+    let handle = bench.handle.clone();
+    bench.stop().await;
+    assert_eq!(handle.reload().await, None);
+    handle.request();
+}
+
+#[tokio::test]
+async fn a_reload_that_the_engine_drops_is_no_success() {
+    let mut bench = Bench::new(&[("a.yaml", "one")]).await;
+    fs::write(bench.path("a.yaml"), "two").expect("written");
+    let handle = bench.handle.clone();
+    let request = tokio::spawn(async move { handle.reload().await });
+    drop(timeout(PATIENCE, bench.reloads.recv()).await.expect("a reload in time"));
+    assert!(!request.await.expect("no panic").expect("an answer").accepted);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn fifty_edits_in_quick_succession_end_in_the_last() {
+    let mut bench = Bench::new(&[("a.yaml", "0")]).await;
+    for edit in 1..=50 {
+        fs::write(bench.path("a.yaml"), edit.to_string()).expect("written");
+    }
+    bench.until(|snapshot| content(snapshot, "a.yaml") == Some("50")).await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn an_unchanged_directory_is_quiet() {
+    let mut bench = Bench::new(&[("a.yaml", "one")]).await;
+    fs::write(bench.path("a.yaml"), "one").expect("written with the same content");
+    fs::write(bench.path("notes.md"), "nothing of ours").expect("written");
+    bench.handle.reload().await.expect("an answer");
+    assert!(bench.reloads.try_recv().is_err(), "nothing changed");
+    bench.stop().await;
+}
+
+#[test]
+fn a_directory_that_cannot_be_opened_is_an_error_of_the_start() {
+    let error = Reloader::open(Path::new("/nowhere/mappings"), Health::default()).expect_err("no such directory");
+    insta::assert_snapshot!(error, @"cannot read the mappings directory `/nowhere/mappings`: it does not exist");
+    let error = Reloader::open(Path::new("/dev/null"), Health::default()).expect_err("no directory");
+    insta::assert_snapshot!(error, @"cannot read the mappings directory `/dev/null`: it is not a directory");
+}

@@ -1,0 +1,199 @@
+//! The status page: what runs, what does not and why, for a person with a browser or curl.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::health::{self, Standing};
+
+/// Where the engine puts its latest [`Overview`]. Cloning gives another handle to the same place.
+#[derive(Debug, Clone, Default)]
+pub struct StatusPage {
+    latest: Arc<ArcSwap<Overview>>,
+}
+
+/// The engine at a glance. Names and counts only: a page without a password must not show a consumer's data.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overview {
+    pub engine_id: String,
+    pub mappings: Vec<MappingOverview>,
+    pub providers: Vec<ProviderOverview>,
+    /// Rendered diagnostics of documents that do not run as they are written, one text each.
+    pub problems: Vec<String>,
+}
+
+/// One mapping that the engine knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MappingOverview {
+    pub name: String,
+    /// The file it came from; `inventory` for one that is known from a target only.
+    pub origin: String,
+    pub generation: u64,
+    /// `running`, `suspended`, `retained`… and why, in a few words.
+    pub standing: String,
+    pub sources: usize,
+    pub objects: usize,
+    pub queued: usize,
+    pub orphans: usize,
+}
+
+/// One provider of source clusters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderOverview {
+    pub name: String,
+    pub clusters: usize,
+    pub standing: String,
+}
+
+impl StatusPage {
+    /// Shows this overview from now on.
+    pub fn publish(&self, overview: Overview) {
+        self.latest.store(Arc::new(overview));
+    }
+
+    pub fn latest(&self) -> Arc<Overview> {
+        self.latest.load_full()
+    }
+}
+
+/// The page as plain text.
+pub(super) fn render(overview: &Overview, standings: &[Standing]) -> String {
+    let mut page = format!("sync-engine {} (engine {})\n", env!("CARGO_PKG_VERSION"), overview.engine_id);
+    section(&mut page, "Health", health::report(standings, true));
+    section(&mut page, "Mappings", table(&MAPPING_COLUMNS, overview.mappings.iter().map(mapping_row).collect()));
+    section(&mut page, "Providers", table(&PROVIDER_COLUMNS, overview.providers.iter().map(provider_row).collect()));
+    section(&mut page, "Documents that do not run as they are written", problems(&overview.problems));
+    page.push_str("\nSee also /metrics, /readyz?verbose, /healthz; POST /-/reload reads the mappings again.\n");
+    page
+}
+
+const MAPPING_COLUMNS: [&str; 8] =
+    ["NAME", "GENERATION", "SOURCES", "OBJECTS", "QUEUED", "ORPHANS", "ORIGIN", "STANDING"];
+const PROVIDER_COLUMNS: [&str; 3] = ["NAME", "CLUSTERS", "STANDING"];
+
+fn mapping_row(mapping: &MappingOverview) -> [String; 8] {
+    [
+        mapping.name.clone(),
+        mapping.generation.to_string(),
+        mapping.sources.to_string(),
+        mapping.objects.to_string(),
+        mapping.queued.to_string(),
+        mapping.orphans.to_string(),
+        mapping.origin.clone(),
+        mapping.standing.clone(),
+    ]
+}
+
+fn provider_row(provider: &ProviderOverview) -> [String; 3] {
+    [provider.name.clone(), provider.clusters.to_string(), provider.standing.clone()]
+}
+
+fn problems(problems: &[String]) -> String {
+    if problems.is_empty() { "none\n".to_owned() } else { problems.join("\n") + "\n" }
+}
+
+fn section(page: &mut String, title: &str, body: String) {
+    let _ = write!(page, "\n{title}\n{}\n{body}", "-".repeat(title.len()));
+}
+
+/// Columns as wide as their widest cell; the last one is free.
+fn table<const N: usize>(titles: &[&str; N], rows: Vec<[String; N]>) -> String {
+    if rows.is_empty() {
+        return "none\n".to_owned();
+    }
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).chain([titles[column].len()]).max().unwrap_or_default()
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |cells: [&str; N]| {
+        let padded: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        padded.join("  ").trim_end().to_owned() + "\n"
+    };
+    let body = rows.iter().map(|row| line(std::array::from_fn(|column| row[column].as_str())));
+    std::iter::once(line(*titles)).chain(body).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::health::Condition;
+    use super::*;
+
+    #[test]
+    fn the_page_names_mappings_providers_and_what_is_wrong() {
+        let overview = Overview {
+            engine_id: "main".to_owned(),
+            mappings: vec![MappingOverview {
+                name: "mongodb".to_owned(),
+                origin: "mongodb.yaml".to_owned(),
+                generation: 7,
+                standing: "running the last good version".to_owned(),
+                sources: 2,
+                objects: 8,
+                queued: 0,
+                orphans: 0,
+            }],
+            providers: vec![ProviderOverview { name: "kcp".to_owned(), clusters: 2, standing: "ready".to_owned() }],
+            problems: vec!["error[SE0101]: unknown field `statsu`\n  --> mongodb.yaml:9:3".to_owned()],
+        };
+        let standings = [Standing {
+            component: "connection target".to_owned(),
+            condition: Condition::waiting("connection refused"),
+            lasted: Duration::from_secs(5),
+        }];
+        insta::assert_snapshot!(render(&overview, &standings).replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
+        sync-engine VERSION (engine main)
+
+        Health
+        ------
+        [-] connection target not ready for 5s: connection refused
+        not ready: 1 condition of 1
+
+        Mappings
+        --------
+        NAME     GENERATION  SOURCES  OBJECTS  QUEUED  ORPHANS  ORIGIN        STANDING
+        mongodb  7           2        8        0       0        mongodb.yaml  running the last good version
+
+        Providers
+        ---------
+        NAME  CLUSTERS  STANDING
+        kcp   2         ready
+
+        Documents that do not run as they are written
+        ---------------------------------------------
+        error[SE0101]: unknown field `statsu`
+          --> mongodb.yaml:9:3
+
+        See also /metrics, /readyz?verbose, /healthz; POST /-/reload reads the mappings again.
+        ");
+    }
+
+    #[test]
+    fn an_engine_with_nothing_says_so() {
+        let page = StatusPage::default();
+        page.publish(Overview { engine_id: "main".to_owned(), ..Overview::default() });
+        insta::assert_snapshot!(render(&page.latest(), &[]).replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
+        sync-engine VERSION (engine main)
+
+        Health
+        ------
+        ready
+
+        Mappings
+        --------
+        none
+
+        Providers
+        ---------
+        none
+
+        Documents that do not run as they are written
+        ---------------------------------------------
+        none
+
+        See also /metrics, /readyz?verbose, /healthz; POST /-/reload reads the mappings again.
+        ");
+    }
+}

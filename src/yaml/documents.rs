@@ -1,0 +1,153 @@
+//! A file's documents: cut apart at their markers, then parsed one by one.
+//!
+//! A `---` or `...` at the start of a line ends a document whatever is open (YAML 1.2.2, 9.1.2: inside scalars it is
+//! forbidden), so cutting comes first, and nothing that is wrong in a document can reach its neighbours.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::compose::compose;
+use super::{Finding, Node};
+
+/// Larger files are refused: no mapping comes near, and a fat one would be parsed at each change.
+pub const MAX_FILE_BYTES: usize = 1 << 20;
+
+/// One document of a file.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// Bytes of the file, markers left out.
+    pub span: Range<usize>,
+    /// The document as it was written, from its first line to its last.
+    pub text: Arc<str>,
+    /// `None`: its syntax is broken, and `findings` says how.
+    pub root: Option<Arc<Node>>,
+    /// What is wrong; a tree can have findings too.
+    pub findings: Vec<Finding>,
+    /// What it claims to be, also where it is broken.
+    pub claim: Claim,
+}
+
+/// `kind` and `metadata.name` as far as they can be told. Of a broken document they are what its lines look like: good
+/// enough to know whose last good version goes on, never to run anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Claim {
+    pub kind: Option<String>,
+    pub name: Option<String>,
+}
+
+/// All documents of a file that hold anything.
+pub fn parse(file: &[u8]) -> Vec<Document> {
+    if file.len() > MAX_FILE_BYTES {
+        return vec![too_large(file)];
+    }
+    let chunks = if file.starts_with(&[0xff, 0xfe]) || file.starts_with(&[0xfe, 0xff]) {
+        std::iter::once(0..file.len()).collect()
+    } else {
+        cut(file)
+    };
+    chunks.into_iter().filter_map(|span| document(file, span)).collect()
+}
+
+/// The single document of a text: as the inventory keeps it.
+pub fn parse_one(text: &str) -> Option<Document> {
+    parse(text.as_bytes()).into_iter().next()
+}
+
+fn too_large(file: &[u8]) -> Document {
+    let message = format!("the file has {} bytes; more than {MAX_FILE_BYTES} are not read", file.len());
+    Document {
+        span: 0..file.len(),
+        text: Arc::from(""),
+        root: None,
+        findings: vec![
+            Finding::new("SE0010", 0..0, message).help("split it: each document can stand in a file of its own"),
+        ],
+        claim: Claim::default(),
+    }
+}
+
+fn document(file: &[u8], span: Range<usize>) -> Option<Document> {
+    let bytes = &file[span.clone()];
+    match std::str::from_utf8(bytes) {
+        Ok(text) => {
+            let composed = compose(text, span.start);
+            if composed.root.is_none() && composed.findings.is_empty() {
+                return None;
+            }
+            let claim = composed.root.as_deref().map_or_else(|| guess(text), claim);
+            Some(Document { span, text: Arc::from(text), root: composed.root, findings: composed.findings, claim })
+        }
+        Err(error) => {
+            let at = span.start + error.valid_up_to();
+            let text: Arc<str> = String::from_utf8_lossy(bytes).into();
+            let finding = Finding::new("SE0007", at..at + error.error_len().unwrap_or(1), "this is not UTF-8")
+                .help("save the file with the encoding UTF-8");
+            Some(Document { span, claim: guess(&text), text, root: None, findings: vec![finding] })
+        }
+    }
+}
+
+/// The ranges between markers. What follows `---` on its own line belongs to the document.
+fn cut(file: &[u8]) -> Vec<Range<usize>> {
+    let mut chunks = Vec::new();
+    let mut start = if file.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let mut line = start;
+    while line < file.len() {
+        let end = file[line..].iter().position(|byte| *byte == b'\n').map_or(file.len(), |at| line + at + 1);
+        if let Some(next) = marker(&file[line..end]) {
+            chunks.push(start..line);
+            start = line + next;
+        }
+        line = end;
+    }
+    chunks.push(start..file.len());
+    chunks
+}
+
+/// Whether a line is a document marker, and where after it the next document starts.
+fn marker(line: &[u8]) -> Option<usize> {
+    let rest = line.strip_prefix(b"---").or_else(|| line.strip_prefix(b"..."))?;
+    match rest.first() {
+        None | Some(b'\n' | b'\r') => Some(line.len()),
+        Some(b' ' | b'\t') if rest.trim_ascii().is_empty() => Some(line.len()),
+        Some(b' ' | b'\t') => Some(3),
+        Some(_) => None,
+    }
+}
+
+fn claim(root: &Node) -> Claim {
+    let text = |node: Option<&Arc<Node>>| node.and_then(|node| node.as_str()).map(str::to_owned);
+    Claim { kind: text(root.get("kind")), name: text(root.get("metadata").and_then(|metadata| metadata.get("name"))) }
+}
+
+/// Reads `kind` and `metadata.name` off the lines of a document that cannot be parsed.
+fn guess(text: &str) -> Claim {
+    let mut claim = Claim::default();
+    let mut in_metadata = false;
+    for line in text.lines() {
+        let indented = line.starts_with([' ', '\t']);
+        if !indented && !line.trim().is_empty() && !line.starts_with('#') {
+            in_metadata = line.starts_with("metadata:");
+        }
+        if let Some(kind) = line.strip_prefix("kind:") {
+            claim.kind = claim.kind.or_else(|| word(kind));
+        }
+        let name = match line.strip_prefix("metadata:") {
+            Some(flow) => flow.split(['{', ',']).find_map(|entry| entry.trim().strip_prefix("name:")),
+            None if in_metadata && indented => line.trim().strip_prefix("name:"),
+            None => None,
+        };
+        claim.name = claim.name.or_else(|| name.and_then(word));
+    }
+    claim
+}
+
+/// The first word of a value, without quotes and what closes it.
+fn word(value: &str) -> Option<String> {
+    let word: String = value
+        .trim_start_matches([' ', '\t', '"', '\''])
+        .chars()
+        .take_while(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '.'))
+        .collect();
+    (!word.is_empty()).then_some(word)
+}

@@ -1,0 +1,109 @@
+//! Nodes that know which bytes of the file they came from.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::origin::Origin;
+
+/// One YAML node and the bytes of the file it covers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub span: Range<usize>,
+    pub value: NodeValue,
+}
+
+/// What a node holds. Aliases are resolved: the same `Arc` stands in several places.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodeValue {
+    Null,
+    Bool(bool),
+    Number(serde_json::Number),
+    String(Scalar),
+    Sequence(Vec<Arc<Node>>),
+    /// Keys are strings, each of them once, in the order of the file.
+    Mapping(Vec<(Arc<Node>, Arc<Node>)>),
+}
+
+/// A string, and where each part of it stands in the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scalar {
+    pub text: Arc<str>,
+    pub(super) origin: Origin,
+}
+
+impl Scalar {
+    /// A string that stands byte for byte at the start of its file.
+    pub fn plain(text: &str) -> Self {
+        Self { text: Arc::from(text), origin: Origin::Verbatim(0) }
+    }
+
+    /// The bytes of the file that hold these bytes of `text`; the whole scalar where that cannot be told.
+    pub fn locate(&self, range: Range<usize>) -> Range<usize> {
+        self.origin.locate(range)
+    }
+}
+
+impl Node {
+    /// The text of a string node.
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            NodeValue::String(scalar) => Some(&scalar.text),
+            _ => None,
+        }
+    }
+
+    /// The value that stands under a key of a mapping node.
+    pub fn get(&self, key: &str) -> Option<&Arc<Node>> {
+        self.entry(key).map(|(_, value)| value)
+    }
+
+    /// Key and value of a mapping node's entry.
+    pub fn entry(&self, key: &str) -> Option<&(Arc<Node>, Arc<Node>)> {
+        match &self.value {
+            NodeValue::Mapping(entries) => entries.iter().find(|(name, _)| name.as_str() == Some(key)),
+            _ => None,
+        }
+    }
+
+    /// The bare value, without positions: for comparison, and for literals.
+    pub fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value;
+        match &self.value {
+            NodeValue::Null => Value::Null,
+            NodeValue::Bool(bool) => Value::Bool(*bool),
+            NodeValue::Number(number) => Value::Number(number.clone()),
+            NodeValue::String(scalar) => Value::String(scalar.text.to_string()),
+            NodeValue::Sequence(items) => Value::Array(items.iter().map(|item| item.to_json()).collect()),
+            NodeValue::Mapping(entries) => Value::Object(
+                entries
+                    .iter()
+                    .map(|(key, value)| (key.as_str().unwrap_or_default().to_owned(), value.to_json()))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// What the node is, in an author's words.
+    pub fn describe(&self) -> String {
+        match &self.value {
+            NodeValue::Null => "nothing (null)".into(),
+            NodeValue::Bool(bool) => format!("the boolean `{bool}`"),
+            NodeValue::Number(number) => format!("the number `{number}`"),
+            NodeValue::String(scalar) if scalar.text.chars().count() <= 40 && !scalar.text.contains('\n') => {
+                format!("the string `{}`", scalar.text)
+            }
+            NodeValue::String(_) => "a string".into(),
+            NodeValue::Sequence(_) => "a list".into(),
+            NodeValue::Mapping(_) => "a mapping".into(),
+        }
+    }
+
+    /// Where a caret for the whole node goes: never a whole block of lines.
+    pub fn headline(&self) -> Range<usize> {
+        match &self.value {
+            NodeValue::Mapping(entries) => entries.first().map_or(self.span.clone(), |(key, _)| key.span.clone()),
+            NodeValue::Sequence(items) => items.first().map_or(self.span.clone(), |item| item.headline()),
+            _ => self.span.clone(),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Syntax errors in an author's words, and the traps that YAML sets for templates.
+
+use std::ops::Range;
+
+use granit_parser::{ErrorKind, ScanError};
+
+use super::{Finding, Node, NodeValue};
+
+/// What a syntax error means in a document that starts at byte `offset` of its file.
+pub(super) fn explain(error: &ScanError, text: &str, offset: usize) -> Finding {
+    let at = error.marker().byte_offset().unwrap_or(0).min(text.len());
+    let line = line_range(text, at);
+    if let Some(help) = expression_trap(error.kind(), &text[line.clone()], at - line.start) {
+        let start = line.start + unquoted_expression(&text[line.clone()]).unwrap_or(0);
+        let end = line.start + text[line.clone()].trim_end().len();
+        let message = "YAML reads this expression as structure";
+        return Finding::new("SE0001", offset + start..offset + end.max(start), message).help(help);
+    }
+    let end = text[at..].chars().next().map_or(at, |character| at + character.len_utf8());
+    let finding = Finding::new("SE0001", offset + at..offset + end, message(error.kind()));
+    match help(error.kind()) {
+        Some(help) => finding.help(help),
+        None => finding,
+    }
+}
+
+fn message(kind: &ErrorKind) -> String {
+    match kind {
+        ErrorKind::UnknownAnchor => "no anchor of this name stands above".into(),
+        ErrorKind::DirectiveDisallowed => "YAML directives (`%`) are not allowed".into(),
+        ErrorKind::MappingValueNotAllowed => "a `: ` cannot stand here".into(),
+        ErrorKind::UnclosedQuotedScalar => "this quote is never closed".into(),
+        ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation => {
+            "a tab cannot indent".into()
+        }
+        ErrorKind::ExpectedBlockMappingKey => "no key of the mapping above: its indentation or form differs".into(),
+        ErrorKind::ExpectedBlockSequenceEntry => "no item of the list above: `- ` is expected here".into(),
+        ErrorKind::UnexpectedCharacter { character } => format!("a value cannot start with `{character}`"),
+        other => format!("YAML syntax: {other}"),
+    }
+}
+
+fn help(kind: &ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::MappingValueNotAllowed => {
+            Some("quote the text that holds it, or check the indentation of this line")
+        }
+        ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation => {
+            Some("indent with spaces")
+        }
+        ErrorKind::UnexpectedCharacter { .. } => Some("quote the value"),
+        ErrorKind::DirectiveDisallowed => Some("remove the line"),
+        _ => None,
+    }
+}
+
+/// The hint for an expression that YAML takes apart.
+fn expression_trap(kind: &ErrorKind, line: &str, at: usize) -> Option<String> {
+    let start = unquoted_expression(line)?;
+    let before = &line[..start];
+    let flow = matches!(kind, ErrorKind::ExpectedFlowSequenceSeparator | ErrorKind::ExpectedFlowMappingSeparator)
+        || before.matches(['[', '{']).count() > before.matches([']', '}']).count();
+    let typed = line[start..].starts_with('$');
+    if flow {
+        return Some("inside `[…]` and `{…}` an expression needs quotes: `[\"${{ x }}\"]`".into());
+    }
+    if matches!(kind, ErrorKind::MappingValueNotAllowed) && at >= start {
+        return Some(
+            "`: ` ends an unquoted text: put the whole value in quotes, or write `:` without the space".into(),
+        );
+    }
+    let begins = before.is_empty() || before.ends_with(": ") || before.ends_with("- ");
+    (begins && !typed).then(|| BEGINS_WITH_BRACES.to_owned())
+}
+
+const BEGINS_WITH_BRACES: &str =
+    "a value that begins with `{` is a mapping to YAML: put it in quotes, `\"{{ x }}-text\"`";
+
+/// Where an expression starts on a line outside of quotes.
+fn unquoted_expression(line: &str) -> Option<usize> {
+    let mut quote = None;
+    let mut previous = ' ';
+    for (at, character) in line.char_indices() {
+        match quote {
+            Some(open) if character == open => quote = None,
+            Some(_) => {}
+            // A quote opens only where a value starts; elsewhere it is an apostrophe.
+            None if matches!(character, '"' | '\'') && matches!(previous, ' ' | '[' | '{' | ',' | ':') => {
+                quote = Some(character);
+            }
+            None if ["${{", "{{", "{%"].iter().any(|open| line[at..].starts_with(open)) => return Some(at),
+            None => {}
+        }
+        previous = character;
+    }
+    None
+}
+
+/// A collection, or nothing, where a key should be.
+pub(super) fn no_key(node: &Node, text: &str, offset: usize) -> Finding {
+    let start = node.span.start - offset;
+    let opened = text[..start].ends_with('{') && matches!(node.value, NodeValue::Mapping(_));
+    if opened {
+        let line = line_range(text, start);
+        let end = line.start + text[line].trim_end().len();
+        return Finding::new("SE0005", offset + start - 1..offset + end, "YAML reads this expression as structure")
+            .help(BEGINS_WITH_BRACES);
+    }
+    let what = node.describe();
+    Finding::new("SE0005", node.headline(), format!("a key must be a text, and this is {what}")).help("quote the key")
+}
+
+/// An expression that a comment cuts off: `${{ x # y }}`.
+pub(super) fn cut_by_comment(scalar: &str, rest: &str, span: &Range<usize>) -> Option<Finding> {
+    let open = scalar.rfind("{{")?;
+    let cut = !scalar[open..].contains("}}") && rest.trim_start_matches([' ', '\t']).starts_with('#');
+    cut.then(|| {
+        Finding::new("SE0008", span.clone(), "this expression has no end: ` #` begins a comment")
+            .help("put the whole value in quotes")
+    })
+}
+
+/// The line around a byte, without its line break.
+fn line_range(text: &str, at: usize) -> Range<usize> {
+    let at = at.min(text.len());
+    let start = text[..at].rfind('\n').map_or(0, |before| before + 1);
+    let end = text[at..].find('\n').map_or(text.len(), |after| at + after);
+    start..end
+}
+
+/// Number of the line that holds a byte, from 0.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
+}

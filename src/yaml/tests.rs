@@ -1,0 +1,248 @@
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::*;
+
+/// Every finding of a file on a line of its own: code, the text it points at, message, help.
+fn findings(file: &str) -> String {
+    let documents = parse(file.as_bytes());
+    documents.iter().flat_map(|document| &document.findings).map(|finding| shown(file, finding)).collect()
+}
+
+fn shown(file: &str, finding: &Finding) -> String {
+    let help = finding.help.as_deref().map_or(String::new(), |help| format!(" ({help})"));
+    format!("{} [{}] {}{help}\n", finding.code, &file[finding.span.clone()], finding.message)
+}
+
+fn root(file: &str) -> Arc<Node> {
+    parse(file.as_bytes()).remove(0).root.expect("the text is YAML")
+}
+
+#[test]
+fn values() {
+    let node = root("a: 1\nb: [x, {c: ~}]\nd: !!str 5\ne: 'it''s'\non: yes\n1: 1.0\nf:\n");
+    assert_eq!(
+        node.to_json().to_string(),
+        r#"{"a":1,"b":["x",{"c":null}],"d":"5","e":"it's","on":"yes","1":1.0,"f":null}"#
+    );
+}
+
+#[test]
+fn traps_of_template_authors() {
+    insta::assert_snapshot!(findings("a: [${{ x }}]\n"), @r#"SE0001 [${{ x }}]] YAML reads this expression as structure (inside `[…]` and `{…}` an expression needs quotes: `["${{ x }}"]`)"#);
+    insta::assert_snapshot!(findings("a: {k: ${{ x }}}\n"), @r#"SE0001 [${{ x }}}] YAML reads this expression as structure (inside `[…]` and `{…}` an expression needs quotes: `["${{ x }}"]`)"#);
+    insta::assert_snapshot!(findings("a: ${{ x # y }}\n"), @"SE0008 [${{ x] this expression has no end: ` #` begins a comment (put the whole value in quotes)");
+    insta::assert_snapshot!(findings("a: ${{ {'k': 1} }}\n"), @"SE0001 [${{ {'k': 1} }}] YAML reads this expression as structure (`: ` ends an unquoted text: put the whole value in quotes, or write `:` without the space)");
+    insta::assert_snapshot!(findings("a: {{ x }}\n"), @r#"SE0005 [{{ x }}] YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: put it in quotes, `"{{ x }}-text"`)"#);
+    insta::assert_snapshot!(findings("a: {{ x }}-s\n"), @r#"SE0005 [{{ x }}-s] YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: put it in quotes, `"{{ x }}-text"`)"#);
+    insta::assert_snapshot!(findings("a: {% if x %}b\n"), @r#"SE0001 [{% if x %}b] YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: put it in quotes, `"{{ x }}-text"`)"#);
+}
+
+#[test]
+fn refused() {
+    insta::assert_snapshot!(findings("a: 1\na: 2\nb: &x {c: 1}\nd:\n  <<: *x\n  e: !special 1\n"), @r"
+    SE0002 [a] the key `a` stands here twice (remove one of the two: only one value can stand)
+    SE0003 [<<] the merge key `<<` is not allowed (write the fields out, or use `$merge` in a template)
+    SE0004 [1] the tag `!special` is not allowed (leave it out: the value's own form says what it is; only `!!str` is known)
+    ");
+    insta::assert_snapshot!(findings("mode: 0644\nbig: 99999999999999999999\nnan: .nan\n"), @r#"
+    SE0009 [0644] `0644` is octal to some readers of YAML and decimal to others (write `0o644` for octal, or quote it for text: "0644")
+    SE0009 [99999999999999999999] `99999999999999999999` is beyond the numbers that JSON carries safely (quote it for text: "99999999999999999999")
+    SE0009 [.nan] `.nan` has no counterpart in JSON (quote it for text: ".nan")
+    "#);
+    insta::assert_snapshot!(findings("? [a]\n: 1\n~: 2\n"), @r"
+    SE0005 [a] a key must be a text, and this is a list (quote the key)
+    SE0005 [~] a key must be a text, and this is nothing (null) (quote the key)
+    ");
+    insta::assert_snapshot!(findings("a: &x [*x]\n"), @"SE0006 [*x] an alias stands inside of what it stands for");
+    insta::assert_snapshot!(findings("a: *nope\n"), @"SE0001 [*] no anchor of this name stands above");
+    insta::assert_snapshot!(findings("a:\n\t- x\n"), @"SE0001 [-] a tab cannot indent (indent with spaces)");
+    insta::assert_snapshot!(findings("a: b\n c: d\n"), @"SE0001 [:] a `: ` cannot stand here (quote the text that holds it, or check the indentation of this line)");
+    insta::assert_snapshot!(findings("a: \"x\nb: 1\n"), @"SE0001 [b] YAML syntax: invalid indentation in multiline quoted scalar");
+    insta::assert_snapshot!(findings("a: @x\n"), @"SE0001 [@] a value cannot start with `@` (quote the value)");
+    insta::assert_snapshot!(findings("- a\nb: c\n"), @"SE0001 [b] no item of the list above: `- ` is expected here");
+    insta::assert_snapshot!(findings("a:\n  b: 1\n c: 2\n"), @"SE0001 [c] no key of the mapping above: its indentation or form differs");
+}
+
+#[test]
+fn limits() {
+    insta::assert_snapshot!(findings(&format!("{}1{}", "[".repeat(65), "]".repeat(65))), @"SE0006 [[] more than 64 levels deep");
+    let bomb: String =
+        (1..7).map(|n| format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 10].join(","))).collect();
+    insta::assert_snapshot!(findings(&format!("a0: &a0 [1,1,1,1,1,1,1,1]\n{bomb}")), @"SE0006 [*a3] aliases add more than 100000 values to the document");
+    let deep: String = (1..70).map(|n| format!("b{n}: &b{n} [*b{}]\n", n - 1)).collect();
+    insta::assert_snapshot!(findings(&format!("b0: &b0 [1]\n{deep}")), @"SE0006 [*b62] more than 64 levels deep");
+    let large = parse(&vec![b'#'; MAX_FILE_BYTES + 1]);
+    insta::assert_snapshot!(large[0].findings[0].message, @"the file has 1048577 bytes; more than 1048576 are not read");
+}
+
+#[test]
+fn a_broken_document_hides_no_neighbour() {
+    for broken in [
+        "a: [1, 2",
+        "a: \"open",
+        "a: 'open",
+        "a: {b: c",
+        "a: \"\\q\"",
+        "a: *missing",
+        "a: |\n  x\n y",
+        "a: @x",
+        "a: !<",
+    ] {
+        let file = format!("first: 1\n---\n{broken}\n---\nlast: 2\n");
+        let documents = parse(file.as_bytes());
+        let roots: Vec<_> =
+            documents.iter().map(|document| document.root.as_ref().map(|root| root.to_json().to_string())).collect();
+        assert_eq!(roots, [Some(r#"{"first":1}"#.into()), None, Some(r#"{"last":2}"#.into())], "{broken}");
+        assert_eq!(documents[1].findings.len(), 1, "{broken}");
+        let last = documents[2].root.as_ref().expect("checked above");
+        assert_eq!(&file[last.get("last").expect("a key").span.clone()], "2");
+    }
+}
+
+#[test]
+fn documents_and_their_text() {
+    let texts = |file: &[u8]| parse(file).iter().map(|document| document.text.to_string()).collect::<Vec<_>>();
+    assert_eq!(texts(b""), [""; 0]);
+    assert_eq!(texts(b"# nothing\n---\n---\n# here\n...\n"), [""; 0]);
+    assert_eq!(texts(b"\xef\xbb\xbfa: 1\n--- # one\nb: 2\n...\nc: 3\n"), ["a: 1\n", " # one\nb: 2\n", "c: 3\n"]);
+    assert_eq!(texts(b"a: |\n  ---\n  x\n---x: 1\n"), ["a: |\n  ---\n  x\n---x: 1\n"]);
+    assert_eq!(texts(b"a: 1\r\n---\r\nb: 2\r\n"), ["a: 1\r\n", "b: 2\r\n"]);
+}
+
+#[test]
+fn encoding() {
+    let documents = parse(b"a: 1\n---\nkind: Mapping\nmetadata: {name: x}\nb: \xff\n---\nc: 1\n");
+    assert_eq!(documents.len(), 3);
+    assert_eq!((documents[1].findings[0].code, documents[1].findings[0].span.clone()), ("SE0007", 46..47));
+    assert_eq!(documents[1].claim.name.as_deref(), Some("x"));
+    assert!(parse(b"\xff\xfea\0:\0").iter().all(|document| document.root.is_none()));
+}
+
+#[test]
+fn a_broken_document_still_says_who_it_is() {
+    let claim = |text: &str| {
+        let document = parse_one(text).expect("not empty");
+        assert!(document.root.is_none(), "{text}");
+        (document.claim.kind.unwrap_or_default(), document.claim.name.unwrap_or_default())
+    };
+    let mongodb = ("Mapping".to_owned(), "mongodb".to_owned());
+    assert_eq!(claim("kind: Mapping\nmetadata: {name: mongodb}\nspec: ["), mongodb);
+    assert_eq!(claim("kind: \"Mapping\"\nmetadata:\n  # who\n  name: 'mongodb'\nspec:\n  name: [x"), mongodb);
+    assert_eq!(claim("spec: [\nkind: Mapping\n"), ("Mapping".to_owned(), String::new()));
+}
+
+#[test]
+fn positions_inside_of_scalars() {
+    let located = |file: &str, part: &str| {
+        let node = root(file);
+        let NodeValue::String(scalar) = &node.get("a").expect("a key").value else { panic!("not a string") };
+        let at = scalar.text.find(part).expect("stands in the text");
+        file[scalar.locate(at..at + part.len())].to_owned()
+    };
+    assert_eq!(located("a: x {{ name }}\n", "name"), "name");
+    assert_eq!(located("a: 'it''s {{ name }}'\n", "name"), "name");
+    assert_eq!(located("a: 'it''s'\n", "'"), "''");
+    assert_eq!(located("a: \"\\u00e9\\t\\x41 \\\n  {{ name }}\"\n", "name"), "name");
+    assert_eq!(located("a: \"\\u00e9x\"\n", "é"), "\\u00e9");
+    assert_eq!(located("a: |\n  | one\n    {{ name }}\n", "name"), "name");
+    assert_eq!(located("a: >-\n  one\n  two\n\n  {{ name }} é x\n", "é x"), "é x");
+    assert_eq!(located("a: one\n  two {{ name }}\n", "two {{ name"), "two {{ name");
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)]
+struct Zoo {
+    name: Spanned<String>,
+    animals: Vec<Animal>,
+    #[serde(default)]
+    open: bool,
+    size: Option<u16>,
+    #[serde(default)]
+    labels: Entries<String>,
+    keeper: Option<Keeper>,
+    template: Option<Raw>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)]
+struct Keeper {
+    first: String,
+    last: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code)]
+enum Animal {
+    Lion,
+    Parrot(Keeper),
+    Snake(u16),
+}
+
+fn read(file: &str) -> (Option<Typed<Zoo>>, String) {
+    let required = |name: &str| -> Vec<String> {
+        let fields: &[&str] = match name {
+            "Zoo" => &["name", "animals"],
+            "Keeper" => &["first", "last"],
+            _ => &[],
+        };
+        fields.iter().map(|field| (*field).to_owned()).collect()
+    };
+    let mut findings = Vec::new();
+    let typed = from_node(&root(file), &required, &mut findings);
+    (typed, findings.iter().map(|finding| shown(file, finding)).collect())
+}
+
+#[test]
+fn reads_types_and_keeps_nodes() {
+    let (typed, said) = read(
+        "name: z\nanimals: [lion, {parrot: {first: a, last: b}}, {snake: 3}]\nlabels: {b: x, a: y}\nkeeper:\ntemplate: [1]\n",
+    );
+    assert_eq!(said, "");
+    let zoo = typed.expect("readable").value;
+    assert_eq!((zoo.name.as_str(), zoo.name.span()), ("z", 6..7));
+    assert_eq!(zoo.labels.0.iter().map(|(key, _)| key.as_str()).collect::<String>(), "ba");
+    assert!(matches!(zoo.animals.as_slice(), [Animal::Lion, Animal::Parrot(_), Animal::Snake(3)]));
+    assert_eq!(zoo.template.expect("given").0.to_json().to_string(), "[1]");
+    assert!(zoo.keeper.is_none());
+}
+
+#[test]
+fn every_error_at_once() {
+    let (typed, said) = read(
+        "nam: z\nanimals: [lion, tiger, {parrot: {first: a}}, {snake: x}, {lion: 1}, {}, {snake: 70000}, parrot]\n\
+         open: yes\nsize: -1\nlabels: {a: 1, b: x}\nkeeper: [a, b]\nwhat: ever\n",
+    );
+    assert!(typed.is_none());
+    insta::assert_snapshot!(said, @r"
+    SE0101 [nam] unknown field `nam` (did you mean `name`?)
+    SE0101 [what] unknown field `what` (known here: `name`, `animals`, `open`, `size`, `labels`, `keeper`, `template`)
+    SE0104 [tiger] `tiger` is not one of `lion`, `parrot`, `snake`
+    SE0103 [parrot] the field `last` is missing
+    SE0102 [x] expected a whole number from 0 to 65535, found the string `x`
+    SE0102 [lion] expected the word `lion` alone, found a mapping
+    SE0104 [{}] exactly one field is expected here, and 0 stand (choose one of `lion`, `parrot`, `snake`)
+    SE0102 [70000] expected a whole number from 0 to 65535, found the number `70000`
+    SE0102 [parrot] expected `parrot` with a value below it, found the string `parrot`
+    SE0102 [yes] expected true or false, found the string `yes` (`yes` and `on` are texts: write `true`)
+    SE0102 [-1] expected a whole number from 0 to 65535, found the number `-1`
+    SE0102 [1] expected a text, found the number `1` (put it in quotes)
+    SE0102 [a] expected a mapping with `first`, `last`, found a list
+    ");
+}
+
+#[test]
+fn a_part_that_fails_leaves_the_rest_readable() {
+    let (typed, said) = read("name: z\nanimals: [lion, tiger]\nsize: big\n");
+    let typed = typed.expect("readable without its bad parts");
+    assert!(!typed.complete);
+    assert_eq!(typed.value.animals.len(), 1);
+    insta::assert_snapshot!(said, @r"
+    SE0104 [tiger] `tiger` is not one of `lion`, `parrot`, `snake`
+    SE0102 [big] expected a whole number from 0 to 65535, found the string `big`
+    ");
+}

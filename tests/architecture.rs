@@ -1,0 +1,232 @@
+//! Promises that the compiler does not keep for us: which module may know which, what the repository must hold, and
+//! that its documentation is true.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Modules without async, I/O, clock, randomness or environment.
+const PURE: [&str; 5] = ["yaml", "mapping", "catalog", "object", "plan"];
+
+/// Modules that touch the world.
+const SHELL: [&str; 8] = ["cli", "engine", "multicluster", "provider", "reload", "sandbox", "server", "telemetry"];
+
+/// What a pure module must not name, beside the shell.
+const IMPURE: [&str; 24] = [
+    "tokio",
+    "kube",
+    "hyper",
+    "axum",
+    "notify",
+    "reqwest",
+    "tracing",
+    "anyhow",
+    "async fn",
+    ".await",
+    "std::env",
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "std::io",
+    "SystemTime",
+    "Instant",
+    "RandomState",
+    "rand::",
+    "getrandom",
+    "println!",
+    "eprintln!",
+    "dbg!",
+];
+
+#[test]
+fn pure_modules_name_nothing_of_the_shell() {
+    let mut found = Vec::new();
+    for file in PURE.iter().flat_map(|module| files_of(module)) {
+        for (number, line) in code_lines(&file) {
+            found.extend(trespass(&line).map(|name| format!("{}:{number}: {name}: {}", short(&file), line.trim())));
+        }
+    }
+    assert!(found.is_empty(), "pure modules must not use these:\n{}", found.join("\n"));
+}
+
+/// What of the shell, or of the world, a line of a pure module names.
+fn trespass(line: &str) -> Option<&'static str> {
+    let shell = SHELL
+        .iter()
+        .find(|module| line.contains(&format!("crate::{module}")) || line.contains(&format!("super::super::{module}")));
+    shell.or_else(|| IMPURE.iter().find(|name| mentions(line, name))).copied()
+}
+
+/// Whether the line has the name as a whole word, where it is one: `kube` is not in `kubectl`.
+fn mentions(line: &str, name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    line.match_indices(name).any(|(at, _)| {
+        let (before, after) = (line[..at].bytes().last(), line.as_bytes().get(at + name.len()).copied());
+        let starts = !is_word(name.as_bytes()[0]) || !before.is_some_and(is_word);
+        let ends = !is_word(name.as_bytes()[name.len() - 1]) || !after.is_some_and(is_word);
+        starts && ends
+    })
+}
+
+#[test]
+fn the_check_of_pure_modules_can_fail() {
+    assert_eq!(trespass("use crate::engine::Worker;"), Some("engine"));
+    assert_eq!(trespass("    let now = std::time::Instant::now();"), Some("Instant"));
+    assert_eq!(trespass("pub async fn read() {}"), Some("async fn"));
+    assert_eq!(trespass("    let value = kube::core::x();"), Some("kube"));
+    assert_eq!(trespass("    accepts(\"kubectl's spelling\")"), None);
+    assert_eq!(trespass("use crate::mapping::Mapping;"), None);
+}
+
+#[test]
+fn every_module_is_known_to_be_pure_or_shell() {
+    let lib = read(Path::new(ROOT).join("src/lib.rs"));
+    let declared = lib.lines().filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';'));
+    let unknown: Vec<_> = declared.filter(|name| !PURE.contains(name) && !SHELL.contains(name)).collect();
+    assert!(unknown.is_empty(), "say in this file whether these are pure: {unknown:?}");
+}
+
+#[test]
+fn anyhow_stays_on_the_command_line() {
+    let others = rust_files(&Path::new(ROOT).join("src")).into_iter().filter(|file| !file.starts_with(cli()));
+    let found: Vec<_> =
+        others.filter(|file| code_lines(file).iter().any(|(_, line)| mentions(line, "anyhow"))).collect();
+    assert!(found.is_empty(), "only src/cli uses anyhow: {found:?}");
+}
+
+fn cli() -> PathBuf {
+    Path::new(ROOT).join("src/cli")
+}
+
+#[test]
+fn every_file_begins_by_saying_what_it_is_for() {
+    let files = ["src", "tests", "benches"].iter().flat_map(|folder| rust_files(&Path::new(ROOT).join(folder)));
+    let silent: Vec<_> = files.filter(|file| !read(file).starts_with("//!")).map(|file| short(&file)).collect();
+    assert!(silent.is_empty(), "these files need a `//!` that says what they are for: {silent:?}");
+}
+
+#[test]
+fn the_repository_holds_what_people_look_for() {
+    for path in [
+        "README.md",
+        "LICENSE",
+        ".ci/run",
+        ".github/workflows/ci.yml",
+        "mappings/mongodb.yaml",
+        "schemas/mongodb/apiresourceschema.yaml",
+        "schemas/mongodb/apiexport.yaml",
+        "schemas/mongodb/crd.yaml",
+        "examples/mongodb/README.md",
+    ] {
+        assert!(Path::new(ROOT).join(path).is_file(), "{path} is missing");
+    }
+    assert!(read(".github/workflows/ci.yml").contains("run: .ci/run\n"), "the workflow runs the same script");
+}
+
+#[test]
+fn the_commands_of_the_readme_exist() {
+    let tests = command("tests");
+    assert!(tests.starts_with("cargo test"), "{tests}");
+    let demo = command("demo");
+    let words: Vec<_> = demo.split_whitespace().collect();
+    let ["cargo", "test", "--test", target, "--", case] = words[..] else { panic!("not a test of ours: {demo}") };
+    let sources = rust_files(&Path::new(ROOT).join("tests").join(target));
+    assert!(sources.iter().any(|file| read(file).contains(&format!("{case}"))), "no case `{case}` in tests/{target}");
+}
+
+/// The one line of the code block under `<!-- command: NAME -->`.
+fn command(name: &str) -> String {
+    let readme = read("README.md");
+    let (_, block) = readme.split_once(&format!("<!-- command: {name} -->\n```sh\n")).expect("the command's block");
+    block.lines().next().expect("a command").to_owned()
+}
+
+#[test]
+fn the_readme_explains_the_mapping_that_is_shipped() {
+    let shipped: BTreeSet<String> = significant(&read("mappings/mongodb.yaml")).collect();
+    let readme = read("README.md");
+    let (_, section) = readme.split_once("## The MongoDB mapping, line by line\n").expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("the next section");
+    let quoted = section.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let quoted: Vec<String> = quoted.flat_map(significant).collect();
+    assert!(quoted.len() > 20, "the section quotes the mapping");
+    for line in quoted {
+        assert!(shipped.contains(&line), "not in mappings/mongodb.yaml: {line}");
+    }
+}
+
+fn significant(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
+    lines.map(str::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+#[test]
+fn the_readme_gives_a_reason_for_each_dependency() {
+    let manifest = read("Cargo.toml");
+    let (_, table) = manifest.split_once("[dependencies]\n").expect("the dependencies");
+    let (table, _) = table.split_once("\n[").expect("the next table");
+    let names = table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(" = "));
+    let readme = read("README.md");
+    let (_, section) = readme.split_once("## Dependencies\n").expect("the section");
+    let named: BTreeSet<_> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" |").next())
+        .flat_map(|cell| cell.split(", "))
+        .collect();
+    let silent: Vec<_> = names.map(|(name, _)| name).filter(|name| !named.contains(name)).collect();
+    assert!(silent.is_empty(), "no reason is given for {silent:?}");
+}
+
+#[test]
+fn the_readme_names_every_flag() {
+    let readme = read("README.md");
+    let arguments = read("src/cli/arguments.rs");
+    let variables = arguments.split("env = \"SYNC_ENGINE_").skip(1).filter_map(|rest| rest.split('"').next());
+    let flags: Vec<_> = variables.map(|name| format!("`--{} ", name.to_lowercase().replace('_', "-"))).collect();
+    assert!(flags.len() >= 10, "{flags:?}");
+    for flag in flags {
+        assert!(readme.contains(&flag), "the README's table lacks {flag}…`");
+    }
+}
+
+fn files_of(module: &str) -> Vec<PathBuf> {
+    let source = Path::new(ROOT).join("src");
+    let file = source.join(format!("{module}.rs"));
+    let mut files = rust_files(&source.join(module));
+    files.extend(file.is_file().then_some(file));
+    files
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = paths
+        .flat_map(|path| if path.is_dir() { rust_files(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Lines of a file up to its tests, with comments left out, and their numbers.
+fn code_lines(file: &Path) -> Vec<(usize, String)> {
+    let is_test_file = file.file_stem().is_some_and(|stem| stem == "tests");
+    let text = if is_test_file { String::new() } else { read(file) };
+    text.lines()
+        .enumerate()
+        .take_while(|(_, line)| line.trim() != "#[cfg(test)]")
+        .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or_default().to_owned()))
+        .collect()
+}
+
+fn short(file: &Path) -> String {
+    file.strip_prefix(ROOT).unwrap_or(file).display().to_string()
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = Path::new(ROOT).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
