@@ -50,8 +50,6 @@ pub(super) enum Credential {
 #[derive(Default)]
 pub(super) struct ExecState {
     given: Option<Given>,
-    /// The header that a server refused, and when.
-    refused: Option<(HeaderValue, Instant)>,
 }
 
 struct Given {

@@ -23,8 +23,9 @@ pub enum WatchState {
     /// The server does not serve the resource (on kcp also: nobody has bound it there yet). Nothing is
     /// known, and nothing is evidence.
     NotServed,
-    /// It fails and goes on trying; `synced_before`: what is in the store was complete once.
-    Failed { reason: String, synced_before: bool },
+    /// It fails and goes on trying. `code`: the HTTP status, where there was an answer; `synced_before`: what is in
+    /// the store was complete once.
+    Failed { reason: String, code: Option<u16>, synced_before: bool },
 }
 
 /// What to do next.
@@ -156,7 +157,7 @@ impl ListWatch {
         if error.is_expired() {
             return self.list_again();
         }
-        self.state = WatchState::Failed { reason: error.to_string(), synced_before: self.synced };
+        self.state = WatchState::Failed { reason: error.to_string(), code: error.code(), synced_before: self.synced };
         let backoff = match error {
             RequestError::Unreachable { .. } => UNREACHABLE,
             error if error.is_forbidden() => FORBIDDEN,
@@ -295,7 +296,7 @@ mod tests {
             before = delay;
         }
         let reason = "cannot reach u: connection refused".to_owned();
-        assert_eq!(watch.state, WatchState::Failed { reason, synced_before: true });
+        assert_eq!(watch.state, WatchState::Failed { reason, code: None, synced_before: true });
         watch.step(Phase::Opening { version: "7".into() }, Outcome::Opened);
         assert_eq!(watch.state, WatchState::Synced);
     }

@@ -1,13 +1,22 @@
 //! Runs providers and owns the lifecycle of clusters.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
 
 use super::condition::Conditions;
-use super::connection::Connection;
-use super::registry::{Cluster, ProviderName, Reason};
+use super::connection::{Connection, ConnectionError, Reloaded};
+use super::mailbox::Mailbox;
+use super::registry::{Cluster, ProviderEvent, ProviderName, Reason, Registry, Transition};
 use crate::mapping::ClusterProvider;
 use crate::object::ClusterName;
+use crate::provider::{self, Environment, Provider};
 
 /// What the manager tells its subscribers.
 #[derive(Debug, Clone)]
@@ -16,62 +25,284 @@ pub enum ClusterEvent {
     Disengaged(Arc<Cluster>, Reason),
     /// The provider has described all there is (maybe nothing).
     Synced(ProviderName),
-    /// The provider's source identity became known, or is another.
+    /// The identity of the provider's source became known, or is another.
     Identity(ProviderName, String),
 }
 
-/// The manager: cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Manager {}
+/// Events of a provider that wait for the registry.
+const EVENTS_WAITING: usize = 256;
+
+/// The manager; cheap to clone.
+#[derive(Clone)]
+pub struct Manager(Arc<Shared>);
+
+struct Shared {
+    environment: Environment,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    registry: Registry,
+    documents: Vec<ClusterProvider>,
+    running: BTreeMap<ProviderName, Running>,
+    subscribers: Vec<Arc<Subscriber>>,
+    stopped: bool,
+}
+
+struct Running {
+    /// What the provider was built from: where that changes, it is built anew.
+    document: Option<ClusterProvider>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Subscriber {
+    mailbox: Mutex<Mailbox>,
+    changed: Notify,
+}
 
 impl Manager {
     pub fn new(connections: BTreeMap<String, Arc<Connection>>, conditions: Conditions) -> Self {
-        todo!()
+        let environment = Environment { connections: Arc::new(connections), conditions };
+        Self(Arc::new(Shared { environment, state: Mutex::default() }))
     }
+
     /// The `ClusterProvider` documents in force. Providers in use whose document changed are replaced.
     pub fn configure(&self, documents: Vec<ClusterProvider>) {
-        todo!()
+        let mut state = self.0.lock();
+        state.documents = documents;
+        let running: Vec<ProviderName> = state.running.keys().cloned().collect();
+        for provider in running {
+            if state.running.get(&provider).is_some_and(|running| running.document != state.document(&provider)) {
+                state.stop(&provider, Reason::Replaced);
+                self.start(&mut state, provider);
+            }
+        }
     }
-    /// Runs exactly these providers from now on: starts the new, stops those no longer named (`ProviderStopped`).
+
+    /// Runs exactly these providers from now on: starts the new ones, stops those no longer named
+    /// (`ProviderStopped`). Must be called within a Tokio runtime.
     pub fn run(&self, providers: impl IntoIterator<Item = ProviderName>) {
-        todo!()
+        let wanted: BTreeSet<ProviderName> = providers.into_iter().collect();
+        let mut state = self.0.lock();
+        let unwanted: Vec<ProviderName> = state.running.keys().filter(|name| !wanted.contains(name)).cloned().collect();
+        for provider in unwanted {
+            state.stop(&provider, Reason::ProviderStopped);
+            self.0.environment.conditions.remove(&provider::condition_name(&provider));
+        }
+        for provider in wanted {
+            if !state.stopped && !state.running.contains_key(&provider) {
+                self.start(&mut state, provider);
+            }
+        }
     }
-    /// Events from now on, preceded by every cluster that is engaged.
+
+    /// Events from now on, preceded by what they stand on: every engaged cluster, every identity.
     pub fn subscribe(&self) -> ClusterEvents {
-        todo!()
+        let subscriber = Arc::new(Subscriber::default());
+        let mut state = self.0.lock();
+        for (provider, transition) in state.registry.replay() {
+            subscriber.put(&provider, transition);
+        }
+        state.subscribers.push(subscriber.clone());
+        ClusterEvents(subscriber)
     }
+
     pub fn clusters(&self, provider: &ProviderName) -> Vec<Arc<Cluster>> {
-        todo!()
+        self.0.lock().registry.clusters(provider).cloned().collect()
     }
+
     pub fn cluster(&self, provider: &ProviderName, name: &ClusterName) -> Option<Arc<Cluster>> {
-        todo!()
+        self.0.lock().registry.cluster(provider, name).cloned()
     }
+
+    /// Uid of the APIExport or of the cluster; `None` until known.
     pub fn identity(&self, provider: &ProviderName) -> Option<String> {
-        todo!()
+        self.0.lock().registry.identity(provider).map(str::to_owned)
     }
+
     pub fn is_synced(&self, provider: &ProviderName) -> bool {
-        todo!()
+        self.0.lock().registry.is_synced(provider)
     }
-    /// Gates dispatch: true with a single replica.
-    pub fn owns(&self, cluster: &ClusterName) -> bool {
+
+    /// Whether this replica serves the cluster: always, with a single replica.
+    pub fn owns(&self, _cluster: &ClusterName) -> bool {
         true
     }
+
     pub fn connection(&self, name: &str) -> Option<Arc<Connection>> {
-        todo!()
+        self.0.environment.connections.get(name).cloned()
     }
+
+    pub fn conditions(&self) -> &Conditions {
+        &self.0.environment.conditions
+    }
+
+    /// Reads every connection's configuration again, and says what it found in each that is not as before.
+    ///
+    /// A changed credential is in use from then on; where the address changed, the providers that use the
+    /// connection are replaced. A broken configuration keeps what works.
+    pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
+        let connections = self.0.environment.connections.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let reloaded = connections.iter().map(|(name, connection)| (name.clone(), connection.reload()));
+            reloaded.filter(|(_, result)| !matches!(result, Ok(Reloaded::Unchanged))).collect::<Vec<_>>()
+        });
+        let found = read.await.unwrap_or_default();
+        for (name, _) in found.iter().filter(|(_, result)| matches!(result, Ok(Reloaded::Address))) {
+            self.replace_users_of(name);
+        }
+        found
+    }
+
     /// Stops every provider, disengages every cluster (`Shutdown`), and waits for the tasks.
     pub async fn shutdown(&self) {
-        todo!()
+        let tasks = self.0.lock().stop_all();
+        for task in tasks {
+            // It was aborted: the error says so.
+            let _ = task.await;
+        }
+    }
+
+    fn replace_users_of(&self, connection: &str) {
+        let mut state = self.0.lock();
+        let uses = |name: &ProviderName| provider::connection_of(name, &state.documents) == Some(connection);
+        let users: Vec<ProviderName> = state.running.keys().filter(|name| uses(name)).cloned().collect();
+        for provider in users {
+            state.stop(&provider, Reason::Replaced);
+            self.start(&mut state, provider);
+        }
+    }
+
+    fn start(&self, state: &mut State, provider: ProviderName) {
+        let document = state.document(&provider);
+        state.registry.start(&provider);
+        let task = tokio::spawn(serve(self.0.clone(), provider.clone(), document.clone()));
+        state.running.insert(provider, Running { document, task });
     }
 }
 
-/// A subscriber's events: coalesced per cluster, so that a slow reader costs no memory.
-#[derive(Debug)]
-pub struct ClusterEvents {}
+/// Runs one provider for good; a panic starts it again.
+async fn serve(shared: Arc<Shared>, name: ProviderName, document: Option<ClusterProvider>) {
+    loop {
+        let (send, receive) = mpsc::channel(EVENTS_WAITING);
+        let described = shared.environment.describe(&name, document.as_ref());
+        let both = async { tokio::join!(described.run(send), shared.listen(&name, receive)) };
+        if AssertUnwindSafe(both).catch_unwind().await.is_err() {
+            let message = "it broke down, which is a bug; it begins anew".to_owned();
+            shared.environment.conditions.set(&provider::condition_name(&name), Err(message));
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        shared.lock().registry.start(&name);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn listen(&self, provider: &ProviderName, mut events: mpsc::Receiver<ProviderEvent>) {
+        while let Some(event) = events.recv().await {
+            let mut state = self.lock();
+            let transitions = state.registry.apply(provider, event);
+            state.tell(provider, transitions);
+        }
+    }
+}
+
+impl State {
+    fn document(&self, provider: &ProviderName) -> Option<ClusterProvider> {
+        match provider {
+            ProviderName::ApiExport(_) => None,
+            ProviderName::Provider(name) => self.documents.iter().find(|document| document.name == *name).cloned(),
+        }
+    }
+
+    fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Option<JoinHandle<()>> {
+        let running = self.running.remove(provider)?;
+        running.task.abort();
+        let transitions = self.registry.stop(provider, reason);
+        self.tell(provider, transitions);
+        Some(running.task)
+    }
+
+    fn stop_all(&mut self) -> Vec<JoinHandle<()>> {
+        self.stopped = true;
+        let running: Vec<ProviderName> = self.running.keys().cloned().collect();
+        let tasks = running.iter().filter_map(|provider| self.stop(provider, Reason::Shutdown)).collect();
+        self.subscribers.drain(..).for_each(|subscriber| subscriber.close());
+        tasks
+    }
+
+    fn tell(&mut self, provider: &ProviderName, transitions: Vec<Transition>) {
+        // A subscriber that only we still hold has been dropped.
+        self.subscribers.retain(|subscriber| Arc::strong_count(subscriber) > 1);
+        for transition in transitions {
+            log(provider, &transition);
+            self.subscribers.iter().for_each(|subscriber| subscriber.put(provider, transition.clone()));
+        }
+    }
+}
+
+fn log(provider: &ProviderName, transition: &Transition) {
+    let provider = provider::condition_name(provider);
+    match transition {
+        Transition::Engage(cluster) => {
+            let path = cluster.spec.path.as_deref().unwrap_or_default();
+            tracing::info!(cluster = %cluster.spec.name, path, "{provider}: cluster engaged");
+        }
+        Transition::Disengage(cluster, reason) => {
+            tracing::info!(cluster = %cluster.spec.name, %reason, "{provider}: cluster disengaged");
+        }
+        Transition::Synced => tracing::info!("{provider}: every cluster is known"),
+        Transition::Identity(identity) => tracing::debug!(identity, "{provider}: identity of the source"),
+    }
+}
+
+impl Subscriber {
+    fn put(&self, provider: &ProviderName, transition: Transition) {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).put(provider, transition);
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.changed.notify_one();
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Manager").field(&self.0.lock().registry).finish()
+    }
+}
+
+/// A subscriber's events, coalesced per cluster.
+pub struct ClusterEvents(Arc<Subscriber>);
 
 impl ClusterEvents {
-    /// Cancel-safe. `None` after shutdown.
+    /// The next event; `None` after the shutdown. Cancel-safe.
     pub async fn next(&mut self) -> Option<ClusterEvent> {
-        todo!()
+        loop {
+            {
+                let mut mailbox = self.0.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(event) = mailbox.take() {
+                    return Some(event);
+                }
+                if mailbox.closed {
+                    return None;
+                }
+            }
+            // One reader: a notification given before this wait is kept for it.
+            self.0.changed.notified().await;
+        }
+    }
+}
+
+impl fmt::Debug for ClusterEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClusterEvents")
     }
 }

@@ -1,5 +1,7 @@
 //! Which clusters there are: what providers say, turned into engage and disengage. Pure.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use super::endpoint::Endpoint;
@@ -10,7 +12,7 @@ use crate::object::ClusterName;
 pub type ProviderName = SourceClusters;
 
 /// A cluster as its provider describes it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSpec {
     pub name: ClusterName,
     /// Workspace path, where there is one (`root:orgs:acme`).
@@ -22,7 +24,7 @@ pub struct ClusterSpec {
 }
 
 /// One address at which objects of one or of many clusters are listed and watched.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchScope {
     pub endpoint: Endpoint,
     pub clusters: ClustersOf,
@@ -37,7 +39,7 @@ pub enum ClustersOf {
 }
 
 /// An engaged cluster. A new value for each engagement: compare with `Arc::ptr_eq`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub provider: ProviderName,
     pub spec: ClusterSpec,
@@ -46,16 +48,27 @@ pub struct Cluster {
 /// Why a cluster is no longer engaged. None of them means that objects were deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
+    /// Its provider no longer describes it: a binding is gone.
     Removed,
+    /// It is described anew, with another address.
     Replaced,
     NotReady,
+    /// The address at which it was seen is no longer served.
     EndpointLost,
+    /// Another replica serves it.
     NotOwned,
+    /// No mapping uses its provider any more.
     ProviderStopped,
     Shutdown,
 }
 
-/// What a provider sends.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What a provider sends. The stream is level-based: after a restart everything is applied again.
 #[derive(Debug, Clone)]
 pub enum ProviderEvent {
     Apply(ClusterSpec),
@@ -71,4 +84,119 @@ pub enum ProviderEvent {
 pub enum Transition {
     Engage(Arc<Cluster>),
     Disengage(Arc<Cluster>, Reason),
+    /// The provider has described all there is.
+    Synced,
+    /// The identity of the provider's source became known, or is another.
+    Identity(String),
+}
+
+/// The clusters of every provider that runs.
+#[derive(Debug, Default)]
+pub struct Registry {
+    providers: BTreeMap<ProviderName, Described>,
+}
+
+/// What one provider has described.
+#[derive(Debug, Default)]
+struct Described {
+    clusters: BTreeMap<ClusterName, Entry>,
+    synced: bool,
+    identity: Option<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    cluster: Arc<Cluster>,
+    /// Applied since the stream (re)started.
+    confirmed: bool,
+}
+
+impl Registry {
+    /// A provider's stream starts, or starts again: what it does not apply before it is synced is gone.
+    pub fn start(&mut self, provider: &ProviderName) {
+        let described = self.providers.entry(provider.clone()).or_default();
+        described.clusters.values_mut().for_each(|entry| entry.confirmed = false);
+        described.synced = false;
+    }
+
+    /// What follows from an event. Events of a provider that was not started, or was stopped, change nothing.
+    pub fn apply(&mut self, provider: &ProviderName, event: ProviderEvent) -> Vec<Transition> {
+        let Some(described) = self.providers.get_mut(provider) else { return Vec::new() };
+        match event {
+            ProviderEvent::Apply(spec) => described.apply(provider, spec),
+            ProviderEvent::Gone(name, reason) => described.gone(&name, reason).into_iter().collect(),
+            ProviderEvent::Synced => described.sync(),
+            ProviderEvent::Identity(identity) => described.identify(identity).into_iter().collect(),
+        }
+    }
+
+    /// The provider runs no longer.
+    pub fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Vec<Transition> {
+        let described = self.providers.remove(provider).unwrap_or_default();
+        described.clusters.into_values().map(|entry| Transition::Disengage(entry.cluster, reason)).collect()
+    }
+
+    /// The clusters engaged through a provider, in order.
+    pub fn clusters(&self, provider: &ProviderName) -> impl Iterator<Item = &Arc<Cluster>> {
+        self.providers.get(provider).into_iter().flat_map(|described| described.clusters.values().map(|e| &e.cluster))
+    }
+
+    pub fn cluster(&self, provider: &ProviderName, name: &ClusterName) -> Option<&Arc<Cluster>> {
+        Some(&self.providers.get(provider)?.clusters.get(name)?.cluster)
+    }
+
+    pub fn identity(&self, provider: &ProviderName) -> Option<&str> {
+        self.providers.get(provider)?.identity.as_deref()
+    }
+
+    pub fn is_synced(&self, provider: &ProviderName) -> bool {
+        self.providers.get(provider).is_some_and(|described| described.synced)
+    }
+
+    /// What somebody who comes late has missed of each provider.
+    pub fn replay(&self) -> Vec<(ProviderName, Transition)> {
+        let of = |(name, described): (&ProviderName, &Described)| {
+            let engaged = described.clusters.values().map(|entry| Transition::Engage(entry.cluster.clone()));
+            let identity = described.identity.clone().map(Transition::Identity);
+            let synced = described.synced.then_some(Transition::Synced);
+            let name = name.clone();
+            let all: Vec<_> = engaged.chain(identity).chain(synced).map(|t| (name.clone(), t)).collect();
+            all
+        };
+        self.providers.iter().flat_map(of).collect()
+    }
+}
+
+impl Described {
+    fn apply(&mut self, provider: &ProviderName, spec: ClusterSpec) -> Vec<Transition> {
+        if let Some(entry) = self.clusters.get_mut(&spec.name).filter(|entry| entry.cluster.spec == spec) {
+            entry.confirmed = true;
+            return Vec::new();
+        }
+        let name = spec.name.clone();
+        let cluster = Arc::new(Cluster { provider: provider.clone(), spec });
+        let replaced = self.clusters.insert(name, Entry { cluster: cluster.clone(), confirmed: true });
+        let disengage = replaced.map(|entry| Transition::Disengage(entry.cluster, Reason::Replaced));
+        disengage.into_iter().chain([Transition::Engage(cluster)]).collect()
+    }
+
+    fn gone(&mut self, name: &ClusterName, reason: Reason) -> Option<Transition> {
+        self.clusters.remove(name).map(|entry| Transition::Disengage(entry.cluster, reason))
+    }
+
+    fn sync(&mut self) -> Vec<Transition> {
+        let gone: Vec<ClusterName> =
+            self.clusters.iter().filter(|(_, entry)| !entry.confirmed).map(|(name, _)| name.clone()).collect();
+        let mut transitions: Vec<_> = gone.iter().filter_map(|name| self.gone(name, Reason::Removed)).collect();
+        if !std::mem::replace(&mut self.synced, true) {
+            transitions.push(Transition::Synced);
+        }
+        transitions
+    }
+
+    fn identify(&mut self, identity: String) -> Option<Transition> {
+        let changed = self.identity.as_ref() != Some(&identity);
+        self.identity = Some(identity.clone());
+        changed.then_some(Transition::Identity(identity))
+    }
 }

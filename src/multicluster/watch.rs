@@ -178,7 +178,7 @@ impl Worker {
                 return;
             }
             let reason = "the watch broke down, which is a bug; it begins anew".to_owned();
-            self.machine.state = WatchState::Failed { reason, synced_before: true };
+            self.machine.state = WatchState::Failed { reason, code: None, synced_before: true };
             self.report();
             sleep(Duration::from_secs(1)).await;
         }

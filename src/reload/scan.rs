@@ -66,6 +66,14 @@ pub struct Scan {
     problems: Vec<Problem>,
 }
 
+impl Snapshot {
+    /// Why a path could not be read, for those below the directory.
+    pub fn unreadable(&self) -> BTreeMap<String, String> {
+        let below = self.problems.iter().filter(|problem| !problem.is_root());
+        below.map(|problem| (problem.path.clone(), problem.trouble.to_string())).collect()
+    }
+}
+
 impl Problem {
     /// Whether the directory itself cannot be read.
     pub fn is_root(&self) -> bool {

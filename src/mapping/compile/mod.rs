@@ -21,6 +21,7 @@ use super::{ClusterProvider, Lifecycle, Mapping, ProviderKind, Reconcile};
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
 pub use names::MAX_MAPPING_NAME;
+pub(crate) use status::overlap;
 
 /// The kinds of document.
 pub const KINDS: [&str; 3] = ["Mapping", "ClusterProvider", "MappingTest"];
