@@ -145,6 +145,19 @@ async fn the_virtual_workspace_carries_objects_and_status() {
 }
 
 #[tokio::test]
+async fn what_comes_over_http_is_counted() {
+    let (sandbox, maps) = cluster().await;
+    maps.create(&PostParams::default(), &map("a")).await.expect("creates");
+    let before = sandbox.counters();
+    maps.get("a").await.expect("reads");
+    maps.patch("a", &PatchParams::default(), &Patch::Merge(json!({}))).await.expect("patches");
+    sandbox.list(ApiRef { cluster: "", resource: "configmaps.v1" });
+    let since = sandbox.counters().since(&before);
+    assert_eq!(since.to_string(), "get configmaps: 1, patch configmaps: 1");
+    assert_eq!((since.total(), since.writes(), since.of(Verb::Patch, "configmaps")), (2, 1, 1));
+}
+
+#[tokio::test]
 async fn faults_hit_the_requests_they_are_meant_for() {
     let (sandbox, maps) = cluster().await;
     let on = |verb: Verb| move |call: &sync_engine::sandbox::Call| call.verb == verb;

@@ -71,7 +71,7 @@ pub use faults::{Fault, Faults};
 pub use reply::{Answer, Reply, Subscription};
 pub use request::{Call, Query, Request, Verb};
 pub use resource::Storage;
-pub use setup::{ApiRef, Claim};
+pub use setup::{ApiRef, Claim, Events};
 pub use state::{Flavor, Settings, State, Unbound};
 pub use status::{Cause, Failure, Status};
 pub use timestamp::Timestamp;
@@ -200,14 +200,14 @@ impl Sandbox {
         .to_string()
     }
 
-    /// Faults in force; none at the start. Requests made through [`Sandbox::request`] do not meet them.
+    /// Faults in force; none at the start. They meet what comes over HTTP, not [`Sandbox::request`].
     pub fn faults(&self) -> &Faults {
         &self.server.faults
     }
 
-    /// Requests counted so far, those of [`Sandbox::request`] included.
+    /// Requests that came over HTTP so far.
     pub fn counters(&self) -> Counters {
-        self.server.with_state(|state| state.counters().clone())
+        self.server.counters()
     }
 
     /// The resourceVersion of the last write: stands still where nobody writes.
@@ -220,11 +220,11 @@ impl Sandbox {
         self.server.with_state(State::compact);
     }
 
-    /// Carries out a request without HTTP. A watch is answered with an empty body, and not kept.
+    /// Carries out a request without HTTP. A watch belongs to [`Sandbox::events`] and is refused.
     pub fn request(&self, request: &Request) -> Answer {
         match self.server.handle(request) {
             Outcome::Answer(answer) => answer,
-            Outcome::Stream(_) => Answer::json(200, ""),
+            Outcome::Stream(_) => Answer::from(&Failure::bad_request("a watch has no single answer")),
         }
     }
 
