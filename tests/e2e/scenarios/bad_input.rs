@@ -41,7 +41,8 @@ async fn end(launch: &Launch) -> (Option<i32>, String) {
 
 /// Compares what a user is told with the reviewed text.
 fn tells(stage: &Stage, what: &str, text: &str) {
-    insta::assert_snapshot!(format!("{what} ({})", stage.on.name()), masked(stage, text));
+    let name = format!("{}-{}", what.replace(' ', "-"), stage.on.name());
+    insta::with_settings!({prepend_module_to_snapshot => false}, { insta::assert_snapshot!(name, masked(stage, text)) });
 }
 
 /// A text without what differs from run to run: folders, ports, and the names that a case has for itself.
@@ -123,7 +124,7 @@ async fn every_unknown_field_is_reported_at_once(stage: &Stage) {
     let mut engine = world.launch().start();
     for wrong in ["stattus", "tempalte"] {
         let line = engine.says(&[wrong, "widgets.yaml:"]).await;
-        tells(stage, &format!("an unknown field, {wrong}"), &line);
+        tells(stage, &format!("an unknown field {wrong}"), &line);
     }
 }
 
