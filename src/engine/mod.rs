@@ -175,8 +175,17 @@ impl Engine {
             Event::Target(name) => self.target_changed(&name),
             Event::Retained(inventories) => self.learn(inventories),
             Event::Left(mapping) => self.forget(&mapping),
-            Event::Tick => overview::publish(self),
+            Event::Tick => self.tick(),
         }
+    }
+
+    fn tick(&mut self) {
+        for running in self.pipelines.values_mut() {
+            running.pipeline.follow_kinds(&mut running.tasks);
+            while running.tasks.try_join_next().is_some() {}
+        }
+        while self.tasks.try_join_next().is_some() {}
+        overview::publish(self);
     }
 
     fn reload(&mut self, reload: Reload) {
@@ -239,7 +248,7 @@ impl Engine {
             return self.stop(&entry.mapping.name);
         };
         let phase = Self::phase(entry);
-        let generation = Generation { mapping: entry.mapping.clone(), number: entry.generation, phase, target };
+        let generation = Generation { mapping: entry.mapping.clone(), phase, target };
         match self.pipelines.get(&entry.mapping.name).map(|running| running.pipeline.clone()) {
             None => self.start(entry, generation),
             Some(pipeline) if pipeline.runs(&generation) => {}

@@ -35,7 +35,6 @@ const SCHEMA_RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Durati
 #[derive(Debug)]
 pub struct Generation {
     pub mapping: Arc<Mapping>,
-    pub number: u64,
     pub phase: Phase,
     pub target: Arc<Target>,
 }
@@ -74,7 +73,6 @@ struct State {
     unkept_status: BTreeSet<String>,
     /// Kinds that the inventory names beside those of the mapping.
     inventory_kinds: BTreeSet<Kind>,
-    inventory: Option<Inventory>,
     /// Why the inventory is not confirmed.
     unconfirmed: Option<String>,
 }
@@ -459,17 +457,12 @@ impl Pipeline {
         self.state().unconfirmed.clone()
     }
 
-    pub fn inventory(&self) -> Option<Inventory> {
-        self.state().inventory.clone()
-    }
-
     /// Notes what became of the inventory.
     pub fn confirm(&self, result: Result<Inventory, String>) {
         let mut state = self.state();
         match result {
             Ok(inventory) => {
-                state.inventory_kinds.clone_from(&inventory.kinds);
-                state.inventory = Some(inventory);
+                state.inventory_kinds = inventory.kinds;
                 state.unconfirmed = None;
             }
             Err(why) => state.unconfirmed = Some(why),

@@ -384,17 +384,20 @@ fn has_observed(standing: &Standing) -> bool {
 
 /// Leaves of a status patch that the server's answer does not hold: dropped by its schema.
 pub fn dropped(mapping: &Mapping, patch: &Value, answer: &Value) -> Vec<String> {
-    let written = |path: &str| {
-        patch.as_array().into_iter().flatten().any(|operation| {
-            operation["op"] != "remove" && operation["path"].as_str().is_some_and(|at| covers(at, path))
-        })
-    };
+    let writes = |leaf: &str| patch.as_array().into_iter().flatten().any(|operation| writes(operation, leaf));
     let leaves = mapping.status.fields.iter().map(|field| pointer(&field.target));
     leaves
-        .filter(|leaf| written(&format!("/status{leaf}")) && answer.pointer(&format!("/status{leaf}")).is_none())
+        .filter(|leaf| {
+            let leaf = format!("/status{leaf}");
+            writes(&leaf) && answer.pointer(&leaf).is_none()
+        })
         .collect()
 }
 
-fn covers(written: &str, leaf: &str) -> bool {
-    leaf == written || leaf.strip_prefix(written).is_some_and(|rest| rest.starts_with('/'))
+/// Whether one operation of a JSON Patch gives a leaf a value, by itself or inside of what it puts above it.
+fn writes(operation: &Value, leaf: &str) -> bool {
+    let within = operation["path"].as_str().and_then(|path| leaf.strip_prefix(path));
+    within.is_some_and(|rest| {
+        (rest.is_empty() || rest.starts_with('/')) && operation.pointer(&format!("/value{rest}")).is_some()
+    })
 }

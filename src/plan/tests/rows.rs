@@ -445,3 +445,12 @@ fn an_id_renamed_with_the_same_kind_and_name_is_relabelled() {
     assert_eq!(marks::annotation(world.object("Database"), marks::OBJECT), Some("database"));
     assert_eq!(generation(world.source.as_ref().unwrap()), 1);
 }
+
+#[test]
+fn only_what_was_written_can_be_dropped() {
+    let mapping = mapping(DATABASES);
+    let patch = json!([{"op": "add", "path": "/status", "value": {"phase": "Pending"}}]);
+    let dropped = |answer: Value| crate::plan::status::dropped(&mapping, &patch, &answer);
+    assert!(dropped(json!({"status": {"phase": "Pending"}})).is_empty(), "no version was written");
+    assert_eq!(dropped(json!({"status": {}})), ["/phase"]);
+}
