@@ -51,6 +51,7 @@ pub const CODES: &[Code] = &[
     error("SE0118", "a JSON pointer that cannot be one"),
     error("SE0120", "a ClusterProvider that no document defines"),
     error("SE0121", "a name that another document has already"),
+    error("SE0130", "a schema document that cannot be one"),
     error("SE0190", "a part of the language that does not run yet"),
     error("SE0191", "a `$` key of a template that means nothing, or a key that is not a text"),
     // Expressions
