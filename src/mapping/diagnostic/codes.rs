@@ -63,6 +63,7 @@ pub const CODES: &[Code] = &[
     error("SE0206", "a part of Jinja that the language does not have"),
     error("SE0207", "`${{ }}` with text around it"),
     error("SE0208", "an expression or text that is too long"),
+    error("SE0209", "something else where an expression or a text is expected"),
     error("SE0210", "a JSONPath that cannot be read"),
     error("SE0211", "a key of a template that holds an expression"),
     // Names
