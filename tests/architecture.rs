@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+use sync_engine::cli::arguments::MAX_ENGINE_ID;
+use sync_engine::mapping::compile::{Compiled, MAX_MAPPING_NAME, compile};
+use sync_engine::yaml;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Modules without async, I/O, clock, randomness or environment.
@@ -90,6 +95,13 @@ fn every_module_is_known_to_be_pure_or_shell() {
 }
 
 #[test]
+fn the_longest_names_fit_a_finalizer() {
+    // A qualified name has 63 characters behind the slash (apimachinery's `IsQualifiedName`).
+    let longest = MAX_ENGINE_ID + ".".len() + MAX_MAPPING_NAME;
+    assert!(longest <= 63, "<engine>.<mapping> can have {longest} characters");
+}
+
+#[test]
 fn anyhow_stays_on_the_command_line() {
     let others = rust_files(&Path::new(ROOT).join("src")).into_iter().filter(|file| !file.starts_with(cli()));
     let found: Vec<_> =
@@ -104,7 +116,9 @@ fn cli() -> PathBuf {
 #[test]
 fn every_file_begins_by_saying_what_it_is_for() {
     let files = ["src", "tests", "benches"].iter().flat_map(|folder| rust_files(&Path::new(ROOT).join(folder)));
-    let silent: Vec<_> = files.filter(|file| !read(file).starts_with("//!")).map(|file| short(&file)).collect();
+    // A `tests.rs` is introduced by the file whose tests it holds.
+    let silent = files.filter(|file| !is_tests(file) && !read(file).starts_with("//!"));
+    let silent: Vec<_> = silent.map(|file| short(&file)).collect();
     assert!(silent.is_empty(), "these files need a `//!` that says what they are for: {silent:?}");
 }
 
@@ -127,6 +141,47 @@ fn the_repository_holds_what_people_look_for() {
 }
 
 #[test]
+fn every_shipped_mapping_compiles_without_a_word() {
+    let files = yaml_files(&Path::new(ROOT).join("mappings"));
+    assert!(!files.is_empty(), "mappings are shipped");
+    for file in files {
+        for document in yaml::parse(read(&file).as_bytes()) {
+            let outcome = compile(&document);
+            assert!(outcome.findings.is_empty(), "{}: {:#?}", short(&file), outcome.findings);
+            assert!(matches!(outcome.compiled, Some(Compiled::Mapping(_))), "{}", short(&file));
+        }
+    }
+}
+
+#[test]
+fn consumers_order_what_the_operator_knows() {
+    let operator = schema("crd.yaml", "/spec/versions/0/schema/openAPIV3Schema/properties");
+    let consumer = schema("apiresourceschema.yaml", "/spec/versions/0/schema/properties");
+    let mut offered = operator["spec"].clone();
+    remove(&mut offered, "/properties", "statefulSet");
+    remove(&mut offered, "/properties/users/items/properties", "connectionStringSecretNamespace");
+    assert_eq!(consumer["spec"], offered, "the operator's spec but for what is dangerous");
+
+    let mut status = consumer["status"].clone();
+    remove(&mut status, "/properties", "conditions");
+    remove(&mut status, "/properties", "observedGeneration");
+    let mut reported = operator["status"].clone();
+    remove(&mut reported, "", "required");
+    assert_eq!(status, reported, "the operator's status with nothing required, conditions and a generation");
+}
+
+fn schema(file: &str, pointer: &str) -> Value {
+    let text = read(Path::new("schemas/mongodb").join(file));
+    let root = yaml::parse_one(&text).and_then(|document| document.root).expect("a document");
+    root.to_json().pointer(pointer).expect("a schema").clone()
+}
+
+fn remove(schema: &mut Value, parent: &str, field: &str) {
+    let parent = schema.pointer_mut(parent).and_then(Value::as_object_mut).expect("a parent");
+    assert!(parent.remove(field).is_some(), "there is no `{field}` to leave out");
+}
+
+#[test]
 fn the_commands_of_the_readme_exist() {
     let tests = command("tests");
     assert!(tests.starts_with("cargo test"), "{tests}");
@@ -134,7 +189,7 @@ fn the_commands_of_the_readme_exist() {
     let words: Vec<_> = demo.split_whitespace().collect();
     let ["cargo", "test", "--test", target, "--", case] = words[..] else { panic!("not a test of ours: {demo}") };
     let sources = rust_files(&Path::new(ROOT).join("tests").join(target));
-    assert!(sources.iter().any(|file| read(file).contains(&format!("{case}"))), "no case `{case}` in tests/{target}");
+    assert!(sources.iter().any(|file| read(file).contains(case)), "no case `{case}` in tests/{target}");
 }
 
 /// The one line of the code block under `<!-- command: NAME -->`.
@@ -200,12 +255,20 @@ fn files_of(module: &str) -> Vec<PathBuf> {
     files
 }
 
+fn yaml_files(folder: &Path) -> Vec<PathBuf> {
+    files_with(folder, "yaml")
+}
+
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    files_with(folder, "rs")
+}
+
+fn files_with(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let mut files: Vec<_> = paths
-        .flat_map(|path| if path.is_dir() { rust_files(&path) } else { vec![path] })
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .flat_map(|path| if path.is_dir() { files_with(&path, extension) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
         .collect();
     files.sort();
     files
@@ -213,13 +276,16 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 
 /// Lines of a file up to its tests, with comments left out, and their numbers.
 fn code_lines(file: &Path) -> Vec<(usize, String)> {
-    let is_test_file = file.file_stem().is_some_and(|stem| stem == "tests");
-    let text = if is_test_file { String::new() } else { read(file) };
+    let text = if is_tests(file) { String::new() } else { read(file) };
     text.lines()
         .enumerate()
         .take_while(|(_, line)| line.trim() != "#[cfg(test)]")
         .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or_default().to_owned()))
         .collect()
+}
+
+fn is_tests(file: &Path) -> bool {
+    file.file_stem().is_some_and(|stem| stem == "tests")
 }
 
 fn short(file: &Path) -> String {

@@ -135,7 +135,7 @@ impl Arguments {
     }
 }
 
-/// Longest engine id: with a mapping's name of 42 it makes the 63 that a finalizer's name may have.
+/// Longest engine id: `<engine>.<mapping>` must fit the 63 characters that the name of a finalizer or annotation has.
 pub const MAX_ENGINE_ID: usize = 20;
 
 fn engine_id(text: &str) -> Result<String, String> {

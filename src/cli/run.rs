@@ -3,24 +3,26 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::signals::{Hangups, StopSignals};
 use super::{Misconfigured, RunOptions, connections};
-use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
-use crate::server::{Instruments, Server};
+use crate::engine::{self, Settings};
+use crate::mapping::schema::Schemas;
+use crate::reload::{ReloadHandle, Reloader, Snapshot, scan};
+use crate::server::{Instruments, Overview, Server};
 
 /// Runs until the engine has drained after the first signal.
 ///
 /// # Errors
 /// [`Misconfigured`] when something that the command line names is wrong; anything else is a failure.
 pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
-    connections::check(&options.connections)?;
-    check_schemas(options.schemas.as_deref())?;
+    let connections = connections::open(&options.connections)?;
+    let schemas = schemas(options.schemas.as_deref())?;
     let instruments = Instruments::default();
+    instruments.status.publish(Overview { engine_id: options.engine_id.clone(), ..Overview::default() });
     let (reloader, reload, reloads) =
         Reloader::open(&options.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
     if reloader.snapshot().files.is_empty() {
@@ -39,8 +41,10 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     servants.spawn(follow(reloader, drain.clone(), stopped.clone()));
 
     info!(mappings = %options.mappings.display(), engine = %options.engine_id, "running");
+    let settings =
+        Settings { engine: options.engine_id, inventory_namespace: options.inventory_namespace, connections, schemas };
     tokio::select! {
-        result = engine(options, reloads, instruments, drain.clone()) => result?,
+        () = engine::run(settings, reloads, instruments, drain.clone()) => {}
         result = failed(&mut servants) => result?,
         () = signals.second(&drain) => bail!("stopped by a second signal, before what was under way had ended"),
     }
@@ -49,13 +53,17 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check_schemas(directory: Option<&Path>) -> Result<(), Misconfigured> {
-    let Some(directory) = directory else { return Ok(()) };
-    let unreadable = |error| {
-        let directory = directory.display();
-        Misconfigured(format!("cannot read the schema directory `{directory}` (--schemas): {error}"))
-    };
-    std::fs::read_dir(directory).map(drop).map_err(unreadable)
+/// The consumer schemas of `--schemas`, for APIs whose server publishes none.
+fn schemas(directory: Option<&Path>) -> Result<Schemas, Misconfigured> {
+    let Some(directory) = directory else { return Ok(Schemas::default()) };
+    let files = scan::read(directory).onto(&Snapshot::default());
+    match files.problems.first() {
+        None => Ok(Schemas::from_files(&files.files)),
+        Some(problem) => Err(Misconfigured(format!(
+            "cannot read the schema directory `{}` (--schemas): {problem}",
+            directory.display()
+        ))),
+    }
 }
 
 async fn start_server(
@@ -92,26 +100,5 @@ async fn failed(servants: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<()
         Some(Ok(Err(error))) => Err(error),
         Some(Err(panic)) => Err(panic.into()),
         None => std::future::pending().await,
-    }
-}
-
-/// The seam: `crate::engine::run` takes these four and stands here.
-async fn engine(
-    _options: RunOptions,
-    mut reloads: mpsc::Receiver<Reload>,
-    _instruments: Instruments,
-    drain: CancellationToken,
-) -> anyhow::Result<()> {
-    loop {
-        tokio::select! {
-            reload = reloads.recv() => match reload {
-                Some(reload) => {
-                    let text = format!("{} files read", reload.snapshot.files.len());
-                    reload.answer(Outcome { accepted: true, text });
-                }
-                None => return Ok(()),
-            },
-            () = drain.cancelled() => return Ok(()),
-        }
     }
 }

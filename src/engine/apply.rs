@@ -15,6 +15,7 @@ use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, 
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{Key, metadata};
 use crate::plan::{Action, Evidence, Intent, Outcome, Standing};
+use crate::server::metrics::WriteResult;
 
 /// Where the actions of one reconcile go.
 pub struct Executor<'a> {
@@ -57,8 +58,27 @@ impl Executor<'_> {
             Action::Delete { reference, uid, propagation } => self.delete(reference, uid, *propagation).await,
             Action::Unmark { reference, patch } => self.unmark(reference, patch).await,
         };
-        self.pipeline.shared.metrics.wrote(&self.pipeline.writer.mapping, action, result.is_ok());
+        self.count(action, &result);
         result.or_else(|error| refused_or_retried(action, error))
+    }
+
+    fn count(&self, action: &Action, sent: &Result<Outcome, RequestError>) {
+        let (side, verb) = match action {
+            Action::PatchSource { .. } => ("source", "patch"),
+            Action::PatchStatus { .. } => ("source", "patch_status"),
+            Action::CreateNamespace { .. } => (self.generation.target.name.as_str(), "create"),
+            Action::Apply { .. } => (self.generation.target.name.as_str(), "apply"),
+            Action::Delete { .. } => (self.generation.target.name.as_str(), "delete"),
+            Action::Unmark { .. } => (self.generation.target.name.as_str(), "patch"),
+            Action::Look { .. } | Action::LookForSource | Action::Sweep { .. } => return,
+        };
+        let result = match sent {
+            Ok(_) => WriteResult::Success,
+            Err(error) if error.is_conflict() => WriteResult::Conflict,
+            Err(error) if error.retryable() => WriteResult::Error,
+            Err(_) => WriteResult::Rejected,
+        };
+        self.pipeline.shared.instruments.metrics.written(&self.pipeline.writer.mapping, side, verb, result);
     }
 
     fn target(&self) -> &Endpoint {
@@ -126,13 +146,15 @@ impl Executor<'_> {
         let listed = self.feed.watch.state() == WatchState::Synced;
         match listed && self.pipeline.is_engaged(&self.key.cluster) {
             true => Evidence::Gone,
-            false => Evidence::None("its source is not found, but its API or its workspace is not in order either".into()),
+            false => {
+                Evidence::None("its source is not found, but its API or its workspace is not in order either".into())
+            }
         }
     }
 
     fn resource(&self, kind: &Kind) -> Result<Resource, RequestError> {
         let served = self.generation.target.kind(kind);
-        served.map(|served| served.resource).map_err(|why| RequestError::NotServed { path: why })
+        served.map(|served| served.resource).map_err(|why| RequestError::NotServed { url: why })
     }
 
     fn path(&self, reference: &Reference) -> Result<ApiPath, RequestError> {
@@ -170,7 +192,12 @@ impl Executor<'_> {
         Ok(Outcome::Found(found))
     }
 
-    async fn owned_by(&mut self, owners: &[String], kind: &Kind, namespace: Option<&str>) -> Result<Vec<Standing>, RequestError> {
+    async fn owned_by(
+        &mut self,
+        owners: &[String],
+        kind: &Kind,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Standing>, RequestError> {
         let resource = self.resource(kind)?;
         let path = match namespace {
             Some(namespace) => ApiPath::collection(&resource, namespace)?,
@@ -221,7 +248,9 @@ impl Executor<'_> {
             }
             // Somebody else's fields, or another incarnation: look at what stands there now.
             (Err(error), _) if error.is_conflict() => self.look(reference).await,
-            (Err(error), Intent::Update { uid }) if error.is_invalid() => self.look_for_other(reference, uid, error).await,
+            (Err(error), Intent::Update { uid }) if error.is_invalid() => {
+                self.look_for_other(reference, uid, error).await
+            }
             (Err(error), _) => Err(error),
         }
     }
@@ -244,14 +273,24 @@ impl Executor<'_> {
     }
 
     /// An apply that carries a uid is a 422 where the uid is another; any other 422 is the schema's word.
-    async fn look_for_other(&mut self, reference: &Reference, uid: &str, error: RequestError) -> Result<Outcome, RequestError> {
+    async fn look_for_other(
+        &mut self,
+        reference: &Reference,
+        uid: &str,
+        error: RequestError,
+    ) -> Result<Outcome, RequestError> {
         match self.look(reference).await? {
             Outcome::Object(object) if metadata(&object, "uid") == uid => Err(error),
             outcome => Ok(outcome),
         }
     }
 
-    async fn delete(&mut self, reference: &Reference, uid: &str, propagation: Propagation) -> Result<Outcome, RequestError> {
+    async fn delete(
+        &mut self,
+        reference: &Reference,
+        uid: &str,
+        propagation: Propagation,
+    ) -> Result<Outcome, RequestError> {
         let options = DeleteOptions { uid, propagation: propagation_policy(propagation) };
         self.cost += 1;
         match self.target().delete(&self.path(reference)?, options).await {

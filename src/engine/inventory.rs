@@ -76,7 +76,11 @@ impl Inventories {
     pub async fn remove(&self, mapping: &str) -> Result<(), RequestError> {
         let name = self.name(mapping);
         let path = ApiPath::object(&config_maps(), &self.namespace, &name)?;
-        match self.endpoint.request(http::Method::DELETE, &path, None, crate::multicluster::endpoint::DEFAULT_DEADLINE).await {
+        match self
+            .endpoint
+            .request(http::Method::DELETE, &path, None, crate::multicluster::endpoint::DEFAULT_DEADLINE)
+            .await
+        {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found_of(&name) => Ok(()),
             Err(error) => Err(error),
@@ -108,7 +112,8 @@ impl Inventories {
     }
 
     fn body(&self, name: &str, inventory: &Inventory) -> Value {
-        let kinds: Vec<_> = inventory.kinds.iter().map(|kind| format!("{} {}", kind.api_version(), kind.kind)).collect();
+        let kinds: Vec<_> =
+            inventory.kinds.iter().map(|kind| format!("{} {}", kind.api_version(), kind.kind)).collect();
         json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",

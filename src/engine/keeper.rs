@@ -61,7 +61,8 @@ async fn confirm(pipeline: &Pipeline) -> Result<Inventory, String> {
     let clusters = &generation.mapping.source.clusters;
     let source = pipeline.shared.manager.identity(clusters).ok_or("the identity of its source is not known yet")?;
     let inventories = inventories(pipeline, &generation);
-    let found = inventories.get(&pipeline.writer.mapping).await.map_err(|error| unreadable(&generation, &error.to_string()))?;
+    let found =
+        inventories.get(&pipeline.writer.mapping).await.map_err(|error| unreadable(&generation, &error.to_string()))?;
     let wanted = wanted(pipeline, &generation, found.as_ref(), source)?;
     let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
     if found.as_ref() != Some(&wanted) && writes {
@@ -98,7 +99,9 @@ fn wanted(
 
 /// A kind whose collection lists normally, without ours.
 fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
-    pipeline.kind_feed(kind).is_some_and(|feed| feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty())
+    pipeline
+        .kind_feed(kind)
+        .is_some_and(|feed| feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty())
 }
 
 fn inventories(pipeline: &Pipeline, generation: &Generation) -> Inventories {

@@ -24,7 +24,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::catalog::{Catalog, Entry, Standing};
+use crate::catalog::{Catalog, Entry, Files, Standing};
+use crate::mapping::diagnostic::Diagnostic;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{MappingRemoved, Mode, OnExit, SourceClusters};
 use crate::multicluster::connection::Connection;
@@ -100,8 +101,6 @@ struct Engine {
     snapshot: Arc<Snapshot>,
     /// Documents known from inventories, by mapping.
     retained: BTreeMap<String, String>,
-    /// Mappings whose removal this engine saw: `onMappingRemoved` acts on these alone.
-    removed: BTreeSet<String>,
     targets: BTreeMap<String, Arc<Target>>,
     pipelines: BTreeMap<String, Running>,
     tasks: JoinSet<()>,
@@ -111,7 +110,12 @@ struct Engine {
 }
 
 /// Runs until `shutdown`, then lets the reconciles under way end. No server's failure ends it.
-pub async fn run(settings: Settings, reloads: mpsc::Receiver<Reload>, instruments: Instruments, shutdown: CancellationToken) {
+pub async fn run(
+    settings: Settings,
+    reloads: mpsc::Receiver<Reload>,
+    instruments: Instruments,
+    shutdown: CancellationToken,
+) {
     let (events, received) = mpsc::channel(64);
     let manager = Manager::new(settings.connections.clone(), instruments.conditions.clone());
     let clusters = manager.subscribe();
@@ -128,7 +132,6 @@ pub async fn run(settings: Settings, reloads: mpsc::Receiver<Reload>, instrument
         catalog: Catalog::default(),
         snapshot: Arc::default(),
         retained: BTreeMap::new(),
-        removed: BTreeSet::new(),
         targets: BTreeMap::new(),
         pipelines: BTreeMap::new(),
         tasks: JoinSet::new(),
@@ -184,32 +187,25 @@ impl Engine {
 
     /// Compares the documents with what runs, says what changes, and makes it so.
     fn update(&mut self) -> Outcome {
-        let (catalog, update) = self.catalog.update(&self.snapshot.files, &self.retained);
-        let former = std::mem::replace(&mut self.catalog, catalog);
-        self.note_removals(&former);
+        let unreadable = self.snapshot.unreadable();
+        let files = Files { readable: &self.snapshot.files, unreadable: &unreadable };
+        let (catalog, update) = self.catalog.update(files, &self.retained);
+        self.catalog = catalog;
         let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
         for change in &update.changes {
             info!("{change}");
         }
-        let texts: Vec<String> = update.diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
-        texts.iter().for_each(|text| error!("{text}"));
-        let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Rejected };
+        let rendered = |diagnostics: &[Diagnostic]| diagnostics.iter().map(|one| one.render(false)).collect::<Vec<_>>();
+        rendered(&update.new_diagnostics).iter().for_each(|text| error!("{text}"));
+        let texts = rendered(&update.diagnostics);
+        let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Partial };
         self.shared.instruments.metrics.reloaded(result, errors);
         self.say_errors(errors, &texts);
         self.problems.clone_from(&texts);
         self.converge();
-        Outcome { accepted: errors == 0, text: [update.changes, texts].concat().join("\n") }
-    }
-
-    /// `onMappingRemoved` acts on removals that this engine saw, never on a file it only finds missing.
-    fn note_removals(&mut self, former: &Catalog) {
-        for entry in self.catalog.entries() {
-            let ran = former.get(entry.name()).is_some_and(|entry| entry.standing != Standing::Retained);
-            if entry.standing != Standing::Retained {
-                self.removed.remove(entry.name());
-            } else if ran {
-                self.removed.insert(entry.name().to_owned());
-            }
+        Outcome {
+            accepted: errors == 0,
+            text: [update.changes.iter().map(ToString::to_string).collect(), texts].concat().join("\n"),
         }
     }
 
@@ -227,11 +223,12 @@ impl Engine {
     fn converge(&mut self) {
         self.shared.manager.configure(self.catalog.providers().cloned().collect());
         let providers: BTreeSet<SourceClusters> =
-            self.catalog.entries().map(|entry| entry.mapping.source.clusters.clone()).collect();
+            self.catalog.mappings().map(|(_, entry)| entry.mapping.source.clusters.clone()).collect();
         self.shared.manager.run(providers);
-        let wanted: Vec<Entry> = self.catalog.entries().cloned().collect();
-        let names: BTreeSet<&str> = wanted.iter().map(Entry::name).collect();
-        let stopped: Vec<String> = self.pipelines.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
+        let wanted: Vec<Entry> = self.catalog.mappings().map(|(_, entry)| entry.clone()).collect();
+        let names: BTreeSet<&str> = wanted.iter().map(|entry| entry.mapping.name.as_str()).collect();
+        let stopped: Vec<String> =
+            self.pipelines.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
         stopped.iter().for_each(|name| self.stop(name));
         wanted.iter().for_each(|entry| self.start_or_swap(entry));
     }
@@ -239,16 +236,16 @@ impl Engine {
     fn start_or_swap(&mut self, entry: &Entry) {
         let Some(target) = self.target(&entry.mapping.target) else {
             self.refuse(entry);
-            return self.stop(entry.name());
+            return self.stop(&entry.mapping.name);
         };
-        let phase = self.phase(entry);
+        let phase = Self::phase(entry);
         let generation = Generation { mapping: entry.mapping.clone(), number: entry.generation, phase, target };
-        match self.pipelines.get(entry.name()).map(|running| running.pipeline.clone()) {
+        match self.pipelines.get(&entry.mapping.name).map(|running| running.pipeline.clone()) {
             None => self.start(entry, generation),
             Some(pipeline) if pipeline.runs(&generation) => {}
             Some(pipeline) => {
                 pipeline.swap(generation);
-                self.engage_all(entry.name());
+                self.engage_all(&entry.mapping.name);
                 pipeline.enqueue_all();
             }
         }
@@ -256,7 +253,7 @@ impl Engine {
 
     /// A mapping whose target nobody named on the command line.
     fn refuse(&self, entry: &Entry) {
-        let (mapping, target) = (entry.name(), &entry.mapping.target);
+        let (mapping, target) = (&entry.mapping.name, &entry.mapping.target);
         let flag = match target.as_str() {
             DEFAULT_TARGET => "--target-kubeconfig FILE".to_owned(),
             other => format!("--kubeconfig {other}=FILE"),
@@ -267,8 +264,8 @@ impl Engine {
         }
     }
 
-    fn phase(&self, entry: &Entry) -> Phase {
-        let removed = self.removed.contains(entry.name());
+    fn phase(entry: &Entry) -> Phase {
+        let removed = entry.removal_seen;
         match (entry.standing, entry.mapping.lifecycle.on_mapping_removed) {
             (Standing::Retained, MappingRemoved::Delete) if removed => Phase::Leaving(OnExit::Delete),
             (Standing::Retained, MappingRemoved::Orphan) if removed => Phase::Leaving(OnExit::Orphan),
@@ -279,15 +276,15 @@ impl Engine {
     }
 
     fn start(&mut self, entry: &Entry, generation: Generation) {
-        self.shared.instruments.health.remove(&format!("mapping {}", entry.name()));
-        let writer = Writer { engine: self.settings.engine.clone(), mapping: entry.name().to_owned() };
+        self.shared.instruments.health.remove(&format!("mapping {}", &entry.mapping.name));
+        let writer = Writer { engine: self.settings.engine.clone(), mapping: entry.mapping.name.clone() };
         let pipeline = Pipeline::new(writer, self.shared.clone(), generation);
         let mut tasks = JoinSet::new();
         tasks.spawn(pipeline.clone().resync());
         tasks.spawn(keeper::keep(pipeline.clone(), self.events.clone()));
         let workers = tokio::spawn(pipeline.clone().run());
-        self.pipelines.insert(entry.name().to_owned(), Running { pipeline, workers, tasks });
-        self.engage_all(entry.name());
+        self.pipelines.insert(entry.mapping.name.clone(), Running { pipeline, workers, tasks });
+        self.engage_all(&entry.mapping.name);
     }
 
     /// Follows every engaged cluster of a mapping's provider, and the kinds on its target.
@@ -324,7 +321,9 @@ impl Engine {
                 self.each_of(&cluster.provider, |running| running.pipeline.disengage(&cluster, used));
             }
             ClusterEvent::Synced(_) => {}
-            ClusterEvent::Identity(provider, _) => self.each_of(&provider, |running| running.pipeline.check_inventory()),
+            ClusterEvent::Identity(provider, _) => {
+                self.each_of(&provider, |running| running.pipeline.check_inventory())
+            }
         }
     }
 
@@ -384,8 +383,7 @@ impl Engine {
     fn forget(&mut self, mapping: &str) {
         warn!(mapping, "the mapping was removed, and so was all it had made");
         self.retained.remove(mapping);
-        self.removed.remove(mapping);
-        self.catalog = self.catalog.without(mapping);
+        self.catalog = self.catalog.forget(mapping);
         self.converge();
     }
 

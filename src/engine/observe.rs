@@ -17,7 +17,13 @@ use crate::object::marks::{self, Owner, Reference};
 use crate::plan::{Learned, Observed, Source, Standing, Target, render};
 
 /// What is known of one source now.
-pub fn observe(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, feed: &SourceFeed, key: &Key) -> Observed {
+pub fn observe(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    cluster: &Cluster,
+    feed: &SourceFeed,
+    key: &Key,
+) -> Observed {
     let mut observed = Observed {
         writer: pipeline.writer.clone(),
         phase: generation.phase,
@@ -49,7 +55,9 @@ pub fn namespace(generation: &Generation, observed: &Observed) -> Option<String>
 }
 
 fn observe_namespace(pipeline: &Pipeline, generation: &Generation, namespace: &str, observed: &mut Observed) {
-    if generation.target.knows_namespace(namespace) || observed.owned.iter().any(|one| one.reference.namespace == namespace) {
+    if generation.target.knows_namespace(namespace)
+        || observed.owned.iter().any(|one| one.reference.namespace == namespace)
+    {
         observed.namespaces.insert(namespace.to_owned());
     }
     if !generation.mapping.objects.iter().any(|rule| rule.shared) {
@@ -101,14 +109,20 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
     let target = &generation.target;
     target.kind(kind)?;
     let name = &target.name;
-    let Some(feed) = pipeline.kind_feed(kind) else { return Err(format!("target `{name}`: {kind} is not watched yet")) };
+    let Some(feed) = pipeline.kind_feed(kind) else {
+        return Err(format!("target `{name}`: {kind} is not watched yet"));
+    };
     if !feed.served.namespaced {
-        return Err(format!("{kind} is cluster-scoped on target `{name}`: cluster-scoped objects are not supported yet"));
+        return Err(format!(
+            "{kind} is cluster-scoped on target `{name}`: cluster-scoped objects are not supported yet"
+        ));
     }
     match feed.watch.state() {
         WatchState::Synced => Ok(()),
         WatchState::Starting => Err(format!("target `{name}`: {kind} is not listed yet")),
-        WatchState::NotServed => Err(format!("target `{name}`: {kind} is not served (any more); install its CustomResourceDefinition")),
+        WatchState::NotServed => {
+            Err(format!("target `{name}`: {kind} is not served (any more); install its CustomResourceDefinition"))
+        }
         WatchState::Failed { reason, .. } => Err(format!("target `{name}`: {reason}")),
     }
 }

@@ -9,7 +9,7 @@ use crate::server::status::{MappingOverview, Overview, ProviderOverview};
 
 /// Publishes what runs.
 pub fn publish(engine: &Engine) {
-    let mappings: Vec<MappingOverview> = engine.catalog.entries().map(|entry| mapping(engine, entry)).collect();
+    let mappings: Vec<MappingOverview> = engine.catalog.mappings().map(|(_, entry)| mapping(engine, entry)).collect();
     let metrics = &engine.shared.instruments.metrics;
     for (overview, running) in mappings.iter().filter_map(|one| Some((one, engine.pipelines.get(&one.name)?))) {
         let depth = running.pipeline.queue.depth();
@@ -30,10 +30,10 @@ pub fn publish(engine: &Engine) {
 }
 
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
-    let running = engine.pipelines.get(entry.name());
+    let running = engine.pipelines.get(&entry.mapping.name);
     let count = |count: fn(&Running) -> usize| running.map(count).unwrap_or_default();
     MappingOverview {
-        name: entry.name().to_owned(),
+        name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "inventory".to_owned()),
         generation: entry.generation,
         standing: standing(entry, running),
@@ -58,7 +58,8 @@ fn standing(entry: &Entry, running: Option<&Running>) -> String {
 }
 
 fn providers(engine: &Engine) -> Vec<ProviderOverview> {
-    let mut all: Vec<&SourceClusters> = engine.catalog.entries().map(|entry| &entry.mapping.source.clusters).collect();
+    let mut all: Vec<&SourceClusters> =
+        engine.catalog.mappings().map(|(_, entry)| &entry.mapping.source.clusters).collect();
     all.sort();
     all.dedup();
     let overview = |provider: &&SourceClusters| ProviderOverview {

@@ -101,7 +101,15 @@ impl Pipeline {
         let queue = WorkQueue::new(Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max });
         let state = State { unconfirmed: Some("its inventory is not read yet".into()), ..State::default() };
         let generation = ArcSwap::from_pointee(generation);
-        Arc::new(Self { writer, shared, queue, generation, state: Mutex::new(state), hasher: RandomState::new(), inventory_due: Notify::new() })
+        Arc::new(Self {
+            writer,
+            shared,
+            queue,
+            generation,
+            state: Mutex::new(state),
+            hasher: RandomState::new(),
+            inventory_due: Notify::new(),
+        })
     }
 
     pub fn generation(&self) -> Arc<Generation> {
@@ -229,7 +237,8 @@ impl Pipeline {
             if self.state().kinds.contains_key(&kind) {
                 continue;
             }
-            let selectors = Selectors { label: format!("{}={}", marks::MAPPING, self.writer.label()), ..Selectors::default() };
+            let selectors =
+                Selectors { label: format!("{}={}", marks::MAPPING, self.writer.label()), ..Selectors::default() };
             let watch = self.shared.watches.acquire(&generation.target.scope, &served.resource, &selectors);
             let pipeline = Arc::downgrade(self);
             let of = kind.clone();
@@ -269,9 +278,16 @@ impl Pipeline {
 
     /// The kinds of the mapping, and those which only its inventory still names.
     pub fn kinds(&self) -> BTreeSet<Kind> {
-        let mut kinds: BTreeSet<Kind> = self.generation().mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
+        let mut kinds: BTreeSet<Kind> =
+            self.generation().mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
         let same = |a: &Kind, b: &Kind| a.group == b.group && a.kind == b.kind;
-        let former: Vec<Kind> = self.state().inventory_kinds.iter().filter(|old| !kinds.iter().any(|new| same(old, new))).cloned().collect();
+        let former: Vec<Kind> = self
+            .state()
+            .inventory_kinds
+            .iter()
+            .filter(|old| !kinds.iter().any(|new| same(old, new)))
+            .cloned()
+            .collect();
         kinds.extend(former);
         kinds
     }
@@ -324,7 +340,8 @@ impl Pipeline {
             return self.queue.add(key, priority);
         }
         let value = object.value();
-        let reference = Reference { kind: kind.clone(), namespace: at.namespace.to_string(), name: at.name.to_string() };
+        let reference =
+            Reference { kind: kind.clone(), namespace: at.namespace.to_string(), name: at.name.to_string() };
         if let Some(key) = marks::origin(&self.writer, &value, &reference) {
             return self.queue.add(key, priority);
         }

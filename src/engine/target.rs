@@ -144,7 +144,8 @@ impl Target {
     }
 
     async fn resolve(&self) -> Result<(), String> {
-        let open: Vec<Kind> = self.state().kinds.iter().filter(|(_, served)| served.is_err()).map(|(kind, _)| kind.clone()).collect();
+        let open: Vec<Kind> =
+            self.state().kinds.iter().filter(|(_, served)| served.is_err()).map(|(kind, _)| kind.clone()).collect();
         let mut result = Ok(());
         for kind in open {
             let served = served(&self.endpoint, &kind).await.map_err(|why| format!("target `{}`: {why}", self.name));

@@ -13,6 +13,7 @@ use crate::multicluster::queue::Outcome as Finish;
 use crate::multicluster::work_queue::Lease;
 use crate::object::{Key, metadata};
 use crate::plan::{Action, Observed, Outcome, Plan, Reasons, Source, plan, render, status};
+use crate::server::metrics::ReconcileResult;
 
 /// Rounds of plan and apply in one reconcile; a new object with everything it needs takes five.
 const MAX_ROUNDS: usize = 24;
@@ -39,7 +40,11 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let generation = pipeline.generation();
     let key = lease.key().clone();
     let (ended, cost, overtaken) = run(&pipeline, &generation, &key).await;
-    pipeline.shared.metrics.reconciled(&pipeline.writer.mapping, result(&ended), started.elapsed());
+    pipeline.shared.instruments.metrics.reconciled(
+        &pipeline.writer.mapping,
+        result(&ended, cost > 0),
+        started.elapsed(),
+    );
     let finish = finish(&pipeline, &generation, &key, ended);
     lease.finish(finish, cost);
     if overtaken {
@@ -49,10 +54,12 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
 
 async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended, u32, bool) {
     let engaged = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster);
-    let Some((cluster, feed)) = engaged.and_then(|cluster| pipeline.feed_of(&cluster).map(|feed| (cluster, feed))) else {
+    let Some((cluster, feed)) = engaged.and_then(|cluster| pipeline.feed_of(&cluster).map(|feed| (cluster, feed)))
+    else {
         return (Ended::Dropped, 0, false);
     };
-    let mut executor = Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false };
+    let mut executor =
+        Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false };
     let mut observed = observe(pipeline, generation, &cluster, &feed, key);
     let _guard = lock_namespace(generation, &observed).await;
     if _guard.is_some() {
@@ -149,7 +156,10 @@ fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outco
     let (Action::PatchStatus { patch }, Outcome::Object(answer)) = (action, outcome) else { return };
     let dropped = status::dropped(&executor.generation.mapping, patch, answer);
     if executor.pipeline.drop_status(&dropped) {
-        warn!(fields = dropped.join(" "), "the consumer's API does not keep these status fields; they are not written again");
+        warn!(
+            fields = dropped.join(" "),
+            "the consumer's API does not keep these status fields; they are not written again"
+        );
     }
 }
 
@@ -225,13 +235,12 @@ fn note_stale(pipeline: &Pipeline, key: &Key) {
     }
 }
 
-fn result(ended: &Ended) -> &'static str {
+fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
     match ended {
-        Ended::InSync => "in_sync",
-        Ended::Waiting(_) => "waiting",
-        Ended::Blocked(_) => "blocked",
-        Ended::Observed(_) => "observed",
-        Ended::Failed(_) => "failed",
-        Ended::Dropped => "dropped",
+        Ended::InSync | Ended::Dropped | Ended::Observed(_) if wrote => ReconcileResult::Written,
+        Ended::InSync | Ended::Dropped | Ended::Observed(_) => ReconcileResult::InSync,
+        Ended::Waiting(_) => ReconcileResult::Waiting,
+        Ended::Blocked(_) => ReconcileResult::Blocked,
+        Ended::Failed(_) => ReconcileResult::Error,
     }
 }

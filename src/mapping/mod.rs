@@ -10,6 +10,7 @@ pub mod expression;
 pub mod jsonpath;
 pub mod placement;
 pub mod schema;
+mod selector;
 pub mod template;
 
 use std::collections::BTreeMap;
@@ -236,7 +237,11 @@ pub struct Reconcile {
 impl Resource {
     /// `apis/<group>/<version>`, or `api/<version>` for the core group.
     pub fn group_version_path(&self) -> String {
-        if self.group.is_empty() { format!("api/{}", self.version) } else { format!("apis/{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            format!("api/{}", self.version)
+        } else {
+            format!("apis/{}/{}", self.group, self.version)
+        }
     }
 }
 
@@ -257,5 +262,14 @@ impl Kind {
 impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({})", self.kind, self.api_version())
+    }
+}
+
+impl std::fmt::Display for SourceClusters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ApiExport(export) => write!(f, "APIExport {}", export.name),
+            Self::Provider(name) => write!(f, "ClusterProvider {name}"),
+        }
     }
 }

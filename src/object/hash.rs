@@ -31,7 +31,7 @@ mod tests {
     fn never_changes() {
         assert_eq!(tuple_hash(["abc123", "default"], 10).len(), 16);
         assert_eq!(tuple_hash(["a"; 3], 16).len(), 26);
-        insta::assert_snapshot!(tuple_hash(["abc123", "default"], 10), @"");
+        assert_eq!(tuple_hash(["abc123", "default"], 10), "aunofkrtcqx4wydb");
     }
 
     #[test]

@@ -92,7 +92,11 @@ pub struct Reference {
 impl std::fmt::Display for Reference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kind, namespace, name } = self;
-        if namespace.is_empty() { write!(f, "{} {name}", kind.kind) } else { write!(f, "{} {namespace}/{name}", kind.kind) }
+        if namespace.is_empty() {
+            write!(f, "{} {name}", kind.kind)
+        } else {
+            write!(f, "{} {namespace}/{name}", kind.kind)
+        }
     }
 }
 

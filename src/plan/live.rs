@@ -172,7 +172,9 @@ fn moved(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Option<St
         return None;
     }
     let former = observed.owned.iter().find(|standing| {
-        standing.object_id() == rule.id && standing.reference != desired.reference && !is_same_object(&standing.reference, &desired.reference)
+        standing.object_id() == rule.id
+            && standing.reference != desired.reference
+            && !is_same_object(&standing.reference, &desired.reference)
     })?;
     Some(match rule.on_identity_change {
         IdentityChange::Block => Step::rest(Reason {
@@ -197,10 +199,14 @@ fn create(observed: &Observed, desired: &Desired) -> Step {
     let reference = desired.reference.clone();
     match observed.learned.looks.get(&reference) {
         None => Step::act(Action::Look { reference }),
-        Some(Look::Absent) => Step::act(Action::Apply { reference, body: desired.body.clone(), intent: Intent::Create }),
+        Some(Look::Absent) => {
+            Step::act(Action::Apply { reference, body: desired.body.clone(), intent: Intent::Create })
+        }
         Some(Look::Found(_)) => Step::rest(Reason {
             cause: Cause::Conflict,
-            detail: format!("{reference} exists and was not made for this object: it is left alone; remove or rename it"),
+            detail: format!(
+                "{reference} exists and was not made for this object: it is left alone; remove or rename it"
+            ),
         }),
     }
 }

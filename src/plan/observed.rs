@@ -170,7 +170,9 @@ impl Observed {
             (Action::Sweep { owners, .. }, Outcome::Found(found)) if found.is_empty() => {
                 self.learned.swept.extend(owners.iter().cloned());
             }
-            (Action::Sweep { .. }, Outcome::Found(found)) => found.into_iter().for_each(|one| self.see(&one.reference, one.object)),
+            (Action::Sweep { .. }, Outcome::Found(found)) => {
+                found.into_iter().for_each(|one| self.see(&one.reference, one.object))
+            }
             (Action::CreateNamespace { name, .. }, _) => {
                 self.namespaces.insert(name.clone());
             }
@@ -179,7 +181,10 @@ impl Observed {
                 self.see(reference, object);
             }
             (Action::Delete { reference, .. }, Outcome::Object(object)) => self.see(reference, object),
-            (Action::Delete { reference, .. } | Action::Apply { reference, .. } | Action::Unmark { reference, .. }, Outcome::Absent) => {
+            (
+                Action::Delete { reference, .. } | Action::Apply { reference, .. } | Action::Unmark { reference, .. },
+                Outcome::Absent,
+            ) => {
                 self.forget(reference);
             }
             (Action::Unmark { reference, .. }, Outcome::Object(_)) => self.forget(reference),

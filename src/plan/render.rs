@@ -148,12 +148,7 @@ pub fn standing<'o>(
     })
 }
 
-fn wanted(
-    observed: &Observed,
-    rule: &ObjectRule,
-    place: &Place,
-    scope: &Scope,
-) -> Result<Wanted, Unrendered> {
+fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Wanted, Unrendered> {
     if let Some(when) = &rule.when
         && !truth(when.evaluate(scope))?
     {

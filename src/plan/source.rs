@@ -24,10 +24,7 @@ pub fn release_finalizer(observed: &Observed, source: &Value) -> Action {
     Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, patch }
 }
 
-fn metadata_patch(
-    source: &Value,
-    change: impl FnOnce(&mut Vec<Value>, &mut serde_json::Map<String, Value>),
-) -> Value {
+fn metadata_patch(source: &Value, change: impl FnOnce(&mut Vec<Value>, &mut serde_json::Map<String, Value>)) -> Value {
     let finalizers = source.pointer("/metadata/finalizers").and_then(Value::as_array);
     let annotations = source.pointer("/metadata/annotations").and_then(Value::as_object);
     let (mut new_finalizers, mut new_annotations) =

@@ -12,7 +12,7 @@ use super::render::{self, Rendering};
 use super::source::guarded;
 use super::{Cause, Reasons};
 use crate::mapping::expression::{Outcome, Root, Scope};
-use crate::mapping::schema::Presence;
+use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::Template;
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
 use crate::object::compare::{escape_pointer, same};
@@ -229,7 +229,9 @@ fn conditions(
 ) {
     for rule in &mapping.status.conditions {
         match condition(rule, scope) {
-            Ok(condition) => set_condition(observed, source, status, &rule.kind, condition),
+            Ok(condition) => {
+                set_condition(observed, generation_of(mapping, observed, source), status, &rule.kind, condition);
+            }
             Err(why) => reasons.push(Cause::StatusFailed, format!("condition {}: {why}", rule.kind)),
         }
     }
@@ -276,7 +278,7 @@ fn reason_word(text: &str) -> String {
 }
 
 /// Sets one entry of `.status.conditions`; the time moves only with the status, and others' entries stay.
-fn set_condition(observed: &Observed, source: &Value, status: &mut Value, kind: &str, condition: Condition) {
+fn set_condition(observed: &Observed, generation: Option<i64>, status: &mut Value, kind: &str, condition: Condition) {
     if !knows(observed, &["conditions".to_owned()]) {
         return;
     }
@@ -286,14 +288,16 @@ fn set_condition(observed: &Observed, source: &Value, status: &mut Value, kind: 
     let former = all.iter().position(|entry| entry["type"] == kind);
     let since = former.map(|index| &all[index]).filter(|entry| entry["status"] == condition.status);
     let since = since.and_then(|entry| entry["lastTransitionTime"].as_str()).map(str::to_owned);
-    let entry = json!({
+    let mut entry = json!({
         "type": kind,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
         "lastTransitionTime": since.unwrap_or_else(|| observed.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-        "observedGeneration": generation(source),
     });
+    if let Some(generation) = generation {
+        entry["observedGeneration"] = json!(generation);
+    }
     match former {
         Some(index) if is_same_condition(&all[index], &entry) => {}
         Some(index) => all[index] = entry,
@@ -304,16 +308,20 @@ fn set_condition(observed: &Observed, source: &Value, status: &mut Value, kind: 
 /// A consumer's schema may know fewer fields of a condition than we write.
 fn is_same_condition(former: &Value, entry: &Value) -> bool {
     ["status", "reason", "message"].iter().all(|field| former[*field] == entry[*field])
-        && former.get("observedGeneration").is_none_or(|former| same(former, &entry["observedGeneration"]))
+        && former.get("observedGeneration").is_none_or(|former| former == &entry["observedGeneration"])
 }
 
-fn engine_conditions(
-    mapping: &Mapping,
-    observed: &Observed,
-    source: &Value,
-    status: &mut Value,
-    reasons: &Reasons,
-) {
+/// Conditions name a generation where the status does: elsewhere every change of the spec would cost a write more.
+fn generation_of(mapping: &Mapping, observed: &Observed, source: &Value) -> Option<i64> {
+    follows_generation(mapping, observed).then(|| generation(source))
+}
+
+fn follows_generation(mapping: &Mapping, observed: &Observed) -> bool {
+    let known = |schema: &Arc<Schema>| schema.has_path(&["status", "observedGeneration"]) == Presence::Present;
+    mapping.status.observed_generation && observed.schema.as_ref().is_some_and(known)
+}
+
+fn engine_conditions(mapping: &Mapping, observed: &Observed, source: &Value, status: &mut Value, reasons: &Reasons) {
     let unseen = reasons.cause() == Some(Cause::Unknown);
     if mapping.status.engine_conditions.is_empty() || unseen {
         return;
@@ -322,7 +330,7 @@ fn engine_conditions(
         "main" => "Synced".to_owned(),
         engine => format!("{engine}.sync-engine.dev/Synced"),
     };
-    set_condition(observed, source, status, &kind, synced(reasons));
+    set_condition(observed, generation_of(mapping, observed, source), status, &kind, synced(reasons));
 }
 
 /// The condition `Synced`. What it says is for the consumer: no target names, internal namespaces or hosts.
@@ -340,7 +348,8 @@ fn synced(reasons: &Reasons) -> Condition {
         Cause::Orphaned | Cause::StatusFailed => "part of the status could not be computed",
         Cause::Waiting | Cause::Unknown => "waits for what it depends on",
     };
-    let detail = reasons.0.iter().find(|reason| reason.cause == cause).and_then(|reason| consumer_detail(cause, &reason.detail));
+    let detail =
+        reasons.0.iter().find(|reason| reason.cause == cause).and_then(|reason| consumer_detail(cause, &reason.detail));
     let message = detail.map_or(message.to_owned(), |detail| format!("{message}: {detail}"));
     Condition { status: "False", reason: cause.as_str().into(), message }
 }
@@ -360,8 +369,7 @@ fn observed_generation(
     reasons: &Reasons,
 ) {
     let path = ["observedGeneration".to_owned()];
-    let known = observed.schema.as_ref().is_some_and(|schema| schema.has_path(&["status", "observedGeneration"]) == Presence::Present);
-    let due = mapping.status.observed_generation && known && rendering.is_some() && reasons.0.is_empty();
+    let due = follows_generation(mapping, observed) && rendering.is_some() && reasons.0.is_empty();
     if due && observed.owned.iter().all(has_observed) {
         // A status that is no map is said by the fields' own leaves.
         let _ = put(status, &path, Leaf::Set(json!(generation(source))));
@@ -376,15 +384,20 @@ fn has_observed(standing: &Standing) -> bool {
 
 /// Leaves of a status patch that the server's answer does not hold: dropped by its schema.
 pub fn dropped(mapping: &Mapping, patch: &Value, answer: &Value) -> Vec<String> {
-    let written = |path: &str| {
-        patch.as_array().into_iter().flatten().any(|operation| {
-            operation["op"] != "remove" && operation["path"].as_str().is_some_and(|at| covers(at, path))
-        })
-    };
+    let writes = |leaf: &str| patch.as_array().into_iter().flatten().any(|operation| writes(operation, leaf));
     let leaves = mapping.status.fields.iter().map(|field| pointer(&field.target));
-    leaves.filter(|leaf| written(&format!("/status{leaf}")) && answer.pointer(&format!("/status{leaf}")).is_none()).collect()
+    leaves
+        .filter(|leaf| {
+            let leaf = format!("/status{leaf}");
+            writes(&leaf) && answer.pointer(&leaf).is_none()
+        })
+        .collect()
 }
 
-fn covers(written: &str, leaf: &str) -> bool {
-    leaf == written || leaf.strip_prefix(written).is_some_and(|rest| rest.starts_with('/'))
+/// Whether one operation of a JSON Patch gives a leaf a value, by itself or inside of what it puts above it.
+fn writes(operation: &Value, leaf: &str) -> bool {
+    let within = operation["path"].as_str().and_then(|path| leaf.strip_prefix(path));
+    within.is_some_and(|rest| {
+        (rest.is_empty() || rest.starts_with('/')) && operation.pointer(&format!("/value{rest}")).is_some()
+    })
 }

@@ -66,6 +66,15 @@ pub struct Scan {
     problems: Vec<Problem>,
 }
 
+impl Snapshot {
+    /// Why something cannot be read, by path (`.` for the directory itself). Of these, what was read before is still
+    /// among the files.
+    pub fn unreadable(&self) -> BTreeMap<String, String> {
+        let path = |problem: &Problem| if problem.is_root() { ".".to_owned() } else { problem.path.clone() };
+        self.problems.iter().map(|problem| (path(problem), problem.trouble.to_string())).collect()
+    }
+}
+
 impl Problem {
     /// Whether the directory itself cannot be read.
     pub fn is_root(&self) -> bool {
@@ -348,6 +357,7 @@ mod tests {
         fs::rename(&directory, root.path().join("elsewhere")).expect("renamed");
         let missing = read(&directory).onto(&earlier);
         assert_eq!(missing.files, earlier.files);
+        assert_eq!(missing.unreadable(), BTreeMap::from([(".".to_owned(), "it does not exist".to_owned())]));
         insta::assert_snapshot!(texts(&missing), @"the mappings directory cannot be read: it does not exist; all mappings run on as they are");
         write(&directory, "now a file");
         let replaced = read(&directory).onto(&earlier);

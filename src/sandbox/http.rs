@@ -83,8 +83,7 @@ async fn answer(
     request: hyper::Request<Incoming>,
 ) -> Result<hyper::Response<Content>, Cut> {
     let request = read(request, shard).await?;
-    let fault = server.faults.of(&request.call());
-    match fault {
+    match server.admit(&request.call()) {
         None => Ok(respond(server.handle(&request))),
         Some(Fault::Delay(time)) => {
             tokio::time::sleep(time).await;

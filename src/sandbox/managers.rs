@@ -43,7 +43,8 @@ impl Managers {
     pub fn take_from(object: &mut Value) -> Managers {
         let taken = object["metadata"].as_object_mut().and_then(|metadata| metadata.shift_remove("managedFields"));
         let entries = taken.as_ref().and_then(Value::as_array);
-        Managers(entries.into_iter().flatten().map(Manager::from_json).collect())
+        let named = entries.into_iter().flatten().filter(|entry| entry["manager"].is_string());
+        Managers(named.map(Manager::from_json).collect())
     }
 
     /// Puts the managers into an object.

@@ -17,8 +17,7 @@
 //!   writes only. A changed definition changes nothing that is stored. Versions of a custom resource differ in nothing
 //!   but their names, and there are no conversion webhooks.
 //! * **Server-side apply** takes every map as granular and every list as atomic: list-maps, sets and atomic maps are not
-//!   told apart, also not in built-in kinds. The managers that a client sends in an object are ignored. A deletion is
-//!   recorded for nobody.
+//!   told apart, also not in built-in kinds. A deletion is recorded for nobody.
 //! * **Strategic merge patch** merges finalizers and ownerReferences, and replaces all other lists.
 //! * **Garbage collection**: ownerReferences mean nothing yet, and every deletion is one in the background.
 //! * **Lists** are always of the latest state, also the later pages of one: these can be newer than the version they
@@ -72,7 +71,7 @@ pub use faults::{Fault, Faults};
 pub use reply::{Answer, Reply, Subscription};
 pub use request::{Call, Query, Request, Verb};
 pub use resource::Storage;
-pub use setup::{ApiRef, Claim};
+pub use setup::{ApiRef, Claim, Events};
 pub use state::{Flavor, Settings, State, Unbound};
 pub use status::{Cause, Failure, Status};
 pub use timestamp::Timestamp;
@@ -201,14 +200,14 @@ impl Sandbox {
         .to_string()
     }
 
-    /// Faults in force; none at the start. Requests made through [`Sandbox::request`] do not meet them.
+    /// Faults in force; none at the start. They meet what comes over HTTP, not [`Sandbox::request`].
     pub fn faults(&self) -> &Faults {
         &self.server.faults
     }
 
-    /// Requests counted so far, those of [`Sandbox::request`] included.
+    /// Requests that came over HTTP so far.
     pub fn counters(&self) -> Counters {
-        self.server.with_state(|state| state.counters().clone())
+        self.server.counters()
     }
 
     /// The resourceVersion of the last write: stands still where nobody writes.
@@ -221,11 +220,11 @@ impl Sandbox {
         self.server.with_state(State::compact);
     }
 
-    /// Carries out a request without HTTP. A watch is answered with an empty body, and not kept.
+    /// Carries out a request without HTTP. A watch belongs to [`Sandbox::events`] and is refused.
     pub fn request(&self, request: &Request) -> Answer {
         match self.server.handle(request) {
             Outcome::Answer(answer) => answer,
-            Outcome::Stream(_) => Answer::json(200, ""),
+            Outcome::Stream(_) => Answer::from(&Failure::bad_request("a watch has no single answer")),
         }
     }
 

@@ -39,11 +39,8 @@ impl PatchKind {
 }
 
 fn unsupported(content_type: &str) -> Failure {
-    let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: \
-         application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml; got {content_type:?}"
-    );
-    Failure::status(415, "UnsupportedMediaType", message)
+    let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+    Failure::unsupported_media_type(content_type, accepted)
 }
 
 fn apply_json(object: &mut Value, patch: &Value) -> Result<(), Failure> {

@@ -214,6 +214,11 @@ impl Request {
 
     /// The body as JSON.
     pub(super) fn json(&self) -> Result<Value, Failure> {
+        let is_json =
+            self.content_type.is_empty() || self.content_type.contains("json") || self.content_type == APPLY_PATCH;
+        if !is_json {
+            return Err(Failure::unsupported_media_type(&self.content_type, "application/json"));
+        }
         serde_json::from_slice(&self.body)
             .map_err(|error| Failure::bad_request(format!("the request body is not JSON: {error}")))
     }

@@ -8,9 +8,10 @@ use hyper::body::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::collection::Event;
-use super::faults::Faults;
+use super::counters::Counters;
+use super::faults::{Fault, Faults};
 use super::reply::{Answer, Reply, Subscription};
-use super::request::Request;
+use super::request::{Call, Request};
 use super::resource::Storage;
 use super::state::State;
 use super::timestamp::Timestamp;
@@ -19,6 +20,7 @@ use super::watch::Interest;
 /// One server, whatever speaks for it.
 pub(super) struct Server {
     core: Mutex<Core>,
+    counters: Mutex<Counters>,
     pub faults: Faults,
     clock: Clock,
 }
@@ -54,7 +56,18 @@ pub(super) struct Stream {
 impl Server {
     pub fn new(state: State, clock: Clock) -> Server {
         let core = Mutex::new(Core { state, watchers: HashMap::new() });
-        Server { core, faults: Faults::default(), clock }
+        Server { core, counters: Mutex::default(), faults: Faults::default(), clock }
+    }
+
+    /// Counts a request that came from outside, and tells what is to go wrong with it.
+    pub fn admit(&self, call: &Call) -> Option<Fault> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner).record(call);
+        self.faults.of(call)
+    }
+
+    /// Requests from outside so far.
+    pub fn counters(&self) -> Counters {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Carries out a request. A watch is registered under the same lock that its backlog was read under: no event is

@@ -1,10 +1,13 @@
 //! Setting a scene from inside the process: the requests that kubectl would send.
 
+use hyper::body::Bytes;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Sandbox;
 use super::reply::Answer;
 use super::request::Request;
+use super::server::Outcome;
 
 /// Objects of one resource in one cluster.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +51,28 @@ impl ApiRef<'_> {
     }
 }
 
+/// A watch from inside the process.
+pub struct Events(UnboundedReceiver<Bytes>);
+
+impl Events {
+    /// The next event, as its type and its object; `None` after the watch has ended.
+    pub async fn next(&mut self) -> Option<(String, Value)> {
+        let line = self.0.recv().await?;
+        let mut event: Value = serde_json::from_slice(&line).unwrap_or_default();
+        let kind = event["type"].as_str().unwrap_or_default().to_owned();
+        Some((kind, event["object"].take()))
+    }
+}
+
 impl Sandbox {
+    /// Opens a watch: a GET with `watch=true`.
+    pub fn events(&self, request: &Request) -> Result<Events, Answer> {
+        match self.server.handle(request) {
+            Outcome::Stream(stream) => Ok(Events(stream.lines)),
+            Outcome::Answer(answer) => Err(answer),
+        }
+    }
+
     /// Creates an object in the namespace that it names.
     pub fn create(&self, api: ApiRef<'_>, object: &Value) -> Result<Value, Answer> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();

@@ -9,7 +9,6 @@ use sha2::{Digest, Sha256};
 
 use super::builtin::{self, Served};
 use super::collection::{Change, ChangeKind, Collection, Event, Key, Stored};
-use super::counters::Counters;
 use super::kcp::Exports;
 use super::reply::{Answer, Reply};
 use super::request::{Endpoint, Place, Request, ResourcePath, Route, Verb};
@@ -81,7 +80,6 @@ pub struct State {
     events: Vec<Event>,
     pub(super) touched: VecDeque<Touched>,
     pub(super) draining: BTreeSet<Draining>,
-    counters: Counters,
 }
 
 /// A resource of one request, resolved: what it is and whose objects of it are meant.
@@ -143,7 +141,6 @@ impl State {
             events: Vec::new(),
             touched: VecDeque::new(),
             draining: BTreeSet::new(),
-            counters: Counters::default(),
         };
         match state.settings.flavor {
             Flavor::Kubernetes => {
@@ -160,15 +157,9 @@ impl State {
     /// in the past already when the next request is handled.
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> (Reply, Vec<Event>) {
         self.now = now;
-        self.counters.record(&request.call());
         let reply = self.answer(request).unwrap_or_else(|failure| Answer::from(&failure).into());
         self.settle();
         (reply, std::mem::take(&mut self.events))
-    }
-
-    /// Requests counted so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
     }
 
     /// The resourceVersion of the last write.

@@ -117,6 +117,13 @@ impl Failure {
         Failure::status(405, "MethodNotAllowed", message)
     }
 
+    pub(super) fn unsupported_media_type(got: &str, accepted: &str) -> Failure {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}; got {got:?}"
+        );
+        Failure::status(415, "UnsupportedMediaType", message)
+    }
+
     pub(super) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Failure {
         let texts: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let what = if texts.len() == 1 { texts[0].clone() } else { format!("[{}]", texts.join(", ")) };

@@ -44,9 +44,18 @@ struct Current {
 struct Draft {
     /// Without managers.
     object: Value,
-    /// Where an apply has settled them; otherwise the write is recorded as an update.
-    managers: Option<Managers>,
+    managers: Settled,
     warnings: Vec<String>,
+}
+
+/// What is known of the managers of a draft.
+enum Settled {
+    /// Nothing: those that the object had, and the write is recorded as an update.
+    Unchanged,
+    /// The client has sent its own (none, to reset them), and the write is recorded as an update.
+    Sent(Managers),
+    /// An apply has found them.
+    Applied(Managers),
 }
 
 impl State {
@@ -87,6 +96,7 @@ impl State {
         let kind = PatchKind::parse(&request.content_type, view.resource.custom)?;
         let current = self.current(&write, path)?;
         let mut object = current.object.clone();
+        current.managers.put_into(&mut object);
         kind.apply(&mut object, &patch)?;
         validation::check_identity(&object, &view.resource, &view.version)?;
         validation::check_address(&object, &write.key)?;
@@ -174,10 +184,13 @@ impl State {
     }
 
     fn managers_of(&self, write: &Write, draft: &mut Draft, old: &Value, mut before: Managers) -> Managers {
-        draft.managers.take().unwrap_or_else(|| {
-            before.record_update(&write.author, old, &draft.object, self.now);
-            before
-        })
+        match std::mem::replace(&mut draft.managers, Settled::Unchanged) {
+            Settled::Applied(managers) => return managers,
+            Settled::Sent(managers) => before = managers,
+            Settled::Unchanged => (),
+        }
+        before.record_update(&write.author, old, &draft.object, self.now);
+        before
     }
 
     fn store(&mut self, write: &Write, mut draft: Draft, managers: Managers, kind: ChangeKind) -> Answer {
@@ -308,8 +321,10 @@ impl<'a> Write<'a> {
 
 impl Draft {
     fn new(mut object: Value) -> Draft {
-        Managers::take_from(&mut object);
-        Draft { object, managers: None, warnings: Vec::new() }
+        let sends_managers = object["metadata"].get("managedFields").is_some();
+        let sent = Managers::take_from(&mut object);
+        let managers = if sends_managers { Settled::Sent(sent) } else { Settled::Unchanged };
+        Draft { object, managers, warnings: Vec::new() }
     }
 
     /// Drops what only the server may set on a new object.
@@ -398,6 +413,6 @@ impl Draft {
 
 impl From<Applied> for Draft {
     fn from(applied: Applied) -> Draft {
-        Draft { object: applied.object, managers: Some(applied.managers), warnings: Vec::new() }
+        Draft { object: applied.object, managers: Settled::Applied(applied.managers), warnings: Vec::new() }
     }
 }

@@ -21,6 +21,7 @@ use super::{ClusterProvider, Lifecycle, Mapping, ProviderKind, Reconcile};
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
 pub use names::MAX_MAPPING_NAME;
+pub(crate) use status::overlap;
 
 /// The kinds of document.
 pub const KINDS: [&str; 3] = ["Mapping", "ClusterProvider", "MappingTest"];
@@ -114,6 +115,8 @@ struct Compiler {
     vars: Vec<String>,
     objects: Vec<String>,
     related: Vec<String>,
+    /// Names of the object at hand: its `as`.
+    locals: Vec<String>,
     /// Whether the placement's namespace reads the source, so that a fixed name there can be unique.
     namespace_per_source: bool,
 }
@@ -125,6 +128,7 @@ impl Compiler {
             vars: spec.vars.0.iter().map(|(name, _)| name.value.clone()).collect(),
             objects: spec.objects.iter().map(|object| object.id.value.clone()).collect(),
             related: spec.related.iter().map(|related| related.id.value.clone()).collect(),
+            locals: Vec::new(),
             namespace_per_source: source::namespace_reads_source(spec.placement.as_ref()),
         }
     }
@@ -160,7 +164,8 @@ impl Compiler {
         roots: RootSet,
         compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
     ) -> Option<T> {
-        let names = Names { vars: &self.vars, objects: &self.objects, related: &self.related, locals: &[], roots };
+        let names =
+            Names { vars: &self.vars, objects: &self.objects, related: &self.related, locals: &self.locals, roots };
         compile(&raw.0, &names, &mut self.findings)
     }
 

@@ -73,6 +73,7 @@ impl Compiler {
 
     fn object(&mut self, spec: &Spanned<ObjectSpec>) -> Option<ObjectRule> {
         self.refuse_what_objects_cannot_do(spec);
+        self.locals = spec.item.iter().map(|item| item.value.clone()).collect();
         let shared = spec.shared.is_some();
         let roots = if shared { RootSet::SHARED } else { RootSet::TEMPLATE };
         let when = match &spec.when {
@@ -82,6 +83,7 @@ impl Compiler {
         let kind = self.kind(&spec.template.0);
         let name = self.object_name(spec, roots);
         let template = self.leaf(&spec.template, roots, Template::compile);
+        self.locals.clear();
         let ignore = self.ignored(spec);
         Some(ObjectRule {
             id: spec.id.value.clone(),
@@ -206,7 +208,7 @@ impl Compiler {
         // RBAC's names are path segments, not DNS names: `system:controller` is one.
         let segment =
             !text.is_empty() && text.len() <= 253 && !text.contains(['/', '%']) && text != "." && text != "..";
-        if !is_dns_subdomain(text) && !(segment && text.contains(':')) {
+        if !(is_dns_subdomain(text) || segment && text.contains(':')) {
             self.report(Finding::new("SE0113", at, format!("`{text}` is no object's name")));
         } else if !shared && !self.namespace_per_source {
             let finding =

@@ -52,10 +52,27 @@ pub const CODES: &[Code] = &[
     error("SE0120", "a ClusterProvider that no document defines"),
     error("SE0121", "a name that another document has already"),
     error("SE0190", "a part of the language that does not run yet"),
+    error("SE0191", "a `$` key of a template that means nothing, or a key that is not a text"),
     // Expressions
+    error("SE0201", "an expression that cannot be read"),
+    error("SE0202", "a filter that does not exist"),
+    error("SE0203", "a function that does not exist"),
+    error("SE0204", "a test that does not exist"),
+    error("SE0205", "a call with the wrong arguments"),
+    error("SE0206", "a part of Jinja that the language does not have"),
+    error("SE0207", "`${{ }}` with text around it"),
+    error("SE0208", "an expression or text that is too long"),
     error("SE0210", "a JSONPath that cannot be read"),
+    error("SE0211", "a key of a template that holds an expression"),
     // Names
-    error("SE0310", "an object that the mapping does not have"),
+    error("SE0301", "a name that does not exist"),
+    error("SE0302", "a variable that the mapping does not have, or not yet"),
+    error("SE0303", "an object that the mapping does not have, in an expression"),
+    error("SE0304", "a part of an object that the engine's own writes change"),
+    error("SE0305", "a related object that the mapping does not have"),
+    error("SE0306", "a root that cannot be read at this place"),
+    error("SE0307", "a field that a root does not have"),
+    error("SE0310", "an object that the mapping does not have, in a field"),
     // Safety
     error("SE0701", "two mappings writing one status field of one resource"),
 ];
@@ -68,4 +85,41 @@ pub fn code(code: &str) -> Option<&'static Code> {
 /// Whether a finding of this code keeps its document from running.
 pub fn is_error(text: &str) -> bool {
     code(text).is_none_or(|code| code.severity == Severity::Error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn codes_are_in_order_and_unique() {
+        assert!(CODES.windows(2).all(|pair| pair[0].code < pair[1].code));
+    }
+
+    /// Every code that the sources name stands in the registry, and the other way round.
+    #[test]
+    fn the_registry_is_complete() {
+        let mut named = BTreeSet::new();
+        collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut named);
+        let registered: BTreeSet<String> = CODES.iter().map(|code| code.code.to_owned()).collect();
+        assert_eq!(named, registered);
+    }
+
+    fn collect(directory: &Path, named: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(directory).expect("the sources are there") {
+            let path = entry.expect("readable").path();
+            if path.is_dir() {
+                collect(&path, named);
+            } else if !path.ends_with("diagnostic/codes.rs") {
+                let text = std::fs::read_to_string(&path).expect("readable");
+                let quoted = text.match_indices("\"SE0").filter_map(|(at, _)| text.get(at + 1..at + 7));
+                named.extend(
+                    quoted.filter(|code| code[2..].bytes().all(|byte| byte.is_ascii_digit())).map(str::to_owned),
+                );
+            }
+        }
+    }
 }

@@ -24,13 +24,13 @@ const NODE: usize = 64;
 
 /// What is left of the work an evaluation may do.
 #[derive(Debug)]
-pub struct Budget {
+pub(in crate::mapping) struct Budget {
     work: usize,
     result: usize,
 }
 
 impl Budget {
-    pub fn new() -> Self {
+    pub fn for_expression() -> Self {
         Self { work: WORK, result: RESULT }
     }
 

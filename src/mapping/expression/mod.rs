@@ -8,6 +8,7 @@
 //! programs borrow the text they came from.
 
 mod budget;
+mod call;
 mod evaluate;
 mod functions;
 mod names;
@@ -32,7 +33,7 @@ use serde_json::Value;
 use crate::mapping::diagnostic::Finding;
 use crate::yaml::{Node, NodeValue, Scalar};
 
-pub use budget::Budget;
+pub(in crate::mapping) use budget::Budget;
 pub(crate) use names::closest;
 pub use names::{Names, Root, RootSet};
 pub use scope::{ObjectState, Scope};
@@ -124,7 +125,7 @@ impl Expression {
     }
 
     pub fn evaluate(&self, scope: &Scope) -> Outcome {
-        self.evaluate_within(scope, &mut Budget::new())
+        self.evaluate_within(scope, &mut Budget::for_expression())
     }
 
     /// As `evaluate`, paid out of a budget that others share.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::functions::{encoding, kubernetes, list, map, number, tests, text};
+use super::functions::{encoding, kubernetes, list, map, number, select, tests, text};
 use super::value::{Operand, Stop, kind};
 
 /// A filter, function or test.
@@ -123,18 +123,18 @@ static FILTERS: &[Function] = &[
     function("lines", VALUE, text::lines),
     function("list", VALUE, list::list),
     function("lower", VALUE, text::lower),
-    variadic("map", &[required("value"), optional("filter"), keyword("attribute"), keyword("default")], list::map),
+    variadic("map", &[required("value"), optional("filter"), keyword("attribute"), keyword("default")], select::map),
     function("max", EXTREME, list::max),
     function("min", EXTREME, list::min),
     variadic("only", VALUE, map::only),
-    variadic("reject", CHOSEN, list::reject),
-    variadic("rejectattr", CHOSEN_BY, list::rejectattr),
+    variadic("reject", CHOSEN, select::reject),
+    variadic("rejectattr", CHOSEN_BY, select::rejectattr),
     function("replace", &[required("value"), required("from"), required("to")], text::replace),
     function("required", &[required("value"), required("message")], map::required),
     function("reverse", VALUE, list::reverse),
     function("round", &[required("value"), optional("precision")], number::round),
-    variadic("select", CHOSEN, list::select),
-    variadic("selectattr", CHOSEN_BY, list::selectattr),
+    variadic("select", CHOSEN, select::select),
+    variadic("selectattr", CHOSEN_BY, select::selectattr),
     function("sha256", VALUE, encoding::sha256),
     function("sort", SORTED, list::sort),
     function("split", &[required("value"), optional("separator"), optional("maximum")], text::split),

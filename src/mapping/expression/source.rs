@@ -98,47 +98,50 @@ fn closing(text: &str) -> Closing {
     }
 }
 
-/// A text as the parser may see it; `None` with a finding where it is too large, or mixes the two forms.
+/// A text as the parser may see it; `None` with findings where it is too large, or mixes the two forms.
 pub(super) fn prepare(scalar: &Scalar, findings: &mut Vec<Finding>) -> Option<String> {
     let text = &*scalar.text;
+    let found = findings.len();
     let mut refuse = |code, range: Range<usize>, message: String, help: String| {
         findings.push(Finding::new(code, scalar.locate(range), message).help(help));
-        None
     };
     if text.len() > TEXT_LENGTH {
-        let help = "split the text".to_owned();
-        return refuse(
-            "SE0208",
-            0..text.len(),
-            format!("a text with expressions has at most {TEXT_LENGTH} bytes"),
-            help,
-        );
+        let message = format!("a text with expressions has at most {TEXT_LENGTH} bytes");
+        refuse("SE0208", 0..text.len(), message, "split the text".to_owned());
+        return None;
     }
-    if text.contains(PLACEHOLDER) {
-        let help = "leave it out: it is no character".to_owned();
-        return refuse("SE0201", 0..text.len(), "the text holds U+10FFFE".to_owned(), help);
+    if let Some(start) = text.find(PLACEHOLDER) {
+        let range = start..start + PLACEHOLDER.len_utf8();
+        refuse("SE0201", range, "the text holds U+10FFFE".to_owned(), "leave it out: it is no character".to_owned());
+        return None;
     }
     let prepared = text.replace(ESCAPED, PLACEHOLDER.encode_utf8(&mut [0; 4]));
-    let mut tags = 0;
-    for tag in tags_of(&prepared) {
+    let tags = tags_of(&prepared);
+    for tag in &tags {
         if tag.len() > EXPRESSION_LENGTH {
-            let help = "compute parts of it in `vars`".to_owned();
-            return refuse("SE0208", tag, format!("an expression has at most {EXPRESSION_LENGTH} bytes"), help);
+            let message = format!("an expression has at most {EXPRESSION_LENGTH} bytes");
+            refuse("SE0208", tag.clone(), message, "compute parts of it in `vars`".to_owned());
         }
         if prepared[tag.clone()].starts_with("{{") && prepared[..tag.start].ends_with('$') {
-            let (range, written) = (tag.start - 1..tag.end, &text[tag.clone()]);
-            let whole = format!("{}{written}{}", last_word(&text[..tag.start - 1]), first_word(&text[tag.end..]));
-            let help =
-                format!("write `{whole}`: inside other text `{{{{ }}}}` prints a value; `$${{{{` is a literal `${{{{`");
-            return refuse("SE0207", range, "`${{ }}` must be the whole value".to_owned(), help);
-        }
-        tags += usize::from(prepared[tag.clone()].starts_with("{%"));
-        if tags > TAGS {
-            let help = "split the text".to_owned();
-            return refuse("SE0208", tag, format!("a text has at most {TAGS} tags"), help);
+            let range = tag.start - 1..tag.end;
+            refuse("SE0207", range, "`${{ }}` must be the whole value".to_owned(), unmixed(text, tag));
         }
     }
-    Some(prepared)
+    let mut statements = tags.into_iter().filter(|tag| prepared[tag.clone()].starts_with("{%"));
+    if let Some(tag) = statements.nth(TAGS) {
+        refuse("SE0208", tag, format!("a text has at most {TAGS} tags"), "split the text".to_owned());
+    }
+    (findings.len() == found).then_some(prepared)
+}
+
+/// How to write a `${{ }}` that has other text beside it.
+fn unmixed(text: &str, tag: &Range<usize>) -> String {
+    let before = text[..tag.start - 1].rsplit(char::is_whitespace).next().unwrap_or_default();
+    let after = text[tag.end..].split(char::is_whitespace).next().unwrap_or_default();
+    let written = &text[tag.clone()];
+    format!(
+        "write `{before}{written}{after}`: inside other text `{{{{ }}}}` prints a value; `$${{{{` is a literal `${{{{`"
+    )
 }
 
 /// The ranges of all `{{ }}` and `{% %}`. One that is not closed reaches to the end.
@@ -159,12 +162,4 @@ fn tags_of(text: &str) -> Vec<Range<usize>> {
             }
         }
     }
-}
-
-fn last_word(text: &str) -> &str {
-    text.rsplit(char::is_whitespace).next().unwrap_or_default()
-}
-
-fn first_word(text: &str) -> &str {
-    text.split(char::is_whitespace).next().unwrap_or_default()
 }

@@ -20,10 +20,10 @@ pub(super) fn strings(names: &[&str]) -> Vec<String> {
 
 /// Compiles with everything declared that the tests read.
 pub(super) fn with_names<T>(run: impl FnOnce(&Names, &mut Vec<Finding>) -> T) -> (T, Vec<Finding>) {
-    let (vars, objects, related) = (strings(&["members", "broken"]), strings(&["db", "later"]), strings(&["passwords"]));
+    let (vars, objects, related) =
+        (strings(&["members", "broken"]), strings(&["db", "later"]), strings(&["passwords"]));
     let locals = strings(&["user"]);
-    let names =
-        Names { vars: &vars, objects: &objects, related: &related, locals: &locals, roots: RootSet::TRANSFORM };
+    let names = Names { vars: &vars, objects: &objects, related: &related, locals: &locals, roots: RootSet::TRANSFORM };
     let mut findings = Vec::new();
     (run(&names, &mut findings), findings)
 }
@@ -316,7 +316,8 @@ fn yaml_text() {
       - null
     m: x
     "#);
-    let value = evaluate("[{'a': [1, {'b': 'yes', 'c': 'x: y'}], 'd': {}}, [], [[1], 2], 'multi\\nline', 1.0, '1'] | toyaml");
+    let value =
+        evaluate("[{'a': [1, {'b': 'yes', 'c': 'x: y'}], 'd': {}}, [], [[1], 2], 'multi\\nline', 1.0, '1'] | toyaml");
     insta::assert_snapshot!(as_text(&value), @r#"
     - a:
       - 1
@@ -344,7 +345,10 @@ fn text() {
     prints(&[
         ("plain", "plain"),
         ("a-{{ source.metadata.name }}-z", "a-my-db-z"),
-        ("{{ source.spec.members }} {{ source.spec.yes }} {{ source.spec.float }} {{ source.spec.huge }}", "3 true 1.0 18446744073709551615"),
+        (
+            "{{ source.spec.members }} {{ source.spec.yes }} {{ source.spec.float }} {{ source.spec.huge }}",
+            "3 true 1.0 18446744073709551615",
+        ),
         ("${{ source.spec.members }}", "3"),
         ("{% if source.spec.yes %}on{% else %}off{% endif %}", "on"),
         ("{% if source.spec.no %}a{% elif source.spec.members == 3 %}b{% endif %}", "b"),
@@ -353,7 +357,10 @@ fn text() {
         ("{% for k, v in source.spec.keyed | only('z', 'm') | items %}{{ k }}={{ v }};{% endfor %}", "z=1;m=x;"),
         ("{% for k in source.spec.keyed %}{{ k }}{% endfor %}", "zam"),
         ("{% for u in source.spec.none %}x{% else %}nobody{% endfor %}", "nobody"),
-        ("{% for u in source.spec.users %}{% for r in u.roles %}{{ u.name }}{{ r }} {% endfor %}{% endfor %}", "boba bobb "),
+        (
+            "{% for u in source.spec.users %}{% for r in u.roles %}{{ u.name }}{{ r }} {% endfor %}{% endfor %}",
+            "boba bobb ",
+        ),
         ("a {%- if true %} b {%- endif %} c", "a b c"),
         ("line\n", "line\n"),
         ("{{ 1 }}\n", "1\n"),
@@ -420,7 +427,10 @@ fn what_is_not_there_yet_is_waited_for_and_not_swallowed() {
     ] {
         assert!(matches!(evaluate(expression), Outcome::Waiting(_)), "{expression}");
     }
-    gives(&[("1 if true else objects.later.x", json!(1)), ("source.spec.members | default(objects.later.x)", json!(3))]);
+    gives(&[
+        ("1 if true else objects.later.x", json!(1)),
+        ("source.spec.members | default(objects.later.x)", json!(3)),
+    ]);
     assert_eq!(evaluate("objects.later.x"), Outcome::Waiting("object `later`".to_owned()));
 }
 
@@ -478,7 +488,8 @@ fn failures_name_the_fix_and_no_value() {
         "{1: 2}",
         "related.passwords['x']",
     ];
-    let report: Vec<_> = expressions.iter().map(|expression| format!("{expression}\n    {}", failure(expression))).collect();
+    let report: Vec<_> =
+        expressions.iter().map(|expression| format!("{expression}\n    {}", failure(expression))).collect();
     insta::assert_snapshot!(report.join("\n"));
 }
 

@@ -91,7 +91,7 @@ impl Text {
     }
 
     pub fn render(&self, scope: &Scope) -> Result<String, Unrendered> {
-        self.render_within(scope, &mut Budget::new())
+        self.render_within(scope, &mut Budget::for_expression())
     }
 
     /// As `render`, paid out of a budget that others share.

@@ -100,7 +100,9 @@ impl World {
     fn standing(&self, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<Standing> {
         let labelled = |object: &Value| marks::label(object, marks::MAPPING) == Some(&Self::writer().label());
         let shown = self.objects.iter().filter(|(reference, object)| labelled(object) && passes(reference, object));
-        shown.map(|(reference, object)| Standing { reference: reference.clone(), object: Arc::new(object.clone()) }).collect()
+        shown
+            .map(|(reference, object)| Standing { reference: reference.clone(), object: Arc::new(object.clone()) })
+            .collect()
     }
 
     /// Plans and acts until the plan rests; stops after `writes` writes, as a crash would.
@@ -155,7 +157,10 @@ impl World {
     fn patch_source(&mut self, patch: &Value) -> Outcome {
         let version = self.next_version();
         let Some(source) = &mut self.source else { return Outcome::Absent };
-        assert_eq!(patch[0]["value"], source["metadata"]["resourceVersion"], "every patch names the version it came from");
+        assert_eq!(
+            patch[0]["value"], source["metadata"]["resourceVersion"],
+            "every patch names the version it came from"
+        );
         apply_patch(source, patch);
         source["metadata"]["resourceVersion"] = json!(version);
         let now = source.clone();
@@ -173,11 +178,17 @@ impl World {
         let ours = |reference: &Reference, object: &Value| {
             owners.iter().any(|owner| marks::is_ours(object, reference, &Owner(owner.clone())))
         };
-        let labelled = |object: &Value| marks::label(object, marks::OWNER).is_some_and(|label| owners.iter().any(|o| o == label));
-        let found = self.objects.iter().filter(|(reference, object)| {
-            ours(reference, object) && (labelled(object) || places.contains(reference))
-        });
-        Outcome::Found(found.map(|(reference, object)| Standing { reference: reference.clone(), object: Arc::new(object.clone()) }).collect())
+        let labelled =
+            |object: &Value| marks::label(object, marks::OWNER).is_some_and(|label| owners.iter().any(|o| o == label));
+        let found = self
+            .objects
+            .iter()
+            .filter(|(reference, object)| ours(reference, object) && (labelled(object) || places.contains(reference)));
+        Outcome::Found(
+            found
+                .map(|(reference, object)| Standing { reference: reference.clone(), object: Arc::new(object.clone()) })
+                .collect(),
+        )
     }
 
     fn apply(&mut self, reference: &Reference, body: &Value, intent: &Intent) -> Outcome {
@@ -263,14 +274,17 @@ impl World {
             }
             sorted(object)
         };
-        let objects = self.objects.iter().map(|(reference, object)| (reference.clone(), strip(object.clone()))).collect();
+        let objects =
+            self.objects.iter().map(|(reference, object)| (reference.clone(), strip(object.clone()))).collect();
         (self.source.clone().map(strip), objects, self.namespaces.clone())
     }
 }
 
 fn sorted(value: Value) -> Value {
     match value {
-        Value::Object(map) => map.into_iter().map(|(k, v)| (k, sorted(v))).collect::<BTreeMap<_, _>>().into_iter().collect(),
+        Value::Object(map) => {
+            map.into_iter().map(|(k, v)| (k, sorted(v))).collect::<BTreeMap<_, _>>().into_iter().collect()
+        }
         other => other,
     }
 }

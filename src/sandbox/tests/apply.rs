@@ -98,3 +98,18 @@ fn an_unknown_field_is_not_declared() {
     assert_eq!(code, 500);
     assert!(message.ends_with(".spec.sise: field not declared in schema"), "{message}");
 }
+
+#[test]
+fn a_client_can_hand_managers_over() {
+    let mut world = world();
+    let url = format!("{THINGS}/a");
+    world.ok(Request::post(&format!("{THINGS}?fieldManager=old"), &thing("a", json!({"size": 1}))));
+    let mut managers = world.get(&url)["metadata"]["managedFields"].clone();
+    managers[0]["manager"] = json!("new");
+    managers[0]["operation"] = json!("Apply");
+    let handover = json!([{"op": "replace", "path": "/metadata/managedFields", "value": managers}]);
+    let after = world.ok(patch(&format!("{url}?fieldManager=x"), JSON_PATCH, handover));
+    assert_eq!(after["metadata"]["managedFields"][0]["manager"], "new");
+    let less = world.ok(apply("new", false, thing("a", json!({"name": "none"}))));
+    assert_eq!(less["spec"], json!({"name": "none"}));
+}

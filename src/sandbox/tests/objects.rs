@@ -315,15 +315,3 @@ fn discovery_lists_what_is_served() {
     assert_eq!(world.get("/api/v1")["groupVersion"], "v1");
     assert!(world.get("/openapi/v3")["paths"]["apis/example.com/v1"].is_object());
 }
-
-#[test]
-fn requests_are_counted() {
-    let mut world = World::kubernetes();
-    world.ok(Request::post(MAPS, &config_map("a", json!({}))));
-    let before = world.state.counters().clone();
-    world.get(&format!("{MAPS}/a"));
-    world.ok(patch(&format!("{MAPS}/a"), MERGE, json!({})));
-    let since = world.state.counters().since(&before);
-    assert_eq!(since.to_string(), "get configmaps: 1, patch configmaps: 1");
-    assert_eq!((since.total(), since.writes()), (2, 1));
-}

@@ -63,5 +63,6 @@ pub fn fromjson<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer
 pub fn toyaml<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let value = arguments.value(0)?;
     budget.charge_value(&value)?;
+    budget.charge_value(&value)?;
     yaml_text::block(&value, budget).map(Operand::owned)
 }

@@ -5,5 +5,6 @@ pub(super) mod kubernetes;
 pub(super) mod list;
 pub(super) mod map;
 pub(super) mod number;
+pub(super) mod select;
 pub(super) mod tests;
 pub(super) mod text;

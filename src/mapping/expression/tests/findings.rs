@@ -8,7 +8,13 @@ fn report(findings: &[Finding], text: &str) -> String {
     for finding in findings {
         let before = text[..finding.span.start].chars().count();
         let width = text[finding.span.clone()].chars().count().max(1);
-        report.push_str(&format!("{text}\n{}{} {} {}\n", " ".repeat(before), "^".repeat(width), finding.code, finding.message));
+        report.push_str(&format!(
+            "{text}\n{}{} {} {}\n",
+            " ".repeat(before),
+            "^".repeat(width),
+            finding.code,
+            finding.message
+        ));
         if let Some(help) = &finding.help {
             report.push_str(&format!("    = help: {help}\n"));
         }
@@ -125,8 +131,19 @@ fn roots_depend_on_the_place() {
             })
             .collect()
     };
-    let placement = check(RootSet::PLACEMENT, &["{{ objects.db.x }}", "{{ placement.name }}", "{{ vars.x }}", "{{ source.metadata.name }}"]);
-    let shared = check(RootSet::SHARED, &["{{ source.x }}", "{{ placement.name }}", "${{ placement }}", "{{ placement.namespace }}{{ target.cluster }}"]);
+    let placement = check(
+        RootSet::PLACEMENT,
+        &["{{ objects.db.x }}", "{{ placement.name }}", "{{ vars.x }}", "{{ source.metadata.name }}"],
+    );
+    let shared = check(
+        RootSet::SHARED,
+        &[
+            "{{ source.x }}",
+            "{{ placement.name }}",
+            "${{ placement }}",
+            "{{ placement.namespace }}{{ target.cluster }}",
+        ],
+    );
     let transform = check(RootSet::TRANSFORM, &["{{ value }}", "{{ objects.db }}"]);
     insta::assert_snapshot!(placement + &shared + &transform);
 }
@@ -143,16 +160,21 @@ fn lengths() {
     let codes: Vec<_> = [long, long_text, deep, chain, tags, elifs, huge]
         .iter()
         .map(|text| {
-            let (compiled, findings) = with_names(|names, findings| crate::mapping::template::Template::compile(&node(text), names, findings));
+            let (compiled, findings) =
+                with_names(|names, findings| crate::mapping::template::Template::compile(&node(text), names, findings));
             assert!(compiled.is_none());
-            findings.iter().map(|finding| format!("{} {}", finding.code, finding.message)).collect::<Vec<_>>().join("; ")
+            findings
+                .iter()
+                .map(|finding| format!("{} {}", finding.code, finding.message))
+                .collect::<Vec<_>>()
+                .join("; ")
         })
         .collect();
     insta::assert_snapshot!(codes.join("\n"), @r#"
     SE0208 an expression has at most 1024 bytes
     SE0208 an expression has at most 1024 bytes
     SE0208 the expression is nested more than 64 levels deep
-    SE0208 the expression is nested more than 64 levels deep; SE0208 the expression is nested more than 64 levels deep
+    SE0208 the expression is nested more than 64 levels deep
     SE0208 a text has at most 64 tags
     SE0208 a text with expressions has at most 65536 bytes
     SE0208 a text with expressions has at most 65536 bytes

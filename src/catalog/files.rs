@@ -1,0 +1,58 @@
+//! One file, parsed and compiled once for as long as its content stays.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::mapping::compile::{Compiled, compile};
+use crate::mapping::diagnostic::Finding;
+use crate::yaml::{self, Claim};
+
+#[derive(Debug)]
+pub(super) struct File {
+    pub content: Vec<u8>,
+    pub documents: Vec<Document>,
+}
+
+#[derive(Debug)]
+pub(super) struct Document {
+    pub claim: Claim,
+    /// Where the document says its name; else its start.
+    pub name_span: Range<usize>,
+    pub compiled: Option<Compiled>,
+    pub findings: Vec<Finding>,
+}
+
+impl File {
+    /// The file as it was read before, where its content is the same.
+    pub(super) fn read(content: &[u8], before: Option<&Arc<Self>>) -> Arc<Self> {
+        if let Some(before) = before.filter(|before| before.content == content) {
+            return before.clone();
+        }
+        let documents = yaml::parse(content).iter().map(Document::compile).collect();
+        Arc::new(Self { content: content.to_owned(), documents })
+    }
+
+    /// Nothing at all, not even a comment: what an editor leaves between truncating and writing.
+    pub(super) fn is_blank(&self) -> bool {
+        self.content.trim_ascii().is_empty()
+    }
+}
+
+impl Document {
+    fn compile(document: &yaml::Document) -> Self {
+        let outcome = compile(document);
+        let metadata = document.root.as_ref().and_then(|root| root.get("metadata"));
+        let name = metadata.and_then(|metadata| metadata.get("name"));
+        Self {
+            claim: document.claim.clone(),
+            name_span: name.map_or(document.span.start..document.span.start, |name| name.span.clone()),
+            compiled: outcome.compiled,
+            findings: outcome.findings,
+        }
+    }
+
+    /// Whether a broken document may be a mapping: only a clear claim to another kind says no.
+    pub(super) fn may_be_mapping(&self) -> bool {
+        !matches!(self.claim.kind.as_deref(), Some("ClusterProvider" | "MappingTest"))
+    }
+}

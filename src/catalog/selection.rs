@@ -1,0 +1,368 @@
+//! Which version of which mapping runs, given what the files say and what ran before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::files::{Document, File};
+use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
+use crate::mapping::compile::{Compiled, compile};
+use crate::mapping::diagnostic::{Diagnostic, Finding};
+use crate::mapping::{ClusterProvider, Mapping, SourceClusters};
+use crate::yaml;
+
+/// A good mapping document.
+#[derive(Clone)]
+struct Candidate<'a> {
+    path: &'a str,
+    name_span: Range<usize>,
+    mapping: Arc<Mapping>,
+}
+
+/// A finding that comes from outside of a document's compilation, or belongs to a mapping.
+struct Placed<'a> {
+    path: &'a str,
+    finding: Finding,
+    /// The mapping or provider it keeps from running.
+    about: Option<String>,
+}
+
+pub(super) struct Selection<'a> {
+    before: &'a Catalog,
+    files: &'a BTreeMap<String, Arc<File>>,
+    unreadable: &'a BTreeMap<String, String>,
+    retained: &'a BTreeMap<String, String>,
+    placed: Vec<Placed<'a>>,
+    /// Names whose document is bad, with its file.
+    claimed: BTreeMap<String, &'a str>,
+    /// Files of which not all could be read: what is missing in them may be in what is broken.
+    opaque: BTreeSet<&'a str>,
+    /// Whether something broken names no mapping known: any mapping of the inventory may be meant.
+    nameless: bool,
+    pub mappings: BTreeMap<String, Entry>,
+    pub providers: BTreeMap<String, ProviderEntry>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl<'a> Selection<'a> {
+    pub(super) fn new(
+        before: &'a Catalog,
+        files: &'a BTreeMap<String, Arc<File>>,
+        unreadable: &'a BTreeMap<String, String>,
+        retained: &'a BTreeMap<String, String>,
+    ) -> Self {
+        Self {
+            before,
+            files,
+            unreadable,
+            retained,
+            placed: Vec::new(),
+            claimed: BTreeMap::new(),
+            opaque: BTreeSet::new(),
+            nameless: false,
+            mappings: BTreeMap::new(),
+            providers: BTreeMap::new(),
+            diagnostics: Vec::new(),
+        }
+    }
+
+    pub(super) fn select(&mut self) {
+        self.note_broken_documents();
+        self.select_providers();
+        let candidates = self.one_for_each_name();
+        self.keep_what_has_no_document(&candidates);
+        self.admit(candidates);
+        self.keep_providers_in_use();
+        self.conclude();
+    }
+
+    fn documents(&self) -> impl Iterator<Item = (&'a str, &'a Document)> + use<'a> {
+        self.files.iter().flat_map(|(path, file)| file.documents.iter().map(move |document| (path.as_str(), document)))
+    }
+
+    fn is_known(&self, name: &str) -> bool {
+        self.before.mappings.contains_key(name) || self.retained.contains_key(name)
+    }
+
+    /// What bad documents and unreadable files say about the mappings they may hold.
+    fn note_broken_documents(&mut self) {
+        for (path, document) in self.documents() {
+            let about = document.claim.name.clone();
+            let broken = document.compiled.is_none();
+            for finding in &document.findings {
+                self.placed.push(Placed { path, finding: finding.clone(), about: about.clone().filter(|_| broken) });
+            }
+            if !broken || !document.may_be_mapping() {
+                continue;
+            }
+            self.opaque.insert(path);
+            match about.filter(|name| self.is_known(name)) {
+                Some(name) => {
+                    self.claimed.entry(name).or_insert(path);
+                }
+                None => self.nameless = true,
+            }
+        }
+        for (path, why) in self.unreadable {
+            self.opaque.insert(path);
+            self.nameless = true;
+            let finding = Finding::new("SE0011", 0..0, format!("the file cannot be read: {why}"));
+            self.placed.push(Placed { path, finding, about: None });
+        }
+        for (path, file) in self.files {
+            let held = self
+                .before
+                .mappings
+                .iter()
+                .any(|(_, entry)| entry.file.as_deref() == Some(path) && entry.standing != Standing::Retained);
+            if file.is_blank() && held {
+                self.opaque.insert(path);
+                let finding = Finding::new("SE0012", 0..0, "the file is empty; the mappings it held keep running");
+                let finding = finding.help("to remove them, delete the file");
+                self.placed.push(Placed { path, finding, about: None });
+            }
+        }
+    }
+
+    fn select_providers(&mut self) {
+        for (path, document) in self.documents() {
+            let Some(Compiled::ClusterProvider(provider)) = &document.compiled else { continue };
+            let incumbent = self.before.providers.get(&provider.name).map(|entry| entry.file.as_str());
+            let taken = self.providers.get(&provider.name).map(|entry| entry.file.clone());
+            match taken {
+                Some(file) if incumbent != Some(path) || file == path => {
+                    self.refuse_name(path, document.name_span.clone(), "ClusterProvider", &provider.name, &file);
+                }
+                Some(file) => {
+                    let loser = self.span_of_provider(&file, &provider.name);
+                    let loser_path = self.files.get_key_value(&file).map_or(path, |(path, _)| path);
+                    self.refuse_name(loser_path, loser, "ClusterProvider", &provider.name, path);
+                    self.set_provider(path, provider);
+                }
+                None => self.set_provider(path, provider),
+            }
+        }
+    }
+
+    fn set_provider(&mut self, path: &str, provider: &ClusterProvider) {
+        let entry = ProviderEntry { provider: provider.clone(), file: path.to_owned() };
+        self.providers.insert(provider.name.clone(), entry);
+    }
+
+    fn span_of_provider(&self, path: &str, name: &str) -> Range<usize> {
+        let is_it = |document: &&Document| matches!(&document.compiled, Some(Compiled::ClusterProvider(provider)) if provider.name == name);
+        let document = self.files.get(path).and_then(|file| file.documents.iter().find(is_it));
+        document.map_or(0..0, |document| document.name_span.clone())
+    }
+
+    fn refuse_name(&mut self, path: &'a str, span: Range<usize>, kind: &str, name: &str, other: &str) {
+        let place = if path == other { "above in this file".to_owned() } else { format!("in {other}") };
+        let finding = Finding::new("SE0121", span, format!("the {kind} `{name}` stands {place} already"))
+            .help("give one of the two another name");
+        self.placed.push(Placed { path, finding, about: None });
+    }
+
+    /// The good documents, one for each name: the one that runs already, else the first in order of path.
+    fn one_for_each_name(&mut self) -> Vec<Candidate<'a>> {
+        let mut by_name: BTreeMap<&str, Vec<Candidate<'a>>> = BTreeMap::new();
+        for (path, document) in self.documents() {
+            if let Some(Compiled::Mapping(mapping)) = &document.compiled {
+                let candidate = Candidate { path, name_span: document.name_span.clone(), mapping: mapping.clone() };
+                by_name.entry(mapping.name.as_str()).or_default().push(candidate);
+            }
+        }
+        let mut chosen = Vec::new();
+        for (name, candidates) in by_name {
+            let winner = self.winner(name, &candidates);
+            let losers = candidates.iter().enumerate().filter(|(index, _)| Some(*index) != winner);
+            for (_, candidate) in losers {
+                let home = self.before.mappings.get(name).and_then(|entry| entry.file.clone());
+                let other = winner.map(|winner| candidates[winner].path.to_owned()).or(home).unwrap_or_default();
+                self.refuse_name(candidate.path, candidate.name_span.clone(), "mapping", name, &other);
+            }
+            chosen.extend(winner.map(|winner| candidates[winner].clone()));
+        }
+        chosen
+    }
+
+    /// `None`: the running one's own document is broken, and it keeps its name.
+    fn winner(&self, name: &str, candidates: &[Candidate<'a>]) -> Option<usize> {
+        let running = self.before.mappings.get(name).filter(|entry| entry.standing != Standing::Retained);
+        let home = running.and_then(|entry| entry.file.as_deref());
+        let at_home = |same_text: bool| {
+            candidates.iter().position(|candidate| {
+                let text_fits = running.is_some_and(|entry| entry.mapping.text == candidate.mapping.text);
+                home == Some(candidate.path) && (!same_text || text_fits)
+            })
+        };
+        let broken_at_home =
+            home.is_some_and(|home| self.claimed.get(name) == Some(&home) || self.opaque.contains(home));
+        at_home(true).or_else(|| at_home(false)).or(if broken_at_home { None } else { Some(0) })
+    }
+
+    /// Lets the candidates run that get along with what runs: what stays as it was first, then what changes, then what is
+    /// new.
+    fn admit(&mut self, mut candidates: Vec<Candidate<'a>>) {
+        let unchanged = |entry: &Entry, candidate: &Candidate<'_>| {
+            entry.mapping.text == candidate.mapping.text || changes::same_content(&entry.mapping, &candidate.mapping)
+        };
+        candidates.sort_by_key(|candidate| match self.before.mappings.get(&candidate.mapping.name) {
+            Some(entry) if entry.standing == Standing::Retained => 2,
+            Some(entry) if unchanged(entry, candidate) => 0,
+            Some(_) => 1,
+            None => 2,
+        });
+        for candidate in candidates {
+            let before = self.before.mappings.get(&candidate.mapping.name);
+            if let Some(finding) = self.objection(&candidate) {
+                self.refuse(&candidate, finding);
+                continue;
+            }
+            let (mapping, generation) = match before {
+                Some(entry) if unchanged(entry, &candidate) => (entry.mapping.clone(), entry.generation),
+                Some(entry) => (candidate.mapping.clone(), entry.generation + 1),
+                None => (candidate.mapping.clone(), 1),
+            };
+            let entry = Entry {
+                mapping,
+                generation,
+                standing: Standing::Running,
+                file: Some(candidate.path.to_owned()),
+                removal_seen: false,
+            };
+            self.mappings.insert(candidate.mapping.name.clone(), entry);
+        }
+    }
+
+    /// A good document that must not run: what ran before it goes on.
+    fn refuse(&mut self, candidate: &Candidate<'a>, finding: Finding) {
+        let name = candidate.mapping.name.clone();
+        if let Some(mut entry) = self.last_good(&name) {
+            if entry.standing != Standing::Retained {
+                entry.standing = Standing::KeptOnError;
+                entry.file = Some(candidate.path.to_owned());
+            }
+            self.mappings.insert(name.clone(), entry);
+        }
+        self.placed.push(Placed { path: candidate.path, finding, about: Some(name) });
+    }
+
+    /// Why a good document cannot run beside the others.
+    fn objection(&self, candidate: &Candidate<'_>) -> Option<Finding> {
+        let span = candidate.name_span.clone();
+        if let SourceClusters::Provider(name) = &candidate.mapping.source.clusters
+            && !self.providers.contains_key(name)
+            && !self.before.providers.contains_key(name)
+        {
+            let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
+            return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
+        }
+        let running = self.mappings.values().filter(|entry| entry.standing != Standing::Retained);
+        running.map(|entry| &entry.mapping).find_map(|other| {
+            let common = conflicts::common_status(&candidate.mapping, other)?;
+            let message = format!("the mapping `{}` writes the {common} of this resource already", other.name);
+            Some(Finding::new("SE0701", span.clone(), message).help(conflicts::remedy(&common)))
+        })
+    }
+
+    /// Every mapping known that no good document stands for.
+    fn keep_what_has_no_document(&mut self, candidates: &[Candidate<'a>]) {
+        let named: BTreeSet<&str> = candidates.iter().map(|candidate| candidate.mapping.name.as_str()).collect();
+        let known: BTreeSet<&String> = self.before.mappings.keys().chain(self.retained.keys()).collect();
+        for name in known.into_iter().filter(|name| !named.contains(name.as_str())) {
+            let Some(entry) = self.last_good(name) else { continue };
+            let entry = match self.suspect(name, &entry) {
+                Some(file) => Entry { standing: Standing::KeptOnError, file, ..entry },
+                None => Entry {
+                    removal_seen: entry.removal_seen || entry.standing != Standing::Retained && entry.file.is_some(),
+                    standing: Standing::Retained,
+                    ..entry
+                },
+            };
+            self.mappings.insert(name.clone(), entry);
+        }
+    }
+
+    /// The version that ran, or the one that the inventory keeps.
+    fn last_good(&self, name: &str) -> Option<Entry> {
+        if let Some(entry) = self.before.mappings.get(name) {
+            return Some(entry.clone());
+        }
+        let document = yaml::parse_one(self.retained.get(name)?)?;
+        match compile(&document).compiled {
+            Some(Compiled::Mapping(mapping)) if mapping.name == name => {
+                Some(Entry { mapping, generation: 1, standing: Standing::Retained, file: None, removal_seen: false })
+            }
+            // An older engine's document that this one refuses: the inventory still has it, for an engine that can read it.
+            _ => None,
+        }
+    }
+
+    /// The file whose broken text may hold this mapping's document (`Some(None)`: some file does); `None`: the document is
+    /// gone.
+    #[allow(clippy::option_option, reason = "a mapping of the inventory is suspected in no certain file")]
+    fn suspect(&self, name: &str, entry: &Entry) -> Option<Option<String>> {
+        if entry.removal_seen {
+            return None;
+        }
+        if let Some(path) = self.claimed.get(name) {
+            return Some(Some((*path).to_owned()));
+        }
+        match &entry.file {
+            Some(file) => self.opaque.contains(file.as_str()).then(|| Some(file.clone())),
+            None => self.nameless.then_some(None),
+        }
+    }
+
+    /// A provider that a mapping still runs on stays, even when its document is gone.
+    fn keep_providers_in_use(&mut self) {
+        for entry in self.mappings.values() {
+            let SourceClusters::Provider(name) = &entry.mapping.source.clusters else { continue };
+            let Some(before) = self.before.providers.get(name).filter(|_| !self.providers.contains_key(name)) else {
+                continue;
+            };
+            self.providers.insert(name.clone(), before.clone());
+            let path = entry.file.as_deref().and_then(|file| self.files.get_key_value(file));
+            if let Some((path, _)) = path.filter(|_| entry.standing == Standing::Running) {
+                let span = self.documents().find(|(at, document)| {
+                    *at == path.as_str() && document.claim.name.as_deref() == Some(entry.mapping.name.as_str())
+                });
+                let span = span.map_or(0..0, |(_, document)| document.name_span.clone());
+                let message =
+                    format!("no document defines the ClusterProvider `{name}` any more; its last version stays in use");
+                self.placed.push(Placed { path, finding: Finding::new("SE0120", span, message), about: None });
+            }
+        }
+    }
+
+    /// Findings become diagnostics, each with a word about what runs instead.
+    fn conclude(&mut self) {
+        for placed in std::mem::take(&mut self.placed) {
+            let content = self.files.get(placed.path).map_or(&[][..], |file| &file.content);
+            let mut diagnostic = Diagnostic::new(placed.finding, placed.path, content);
+            for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref()) {
+                diagnostic = diagnostic.note(format!("mapping `{name}` keeps running generation {generation}"));
+            }
+            self.diagnostics.push(diagnostic);
+        }
+        self.diagnostics.sort_by(|a, b| (&a.file, a.span.start, a.code).cmp(&(&b.file, b.span.start, b.code)));
+    }
+
+    /// The mappings that run their last good version because of a finding: the one it is about, else all that the file
+    /// may hold.
+    fn kept_because_of(&self, path: &str, about: Option<&str>) -> Vec<(&str, u64)> {
+        let about = about.filter(|name| self.mappings.contains_key(*name));
+        let concerned = |name: &str, entry: &Entry| match about {
+            Some(about) => about == name,
+            None => {
+                self.opaque.contains(path)
+                    && !self.claimed.contains_key(name)
+                    && entry.file.as_deref().is_none_or(|file| file == path)
+            }
+        };
+        let kept = self.mappings.iter().filter(|(_, entry)| entry.standing == Standing::KeptOnError);
+        kept.filter(|(name, entry)| concerned(name, entry))
+            .map(|(name, entry)| (name.as_str(), entry.generation))
+            .collect()
+    }
+}

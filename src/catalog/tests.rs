@@ -1,0 +1,288 @@
+use super::*;
+
+/// A mapping that gets along with others on its resource, unless `status` says otherwise.
+fn mapping(name: &str, status: &str) -> String {
+    format!(
+        "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: {name}}}\nspec:\n  source: {{apiExport: {{name: {name}}}, \
+         resource: widgets.v1.example.com}}\n  objects:\n    - id: w\n      template: {{apiVersion: v1, kind: ConfigMap, data: {{a: b}}}}\n  \
+         status: {{fields: {{{status}}}}}\n"
+    )
+}
+
+const PROVIDER: &str = "apiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider\nmetadata: {name: edge}\nspec: {kubeconfig: {connection: target}}\n";
+
+/// A directory that is edited, and the catalog that follows it.
+#[derive(Default)]
+struct World {
+    catalog: Catalog,
+    files: BTreeMap<String, Vec<u8>>,
+    unreadable: BTreeMap<String, String>,
+    retained: BTreeMap<String, String>,
+}
+
+impl World {
+    fn write(&mut self, path: &str, content: &str) -> String {
+        self.files.insert(path.to_owned(), content.as_bytes().to_vec());
+        self.reload()
+    }
+
+    fn remove(&mut self, path: &str) -> String {
+        self.files.remove(path);
+        self.reload()
+    }
+
+    /// The acknowledgement lines and the diagnostics, a line each.
+    fn reload(&mut self) -> String {
+        let files = Files { readable: &self.files, unreadable: &self.unreadable };
+        let (catalog, update) = self.catalog.update(files, &self.retained);
+        self.catalog = catalog;
+        let notes = |diagnostic: &Diagnostic| match diagnostic.notes.join("; ") {
+            notes if notes.is_empty() => String::new(),
+            notes => format!(" [{notes}]"),
+        };
+        let changes = update.changes.iter().map(ToString::to_string);
+        let diagnostics = update.diagnostics.iter().map(|diagnostic| format!("{diagnostic}{}", notes(diagnostic)));
+        changes.chain(diagnostics).collect::<Vec<_>>().join("\n")
+    }
+
+    fn standing(&self, name: &str) -> Option<(Standing, u64)> {
+        self.catalog.mapping(name).map(|entry| (entry.standing, entry.generation))
+    }
+}
+
+#[test]
+fn added_changed_and_removed() {
+    let mut world = World::default();
+    insta::assert_snapshot!(world.write("a.yaml", &mapping("mongodb", "phase: $.status.phase")), @"mapping mongodb: generation 1: added");
+    assert_eq!(world.reload(), "");
+    let first = world.catalog.mapping("mongodb").expect("running").mapping.clone();
+    let changed = mapping("mongodb", "phase: $.status.state, version: $.status.version").replace("a: b", "a: c");
+    insta::assert_snapshot!(world.write("a.yaml", &changed), @"mapping mongodb: generation 2: template of object w changed; status field phase changed; status field version added");
+    assert!(!Arc::ptr_eq(&first, &world.catalog.mapping("mongodb").expect("running").mapping));
+    insta::assert_snapshot!(world.remove("a.yaml"), @"mapping mongodb: removed with generation 2; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
+    assert_eq!(world.standing("mongodb"), Some((Standing::Retained, 2)));
+    assert!(world.catalog.mapping("mongodb").expect("retained").removal_seen);
+    insta::assert_snapshot!(world.write("b.yaml", &changed), @"mapping mongodb: generation 2: added");
+    assert_eq!(world.standing("mongodb"), Some((Standing::Running, 2)));
+    world.remove("b.yaml");
+    assert!(world.catalog.forget("mongodb").mapping("mongodb").is_none());
+}
+
+#[test]
+fn what_changed_is_said() {
+    let mut world = World::default();
+    let full = include_str!("../../tests/ui/documents/good.yaml");
+    world.write("a.yaml", full);
+    let mut edit = |from: &str, to: &str| {
+        assert!(full.contains(from), "{from}");
+        world.write("a.yaml", full);
+        world.write("a.yaml", &full.replacen(from, to, 1))
+    };
+    let edits = [
+        edit("mode: Observe", "mode: Enforce"),
+        edit("tier: managed", "tier: free"),
+        edit("path: root:mongodb", "path: root:other"),
+        edit("createNamespace: false", "createNamespace: true"),
+        edit("default(3)", "default(5)"),
+        edit(
+            "    - id: sa\n      shared: Namespace\n      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: mongodb-database}}\n",
+            "",
+        ),
+        edit("id: sa", "id: account"),
+        edit("drift: Report", "drift: Correct"),
+        edit("version: $.status.version\n", "release: $.status.version\n"),
+        edit("    observedGeneration: Auto\n", "    observedGeneration: Off\n"),
+        edit("type: Ready", "type: Available"),
+        edit("stuckAfter: 1h30m", "stuckAfter: 2h"),
+        edit("concurrency: 4", "concurrency: 5"),
+        edit("# Everything", "# Nearly everything"),
+    ];
+    let words: Vec<_> =
+        edits.iter().map(|edit| edit.split_once(": generation").map_or("nothing", |(_, what)| what)).collect();
+    insta::assert_snapshot!(words.join("\n"), @r"
+     2: mode Observe becomes Enforce
+     4: source filter changed
+     6: source changed
+     8: placement rule changed (new sources only)
+     10: variable members changed
+     12: object sa removed
+     14: object account added; object sa removed
+     16: settings of object db changed
+     18: status field release added; status field version removed
+     20: status settings changed
+     22: condition Available added; condition Ready removed
+     24: lifecycle changed
+     26: reconcile settings changed
+    nothing
+    ");
+}
+
+#[test]
+fn a_broken_edit_keeps_the_last_good_version() {
+    let mut world = World::default();
+    let good = mapping("mongodb", "phase: $.status.phase");
+    world.write("a.yaml", &good);
+    insta::assert_snapshot!(world.write("a.yaml", &good.replace("status:", "statsu:")), @r"
+    mapping mongodb: its document cannot be used; generation 1 keeps running
+    a.yaml:9:3: error[SE0101]: unknown field `statsu` (did you mean `status`?) [mapping `mongodb` keeps running generation 1]
+    ");
+    assert_eq!(world.standing("mongodb"), Some((Standing::KeptOnError, 1)));
+    insta::assert_snapshot!(world.write("a.yaml", &good.replace("[", "").replace("spec:", "spec: [")), @"a.yaml:6:3: error[SE0001]: YAML syntax: while parsing a flow mapping, did not find expected ',' or '}' [mapping `mongodb` keeps running generation 1]");
+    insta::assert_snapshot!(world.write("a.yaml", &good), @"mapping mongodb: its document is good again; generation 1 keeps running");
+    assert_eq!(world.standing("mongodb"), Some((Standing::Running, 1)));
+}
+
+#[test]
+fn a_half_written_file_removes_nothing() {
+    let good = mapping("mongodb", "phase: $.status.phase");
+    let both = format!("{good}---\n{}", mapping("redis", "phase: $.status.phase"));
+    for cut in 0..both.len() {
+        let mut world = World::default();
+        world.write("a.yaml", &both);
+        world.write("a.yaml", &both[..cut]);
+        // What is cut at a line's end can be a good, shorter file: only time tells it from an intended one.
+        if world.catalog.diagnostics().is_empty() {
+            continue;
+        }
+        for name in ["mongodb", "redis"] {
+            let standing = world.standing(name).expect("known").0;
+            assert_ne!(standing, Standing::Retained, "{name} at {cut}: {}", &both[..cut]);
+        }
+    }
+}
+
+#[test]
+fn neighbours_are_left_alone() {
+    let mut world = World::default();
+    let file = |middle: &str| format!("{}---\n{middle}---\n{}", mapping("a", "x: $.x"), mapping("c", "x: $.x"));
+    world.write("all.yaml", &file(&mapping("b", "x: $.x")));
+    insta::assert_snapshot!(world.write("all.yaml", &file("{{{\n")), @r#"
+    mapping b: its document cannot be used; generation 1 keeps running
+    all.yaml:11:1: error[SE0001]: YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: put it in quotes, `"{{ x }}-text"`) [mapping `b` keeps running generation 1]
+    "#);
+    let standings: Vec<_> = ["a", "b", "c"].iter().map(|name| world.standing(name).expect("known")).collect();
+    assert_eq!(standings, [(Standing::Running, 1), (Standing::KeptOnError, 1), (Standing::Running, 1)]);
+    insta::assert_snapshot!(world.write("all.yaml", &file("# b is gone\n")), @"mapping b: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
+}
+
+#[test]
+fn empty_and_unreadable_files_remove_nothing() {
+    let mut world = World::default();
+    world.write("a.yaml", &mapping("mongodb", "x: $.x"));
+    insta::assert_snapshot!(world.write("a.yaml", "\n"), @r"
+    mapping mongodb: its document cannot be used; generation 1 keeps running
+    a.yaml:1:1: warning[SE0012]: the file is empty; the mappings it held keep running (to remove them, delete the file) [mapping `mongodb` keeps running generation 1]
+    ");
+    world.files.remove("a.yaml");
+    world.unreadable.insert("a.yaml".into(), "Permission denied".into());
+    insta::assert_snapshot!(world.reload(), @"a.yaml:1:1: error[SE0011]: the file cannot be read: Permission denied [mapping `mongodb` keeps running generation 1]");
+    world.unreadable.clear();
+    insta::assert_snapshot!(world.write("a.yaml", "# nothing any more\n"), @"mapping mongodb: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
+}
+
+#[test]
+fn a_taken_name_stays_with_the_running_one() {
+    let mut world = World::default();
+    world.write("b.yaml", &mapping("mongodb", "x: $.x"));
+    insta::assert_snapshot!(world.write("a.yaml", &mapping("mongodb", "y: $.y")), @"a.yaml:3:18: error[SE0121]: the mapping `mongodb` stands in b.yaml already (give one of the two another name)");
+    // Even while the running one's document is broken.
+    insta::assert_snapshot!(world.write("b.yaml", "kind: Mapping\nmetadata: {name: mongodb}\nspec: [\n"), @r"
+    mapping mongodb: its document cannot be used; generation 1 keeps running
+    a.yaml:3:18: error[SE0121]: the mapping `mongodb` stands in b.yaml already (give one of the two another name)
+    b.yaml:3:7: error[SE0001]: YAML syntax: unclosed bracket '[' [mapping `mongodb` keeps running generation 1]
+    ");
+    insta::assert_snapshot!(world.remove("b.yaml"), @"mapping mongodb: generation 2: status field y added; status field x removed");
+
+    let mut start = World::default();
+    start.files.insert("b.yaml".into(), mapping("mongodb", "x: $.x").into_bytes());
+    insta::assert_snapshot!(start.write("a.yaml", &mapping("mongodb", "y: $.y")), @r"
+    mapping mongodb: generation 1: added
+    b.yaml:3:18: error[SE0121]: the mapping `mongodb` stands in a.yaml already (give one of the two another name)
+    ");
+    assert_eq!(start.catalog.mapping("mongodb").expect("running").file.as_deref(), Some("a.yaml"));
+}
+
+#[test]
+fn one_status_field_has_one_writer() {
+    let other = |status: &str, rest: &str| {
+        mapping("second", status)
+            .replace("{name: second}, resource", "{name: first}, resource")
+            .replace("status: {", &format!("status: {{{rest}"))
+    };
+    let quiet = "engineConditions: [], observedGeneration: Off, ";
+    let mut world = World::default();
+    world.write("first.yaml", &mapping("first", "a.b: $.x"));
+    insta::assert_snapshot!(world.write("second.yaml", &other("a: $.x", quiet)), @"second.yaml:3:18: error[SE0701]: the mapping `first` writes the status field `a` of this resource already (let one of the two mappings write it)");
+    insta::assert_snapshot!(world.write("second.yaml", &other("c: $.x", "")), @"second.yaml:3:18: error[SE0701]: the mapping `first` writes the condition `Synced` of this resource already (one of the two sets `status: {engineConditions: [], observedGeneration: Off}`)");
+    insta::assert_snapshot!(world.write("second.yaml", &other("c: $.x", quiet)), @"mapping second: generation 1: added");
+    insta::assert_snapshot!(world.write("second.yaml", &other("a.b.c: $.x", quiet)), @r"
+    mapping second: its document cannot be used; generation 1 keeps running
+    second.yaml:3:18: error[SE0701]: the mapping `first` writes the status field `a.b.c` of this resource already (let one of the two mappings write it) [mapping `second` keeps running generation 1]
+    ");
+    // A field that moves from one to the other in one reload.
+    world.files.insert("first.yaml".into(), mapping("first", "d: $.x").into_bytes());
+    insta::assert_snapshot!(world.write("second.yaml", &other("a: $.x", quiet)), @r"
+    mapping first: generation 2: status field d added; status field a.b removed
+    mapping second: generation 2: status field a added; status field c removed
+    ");
+}
+
+#[test]
+fn providers() {
+    let mut world = World::default();
+    let edge = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");
+    insta::assert_snapshot!(world.write("m.yaml", &edge), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` (add one: `kind: ClusterProvider` with this name)");
+    insta::assert_snapshot!(world.write("p.yaml", PROVIDER), @r"
+    mapping m: generation 1: added
+    provider edge: added
+    ");
+    insta::assert_snapshot!(world.write("p2.yaml", PROVIDER), @"p2.yaml:3:18: error[SE0121]: the ClusterProvider `edge` stands in p.yaml already (give one of the two another name)");
+    world.remove("p2.yaml");
+    insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("target", "other")), @"provider edge: changed");
+    insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("kubeconfig", "kubeconf")), @r"
+    m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use
+    p.yaml:4:8: error[SE0104]: `kubeconf` is not one of `kubeconfig`, `kubeconfigFiles`, `kubeconfigSecrets`, `kind`, `clusterApi`, `clusterInventory`, `namespaces`, `apiExport`, `workspaceTypes`, `multi` (did you mean `kubeconfig`?)
+    ");
+    insta::assert_snapshot!(world.remove("p.yaml"), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use");
+    assert!(world.catalog.provider("edge").is_some());
+    insta::assert_snapshot!(world.remove("m.yaml"), @"mapping m: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
+}
+
+#[test]
+fn what_the_inventory_knows() {
+    let mut world = World::default();
+    world.retained.insert("mongodb".into(), mapping("mongodb", "x: $.x"));
+    world.retained.insert("old".into(), "apiVersion: sync-engine.dev/v0\n".into());
+    // An unreadable file may hold anything: the last good version runs.
+    insta::assert_snapshot!(world.write("a.yaml", "{{{"), @r#"
+    mapping mongodb: its document cannot be used; generation 1 keeps running
+    a.yaml:1:1: error[SE0001]: YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: put it in quotes, `"{{ x }}-text"`) [mapping `mongodb` keeps running generation 1]
+    "#);
+    assert_eq!(world.standing("mongodb"), Some((Standing::KeptOnError, 1)));
+    // The file is good, and does not name it: deletions only, and the removal was not seen by this engine.
+    insta::assert_snapshot!(world.write("a.yaml", &mapping("other", "x: $.x")), @r"
+    mapping mongodb: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise
+    mapping other: generation 1: added
+    ");
+    assert_eq!(world.standing("mongodb"), Some((Standing::Retained, 1)));
+    assert!(!world.catalog.mapping("mongodb").expect("retained").removal_seen);
+
+    let mut named = World { retained: world.retained.clone(), ..World::default() };
+    insta::assert_snapshot!(named.write("a.yaml", "kind: Mapping\nmetadata: {name: mongodb}\n"), @r"
+    mapping mongodb: its document cannot be used; generation 1 keeps running
+    a.yaml:1:1: error[SE0103]: the field `apiVersion` is missing [mapping `mongodb` keeps running generation 1]
+    a.yaml:1:1: error[SE0103]: the field `spec` is missing [mapping `mongodb` keeps running generation 1]
+    ");
+    assert_eq!(named.standing("mongodb"), Some((Standing::KeptOnError, 1)));
+    insta::assert_snapshot!(named.write("a.yaml", &mapping("mongodb", "x: $.x")), @"mapping mongodb: its document is good again; generation 1 keeps running");
+}
+
+#[test]
+fn a_thousand_mappings() {
+    let mut world = World::default();
+    for number in 0..1000 {
+        world.files.insert(format!("m{number}.yaml"), mapping(&format!("m{number}"), "x: $.x").into_bytes());
+    }
+    assert_eq!(world.reload().lines().count(), 1000);
+    assert_eq!(world.write("m7.yaml", &mapping("m7", "y: $.y")).lines().count(), 1);
+}

@@ -1,0 +1,225 @@
+//! Calls: names looked up, and each argument put into its parameter's place.
+
+use minijinja::machinery::ast;
+use serde_json::Value;
+
+use super::names::closest;
+use super::parse::Compiler;
+use super::registry::{Function, Role};
+use super::tree::{Call, Expr};
+
+impl Compiler<'_> {
+    pub fn filter(&mut self, node: &ast::Filter<'_>) -> Option<Expr> {
+        let call = self.call(Role::Filter, node.name, node.expr.as_ref(), &node.args)?;
+        if call.function.name != "default" {
+            return Some(Expr::Call(call));
+        }
+        let mut arguments = call.arguments.into_iter().map(|argument| argument.map(Box::new));
+        let mut next = || arguments.next().flatten();
+        Some(Expr::Default { value: next()?, fallback: next(), lax: next() })
+    }
+
+    pub fn function(&mut self, node: &ast::Call<'_>) -> Option<Expr> {
+        match &node.expr {
+            ast::Expr::Var(name) => self.call(Role::Function, name.id, None, &node.args).map(Expr::Call),
+            ast::Expr::GetAttr(method) => {
+                let range = self.range_of(method.name);
+                let finding =
+                    self.report("SE0206", range, format!("values have no methods, so no `{}()`", method.name));
+                if Role::Filter.find(method.name).is_some() {
+                    finding.help = Some(format!("`{0}` is a filter: write `… | {0}`", method.name));
+                }
+                None
+            }
+            other => {
+                let range = self.range(other);
+                self.report("SE0206", range, "only a function can be called");
+                None
+            }
+        }
+    }
+
+    /// Looks a name up and puts each argument into its parameter's place.
+    pub fn call(
+        &mut self,
+        role: Role,
+        name: &str,
+        subject: Option<&ast::Expr<'_>>,
+        given: &[ast::CallArg<'_>],
+    ) -> Option<Call> {
+        let subject = subject.map(|subject| self.lower(subject));
+        let Some(function) = role.find(name) else {
+            self.unknown_function(role, name);
+            // What stands in the arguments is looked at all the same.
+            for argument in given {
+                if let ast::CallArg::Pos(expr) | ast::CallArg::Kwarg(_, expr) = argument {
+                    self.lower(expr);
+                }
+            }
+            return None;
+        };
+        let mut slots = Slots::new(function);
+        if let Some(subject) = subject {
+            slots.position(subject);
+        }
+        for argument in given {
+            self.argument(&mut slots, argument);
+        }
+        if let Some(missing) = slots.missing().filter(|_| !slots.broken) {
+            let range = self.range_of(name);
+            self.report("SE0205", range, format!("`{name}` needs `{missing}`")).help =
+                Some(format!("write `{}`", usage(role, function)));
+            return None;
+        }
+        if self.nested_name_is_unknown(function, &slots, given) {
+            return None;
+        }
+        slots.finish()
+    }
+
+    fn argument(&mut self, slots: &mut Slots, argument: &ast::CallArg<'_>) {
+        let function = slots.function;
+        let (range, problem) = match argument {
+            ast::CallArg::Pos(expr) => {
+                let lowered = self.lower(expr);
+                if slots.position(lowered) {
+                    return;
+                }
+                (self.range(expr), format!("`{}` takes fewer arguments", function.name))
+            }
+            ast::CallArg::Kwarg(name, expr) => {
+                let lowered = self.lower(expr);
+                if slots.keyword(name, lowered) {
+                    return;
+                }
+                (self.range_of(name), format!("`{}` takes no argument `{name}`, or has it already", function.name))
+            }
+            ast::CallArg::PosSplat(expr) | ast::CallArg::KwargSplat(expr) => {
+                (self.range(expr), "arguments must be written one by one".to_owned())
+            }
+        };
+        slots.broken = true;
+        let role =
+            Role::ALL.into_iter().find(|role| role.functions().iter().any(|known| std::ptr::eq(known, function)));
+        self.report("SE0205", range, problem).help = role.map(|role| format!("write `{}`", usage(role, function)));
+    }
+
+    /// `map("upper")` and `select("even")` name a filter or test in a string.
+    fn nested_name_is_unknown(&mut self, function: &Function, slots: &Slots, given: &[ast::CallArg<'_>]) -> bool {
+        let named = function.parameters.iter().position(|parameter| matches!(parameter.name, "filter" | "test"));
+        let Some(position) = named else { return false };
+        let role = if function.name == "map" { Role::Filter } else { Role::Test };
+        let Some(Some(Some(Expr::Literal(Value::String(name))))) = slots.values.get(position) else { return false };
+        if role.find(name).is_some() {
+            return false;
+        }
+        let place = match given.get(position - 1) {
+            Some(ast::CallArg::Pos(expr) | ast::CallArg::Kwarg(_, expr)) => self.range(expr),
+            _ => self.range_of(function.name),
+        };
+        let hint = closest(name, role.functions().iter().map(|function| function.name));
+        let message = format!("there is no {} `{name}`", role.name());
+        self.report(unknown_code(role), place, message).help = hint.map(|hint| format!("did you mean `{hint}`?"));
+        true
+    }
+
+    fn unknown_function(&mut self, role: Role, name: &str) {
+        let elsewhere =
+            Role::ALL.into_iter().filter(|other| *other != role).find_map(|other| Some((other, other.find(name)?)));
+        let help = match elsewhere {
+            Some((other, function)) => {
+                Some(format!("`{name}` is a {}: write `{}`", other.name(), usage(other, function)))
+            }
+            None => closest(name, role.functions().iter().map(|function| function.name))
+                .map(|hint| format!("did you mean `{hint}`?")),
+        };
+        let range = self.range_of(name);
+        self.report(unknown_code(role), range, format!("there is no {} `{name}`", role.name())).help = help;
+    }
+}
+
+fn unknown_code(role: Role) -> &'static str {
+    match role {
+        Role::Filter => "SE0202",
+        Role::Function => "SE0203",
+        Role::Test => "SE0204",
+    }
+}
+
+/// How a function is written.
+fn usage(role: Role, function: &Function) -> String {
+    let skip = usize::from(role != Role::Function);
+    let mut parameters: Vec<_> = function
+        .parameters
+        .iter()
+        .skip(skip)
+        .map(|parameter| match (parameter.required, parameter.keyword) {
+            (true, _) => parameter.name.to_owned(),
+            (false, false) => format!("[{}]", parameter.name),
+            (false, true) => format!("[{}=…]", parameter.name),
+        })
+        .collect();
+    if function.rest {
+        parameters.push("…".to_owned());
+    }
+    let arguments =
+        if parameters.is_empty() && skip == 1 { String::new() } else { format!("({})", parameters.join(", ")) };
+    match role {
+        Role::Filter => format!("… | {}{arguments}", function.name),
+        Role::Function => format!("{}{arguments}", function.name),
+        Role::Test => format!("… is {}{arguments}", function.name),
+    }
+}
+
+/// The places of a function's arguments while they are filled. An argument that did not compile still takes its place.
+struct Slots {
+    function: &'static Function,
+    values: Vec<Option<Option<Expr>>>,
+    rest: Vec<Option<Expr>>,
+    broken: bool,
+}
+
+impl Slots {
+    fn new(function: &'static Function) -> Self {
+        let values = function.parameters.iter().map(|_| None).collect();
+        Self { function, values, rest: Vec::new(), broken: false }
+    }
+
+    fn position(&mut self, value: Option<Expr>) -> bool {
+        let free = (0..self.values.len())
+            .find(|slot| self.values[*slot].is_none() && !self.function.parameters[*slot].keyword);
+        match free {
+            Some(slot) => self.values[slot] = Some(value),
+            None if self.function.rest => self.rest.push(value),
+            None => return false,
+        }
+        true
+    }
+
+    fn keyword(&mut self, name: &str, value: Option<Expr>) -> bool {
+        match self.function.parameters.iter().position(|parameter| parameter.name == name) {
+            Some(slot) if self.values[slot].is_none() => {
+                self.values[slot] = Some(value);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn missing(&self) -> Option<&'static str> {
+        let mut slots = self.function.parameters.iter().zip(&self.values);
+        slots.find(|(parameter, value)| parameter.required && value.is_none()).map(|(parameter, _)| parameter.name)
+    }
+
+    fn finish(self) -> Option<Call> {
+        if self.broken {
+            return None;
+        }
+        let arguments = self.values.into_iter().map(|value| value.map_or(Some(None), |value| value.map(Some)));
+        Some(Call {
+            function: self.function,
+            arguments: arguments.collect::<Option<_>>()?,
+            rest: self.rest.into_iter().collect::<Option<_>>()?,
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! The small API that most cases sync, in a group of the case's own: `Widget`, with a status and conditions.
+
+use serde_json::{Value, json};
+
+use crate::eventually::eventually;
+use crate::rest::{Patch, Rest};
+
+/// A namespaced API with a status subresource, the same on both sides.
+#[derive(Clone)]
+pub struct Api {
+    pub group: String,
+    pub plural: String,
+    kind: String,
+    schema: Value,
+}
+
+impl Api {
+    pub fn widgets(group: String) -> Self {
+        let schema = serde_json::from_str(include_str!("fixtures/widget.json")).expect("a schema");
+        Self { group, plural: "widgets".to_owned(), kind: "Widget".to_owned(), schema }
+    }
+
+    /// The API of the MongoDB community operator, whose schemas the repository ships: its objects can be addressed, not installed.
+    pub fn mongodb() -> Self {
+        Self {
+            group: "mongodbcommunity.mongodb.com".to_owned(),
+            plural: "mongodbcommunity".to_owned(),
+            kind: "MongoDBCommunity".to_owned(),
+            schema: Value::Null,
+        }
+    }
+
+    /// As a mapping writes it: `plural.version.group`.
+    pub fn resource(&self) -> String {
+        format!("{}.v1.{}", self.plural, self.group)
+    }
+
+    /// The path of the collection across namespaces.
+    pub fn everywhere(&self) -> String {
+        format!("/apis/{}/v1/{}", self.group, self.plural)
+    }
+
+    /// The path of the collection in a namespace.
+    pub fn collection(&self, namespace: &str) -> String {
+        format!("/apis/{}/v1/namespaces/{namespace}/{}", self.group, self.plural)
+    }
+
+    /// A new object for `collection`.
+    pub fn object(&self, name: &str, spec: Value) -> Value {
+        json!({
+            "apiVersion": format!("{}/v1", self.group),
+            "kind": self.kind,
+            "metadata": {"name": name},
+            "spec": spec,
+        })
+    }
+
+    fn names(&self) -> Value {
+        json!({
+            "kind": self.kind, "plural": self.plural, "singular": self.kind.to_lowercase(),
+            "listKind": format!("{}List", self.kind),
+        })
+    }
+
+    /// kcp's form of the schema.
+    pub fn resource_schema(&self) -> Value {
+        json!({
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+            "metadata": {"name": self.resource_schema_name()},
+            "spec": {
+                "group": self.group, "names": self.names(), "scope": "Namespaced",
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "subresources": {"status": {}}, "schema": self.schema,
+                }],
+            },
+        })
+    }
+
+    fn resource_schema_name(&self) -> String {
+        format!("v1.{}.{}", self.plural, self.group)
+    }
+
+    /// The APIExport, named like the plural.
+    pub fn export(&self) -> Value {
+        json!({
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": self.plural},
+            "spec": {"resources": [{
+                "group": self.group, "name": self.plural, "schema": self.resource_schema_name(), "storage": {"crd": {}},
+            }]},
+        })
+    }
+
+    fn definition(&self) -> Value {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.definition_name()},
+            "spec": {
+                "group": self.group, "names": self.names(), "scope": "Namespaced",
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "subresources": {"status": {}}, "schema": {"openAPIV3Schema": self.schema},
+                }],
+            },
+        })
+    }
+
+    fn definition_name(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
+
+    /// Makes a plain cluster serve the API.
+    pub async fn install(&self, cluster: &Rest) {
+        cluster.create(DEFINITIONS, &self.definition()).await;
+        eventually(&format!("{} is served", self.definition_name()), async || {
+            let answer = cluster.look(&self.everywhere()).await?;
+            answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
+        })
+        .await;
+    }
+
+    /// Stops or starts serving the API, its objects untouched.
+    pub async fn serve(&self, cluster: &Rest, served: bool) {
+        let path = format!("{DEFINITIONS}/{}", self.definition_name());
+        let change = json!([{"op": "replace", "path": "/spec/versions/0/served", "value": served}]);
+        cluster.patch(Patch::Json, &path, &change).await;
+        eventually(&format!("{} is served: {served}", self.definition_name()), async || {
+            let answer = cluster.look(&self.everywhere()).await?;
+            (answer.is_success() == served).then_some(()).ok_or_else(|| format!("{answer:?}"))
+        })
+        .await;
+    }
+
+    /// Takes the API away from a plain cluster, with all its objects.
+    pub async fn uninstall(&self, cluster: &Rest) {
+        let path = format!("{DEFINITIONS}/{}", self.definition_name());
+        cluster.delete(&path).await;
+        eventually(&format!("{} is gone", self.definition_name()), async || {
+            let definition = cluster.get(&path).await;
+            definition.map_or(Ok(()), |definition| Err(definition["status"]["conditions"].to_string()))
+        })
+        .await;
+    }
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -1,0 +1,88 @@
+//! What the servers say they were asked: the audit log, read request by request.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// Writes the policy that makes an API server note every request once, when it is answered.
+pub fn write_policy(folder: &Path) -> PathBuf {
+    let file = folder.join("audit-policy.yaml");
+    let policy =
+        "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
+    fs::write(&file, policy).expect("the audit policy");
+    file
+}
+
+/// A server's audit log.
+#[derive(Clone)]
+pub struct AuditLog(PathBuf);
+
+/// One request that reached a server.
+#[derive(Clone)]
+pub struct Request {
+    pub verb: String,
+    uri: String,
+    pub code: u64,
+    /// `ResponseStarted` (a watch that is open) or `ResponseComplete`.
+    stage: String,
+    user: String,
+}
+
+impl AuditLog {
+    pub fn at(file: PathBuf) -> Self {
+        Self(file)
+    }
+
+    /// The requests of one user so far, oldest first.
+    pub fn requests(&self, user: &str) -> Vec<Request> {
+        let text = fs::read(&self.0).unwrap_or_default();
+        let name = format!("\"username\":\"{user}\"");
+        String::from_utf8_lossy(&text)
+            .lines()
+            .filter(|line| line.contains(&name))
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .map(|event: Value| Request::of_event(&event))
+            .filter(|request| request.user == user)
+            .collect()
+    }
+}
+
+/// As a failure shows it.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({})", self.verb, self.uri, self.code)
+    }
+}
+
+impl Request {
+    fn of_event(event: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Self {
+            verb: text(&event["verb"]),
+            uri: text(&event["requestURI"]),
+            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+            stage: text(&event["stage"]),
+            user: text(&event["user"]["username"]),
+        }
+    }
+
+    pub fn is_write(&self) -> bool {
+        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+    }
+
+    pub fn is_list(&self) -> bool {
+        self.verb == "list"
+    }
+
+    /// A GET of one object.
+    pub fn is_read(&self) -> bool {
+        self.verb == "get"
+    }
+
+    /// Whether the request is over; an open watch is noted once more when it ends.
+    pub fn is_complete(&self) -> bool {
+        self.stage == "ResponseComplete"
+    }
+}

@@ -1,0 +1,167 @@
+//! A case: what it shows is its name, where it runs is data, and what it needs from the machine is checked before it starts.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::fs;
+use std::future::Future;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use libtest_mimic::{Completion, Failed, Trial};
+use tokio::runtime::Runtime;
+
+use crate::credentials;
+use crate::fleet::{Fleet, On};
+use crate::process::tail;
+use crate::servers;
+
+/// What a case is given: the servers, and a folder, an id and a user of its own.
+pub struct Stage {
+    pub fleet: Arc<Fleet>,
+    pub on: On,
+    /// Short, unique in the run, fit for every kind of name.
+    pub id: String,
+    pub folder: PathBuf,
+    /// The user that the case's engines act as.
+    pub user: String,
+}
+
+type Body = Box<dyn for<'s> Fn(&'s Stage) -> Pin<Box<dyn Future<Output = ()> + 's>> + Send + Sync>;
+
+/// One scenario, for one or both kinds of source.
+pub struct Case {
+    name: String,
+    on: Vec<On>,
+    alone: bool,
+    body: Arc<Body>,
+}
+
+impl Case {
+    /// A case for both kinds of source; `case!` gives it the name of its function.
+    pub fn new(name: String, body: Body) -> Self {
+        Self { name, on: vec![On::Kcp, On::Kube], alone: false, body: Arc::new(body) }
+    }
+
+    /// Only kcp has what this is about.
+    pub fn on_kcp(mut self) -> Self {
+        self.on = vec![On::Kcp];
+        self
+    }
+
+    /// The source does not matter; the plain one is the cheapest.
+    pub fn on_kube(mut self) -> Self {
+        self.on = vec![On::Kube];
+        self
+    }
+
+    /// Stops a server that others use: runs while nothing else does.
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+
+    pub fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// The trials of this case, `<source>::<theme>::<name>`.
+    pub fn trials(self, fleet: &Arc<Fleet>, runtime: &Arc<Runtime>) -> Vec<Trial> {
+        let Self { name, on, alone, body } = self;
+        on.into_iter()
+            .map(|on| {
+                let (fleet, runtime, body) = (fleet.clone(), runtime.clone(), body.clone());
+                let name = format!("{}::{name}", on.name());
+                Trial::ignorable_test(name.clone(), move || run(&name, fleet, on, alone, &runtime, &body))
+            })
+            .collect()
+    }
+}
+
+/// A case named for its module and function.
+macro_rules! case {
+    ($body:ident) => {{
+        let theme = module_path!().rsplit("::").next().expect("a module");
+        $crate::case::Case::new(format!("{theme}::{}", stringify!($body)), Box::new(|stage| Box::pin($body(stage))))
+    }};
+}
+pub(crate) use case;
+
+fn run(
+    name: &str,
+    fleet: Arc<Fleet>,
+    on: On,
+    alone: bool,
+    runtime: &Runtime,
+    body: &Body,
+) -> Result<Completion, Failed> {
+    if let Some(reason) = fleet.missing(on) {
+        fleet.note_not_run(&reason);
+        return match servers::required() {
+            true => Err(Failed::from(reason)),
+            false => Ok(Completion::ignored_with(reason)),
+        };
+    }
+    let stage = Stage::new(name, fleet, on);
+    let outcome = runtime.block_on(async {
+        let _turn = Turn::take(&stage.fleet, alone).await;
+        AssertUnwindSafe(body(&stage)).catch_unwind().await
+    });
+    outcome.map(|()| Completion::Completed).map_err(|panic| stage.failure(&*panic))
+}
+
+/// Holds the servers: shared, or for one case alone.
+enum Turn<'f> {
+    Shared { _guard: tokio::sync::RwLockReadGuard<'f, ()> },
+    Alone { _guard: tokio::sync::RwLockWriteGuard<'f, ()> },
+}
+
+impl<'f> Turn<'f> {
+    async fn take(fleet: &'f Fleet, alone: bool) -> Self {
+        match alone {
+            true => Self::Alone { _guard: fleet.turn.write().await },
+            false => Self::Shared { _guard: fleet.turn.read().await },
+        }
+    }
+}
+
+impl Stage {
+    fn new(name: &str, fleet: Arc<Fleet>, on: On) -> Self {
+        let number = fleet.next_engine();
+        let folder = fleet.folder().join(name.replace("::", "-"));
+        fs::create_dir_all(&folder).expect("the case's folder");
+        Self { fleet, on, id: format!("c{number:03}"), folder, user: credentials::engine(number) }
+    }
+
+    /// What went wrong, and the last words of every engine of the case.
+    fn failure(&self, panic: &(dyn Any + Send)) -> Failed {
+        let logs = engine_logs(&self.folder);
+        let words = logs.iter().map(|log| format!("\n--- the end of {}\n{}", log.display(), tail(log, 25)));
+        Failed::from(format!("{}{}", message(panic), words.collect::<String>()))
+    }
+}
+
+fn engine_logs(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut logs: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|kind| kind == "log")).collect();
+    logs.sort();
+    logs
+}
+
+thread_local! {
+    /// The last panic of this thread, with its place; a case runs on one thread.
+    static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps the text of a panic for the case's report instead of printing it between the lines of other cases.
+pub fn collect_panics() {
+    panic::set_hook(Box::new(|panic| LAST_PANIC.set(Some(panic.to_string()))));
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+    LAST_PANIC.take().or(text).unwrap_or_else(|| "a panic without words".to_owned())
+}

@@ -1,0 +1,184 @@
+//! The engine itself: the binary that users run, started, asked, stopped and killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::eventually::{DEADLINE, eventually};
+use crate::process::{Process, free_port};
+use crate::rest::{Answer, Rest};
+
+/// What the engine is started with; cloned for a restart with the same words.
+#[derive(Clone)]
+pub struct Launch {
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    folder: PathBuf,
+}
+
+impl Launch {
+    /// An engine without any flag; its logs go into `folder`.
+    pub fn bare(folder: &Path) -> Self {
+        Self { arguments: Vec::new(), environment: Vec::new(), folder: folder.to_owned() }
+    }
+
+    /// `name value`, in place of the same flag's earlier value where it has one.
+    pub fn flag(mut self, name: &str, value: impl ToString) -> Self {
+        if let Some(at) = self.arguments.iter().position(|argument| argument == name) {
+            self.arguments.drain(at..at + 2);
+        }
+        self.and_flag(name, value)
+    }
+
+    /// `name value`, beside the same flag's earlier values.
+    pub fn and_flag(mut self, name: &str, value: impl ToString) -> Self {
+        self.arguments.extend([name.to_owned(), value.to_string()]);
+        self
+    }
+
+    pub fn environment(mut self, name: &str, value: impl ToString) -> Self {
+        self.environment.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Starts the engine; it may be far from ready.
+    pub fn start(&self) -> Engine {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let log = self.folder.join(format!("engine-{:03}.log", STARTED.fetch_add(1, Ordering::Relaxed)));
+        let port = free_port();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+        command
+            .current_dir(&self.folder)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(self.environment.iter().cloned())
+            .args(&self.arguments)
+            .args(["--log-format", "json", "--listen", &format!("127.0.0.1:{port}")]);
+        Engine { process: Process::spawn("sync-engine", &mut command, &log), http: Rest::plain(port) }
+    }
+
+    /// Starts the engine and waits until it says that it is ready.
+    pub async fn ready(&self) -> Engine {
+        let mut engine = self.start();
+        engine.becomes_ready().await;
+        engine
+    }
+}
+
+/// A running engine; killed when dropped.
+pub struct Engine {
+    process: Process,
+    http: Rest,
+}
+
+impl Engine {
+    pub async fn becomes_ready(&mut self) {
+        eventually("the engine is ready", async || {
+            self.process.must_run();
+            let answer = self.http.look("/readyz").await?;
+            answer.is_success().then_some(()).ok_or_else(|| format!("{} {}", answer.status, answer.body))
+        })
+        .await;
+    }
+
+    /// Waits until `/readyz` is 503 and names `reason`; gives its whole text.
+    pub async fn becomes_unready(&mut self, reason: &str) -> String {
+        eventually(&format!("/readyz says 503 and {reason:?}"), async || {
+            self.process.must_run();
+            let answer = self.http.look("/readyz").await?;
+            let text = answer.body.as_str().map_or_else(|| answer.body.to_string(), str::to_owned);
+            let unready = answer.status == 503 && text.contains(reason);
+            unready.then_some(text.clone()).ok_or(format!("{} {text}", answer.status))
+        })
+        .await
+    }
+
+    pub async fn ask(&self, path: &str) -> Result<Answer, String> {
+        self.http.look(path).await
+    }
+
+    /// Asks for a reload and waits for what became of it.
+    pub async fn reload(&self) -> Answer {
+        let answer = self.http.call(Method::POST, "/-/reload", "text/plain", Vec::new()).await;
+        answer.expect("an answer to the reload")
+    }
+
+    /// The sum of a metric's samples, over all label sets.
+    pub async fn metric(&self, name: &str) -> f64 {
+        let answer = self.ask("/metrics").await.expect("the metrics");
+        let text = answer.body.as_str().unwrap_or_default().to_owned();
+        let samples = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Waits for a log line that contains all of `fragments`.
+    pub async fn says(&mut self, fragments: &[&str]) -> String {
+        self.says_after(0, fragments).await
+    }
+
+    /// Waits for such a line beyond the first `lines` of the log (`lines_logged`).
+    pub async fn says_after(&mut self, lines: usize, fragments: &[&str]) -> String {
+        eventually(&format!("the engine says {fragments:?}"), async || {
+            self.process.must_run();
+            let log = self.log();
+            let found = log.iter().skip(lines).find(|line| fragments.iter().all(|fragment| line.contains(fragment)));
+            found.cloned().ok_or_else(|| format!("{} other lines", log.len()))
+        })
+        .await
+    }
+
+    pub fn lines_logged(&self) -> usize {
+        self.log().len()
+    }
+
+    /// The log, each line as plain text: a structured line's fields are joined, so that quotes and line breaks of its
+    /// message read as they are. Times and module names are left out.
+    pub fn log(&self) -> Vec<String> {
+        let text = fs::read(self.process.log()).unwrap_or_default();
+        String::from_utf8_lossy(&text).lines().map(plain).collect()
+    }
+
+    /// Err where the engine has ended.
+    pub fn is_running(&mut self) -> Result<(), String> {
+        self.process.alive()
+    }
+
+    /// SIGTERM, and the end that follows.
+    pub async fn terminate(&mut self) -> ExitStatus {
+        self.process.signal(Signal::TERM);
+        self.process.end(DEADLINE).await
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Waits for the engine to end by itself.
+    pub async fn ends(&mut self, deadline: Duration) -> ExitStatus {
+        self.process.end(deadline).await
+    }
+}
+
+fn plain(line: &str) -> String {
+    match serde_json::from_str::<Value>(line) {
+        Ok(Value::Object(fields)) => {
+            fields.iter().map(|(name, value)| field(name, value)).collect::<Vec<_>>().join(" ")
+        }
+        _ => line.to_owned(),
+    }
+}
+
+fn field(name: &str, value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{name}={text}"),
+        Value::Object(fields) => fields.iter().map(|(name, value)| field(name, value)).collect::<Vec<_>>().join(" "),
+        other => format!("{name}={other}"),
+    }
+}

@@ -1,0 +1,129 @@
+//! The servers that the cases of one run share, started when the first case needs them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{OnceCell, RwLock};
+
+use crate::kcp::Kcp;
+use crate::kube::{ApiServer, Controllers, Etcd};
+use crate::servers::{self, Binaries};
+
+/// Where the consumers' objects live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// Workspaces of kcp that bind an APIExport.
+    Kcp,
+    /// Namespaces of one plain cluster.
+    Kube,
+}
+
+impl On {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kcp => "kcp",
+            Self::Kube => "kube",
+        }
+    }
+}
+
+/// All servers of a run.
+pub struct Fleet {
+    folder: PathBuf,
+    binaries: Result<Binaries, String>,
+    kcp_binary: Result<PathBuf, String>,
+    kubernetes: OnceCell<Kubernetes>,
+    kcp: OnceCell<Kcp>,
+    engines: AtomicUsize,
+    not_run: Mutex<BTreeMap<String, usize>>,
+    /// Read by the cases that share the servers, written by those that stop one.
+    pub turn: RwLock<()>,
+}
+
+/// The plain clusters: one to sync to, one to sync from.
+pub struct Kubernetes {
+    pub target: ApiServer,
+    pub source: ApiServer,
+    _controllers: Controllers,
+    etcd: Etcd,
+}
+
+impl Fleet {
+    /// A fleet with nothing started; every file of the run goes below `folder`.
+    pub fn new(folder: &Path) -> Self {
+        fs::create_dir_all(folder).expect("the folder of the run");
+        Self {
+            folder: folder.to_owned(),
+            binaries: servers::pinned(),
+            kcp_binary: servers::kcp(),
+            kubernetes: OnceCell::new(),
+            kcp: OnceCell::new(),
+            engines: AtomicUsize::new(0),
+            not_run: Mutex::default(),
+            turn: RwLock::new(()),
+        }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Why the cases on this source cannot run on this machine.
+    pub fn missing(&self, on: On) -> Option<String> {
+        let kcp = self.kcp_binary.as_ref().err().filter(|_| on == On::Kcp);
+        kcp.or(self.binaries.as_ref().err()).cloned()
+    }
+
+    /// Counts a case that was not run.
+    pub fn note_not_run(&self, reason: &str) {
+        *self.not_run.lock().expect("the count").entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// The cases that were not run, by reason.
+    pub fn not_run(&self) -> BTreeMap<String, usize> {
+        self.not_run.lock().expect("the count").clone()
+    }
+
+    /// A number for a case's engine user.
+    pub fn next_engine(&self) -> usize {
+        self.engines.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub async fn kubernetes(&self) -> &Kubernetes {
+        self.kubernetes.get_or_init(|| Kubernetes::start(self.binaries(), &self.folder)).await
+    }
+
+    pub async fn kcp(&self) -> &Kcp {
+        let binary = self.kcp_binary.clone().expect("a case on kcp runs only where there is one");
+        self.kcp.get_or_init(|| Kcp::start(binary, &self.folder)).await
+    }
+
+    /// A plain cluster that one case may do with as it likes.
+    pub async fn own_cluster(&self, name: &str) -> ApiServer {
+        let etcd = &self.kubernetes().await.etcd;
+        ApiServer::start(self.binaries(), etcd, name, &self.folder).await
+    }
+
+    pub fn kubectl(&self) -> PathBuf {
+        self.binaries().named("kubectl")
+    }
+
+    fn binaries(&self) -> &Binaries {
+        self.binaries.as_ref().expect("a case runs only where the servers can be built")
+    }
+}
+
+impl Kubernetes {
+    async fn start(binaries: &Binaries, folder: &Path) -> Self {
+        let etcd = Etcd::start(binaries, folder);
+        let (target, source) = tokio::join!(
+            ApiServer::start(binaries, &etcd, "target", folder),
+            ApiServer::start(binaries, &etcd, "source", folder),
+        );
+        let controllers = Controllers::start(binaries, &target);
+        Self { target, source, _controllers: controllers, etcd }
+    }
+}

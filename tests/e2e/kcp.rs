@@ -1,0 +1,221 @@
+//! A real kcp, its workspaces, and the documents with which a provider publishes an API and a consumer binds it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::audit::{AuditLog, write_policy};
+use crate::credentials::{ADMIN, kubeconfig, write_tokens};
+use crate::eventually::eventually;
+use crate::process::{Process, free_port};
+use crate::rest::Rest;
+
+const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
+const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
+
+/// A kcp with its embedded etcd; it can be stopped and started again with the same address and data.
+pub struct Kcp {
+    binary: PathBuf,
+    folder: PathBuf,
+    port: u16,
+    etcd_ports: [u16; 2],
+    process: Mutex<Option<Process>>,
+}
+
+/// A workspace, as its administrator sees it.
+#[derive(Clone)]
+pub struct Workspace {
+    /// For people and for `apiExport.path`: `root:a:b`.
+    pub path: String,
+    /// The logical cluster's name.
+    pub cluster: String,
+    pub rest: Rest,
+}
+
+impl Kcp {
+    pub async fn start(binary: PathBuf, folder: &Path) -> Self {
+        let folder = folder.join("kcp");
+        fs::create_dir_all(&folder).expect("kcp's folder");
+        write_tokens(&folder.join("tokens.csv"), "system:kcp:admin", "engines");
+        write_policy(&folder);
+        let etcd_ports = [free_port(), free_port()];
+        let kcp = Self { binary, folder, port: free_port(), etcd_ports, process: Mutex::new(None) };
+        kcp.resume().await;
+        kcp
+    }
+
+    /// Starts kcp (again) and waits until its root workspace is served.
+    pub async fn resume(&self) {
+        let process = Process::spawn("kcp", &mut self.command(), &self.folder.join("kcp.log"));
+        *self.process.lock().expect("kcp") = Some(process);
+        eventually("kcp is ready", async || {
+            self.must_run();
+            let rest = self.rest().await?;
+            for path in ["/readyz", "/clusters/root/api/v1/namespaces/default"] {
+                let answer = rest.look(path).await?;
+                answer.is_success().then_some(()).ok_or_else(|| format!("{path}: {answer:?}"))?;
+            }
+            Ok(())
+        })
+        .await;
+    }
+
+    /// Kills kcp; its data stay.
+    pub fn kill(&self) {
+        self.process.lock().expect("kcp").take();
+    }
+
+    fn must_run(&self) {
+        self.process.lock().expect("kcp").as_mut().expect("it was started just now").must_run();
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        let [etcd_client, etcd_peer] = self.etcd_ports.map(|port| port.to_string());
+        command
+            .env("UNSAFE_E2E_HACK_DISABLE_ETCD_FSYNC", "true")
+            .current_dir(&self.folder)
+            .arg("start")
+            .arg("--root-directory")
+            .arg(&self.folder)
+            .args(["--secure-port", &self.port.to_string(), "--bind-address", "127.0.0.1"])
+            .args(["--embedded-etcd-client-port", &etcd_client, "--embedded-etcd-peer-port", &etcd_peer])
+            .args(["--audit-log-maxsize", "2000"])
+            .arg("--token-auth-file")
+            .arg(self.folder.join("tokens.csv"))
+            .arg("--audit-policy-file")
+            .arg(self.folder.join("audit-policy.yaml"))
+            .arg("--audit-log-path")
+            .arg(self.folder.join("audit.log"));
+        command
+    }
+
+    /// A kubeconfig that points at the workspace `path`.
+    pub fn kubeconfig(&self, path: &str, user: &str) -> String {
+        let server = format!("https://127.0.0.1:{}/clusters/{path}", self.port);
+        kubeconfig(&server, &self.folder.join("apiserver.crt"), user)
+    }
+
+    /// Err before kcp has a certificate.
+    async fn rest(&self) -> Result<Rest, String> {
+        let authority = self.folder.join("apiserver.crt");
+        match authority.is_file() {
+            true => Ok(Rest::of_kubeconfig(&kubeconfig(&self.server(), &authority, ADMIN)).await),
+            false => Err("it has no certificate yet".to_owned()),
+        }
+    }
+
+    fn server(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    pub fn audit(&self) -> AuditLog {
+        AuditLog::at(self.folder.join("audit.log"))
+    }
+
+    /// Makes the workspace `root:<name>` and waits until it is ready.
+    pub async fn workspace(&self, name: &str) -> Workspace {
+        let rest = self.rest().await.expect("kcp runs");
+        let root = rest.below("/clusters/root");
+        let document = json!({
+            "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name},
+        });
+        root.create(WORKSPACES, &document).await;
+        let cluster = eventually(&format!("workspace {name} is ready"), async || {
+            let workspace = root.get(&format!("{WORKSPACES}/{name}")).await.ok_or("it is absent")?;
+            let ready = workspace["status"]["phase"] == "Ready";
+            let cluster = workspace["spec"]["cluster"].as_str().filter(|_| ready);
+            cluster.map(str::to_owned).ok_or_else(|| workspace["status"].to_string())
+        })
+        .await;
+        let path = format!("root:{name}");
+        let workspace = Workspace { rest: rest.below(&format!("/clusters/{path}")), path, cluster };
+        workspace.settle().await;
+        workspace
+    }
+
+    /// Asks kcp to delete a workspace that `workspace` made.
+    pub async fn delete_workspace(&self, workspace: &Workspace) {
+        let root = self.rest().await.expect("kcp runs").below("/clusters/root");
+        root.delete(&self.workspace_object(workspace)).await;
+    }
+
+    /// Whether the Workspace object still stands.
+    pub async fn has_workspace(&self, workspace: &Workspace) -> bool {
+        let root = self.rest().await.expect("kcp runs").below("/clusters/root");
+        root.get(&self.workspace_object(workspace)).await.is_some()
+    }
+
+    fn workspace_object(&self, workspace: &Workspace) -> String {
+        format!("{WORKSPACES}/{}", workspace.path.trim_start_matches("root:"))
+    }
+}
+
+impl Workspace {
+    /// Waits for the namespace `default`, which comes a moment after the workspace.
+    async fn settle(&self) {
+        eventually(&format!("namespace default exists in {}", self.path), async || {
+            let namespace = self.rest.get("/api/v1/namespaces/default").await;
+            namespace.map(drop).ok_or_else(|| "it is absent".to_owned())
+        })
+        .await;
+    }
+
+    /// Publishes `api` as an APIExport, and gives `engine` the rights it needs there.
+    pub async fn publish(&self, api: &Api, engine: &str) {
+        self.rest.create("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &api.resource_schema()).await;
+        self.rest.create("/apis/apis.kcp.io/v1alpha2/apiexports", &api.export()).await;
+        self.allow(engine, &api.plural).await;
+    }
+
+    /// The least rights of an engine in the workspace of the export `export`.
+    pub async fn allow(&self, engine: &str, export: &str) {
+        let name = format!("sync-engine-{engine}");
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
+            "rules": [
+                {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports", "apiexportendpointslices"], "verbs": ["get", "list", "watch"]},
+                {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports/content"], "resourceNames": [export], "verbs": ["*"]},
+                {"nonResourceURLs": ["/"], "verbs": ["access"]},
+            ],
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": engine}],
+        });
+        self.rest.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await;
+        self.rest.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await;
+    }
+
+    /// Binds the export `name` of the workspace `provider`, and waits until its API is served here.
+    pub async fn bind(&self, provider: &str, name: &str) {
+        self.request_binding(provider, name).await;
+        eventually(&format!("{name} is bound in {}", self.path), async || {
+            let binding = self.binding(name).await.ok_or("the binding is absent")?;
+            (binding["status"]["phase"] == "Bound").then_some(()).ok_or_else(|| binding["status"].to_string())
+        })
+        .await;
+    }
+
+    async fn request_binding(&self, provider: &str, name: &str) {
+        let document = json!({
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": name},
+            "spec": {"reference": {"export": {"path": provider, "name": name}}},
+        });
+        self.rest.create(BINDINGS, &document).await;
+    }
+
+    /// Asks kcp to take the binding away; kcp waits for the finalizers of its objects.
+    pub async fn unbind(&self, name: &str) {
+        self.rest.delete(&format!("{BINDINGS}/{name}")).await;
+    }
+
+    pub async fn binding(&self, name: &str) -> Option<Value> {
+        self.rest.get(&format!("{BINDINGS}/{name}")).await
+    }
+}

@@ -1,0 +1,70 @@
+//! The directory of mapping files that a case's engine watches, edited the way people and machines edit files.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A mappings directory.
+pub struct Mappings {
+    folder: PathBuf,
+    /// What stands for `<name>`, `<source>`, `<group>` in the texts of the cases.
+    words: Vec<(&'static str, String)>,
+}
+
+impl Mappings {
+    pub fn new(folder: PathBuf, words: Vec<(&'static str, String)>) -> Self {
+        fs::create_dir_all(&folder).expect("the mappings directory");
+        Self { folder, words }
+    }
+
+    /// Another directory for the same words.
+    pub fn beside(&self, folder: PathBuf) -> Self {
+        Self::new(folder, self.words.clone())
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A text with the case's own words filled in.
+    pub fn fill(&self, text: &str) -> String {
+        self.words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
+    }
+
+    /// Writes a file at once: the text goes into a hidden file that is then renamed over it, as editors do.
+    pub fn write(&self, file: &str, text: &str) {
+        static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+        let draft = self.folder.join(format!(".{file}.{}", WRITTEN.fetch_add(1, Ordering::Relaxed)));
+        fs::write(&draft, self.fill(text)).expect("a draft");
+        fs::rename(draft, self.folder.join(file)).expect("a file");
+    }
+
+    /// Writes into the file as it stands, so that a reader can meet it half-written.
+    pub fn overwrite(&self, file: &str, text: &str) {
+        fs::write(self.folder.join(file), self.fill(text)).expect("a file");
+    }
+
+    pub fn remove(&self, file: &str) {
+        fs::remove_file(self.folder.join(file)).expect("a file to remove");
+    }
+
+    /// Publishes the files the way a mounted ConfigMap does: a folder for each version, `..data` linked to the current one,
+    /// and a link for each file through it.
+    pub fn publish(&self, version: usize, files: &[(&str, &str)]) {
+        let folder = format!("..version-{version}");
+        fs::create_dir_all(self.folder.join(&folder)).expect("the version's folder");
+        for (file, text) in files {
+            fs::write(self.folder.join(&folder).join(file), self.fill(text)).expect("a file");
+        }
+        let draft = self.folder.join("..data_tmp");
+        symlink(&folder, &draft).expect("a link to the version");
+        fs::rename(draft, self.folder.join("..data")).expect("the swap");
+        for (file, _) in files {
+            let link = self.folder.join(file);
+            if !link.is_symlink() {
+                symlink(Path::new("..data").join(file), link).expect("a link to the file");
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A thin JSON client: what a test says to a server, and what the server answered.
+
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+
+/// A server, or one workspace of it, as one user sees it.
+#[derive(Clone)]
+pub struct Rest {
+    client: Client,
+    base: String,
+}
+
+/// A server's answer: the HTTP status, and the body as JSON (a string where it is something else).
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub body: Value,
+}
+
+impl Answer {
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// How a PATCH is to be read.
+#[derive(Clone, Copy)]
+pub enum Patch {
+    Merge,
+    Json,
+}
+
+impl Patch {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Merge => "application/merge-patch+json",
+            Self::Json => "application/json-patch+json",
+        }
+    }
+}
+
+impl Rest {
+    /// The server that a kubeconfig's current context names.
+    pub async fn of_kubeconfig(text: &str) -> Self {
+        let kubeconfig = Kubeconfig::from_yaml(text).expect("a kubeconfig");
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a usable kubeconfig");
+        Self { client: Client::try_from(config).expect("a client"), base: String::new() }
+    }
+
+    /// Something that speaks plain HTTP on this machine.
+    pub fn plain(port: u16) -> Self {
+        let config = Config::new(format!("http://127.0.0.1:{port}").parse().expect("a URL"));
+        Self { client: Client::try_from(config).expect("a client"), base: String::new() }
+    }
+
+    /// The same server below another path.
+    pub fn below(&self, base: &str) -> Self {
+        Self { client: self.client.clone(), base: base.to_owned() }
+    }
+
+    /// One request; Err only where no answer came.
+    pub async fn call(&self, method: Method, path: &str, content: &str, body: Vec<u8>) -> Result<Answer, String> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("accept", "application/json")
+            .header("content-type", content)
+            .body(Body::from(body))
+            .map_err(|error| error.to_string())?;
+        let response = self.client.send(request).await.map_err(|error| error.to_string())?;
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) })
+    }
+
+    async fn json(&self, method: Method, path: &str, content: &str, body: &Value) -> Answer {
+        let bytes = serde_json::to_vec(body).expect("JSON");
+        let answer = self.call(method.clone(), path, content, bytes).await;
+        answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
+    /// GET, whatever the answer.
+    pub async fn look(&self, path: &str) -> Result<Answer, String> {
+        self.call(Method::GET, path, "application/json", Vec::new()).await
+    }
+
+    /// GET of what may be absent.
+    pub async fn get(&self, path: &str) -> Option<Value> {
+        let answer = self.look(path).await.unwrap_or_else(|error| panic!("GET {path}: {error}"));
+        match answer.status {
+            404 => None,
+            _ => Some(expect_success("GET", path, answer)),
+        }
+    }
+
+    /// The items of a collection.
+    pub async fn list(&self, path: &str) -> Vec<Value> {
+        let list = self.get(path).await.unwrap_or_else(|| panic!("GET {path}: not served"));
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// POST, whatever the answer.
+    pub async fn try_create(&self, path: &str, body: &Value) -> Answer {
+        self.json(Method::POST, path, "application/json", body).await
+    }
+
+    /// POST into a collection.
+    pub async fn create(&self, path: &str, body: &Value) -> Value {
+        expect_success("POST", path, self.try_create(path, body).await)
+    }
+
+    /// PATCH, whatever the answer.
+    pub async fn try_patch(&self, kind: Patch, path: &str, body: &Value) -> Answer {
+        self.json(Method::PATCH, path, kind.content_type(), body).await
+    }
+
+    pub async fn patch(&self, kind: Patch, path: &str, body: &Value) -> Value {
+        expect_success("PATCH", path, self.try_patch(kind, path, body).await)
+    }
+
+    /// DELETE, not waiting for the object to be gone; an object that is absent will do.
+    pub async fn delete(&self, path: &str) {
+        let options = json!({"propagationPolicy": "Background"});
+        let answer = self.json(Method::DELETE, path, "application/json", &options).await;
+        assert!(answer.is_success() || answer.status == 404, "DELETE {path}: {answer:?}");
+    }
+}
+
+fn expect_success(method: &str, path: &str, answer: Answer) -> Value {
+    assert!(answer.is_success(), "{method} {path}: {} {}", answer.status, answer.body);
+    answer.body
+}

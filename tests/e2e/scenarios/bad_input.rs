@@ -1,0 +1,225 @@
+//! What a user can get wrong: each a clear message that names what to do, and the right way to end, or not to.
+
+use std::fs;
+use std::time::Duration;
+
+use regex::Regex;
+use serde_json::json;
+
+use crate::case::{Case, Stage, case};
+use crate::engine::{Engine, Launch};
+use crate::eventually::{DEADLINE, eventually, throughout};
+use crate::world::{WIDGETS, World};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(what_is_no_flag_ends_with_2).on_kube(),
+        case!(a_missing_directory_ends_with_78).on_kube(),
+        case!(a_missing_kubeconfig_ends_with_78).on_kube(),
+        case!(an_unknown_context_ends_with_78).on_kube(),
+        case!(an_empty_directory_is_served).on_kube(),
+        case!(a_file_that_is_not_yaml_is_reported).on_kube(),
+        case!(every_unknown_field_is_reported_at_once).on_kube(),
+        case!(a_feature_of_later_is_refused).on_kube(),
+        case!(a_connection_nobody_named_is_reported).on_kube(),
+        case!(a_directory_that_becomes_unreadable_changes_nothing).on_kube(),
+        case!(an_export_that_does_not_exist_is_waited_for).on_kcp(),
+        case!(a_refused_connection_is_waited_for),
+        case!(a_forbidden_target_is_waited_for),
+        case!(a_forbidden_source_is_waited_for),
+    ]
+}
+
+const NOT_CONFIGURED: Option<i32> = Some(78);
+
+/// The end of an engine that could not start, and what it said.
+async fn end(launch: &Launch) -> (Option<i32>, String) {
+    let mut engine = launch.start();
+    let status = engine.ends(DEADLINE).await;
+    (status.code(), engine.log().join("\n"))
+}
+
+/// Compares what a user is told with the reviewed text.
+fn tells(stage: &Stage, what: &str, text: &str) {
+    let name = format!("{}-{}", what.replace(' ', "-"), stage.on.name());
+    insta::with_settings!({prepend_module_to_snapshot => false}, { insta::assert_snapshot!(name, masked(stage, text)) });
+}
+
+/// A text without what differs from run to run: folders, ports, and the names that a case has for itself.
+fn masked(stage: &Stage, text: &str) -> String {
+    let text = text.replace(&stage.folder.display().to_string(), "<folder>").replace(&stage.id, "<id>");
+    let port = Regex::new(r"127\.0\.0\.1:\d+").expect("a pattern");
+    port.replace_all(&text, "127.0.0.1:<port>").into_owned()
+}
+
+async fn what_is_no_flag_ends_with_2(stage: &Stage) {
+    let (code, text) = end(&Launch::bare(&stage.folder).flag("--mapings", "here")).await;
+    assert_eq!(code, Some(2), "{text}");
+    tells(stage, "no such flag", &text);
+}
+
+async fn a_missing_directory_ends_with_78(stage: &Stage) {
+    let world = stage.widgets().await;
+    let nowhere = stage.folder.join("nowhere");
+    let (code, text) = end(&world.launch().flag("--mappings", nowhere.display())).await;
+    assert_eq!(code, NOT_CONFIGURED, "{text}");
+    tells(stage, "no mappings directory", &text);
+    let (code, text) = end(&world.launch().flag("--schemas", nowhere.display())).await;
+    assert_eq!(code, NOT_CONFIGURED, "{text}");
+    tells(stage, "no schemas directory", &text);
+}
+
+async fn a_missing_kubeconfig_ends_with_78(stage: &Stage) {
+    let world = stage.widgets().await;
+    let nowhere = stage.folder.join("nowhere");
+    let (code, text) = end(&world.launch().flag("--target-kubeconfig", nowhere.display())).await;
+    assert_eq!(code, NOT_CONFIGURED, "{text}");
+    tells(stage, "no kubeconfig", &text);
+    let broken = stage.keep("broken.kubeconfig", "token: hunter2\n  clusters: [\n");
+    let (code, text) = end(&world.launch().flag("--target-kubeconfig", broken.display())).await;
+    assert_eq!(code, NOT_CONFIGURED, "{text}");
+    tells(stage, "a kubeconfig that is none", &text);
+    assert!(!text.contains("hunter2"), "what stands in a kubeconfig is not repeated:\n{text}");
+}
+
+async fn an_unknown_context_ends_with_78(stage: &Stage) {
+    let world = stage.widgets().await;
+    let kubeconfig = world.powerless(&stage.fleet.kubernetes().await.target);
+    let launch = world.launch().and_flag("--kubeconfig", format!("extra={}#elsewhere", kubeconfig.display()));
+    let (code, text) = end(&launch).await;
+    assert_eq!(code, NOT_CONFIGURED, "{text}");
+    tells(stage, "no such context", &text);
+}
+
+async fn an_empty_directory_is_served(stage: &Stage) {
+    let world = stage.widgets().await;
+    let empty = stage.folder.join("empty");
+    fs::create_dir(&empty).expect("a directory");
+    let mut engine = world.launch().flag("--mappings", empty.display()).ready().await;
+    let line = engine.says(&["no *.yaml"]).await;
+    tells(stage, "an empty directory", &line);
+    world.no_write(Duration::from_secs(2)).await;
+}
+
+/// What the engine says about one broken file, while it stays up.
+async fn reported(world: &World<'_>, text: &str, words: &[&str]) -> String {
+    world.mappings.write("widgets.yaml", text);
+    let mut engine = world.launch().start();
+    let line = engine.says(words).await;
+    throughout(Duration::from_secs(1), "the engine stays up", async || engine.is_running()).await;
+    line
+}
+
+async fn a_file_that_is_not_yaml_is_reported(stage: &Stage) {
+    let world = stage.widgets().await;
+    let text = "apiVersion: sync-engine.dev/v1alpha1\nkind: {Mapping\n";
+    let line = reported(&world, text, &["widgets.yaml:"]).await;
+    tells(stage, "no YAML", &line);
+}
+
+async fn every_unknown_field_is_reported_at_once(stage: &Stage) {
+    let world = stage.widgets().await;
+    let text = WIDGETS.replace("  status:\n", "  stattus:\n").replace("template:", "tempalte:");
+    world.mappings.write("widgets.yaml", &text);
+    let mut engine = world.launch().start();
+    for wrong in ["stattus", "tempalte"] {
+        let line = engine.says(&[wrong, "widgets.yaml:"]).await;
+        tells(stage, &format!("an unknown field {wrong}"), &line);
+    }
+}
+
+async fn a_feature_of_later_is_refused(stage: &Stage) {
+    let world = stage.widgets().await;
+    let text = WIDGETS.replace("  objects:\n", "  related: []\n  objects:\n");
+    let line = reported(&world, &text, &["related", "not supported yet"]).await;
+    tells(stage, "a feature of later", &line);
+}
+
+async fn a_connection_nobody_named_is_reported(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write(
+        "provider.yaml",
+        "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: ClusterProvider
+metadata: {name: <name>-source}
+spec: {kubeconfig: {connection: elsewhere}}
+",
+    );
+    let mut engine = world.launch().start();
+    let line = engine.says(&["elsewhere", "--kubeconfig"]).await;
+    tells(stage, "no such connection", &line);
+    engine.is_running().expect("the engine stays up");
+}
+
+async fn a_directory_that_becomes_unreadable_changes_nothing(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.copy(&world.alpha, "it").await;
+    let (folder, away) = (world.mappings.folder().to_owned(), stage.folder.join("away"));
+    let lines = engine.lines_logged();
+    fs::rename(&folder, &away).expect("the directory to be moved");
+    engine.says_after(lines, &["mappings"]).await;
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    fs::rename(&away, &folder).expect("the directory to be moved back");
+    engine.becomes_ready().await;
+}
+
+/// The engine stays up and tries again, at a pace: `times` counts its attempts.
+async fn waits_without_haste(engine: &mut Engine, times: impl Fn() -> usize) {
+    let before = times();
+    throughout(Duration::from_secs(5), "the engine stays up and does not hammer the server", async || {
+        engine.is_running()?;
+        let tried = times() - before;
+        (tried < 30).then_some(()).ok_or_else(|| format!("{tried} requests"))
+    })
+    .await;
+}
+
+async fn an_export_that_does_not_exist_is_waited_for(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &world.source_named("missing")));
+    let mut engine = world.launch().start();
+    let text = engine.becomes_unready("missing").await;
+    tells(stage, "no such export", &text);
+    waits_without_haste(&mut engine, || world.source_requests().len()).await;
+    world.mappings.write("widgets.yaml", WIDGETS);
+    engine.becomes_ready().await;
+}
+
+async fn a_refused_connection_is_waited_for(stage: &Stage) {
+    let world = stage.widgets().await;
+    let server = stage.fleet.own_cluster(&format!("{}-gone", stage.id)).await;
+    let launch = world.launch_at(&server);
+    server.kill();
+    let mut engine = launch.start();
+    let text = engine.becomes_unready("target").await;
+    tells(stage, "a refused connection", &text);
+    eventually("the engine goes on trying", async || {
+        engine.is_running()?;
+        let lines = engine.lines_logged();
+        (lines < 200).then_some(()).ok_or_else(|| format!("{lines} lines of log"))
+    })
+    .await;
+}
+
+async fn a_forbidden_target_is_waited_for(stage: &Stage) {
+    let world = stage.widgets().await;
+    let kubeconfig = world.powerless(&stage.fleet.kubernetes().await.target);
+    world.alpha.create("it", json!({"size": 1})).await;
+    let mut engine = world.launch().flag("--target-kubeconfig", kubeconfig.display()).start();
+    let text = engine.becomes_unready("target").await;
+    tells(stage, "a forbidden target", &text);
+    waits_without_haste(&mut engine, || world.target_requests_of_nobody().len()).await;
+    assert!(world.alpha.holds("it").await.is_empty(), "no promise is made for a target that nobody may write to");
+}
+
+async fn a_forbidden_source_is_waited_for(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.launch_powerless_at_the_source().await.start();
+    let text = engine.becomes_unready("").await;
+    tells(stage, "a forbidden source", &text);
+    throughout(Duration::from_secs(2), "the engine stays up", async || engine.is_running()).await;
+}

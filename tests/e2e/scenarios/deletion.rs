@@ -1,0 +1,158 @@
+//! A consumer's object goes when what was made for it is gone, whatever happens meanwhile.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, Stage, case};
+use crate::eventually::{eventually, throughout};
+use crate::target::uid;
+use crate::world::World;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(downstream_goes_first),
+        case!(a_deletion_while_the_engine_is_down_is_carried_out),
+        case!(a_name_used_again_at_once_gets_a_new_object),
+        case!(a_source_replaced_behind_the_engine_gets_a_new_object),
+        case!(a_deletion_needs_no_rendering),
+        case!(an_orphaned_object_stays),
+    ]
+}
+
+async fn downstream_goes_first(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.target.edit(&copy, json!({"metadata": {"finalizers": ["e2e.example.com/hold"]}})).await;
+
+    world.alpha.delete("it").await;
+    eventually("downstream is being deleted", async || {
+        let copy = world.target.again(&copy).await;
+        let deleting = copy["metadata"]["deletionTimestamp"].is_string();
+        deleting.then_some(()).ok_or_else(|| copy["metadata"].to_string())
+    })
+    .await;
+    throughout(Duration::from_secs(3), "the consumer's object stays as long as the downstream one", async || {
+        world.alpha.get("it").await.map(drop).ok_or_else(|| "it is gone".to_owned())
+    })
+    .await;
+    assert_eq!(world.alpha.holds("it").await, [format!("sync-engine.dev/main.{}", world.name)]);
+
+    world.target.edit(&copy, json!({"metadata": {"finalizers": null}})).await;
+    world.alpha.gone("it").await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None);
+}
+
+async fn a_deletion_while_the_engine_is_down_is_carried_out(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.copy(&world.alpha, "it").await;
+    assert!(engine.terminate().await.success());
+
+    world.alpha.delete("it").await;
+    assert!(world.alpha.object("it").await["metadata"]["deletionTimestamp"].is_string());
+    assert!(world.target.find(&world.alpha, "it").await.is_some());
+
+    let _engine = world.engine().await;
+    world.alpha.gone("it").await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None);
+}
+
+async fn a_name_used_again_at_once_gets_a_new_object(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let first = world.target.copy(&world.alpha, "it").await;
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+    let source = world.alpha.create("it", json!({"size": 2})).await;
+    is_replaced(&world, &first, &source, json!({"size": 2})).await;
+}
+
+async fn a_source_replaced_behind_the_engine_gets_a_new_object(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let first = world.target.copy(&world.alpha, "it").await;
+    engine.kill();
+
+    world.alpha.patch("it", json!({"metadata": {"finalizers": null}})).await;
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+    let source = world.alpha.create("it", json!({"size": 2})).await;
+
+    let _engine = world.engine().await;
+    is_replaced(&world, &first, &source, json!({"size": 2})).await;
+}
+
+/// Waits until another object than `first` stands downstream for this very `source`.
+async fn is_replaced(world: &World<'_>, first: &Value, source: &Value, spec: Value) {
+    eventually("another object stands downstream", async || {
+        let copy = world.target.find(&world.alpha, "it").await.ok_or("there is none")?;
+        let source_uid = &copy["metadata"]["annotations"]["sync-engine.dev/source-uid"];
+        let replaced = uid(&copy) != uid(first) && *source_uid == uid(source) && copy["spec"] == spec;
+        replaced.then_some(()).ok_or_else(|| copy.to_string())
+    })
+    .await;
+}
+
+/// Rendering fails for an object whose spec says so.
+const FRAGILE: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  objects:
+    - id: widget
+      template:
+        apiVersion: <group>/v1
+        kind: Widget
+        spec: {size: "${{ source.spec.size | default(none) | required('say how large it shall be') }}"}
+  reconcile: {backoff: {min: 1s, max: 5s}}
+"#;
+
+async fn a_deletion_needs_no_rendering(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", FRAGILE);
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+
+    world.alpha.patch("it", json!({"spec": {"size": null}})).await;
+    let condition = world.alpha.synced("it", "False", "RenderFailed").await;
+    assert!(condition["message"].as_str().is_some_and(|text| text.contains("say how large")), "{condition}");
+    assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a failed rendering writes nothing");
+
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None);
+}
+
+const ORPHANING: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  objects:
+    - id: widget
+      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+  lifecycle: {onSourceDelete: Orphan}
+"#;
+
+async fn an_orphaned_object_stays(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", ORPHANING);
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+    let left = world.target.again(&copy).await;
+    assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+    assert!(left["metadata"]["labels"]["sync-engine.dev/owner"].is_null(), "an orphan carries no marks: {left}");
+}

@@ -1,0 +1,53 @@
+//! Tenants do not meet: neither their objects downstream nor what comes back.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::case::{Case, Stage, case};
+use crate::eventually::throughout;
+use crate::target::{name, namespace};
+
+pub fn cases() -> Vec<Case> {
+    vec![case!(two_tenants_with_one_name_keep_apart), case!(a_tenants_object_is_gone_alone)]
+}
+
+async fn two_tenants_with_one_name_keep_apart(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("my-database", json!({"size": 1})).await;
+    world.beta.create("my-database", json!({"size": 2})).await;
+
+    let ours = world.target.has_spec(&world.alpha, "my-database", json!({"size": 1})).await;
+    let theirs = world.target.has_spec(&world.beta, "my-database", json!({"size": 2})).await;
+    assert_eq!((name(&ours), name(&theirs)), ("my-database".to_owned(), "my-database".to_owned()));
+    assert_ne!(namespace(&ours), namespace(&theirs));
+
+    world.target.report(&ours, json!({"phase": "Running", "version": "of alpha"})).await;
+    world.alpha.status("my-database", json!({"phase": "Running", "version": "of alpha"})).await;
+    world.beta.status("my-database", json!({"phase": "Pending"})).await;
+    throughout(Duration::from_secs(2), "alpha's status stays alpha's", async || {
+        let status = world.beta.object("my-database").await["status"].clone();
+        status["version"].is_null().then_some(()).ok_or_else(|| status.to_string())
+    })
+    .await;
+
+    world.target.report(&theirs, json!({"phase": "Failed", "version": "of beta"})).await;
+    world.beta.status("my-database", json!({"phase": "Failed", "version": "of beta"})).await;
+    world.alpha.status("my-database", json!({"phase": "Running", "version": "of alpha"})).await;
+}
+
+async fn a_tenants_object_is_gone_alone(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("my-database", json!({"size": 1})).await;
+    world.beta.create("my-database", json!({"size": 2})).await;
+    let theirs = world.target.copy(&world.beta, "my-database").await;
+    world.target.copy(&world.alpha, "my-database").await;
+
+    world.alpha.delete("my-database").await;
+    world.alpha.gone("my-database").await;
+    assert_eq!(world.target.find(&world.alpha, "my-database").await, None);
+    let left = world.target.again(&theirs).await;
+    assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+}

@@ -1,0 +1,43 @@
+//! What the engine must show, a theme a file.
+
+mod bad_input;
+mod cost;
+mod deletion;
+mod harness;
+mod isolation;
+mod mongodb;
+mod operation;
+mod outages;
+mod ownership;
+mod reload;
+mod restarts;
+mod retention;
+mod spec;
+mod status;
+mod workspaces;
+
+use crate::case::Case;
+
+/// All cases; those that stop a shared server come last, so that the others need not wait for them.
+pub fn cases() -> Vec<Case> {
+    let themes = [
+        harness::cases(),
+        mongodb::cases(),
+        isolation::cases(),
+        spec::cases(),
+        status::cases(),
+        deletion::cases(),
+        ownership::cases(),
+        retention::cases(),
+        workspaces::cases(),
+        restarts::cases(),
+        reload::cases(),
+        cost::cases(),
+        operation::cases(),
+        bad_input::cases(),
+        outages::cases(),
+    ];
+    let mut cases: Vec<Case> = themes.into_iter().flatten().collect();
+    cases.sort_by_key(Case::is_alone);
+    cases
+}

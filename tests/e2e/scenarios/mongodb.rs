@@ -1,0 +1,183 @@
+//! The main job with the files that the repository ships: MongoDB across consumers, as the README tells it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::case::{Case, Stage, case};
+use crate::credentials::ADMIN;
+use crate::engine::Launch;
+use crate::eventually::eventually;
+use crate::fleet::On;
+use crate::kube::ApiServer;
+use crate::kubectl::{Kubectl, repository};
+use crate::mappings::Mappings;
+use crate::target::{Target, namespace};
+use crate::tenant::{Tenant, condition, contains};
+
+pub fn cases() -> Vec<Case> {
+    vec![case!(databases_of_two_consumers_run_apart)]
+}
+
+const EXPORT: &str = "apiExport: {name: mongodb, path: root:mongodb}";
+const DATABASE: &str = "my-database";
+
+/// Two consumers who have ordered a database each, and where the engine is told to put them.
+struct Story {
+    acme: Tenant,
+    globex: Tenant,
+    /// kubectl in acme's place.
+    as_acme: Kubectl,
+    launch: Launch,
+    /// The consumers' cluster, where it is a plain one.
+    _source: Option<ApiServer>,
+}
+
+async fn databases_of_two_consumers_run_apart(stage: &Stage) {
+    // The mapping's name is the shipped one for both kinds of source, so each has a target of its own.
+    let server = stage.fleet.own_cluster(&stage.id).await;
+    kubectl(stage, "target", &server.kubeconfig(ADMIN)).apply(&["schemas/mongodb/crd.yaml"]);
+    let target = Target { rest: server.admin().await, api: Api::mongodb(), mapping: "main.mongodb".to_owned() };
+    let story = match stage.on {
+        On::Kcp => in_workspaces(stage).await,
+        On::Kube => in_namespaces(stage).await,
+    };
+    let launch = story.launch.clone().flag("--target-kubeconfig", target_kubeconfig(stage, &server).display());
+    let _engine = launch.ready().await;
+
+    let databases = [target.copy(&story.acme, DATABASE).await, target.copy(&story.globex, DATABASE).await];
+    assert_ne!(namespace(&databases[0]), namespace(&databases[1]));
+    assert_eq!(databases[0]["spec"], story.acme.object(DATABASE).await["spec"], "the whole spec arrives");
+    for database in &databases {
+        operator_finds_its_rights(&target, &namespace(database)).await;
+    }
+    story.acme.status(DATABASE, json!({"phase": "Pending"})).await;
+
+    target.report(&databases[0], running("6.0.5")).await;
+    story.acme.status(DATABASE, json!({"phase": "Running", "version": "6.0.5"})).await;
+    is_ready(&story.acme).await;
+    let other = story.globex.object(DATABASE).await["status"].clone();
+    assert!(contains(&other, &json!({"phase": "Pending"})) && other["version"].is_null(), "{other}");
+
+    story.as_acme.run(&["patch", "mongodbcommunity", DATABASE, "--type=merge", "-p", r#"{"spec":{"members":5}}"#]);
+    target.has(&story.acme, DATABASE, json!({"spec": {"members": 5}})).await;
+
+    story.as_acme.run(&["delete", "mongodbcommunity", DATABASE, "--timeout=60s"]);
+    assert_eq!(target.find(&story.acme, DATABASE).await, None, "kubectl returns when the database is gone");
+    let accounts = target.labelled("/api/v1/serviceaccounts").await;
+    assert_eq!(accounts.len(), 1, "the other consumer's account stays: {accounts:?}");
+    assert!(target.find(&story.globex, DATABASE).await.is_some());
+}
+
+/// The status that the operator reports; it requires all of these fields.
+fn running(version: &str) -> Value {
+    json!({
+        "phase": "Running", "version": version, "mongoUri": "mongodb://example",
+        "currentMongoDBMembers": 3, "currentStatefulSetReplicas": 3,
+    })
+}
+
+async fn is_ready(tenant: &Tenant) {
+    eventually("the database is Ready", async || {
+        let object = tenant.object(DATABASE).await;
+        let ready = condition(&object, "Ready").is_some_and(|condition| condition["status"] == "True");
+        ready.then_some(()).ok_or_else(|| object["status"].to_string())
+    })
+    .await;
+}
+
+async fn operator_finds_its_rights(target: &Target, place: &str) {
+    let rights = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{place}");
+    let paths = [
+        format!("/api/v1/namespaces/{place}/serviceaccounts/mongodb-database"),
+        format!("{rights}/roles/mongodb-database"),
+        format!("{rights}/rolebindings/mongodb-database"),
+    ];
+    for path in paths {
+        eventually(&format!("{path} is there"), async || {
+            target.rest.get(&path).await.map(drop).ok_or_else(|| "it is absent".to_owned())
+        })
+        .await;
+    }
+}
+
+fn kubectl(stage: &Stage, name: &str, kubeconfig: &str) -> Kubectl {
+    Kubectl::new(stage.fleet.kubectl(), stage.keep(&format!("{name}.kubectl"), kubeconfig))
+}
+
+fn target_kubeconfig(stage: &Stage, server: &ApiServer) -> PathBuf {
+    stage.keep("target.kubeconfig", &server.kubeconfig(&stage.user))
+}
+
+const CONSUMER_FILES: [&str; 2] = ["examples/mongodb/secret.yaml", "examples/mongodb/mongodb.yaml"];
+
+async fn in_workspaces(stage: &Stage) -> Story {
+    let kcp = stage.fleet.kcp().await;
+    let provider = kcp.workspace("mongodb").await;
+    let as_provider = kubectl(stage, "provider", &kcp.kubeconfig(&provider.path, ADMIN));
+    as_provider.apply(&["schemas/mongodb/apiresourceschema.yaml", "schemas/mongodb/apiexport.yaml"]);
+    provider.allow(&stage.user, "mongodb").await;
+    let mut tenants = Vec::new();
+    for name in ["acme", "globex"] {
+        let workspace = kcp.workspace(name).await;
+        let consumer = kubectl(stage, name, &kcp.kubeconfig(&workspace.path, ADMIN));
+        consumer.apply(&["examples/mongodb/apibinding.yaml"]);
+        consumer.run(&["wait", "--for=jsonpath={.status.phase}=Bound", "apibinding/mongodb", "--timeout=60s"]);
+        consumer.apply(&CONSUMER_FILES);
+        tenants.push(Tenant::new(workspace.rest, "default".to_owned(), Some(workspace.cluster), Api::mongodb()));
+    }
+    let [acme, globex] = <[Tenant; 2]>::try_from(tenants).unwrap_or_else(|_| unreachable!("two names above"));
+    let source = stage.keep("source.kubeconfig", &kcp.kubeconfig("root", &stage.user));
+    let launch = Launch::bare(&stage.folder)
+        .flag("--mappings", repository().join("mappings").display())
+        .flag("--schemas", repository().join("schemas").display())
+        .flag("--kcp-kubeconfig", source.display());
+    let as_acme = kubectl(stage, "acme", &kcp.kubeconfig("root:acme", ADMIN));
+    Story { acme, globex, as_acme, launch, _source: None }
+}
+
+/// The shipped mapping with the one line changed that says where the consumers are.
+async fn in_namespaces(stage: &Stage) -> Story {
+    let server = stage.fleet.own_cluster(&format!("{}-source", stage.id)).await;
+    let admin = server.admin().await;
+    let consumer = kubectl(stage, "source", &server.kubeconfig(ADMIN));
+    let definition = stage.keep("consumer-crd.json", &consumer_definition().to_string());
+    consumer.run(&["apply", "-f", &definition.display().to_string()]);
+    consumer.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
+    consumer.apply(&CONSUMER_FILES);
+
+    let acme = Tenant::new(admin, "default".to_owned(), None, Api::mongodb());
+    let globex = acme.with_namespace("globex").await;
+    let ordered = acme.object(DATABASE).await;
+    globex.create(DATABASE, ordered["spec"].clone()).await;
+
+    let mapping = fs::read_to_string(repository().join("mappings/mongodb.yaml")).expect("the shipped mapping");
+    assert!(mapping.contains(EXPORT), "the mapping names its source as expected");
+    let mappings = Mappings::new(stage.folder.join("mappings"), vec![("<name>", "mongodb".to_owned())]);
+    mappings.write("mongodb.yaml", &mapping.replace(EXPORT, "provider: mongodb-source"));
+    mappings.write("provider.yaml", include_str!("../fixtures/provider.yaml"));
+    let source = stage.keep("source.kubeconfig", &server.kubeconfig(&stage.user));
+    let launch = Launch::bare(&stage.folder)
+        .flag("--mappings", mappings.folder().display())
+        .flag("--schemas", repository().join("schemas").display())
+        .flag("--kubeconfig", format!("source={}", source.display()));
+    Story { acme, globex, as_acme: consumer, launch, _source: Some(server) }
+}
+
+/// The consumers' schema as a plain cluster takes it.
+fn consumer_definition() -> Value {
+    let text = fs::read_to_string(repository().join("schemas/mongodb/apiresourceschema.yaml")).expect("the schema");
+    let document: Value = serde_saphyr::from_str(&text).expect("YAML");
+    let mut spec = document["spec"].clone();
+    for version in spec["versions"].as_array_mut().expect("versions") {
+        version["schema"] = json!({"openAPIV3Schema": version["schema"]});
+    }
+    let name =
+        format!("{}.{}", spec["names"]["plural"].as_str().expect("a plural"), spec["group"].as_str().expect("a group"));
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": name}, "spec": spec,
+    })
+}

@@ -1,0 +1,79 @@
+//! What the people see who run the engine: health, metrics, flags and signals.
+
+use serde_json::json;
+
+use crate::case::{Case, Stage, case};
+use crate::engine::Launch;
+use crate::eventually::eventually;
+use crate::world::WIDGETS;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(health_and_metrics_are_served).on_kube(),
+        case!(a_variable_stands_for_each_flag).on_kube(),
+        case!(marks_say_whose_an_object_is),
+    ]
+}
+
+async fn health_and_metrics_are_served(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    let health = engine.ask("/healthz").await.expect("an answer");
+    assert_eq!(health.status, 200);
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.alpha.synced("it", "True", "Synced").await;
+    eventually("the metrics count what was done", async || {
+        for name in ["sync_engine_writes_total", "sync_engine_reconcile_total", "sync_engine_clusters_engaged"] {
+            let value = engine.metric(name).await;
+            (value >= 1.0).then_some(()).ok_or_else(|| format!("{name} is {value}"))?;
+        }
+        Ok(())
+    })
+    .await;
+
+    assert_eq!(engine.metric("sync_engine_mapping_errors").await, 0.0);
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("  status:\n", "  stattus:\n"));
+    eventually("the metrics know of the broken mapping", async || {
+        let errors = engine.metric("sync_engine_mapping_errors").await;
+        (errors >= 1.0).then_some(()).ok_or_else(|| format!("{errors} errors"))
+    })
+    .await;
+    engine.is_running().expect("the engine stays up");
+}
+
+async fn a_variable_stands_for_each_flag(stage: &Stage) {
+    let world = stage.widgets().await;
+    let launch = Launch::bare(&stage.folder)
+        .environment("SYNC_ENGINE_MAPPINGS", world.mappings.folder().display())
+        .environment("SYNC_ENGINE_TARGET_KUBECONFIG", world.target_kubeconfig().display())
+        .environment("SYNC_ENGINE_KUBECONFIG", format!("source={}", world.source_kubeconfig().display()))
+        .environment("SYNC_ENGINE_ENGINE_ID", "elsewhere")
+        .environment("SYNC_ENGINE_INVENTORY_NAMESPACE", "notes");
+    let _engine = launch.ready().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.of("elsewhere", &world.name).copy(&world.alpha, "it").await;
+    assert_eq!(world.alpha.holds("it").await, [format!("sync-engine.dev/elsewhere.{}", world.name)]);
+    let notes = world.target.rest.list("/api/v1/namespaces/notes/configmaps").await;
+    assert!(!notes.is_empty(), "the inventory stands in the namespace that the variable names");
+}
+
+async fn marks_say_whose_an_object_is(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    let source = world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    let metadata = &copy["metadata"];
+    assert_eq!(metadata["labels"]["app.kubernetes.io/managed-by"], "sync-engine");
+    assert_eq!(metadata["labels"]["sync-engine.dev/mapping"], format!("main.{}", world.name));
+    assert!(metadata["labels"]["sync-engine.dev/owner"].as_str().is_some_and(|owner| owner.len() >= 26), "{metadata}");
+    let annotations = &metadata["annotations"];
+    assert_eq!(annotations["sync-engine.dev/object"], "widget");
+    assert_eq!(annotations["sync-engine.dev/source-uid"], source["metadata"]["uid"]);
+    for mark in ["self", "hash"] {
+        assert!(annotations[format!("sync-engine.dev/{mark}")].is_string(), "{mark} is missing: {annotations}");
+    }
+    let manager = format!("sync-engine/main/{}", world.name);
+    let managers = metadata["managedFields"].as_array().cloned().unwrap_or_default();
+    let applied = managers.iter().any(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
+    assert!(applied, "{managers:?}");
+}

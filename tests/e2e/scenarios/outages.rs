@@ -1,0 +1,104 @@
+//! Servers that are gone for a while: the engine stays up, says so, and recovers.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::case::{Case, Stage, case};
+use crate::eventually::throughout;
+use crate::fleet::On;
+use crate::target::uid;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(a_killed_target_comes_back),
+        case!(a_target_that_comes_up_later_is_served),
+        case!(a_target_api_that_comes_later_is_served),
+        case!(a_killed_source_comes_back).alone(),
+    ]
+}
+
+async fn a_killed_target_comes_back(stage: &Stage) {
+    let server = stage.fleet.own_cluster(&stage.id).await;
+    let world = stage.world_on(&server, true).await;
+    world.mappings.write("widgets.yaml", crate::world::WIDGETS);
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+
+    server.kill();
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    world.alpha.create("new", json!({"size": 1})).await;
+    engine.becomes_unready("target").await;
+    throughout(Duration::from_secs(3), "the engine stays up and concludes nothing", async || {
+        engine.is_running()?;
+        let held = world.alpha.holds("it").await;
+        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
+    })
+    .await;
+
+    server.resume().await;
+    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    assert_eq!(uid(&now), uid(&copy));
+    world.target.operate(&world.alpha, "new", json!({"phase": "Running"})).await;
+    world.alpha.status("new", json!({"phase": "Running"})).await;
+    engine.becomes_ready().await;
+}
+
+async fn a_target_that_comes_up_later_is_served(stage: &Stage) {
+    let server = stage.fleet.own_cluster(&stage.id).await;
+    let world = stage.world_on(&server, true).await;
+    world.mappings.write("widgets.yaml", crate::world::WIDGETS);
+    server.kill();
+    world.alpha.create("it", json!({"size": 1})).await;
+    let mut engine = world.launch().start();
+    engine.becomes_unready("target").await;
+    assert!(world.alpha.holds("it").await.is_empty(), "no promise is made for a target that nobody has seen");
+    server.resume().await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+    engine.becomes_ready().await;
+}
+
+async fn a_target_api_that_comes_later_is_served(stage: &Stage) {
+    let world = stage.unmapped(false).await;
+    world.mappings.write("widgets.yaml", crate::world::WIDGETS);
+    let mut engine = world.launch().start();
+    world.alpha.create("it", json!({"size": 1})).await;
+    engine.says(&[&world.api.group, "Widget"]).await;
+    world.api.install(&world.target.rest).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+    engine.becomes_ready().await;
+}
+
+async fn a_killed_source_comes_back(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    match stage.on {
+        On::Kcp => stage.fleet.kcp().await.kill(),
+        On::Kube => stage.fleet.kubernetes().await.source.kill(),
+    }
+    let name = if stage.on == On::Kcp { "kcp" } else { "source" };
+    engine.becomes_unready(name).await;
+    world.target.report(&copy, json!({"phase": "Running"})).await;
+    world.target.edit(&copy, json!({"spec": {"size": 9}})).await;
+    throughout(Duration::from_secs(3), "the engine stays up and deletes nothing", async || {
+        engine.is_running()?;
+        let now = world.target.again(&copy).await;
+        now["metadata"]["deletionTimestamp"].is_null().then_some(()).ok_or_else(|| now["metadata"].to_string())
+    })
+    .await;
+
+    match stage.on {
+        On::Kcp => stage.fleet.kcp().await.resume().await,
+        On::Kube => stage.fleet.kubernetes().await.source.resume().await,
+    }
+    world.alpha.status("it", json!({"phase": "Running"})).await;
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    assert_eq!(uid(&now), uid(&copy));
+    world.beta.create("new", json!({"size": 1})).await;
+    world.target.copy(&world.beta, "new").await;
+    engine.becomes_ready().await;
+}

@@ -1,0 +1,267 @@
+//! Whose object is it? Nothing that the engine did not make is touched, and nothing forged is believed.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, Stage, case};
+use crate::eventually::{eventually, throughout};
+use crate::target::{namespace, uid};
+use crate::world::{WIDGETS, World};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(a_foreign_object_is_not_touched),
+        case!(copied_marks_do_not_make_an_object_ours),
+        case!(forged_marks_carry_no_status),
+        case!(a_service_account_is_shared_until_the_last_source_goes),
+        case!(two_engines_leave_each_other_alone),
+        case!(an_engine_at_anothers_place_says_conflict),
+        case!(two_mappings_on_one_resource_leave_each_other_alone),
+    ]
+}
+
+/// The namespace that alpha's objects get downstream, learnt from one of them.
+async fn place_of_alpha(world: &World<'_>) -> String {
+    world.alpha.create("scout", json!({})).await;
+    namespace(&world.target.copy(&world.alpha, "scout").await)
+}
+
+async fn unchanged(world: &World<'_>, object: &Value) {
+    throughout(Duration::from_secs(3), "somebody else's object stays as it is", async || {
+        let now = world.target.again(object).await;
+        let same = now["metadata"]["resourceVersion"] == object["metadata"]["resourceVersion"];
+        same.then_some(()).ok_or_else(|| now.to_string())
+    })
+    .await;
+}
+
+async fn a_foreign_object_is_not_touched(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    let place = place_of_alpha(&world).await;
+    let collection = world.api.collection(&place);
+    let foreign = world.target.rest.create(&collection, &world.api.object("taken", json!({"note": "mine"}))).await;
+    let foreign = world.target.report(&foreign, json!({"phase": "Secret"})).await;
+
+    world.alpha.create("taken", json!({"size": 1})).await;
+    world.alpha.synced("taken", "False", "Conflict").await;
+    unchanged(&world, &foreign).await;
+    let status = world.alpha.object("taken").await["status"].clone();
+    assert_ne!(status["phase"], "Secret", "a foreign object's status is nobody's: {status}");
+
+    world.target.delete(&foreign).await;
+    world.target.has_spec(&world.alpha, "taken", json!({"size": 1})).await;
+    world.alpha.synced("taken", "True", "Synced").await;
+
+    // The consumer can leave a conflict too: what is foreign stays when the source goes.
+    let other = world.target.rest.create(&collection, &world.api.object("other", json!({}))).await;
+    world.alpha.create("other", json!({"size": 1})).await;
+    world.alpha.synced("other", "False", "Conflict").await;
+    world.alpha.delete("other").await;
+    world.alpha.gone("other").await;
+    unchanged(&world, &other).await;
+}
+
+/// An object with the labels and annotations of another one.
+fn with_marks_of(world: &World<'_>, original: &Value, name: &str, spec: Value) -> Value {
+    let mut object = world.api.object(name, spec);
+    for field in ["labels", "annotations"] {
+        object["metadata"][field] = original["metadata"][field].clone();
+    }
+    object
+}
+
+async fn copied_marks_do_not_make_an_object_ours(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    let place = place_of_alpha(&world).await;
+    let ours = world.target.copy(&world.alpha, "scout").await;
+    let copied = with_marks_of(&world, &ours, "taken", json!({"note": "mine"}));
+    let copied = world.target.rest.create(&world.api.collection(&place), &copied).await;
+
+    world.alpha.create("taken", json!({"size": 1})).await;
+    world.alpha.synced("taken", "False", "Conflict").await;
+    unchanged(&world, &copied).await;
+
+    // Its original goes without taking the copy along.
+    world.alpha.delete("scout").await;
+    world.alpha.gone("scout").await;
+    unchanged(&world, &copied).await;
+}
+
+async fn forged_marks_carry_no_status(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.beta.create("victim", json!({"size": 1})).await;
+    let real = world.target.operate(&world.beta, "victim", json!({"phase": "Running"})).await;
+    world.beta.status("victim", json!({"phase": "Running"})).await;
+
+    let place = place_of_alpha(&world).await;
+    let forged = with_marks_of(&world, &real, "victim", json!({"note": "forged"}));
+    let forged = world.target.rest.create(&world.api.collection(&place), &forged).await;
+    let forged = world.target.report(&forged, json!({"phase": "Forged"})).await;
+    throughout(Duration::from_secs(3), "the victim's status is its own", async || {
+        let status = world.beta.object("victim").await["status"].clone();
+        (status["phase"] == "Running").then_some(()).ok_or_else(|| status.to_string())
+    })
+    .await;
+    unchanged(&world, &forged).await;
+
+    world.beta.delete("victim").await;
+    world.beta.gone("victim").await;
+    unchanged(&world, &forged).await;
+}
+
+const WITH_SERVICE_ACCOUNT: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  objects:
+    - id: account
+      shared: Namespace
+      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: widget-runner}}
+    - id: widget
+      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+"#;
+
+async fn a_service_account_is_shared_until_the_last_source_goes(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", WITH_SERVICE_ACCOUNT);
+    let _engine = world.engine().await;
+    world.alpha.create("one", json!({})).await;
+    world.alpha.create("two", json!({})).await;
+    world.target.copy(&world.alpha, "one").await;
+    let place = namespace(&world.target.copy(&world.alpha, "two").await);
+    let account = format!("/api/v1/namespaces/{place}/serviceaccounts/widget-runner");
+    let made = eventually("the account is made", async || {
+        world.target.rest.get(&account).await.ok_or_else(|| "it is absent".to_owned())
+    })
+    .await;
+
+    world.alpha.delete("one").await;
+    world.alpha.gone("one").await;
+    throughout(Duration::from_secs(2), "the other source keeps the account", async || {
+        let now = world.target.rest.get(&account).await.ok_or("it is gone")?;
+        (uid(&now) == uid(&made)).then_some(()).ok_or_else(|| now.to_string())
+    })
+    .await;
+
+    world.alpha.delete("two").await;
+    world.alpha.gone("two").await;
+    assert_eq!(world.target.rest.get(&account).await, None, "the last source takes the account along");
+    let left = world.target.rest.get(&format!("/api/v1/namespaces/{place}")).await.expect("the namespace stays");
+    assert_eq!(left["metadata"]["labels"]["app.kubernetes.io/managed-by"], "sync-engine");
+}
+
+/// The same source as `WIDGETS`, at a place of its own, and nothing of it upstream.
+const ELSEWHERE: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  placement: {name: "{{ source.metadata.name }}-elsewhere"}
+  objects:
+    - id: widget
+      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+  status: {observedGeneration: Off}
+"#;
+
+async fn two_engines_leave_each_other_alone(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut first = world.engine().await;
+    let folder = world.second_mappings("other-mappings");
+    folder.write("widgets.yaml", ELSEWHERE);
+    let launch = world.launch().flag("--engine-id", "other").flag("--mappings", folder.folder().display());
+    let _second = launch.ready().await;
+    let others = world.target.of("other", &world.name);
+
+    world.alpha.create("it", json!({"size": 1})).await;
+    let mine = world.target.copy(&world.alpha, "it").await;
+    let theirs = others.copy(&world.alpha, "it").await;
+    assert_ne!(uid(&mine), uid(&theirs));
+    world.target.report(&mine, json!({"phase": "Running"})).await;
+    others.report(&theirs, json!({"phase": "Other"})).await;
+    world.alpha.status("it", json!({"phase": "Running"})).await;
+    eventually("both engines hold the object", async || {
+        let held = world.alpha.holds("it").await;
+        (held.len() == 2).then_some(()).ok_or_else(|| format!("{held:?}"))
+    })
+    .await;
+
+    // One engine alone can not finish a deletion, and deletes what is its own only.
+    first.kill();
+    world.alpha.delete("it").await;
+    others.gone(&world.alpha, "it").await;
+    assert_eq!(uid(&world.target.again(&mine).await), uid(&mine));
+    let _first = world.engine().await;
+    world.alpha.gone("it").await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None);
+}
+
+async fn an_engine_at_anothers_place_says_conflict(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _first = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let mine = world.target.copy(&world.alpha, "it").await;
+    world.alpha.synced("it", "True", "Synced").await;
+    let _second = world.launch().flag("--engine-id", "other").ready().await;
+    eventually("the second engine says conflict", async || {
+        let object = world.alpha.object("it").await;
+        let condition = crate::tenant::condition(&object, "other.sync-engine.dev/Synced");
+        let met = condition.is_some_and(|condition| condition["reason"] == "Conflict");
+        met.then_some(()).ok_or_else(|| object["status"].to_string())
+    })
+    .await;
+    let now = world.target.again(&mine).await;
+    assert_eq!(now["metadata"]["labels"], mine["metadata"]["labels"]);
+    assert_eq!(uid(&now), uid(&mine));
+}
+
+/// A second mapping on the same resource: another kind of object, and no word upstream.
+const SETTINGS: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>-settings}
+spec:
+  source: <source>
+  objects:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
+  status: {observedGeneration: Off, engineConditions: []}
+"#;
+
+async fn two_mappings_on_one_resource_leave_each_other_alone(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("settings.yaml", SETTINGS);
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let widget = world.target.copy(&world.alpha, "it").await;
+    let settings = world.target.of("main", &format!("{}-settings", world.name));
+    let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&widget));
+    let holds_size = async |size: &str| {
+        eventually(&format!("the settings say {size}"), async || {
+            let found = settings.labelled(&config_maps).await;
+            let met = found.len() == 1 && found[0]["data"]["size"] == size;
+            met.then_some(()).ok_or_else(|| format!("{found:?}"))
+        })
+        .await;
+    };
+    holds_size("1").await;
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    holds_size("2").await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("Pending", "Waiting"));
+    engine.says(&[&world.name, "reload"]).await;
+    world.alpha.status("it", json!({"phase": "Waiting"})).await;
+    holds_size("2").await;
+
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+    assert_eq!(settings.labelled(&config_maps).await, Vec::<Value>::new());
+    assert_eq!(world.target.copies().await, Vec::<Value>::new());
+}

@@ -1,0 +1,198 @@
+//! Mappings are edited while the engine runs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::interval;
+
+use crate::case::{Case, Stage, case};
+use crate::eventually::throughout;
+use crate::target::uid;
+use crate::world::{WIDGETS, World};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(an_edit_changes_existing_objects_without_new_lists),
+        case!(a_broken_edit_changes_nothing_and_its_fix_clears_it),
+        case!(a_broken_file_leaves_its_neighbours_alone),
+        case!(fifty_quick_edits_end_in_the_last_good_one),
+        case!(a_mounted_config_map_is_followed),
+        case!(the_last_good_text_survives_a_restart),
+        case!(a_name_taken_twice_keeps_the_first),
+        case!(a_mapping_added_while_running_is_served),
+    ]
+}
+
+/// `WIDGETS` with a label on the object downstream.
+fn labelled(value: &str) -> String {
+    let with_label = format!("        kind: Widget\n        metadata: {{labels: {{edit: \"{value}\"}}}}\n");
+    WIDGETS.replace("        kind: Widget\n", &with_label)
+}
+
+async fn has_label(world: &World<'_>, value: &str) -> Value {
+    let label = json!({"metadata": {"labels": {"edit": value}}});
+    world.target.has(&world.alpha, "it", label).await
+}
+
+async fn an_edit_changes_existing_objects_without_new_lists(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.alpha.synced("it", "True", "Synced").await;
+    world.settled().await;
+    let lists = || world.requests().into_iter().filter(|request| request.is_list()).collect::<Vec<_>>();
+    let (before, lines) = (lists().len(), engine.lines_logged());
+
+    world.mappings.write("widgets.yaml", &labelled("first"));
+    let now = has_label(&world, "first").await;
+    assert_eq!(uid(&now), uid(&copy), "the object is changed, not replaced");
+    engine.says_after(lines, &[&world.name]).await;
+
+    world.mappings.write("widgets.yaml", WIDGETS);
+    world.target.copy(&world.alpha, "it").await;
+    crate::eventually::eventually("the label is given up", async || {
+        let now = world.target.again(&copy).await;
+        now["metadata"]["labels"]["edit"].is_null().then_some(()).ok_or_else(|| now["metadata"].to_string())
+    })
+    .await;
+    let new: Vec<_> = lists().into_iter().skip(before).collect();
+    assert!(new.is_empty(), "an edit lists again what it does not change: {new:?}");
+}
+
+/// A key that no mapping has, at a known place.
+fn broken() -> String {
+    labelled("broken").replace("  status:\n", "  stattus:\n")
+}
+
+/// `line:column` of a text in a file.
+fn place(text: &str, needle: &str) -> String {
+    let at = text.find(needle).expect("the text has it");
+    let line = text[..at].lines().count() + usize::from(text[..at].ends_with('\n'));
+    let column = at - text[..at].rfind('\n').map_or(0, |end| end + 1) + 1;
+    format!("{line}:{column}")
+}
+
+async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.alpha.synced("it", "True", "Synced").await;
+    world.settled().await;
+
+    let lines = engine.lines_logged();
+    world.mappings.write("widgets.yaml", &broken());
+    let at = format!("widgets.yaml:{}", place(&world.mappings.fill(&broken()), "stattus"));
+    engine.says_after(lines, &["stattus", &at]).await;
+    let answer = engine.reload().await;
+    assert!(!answer.is_success(), "a reload of a broken file is refused: {answer:?}");
+    world.no_write(Duration::from_secs(2)).await;
+
+    // The last good version runs on.
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    assert_eq!(uid(&now), uid(&copy));
+    assert!(now["metadata"]["labels"]["edit"].is_null(), "{now}");
+
+    world.mappings.write("widgets.yaml", &labelled("mended"));
+    has_label(&world, "mended").await;
+    let answer = engine.reload().await;
+    assert!(answer.is_success(), "{answer:?}");
+}
+
+async fn a_broken_file_leaves_its_neighbours_alone(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("broken.yaml", "apiVersion: sync-engine.dev/v1alpha1\nkind: [\n");
+    let mut engine = world.engine().await;
+    engine.says(&["broken.yaml:"]).await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+}
+
+async fn fifty_quick_edits_end_in_the_last_good_one(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+
+    let mut ticks = interval(Duration::from_millis(20));
+    for edit in 1..=50 {
+        ticks.tick().await;
+        let text = labelled(&format!("edit-{edit}"));
+        match edit % 4 {
+            0 => world.mappings.write("widgets.yaml", &text),
+            1 => world.mappings.overwrite("widgets.yaml", &text[..text.len() / 2]),
+            2 => world.mappings.overwrite("widgets.yaml", &text),
+            _ => world.mappings.write("widgets.yaml", &text.replace("  status:\n", "  stattus:\n")),
+        }
+        let now = world.target.again(&copy).await;
+        assert_eq!(uid(&now), uid(&copy));
+    }
+    world.mappings.overwrite("widgets.yaml", &labelled("edit-51").replace("template", "tempalte"));
+    world.mappings.write("widgets.yaml", &labelled("last"));
+    has_label(&world, "last").await;
+    throughout(Duration::from_secs(3), "the last good text stands, and the object never went", async || {
+        let now = world.target.again(&copy).await;
+        let met = uid(&now) == uid(&copy) && now["metadata"]["labels"]["edit"] == "last";
+        met.then_some(()).ok_or_else(|| now["metadata"].to_string())
+    })
+    .await;
+}
+
+async fn a_mounted_config_map_is_followed(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    let mounted = world.second_mappings("mounted");
+    mounted.publish(1, &[("widgets.yaml", &labelled("one"))]);
+    let _engine = world.launch().flag("--mappings", mounted.folder().display()).ready().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = has_label(&world, "one").await;
+    mounted.publish(2, &[("widgets.yaml", &labelled("two"))]);
+    let now = has_label(&world, "two").await;
+    assert_eq!(uid(&now), uid(&copy));
+}
+
+async fn the_last_good_text_survives_a_restart(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", &labelled("good"));
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = has_label(&world, "good").await;
+    world.alpha.synced("it", "True", "Synced").await;
+    world.settled().await;
+    engine.kill();
+
+    // So broken that not even the mapping's name can be read.
+    world.mappings.write("widgets.yaml", ": {{{ not YAML at all\n");
+    let mut engine = world.launch().start();
+    engine.says(&["widgets.yaml:"]).await;
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    assert_eq!((uid(&now), &now["metadata"]["labels"]["edit"]), (uid(&copy), &json!("good")));
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+}
+
+async fn a_name_taken_twice_keeps_the_first(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", &labelled("first"));
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = has_label(&world, "first").await;
+    let lines = engine.lines_logged();
+    world.mappings.write("a-newcomer.yaml", &labelled("second"));
+    engine.says_after(lines, &["a-newcomer.yaml:", &world.name]).await;
+    throughout(Duration::from_secs(2), "the running one stays", async || {
+        let now = world.target.again(&copy).await;
+        (now["metadata"]["labels"]["edit"] == "first").then_some(()).ok_or_else(|| now["metadata"].to_string())
+    })
+    .await;
+}
+
+async fn a_mapping_added_while_running_is_served(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    let _engine = world.launch().ready().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.mappings.write("widgets.yaml", WIDGETS);
+    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+}

@@ -1,0 +1,235 @@
+//! What looks like a deletion and is none: no object downstream goes without evidence, and what is waited for is said.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, Stage, case};
+use crate::eventually::{eventually, throughout};
+use crate::target::{name, namespace, uid};
+use crate::world::{WIDGETS, World};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(another_target_is_not_written_to),
+        case!(an_api_that_is_not_served_for_a_while_loses_nothing),
+        case!(an_api_removed_downstream_releases_no_source),
+        case!(a_removed_mapping_file_deletes_nothing),
+        case!(a_dropped_object_id_deletes_nothing),
+        case!(a_changed_placement_moves_nothing),
+        case!(a_source_that_leaves_the_selector_is_retained),
+        case!(an_emptied_directory_deletes_nothing),
+    ]
+}
+
+/// Watches for three seconds that an object downstream stays the one it is.
+async fn stays(world: &World<'_>, object: &Value) {
+    throughout(Duration::from_secs(3), "the object downstream stays", async || {
+        let path = world.target.path(object);
+        let now = world.target.rest.get(&path).await.ok_or("it is gone")?;
+        let same = uid(&now) == uid(object) && now["metadata"]["deletionTimestamp"].is_null();
+        same.then_some(()).ok_or_else(|| now["metadata"].to_string())
+    })
+    .await;
+}
+
+async fn another_target_is_not_written_to(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.alpha.synced("it", "True", "Synced").await;
+    assert!(engine.terminate().await.success());
+
+    let other = stage.fleet.own_cluster(&format!("{}-other", stage.id)).await;
+    let other_admin = other.admin().await;
+    world.api.install(&other_admin).await;
+    let mut wrong = world.launch_at(&other).start();
+    world.alpha.synced("it", "False", "TargetChanged").await;
+    wrong.says(&["it", "TargetChanged"]).await;
+    let made = other_admin.list(&world.api.everywhere()).await;
+    assert!(made.is_empty(), "a wrong target gets no objects: {made:?}");
+
+    // Not even a deletion goes on: nobody can say whether the object is gone where it was.
+    world.alpha.delete("it").await;
+    throughout(Duration::from_secs(3), "the source is held", async || {
+        world.alpha.get("it").await.map(drop).ok_or_else(|| "it is gone".to_owned())
+    })
+    .await;
+    wrong.kill();
+    stays(&world, &copy).await;
+
+    let _engine = world.engine().await;
+    world.alpha.gone("it").await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None);
+}
+
+async fn an_api_that_is_not_served_for_a_while_loses_nothing(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.alpha.create("leaving", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    let leaving = world.target.copy(&world.alpha, "leaving").await;
+
+    let served = async |served: bool| world.api.serve(&world.target.rest, served).await;
+    served(false).await;
+    let before = engine.lines_logged();
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    world.alpha.delete("leaving").await;
+    engine.says_after(before, &[&world.api.group]).await;
+    throughout(Duration::from_secs(3), "nothing is concluded from an API that is not served", async || {
+        engine.is_running()?;
+        let held = world.alpha.holds("leaving").await;
+        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
+    })
+    .await;
+
+    served(true).await;
+    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    assert_eq!(uid(&now), uid(&copy), "the object is the same one");
+    world.alpha.gone("leaving").await;
+    assert_eq!(world.target.rest.get(&world.target.path(&leaving)).await, None);
+}
+
+async fn an_api_removed_downstream_releases_no_source(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.copy(&world.alpha, "it").await;
+
+    world.api.uninstall(&world.target.rest).await;
+    engine.says(&[&world.api.group]).await;
+    throughout(Duration::from_secs(3), "the source stays, and held", async || {
+        engine.is_running()?;
+        let held = world.alpha.holds("it").await;
+        (held.len() == 1).then_some(()).ok_or_else(|| format!("{held:?}"))
+    })
+    .await;
+
+    world.api.install(&world.target.rest).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+}
+
+async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.alpha.synced("it", "True", "Synced").await;
+
+    let before = engine.lines_logged();
+    world.mappings.remove("widgets.yaml");
+    engine.says_after(before, &[&world.name]).await;
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    stays(&world, &copy).await;
+    assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a retained mapping updates nothing");
+
+    // Deletions still work, also for an engine that knows the mapping from its inventory only.
+    engine.kill();
+    let _engine = world.engine().await;
+    stays(&world, &copy).await;
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None);
+}
+
+async fn an_emptied_directory_deletes_nothing(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    engine.kill();
+    let empty = world.second_mappings("empty");
+    let _engine = world.launch().flag("--mappings", empty.folder().display()).ready().await;
+    stays(&world, &copy).await;
+    assert_eq!(world.alpha.holds("it").await.len(), 1);
+}
+
+/// `WIDGETS` with a second object.
+fn with_settings() -> String {
+    let settings = r#"  objects:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
+"#;
+    WIDGETS.replace("  objects:\n", settings)
+}
+
+async fn a_dropped_object_id_deletes_nothing(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", &with_settings());
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&copy));
+    let settings = async || world.target.labelled(&config_maps).await;
+    eventually("the settings are made", async || match settings().await.len() {
+        1 => Ok(()),
+        other => Err(format!("{other} of them")),
+    })
+    .await;
+
+    let before = engine.lines_logged();
+    world.mappings.write("widgets.yaml", WIDGETS);
+    engine.says_after(before, &[&world.name, "settings"]).await;
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    throughout(Duration::from_secs(3), "the dropped object stays as it was", async || {
+        let left = settings().await;
+        let same = left.len() == 1 && left[0]["data"]["size"] == "1";
+        same.then_some(()).ok_or_else(|| format!("{left:?}"))
+    })
+    .await;
+
+    // It is still ours: with its source it goes.
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+    assert!(settings().await.is_empty());
+}
+
+async fn a_changed_placement_moves_nothing(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("old", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "old").await;
+
+    let before = engine.lines_logged();
+    let moved =
+        WIDGETS.replace("  objects:\n", "  placement: {name: \"moved-{{ source.metadata.name }}\"}\n  objects:\n");
+    world.mappings.write("widgets.yaml", &moved);
+    engine.says_after(before, &[&world.name]).await;
+    world.alpha.create("new", json!({"size": 1})).await;
+    assert_eq!(name(&world.target.copy(&world.alpha, "new").await), "moved-new");
+
+    world.alpha.patch("old", json!({"spec": {"size": 2}})).await;
+    let now = world.target.has_spec(&world.alpha, "old", json!({"size": 2})).await;
+    assert_eq!((name(&now), uid(&now)), ("old".to_owned(), uid(&copy)), "what stands, stands where it is");
+
+    // Also for an engine that has never seen the earlier rule.
+    engine.kill();
+    let _engine = world.engine().await;
+    world.alpha.patch("old", json!({"spec": {"size": 3}})).await;
+    let now = world.target.has_spec(&world.alpha, "old", json!({"size": 3})).await;
+    assert_eq!(uid(&now), uid(&copy));
+}
+
+async fn a_source_that_leaves_the_selector_is_retained(stage: &Stage) {
+    let world = stage.widgets().await;
+    let source = world.mappings.fill("<source>");
+    let selective = source.trim_end_matches('}').to_owned() + ", selector: {matchLabels: {tier: managed}}}";
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &selective));
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.no_write(Duration::from_secs(2)).await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None, "outside the selector nothing is made");
+
+    world.alpha.patch("it", json!({"metadata": {"labels": {"tier": "managed"}}})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.alpha.patch("it", json!({"metadata": {"labels": {"tier": null}}})).await;
+    stays(&world, &copy).await;
+    assert_eq!(world.alpha.holds("it").await.len(), 1);
+
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None);
+}

@@ -1,0 +1,128 @@
+//! What consumers write arrives downstream, all of it and nothing else.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, Stage, case};
+use crate::eventually::{eventually, throughout};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(a_change_and_a_removal_arrive),
+        case!(a_hand_edit_of_an_owned_field_is_put_right),
+        case!(an_edit_of_another_field_stays),
+        case!(an_object_deleted_by_hand_is_made_again),
+        case!(values_arrive_as_the_server_stored_them),
+    ]
+}
+
+async fn a_change_and_a_removal_arrive(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1, "version": "6", "labels": {"a": "1", "b": "2"}})).await;
+    let first = json!({"size": 1, "version": "6", "labels": {"a": "1", "b": "2"}});
+    world.target.has_spec(&world.alpha, "it", first).await;
+
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    let changed = json!({"size": 2, "version": "6", "labels": {"a": "1", "b": "2"}});
+    world.target.has_spec(&world.alpha, "it", changed).await;
+
+    world.alpha.patch("it", json!({"spec": {"version": null, "labels": {"a": null}}})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 2, "labels": {"b": "2"}})).await;
+}
+
+async fn a_hand_edit_of_an_owned_field_is_put_right(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1, "version": "6"})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+
+    world.target.edit(&copy, json!({"spec": {"size": 99}})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 1, "version": "6"})).await;
+    world.target.edit(&copy, json!({"spec": {"version": null}})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 1, "version": "6"})).await;
+
+    let mark = "sync-engine.dev/owner";
+    let owner = copy["metadata"]["labels"][mark].clone();
+    world.target.edit(&copy, json!({"metadata": {"labels": {mark: null}}})).await;
+    world.target.has(&world.alpha, "it", json!({"metadata": {"labels": {mark: owner}}})).await;
+}
+
+async fn an_edit_of_another_field_stays(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    let edit = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"note": "by hand"}});
+    world.target.edit(&copy, edit).await;
+
+    // The engine writes the object once more, and still leaves what is not its own.
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    let both = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"size": 2, "note": "by hand"}});
+    world.target.has(&world.alpha, "it", both.clone()).await;
+    throughout(Duration::from_secs(2), "the edit stays", async || {
+        let copy = world.target.again(&copy).await;
+        crate::tenant::contains(&copy, &both).then_some(()).ok_or_else(|| copy.to_string())
+    })
+    .await;
+}
+
+async fn an_object_deleted_by_hand_is_made_again(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.target.delete(&copy).await;
+    eventually("another object stands in its place", async || {
+        let now = world.target.find(&world.alpha, "it").await.ok_or("there is none")?;
+        let made_again = now["metadata"]["uid"] != copy["metadata"]["uid"] && now["spec"] == json!({"size": 1});
+        made_again.then_some(()).ok_or_else(|| now.to_string())
+    })
+    .await;
+    world.alpha.object("it").await;
+}
+
+/// Every shape that a careless engine would bend: integers beyond 2^53, whole floats, nulls, empty maps and lists,
+/// int-or-string, and text that looks like an expression or like YAML's special words.
+fn awkward() -> Value {
+    json!({
+        "size": 0,
+        "big": 9_007_199_254_740_993_i64,
+        "ratio": 1.0,
+        "port": 8080,
+        "version": "7.0",
+        "note": "${{ source.spec }} {{ 1 + 1 }} {% raw %} $${{ x }} {# y #}",
+        "nothing": null,
+        "tags": [],
+        "labels": {},
+        "free": {
+            "nothing": null,
+            "map": {},
+            "list": [],
+            "deep": [null, {"nothing": null}, [], {}],
+            "big": i64::MAX,
+            "small": i64::MIN,
+            "whole": 1.0,
+            "fraction": 0.1,
+            "words": ["yes", "no", "on", "null", "~", "1", "1.0", "0x10", "1e3", ""],
+            "$each": "looks like structure",
+            "lines": "one\n two\n\n",
+        },
+    })
+}
+
+async fn values_arrive_as_the_server_stored_them(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", awkward()).await;
+    let mut named = awkward();
+    named["port"] = json!("http");
+    world.beta.create("it", named).await;
+    for tenant in [&world.alpha, &world.beta] {
+        let stored = tenant.object("it").await["spec"].clone();
+        assert_eq!(stored["big"], 9_007_199_254_740_993_i64, "the source's server keeps the integer");
+        world.target.has_spec(tenant, "it", stored).await;
+    }
+    world.no_write(Duration::from_secs(3)).await;
+}

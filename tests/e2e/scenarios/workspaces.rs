@@ -1,0 +1,151 @@
+//! Workspaces come and go while the engine runs.
+
+use serde_json::json;
+
+use crate::api::Api;
+use crate::case::{Case, Stage, case};
+use crate::eventually::eventually;
+use crate::kcp::Workspace;
+use crate::tenant::Tenant;
+use crate::world::World;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(a_workspace_that_binds_later_is_served).on_kcp(),
+        case!(unbinding_with_live_objects_ends).on_kcp(),
+        case!(deleting_a_workspace_with_live_objects_ends).on_kcp(),
+        case!(leaving_while_the_engine_is_down_ends).on_kcp(),
+        case!(a_workspace_that_binds_again_is_served_again).on_kcp(),
+        case!(an_export_without_bindings_is_ready).on_kcp(),
+        case!(the_path_of_the_workspace_is_known).on_kcp(),
+    ]
+}
+
+fn provider<'w>(world: &'w World<'_>) -> &'w Workspace {
+    world.provider.as_ref().expect("a case on kcp has a provider workspace")
+}
+
+fn tenant_in(workspace: &Workspace, api: &Api) -> Tenant {
+    Tenant::new(workspace.rest.clone(), "default".to_owned(), Some(workspace.cluster.clone()), api.clone())
+}
+
+async fn a_workspace_that_binds_later_is_served(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    let late = stage.fleet.kcp().await.workspace(&format!("{}-late", stage.id)).await;
+    late.bind(&provider(&world).path, &world.api.plural).await;
+    let tenant = tenant_in(&late, &world.api);
+    tenant.create("it", json!({"size": 1})).await;
+    world.target.operate(&tenant, "it", json!({"phase": "Running"})).await;
+    tenant.status("it", json!({"phase": "Running"})).await;
+}
+
+async fn unbound(world: &World<'_>, workspace: &Workspace) {
+    eventually("the binding is gone", async || {
+        let binding = workspace.binding(&world.api.plural).await;
+        binding.map_or(Ok(()), |binding| Err(binding["status"]["conditions"].to_string()))
+    })
+    .await;
+}
+
+/// Nothing of alpha is left, and beta is served as before.
+async fn only_alpha_left(world: &World<'_>) {
+    eventually("alpha's object downstream is gone", async || {
+        let copies = world.target.copies().await;
+        (copies.len() == 1).then_some(()).ok_or_else(|| format!("{} objects", copies.len()))
+    })
+    .await;
+    world.beta.patch("it", json!({"spec": {"size": 3}})).await;
+    world.target.has_spec(&world.beta, "it", json!({"size": 3})).await;
+}
+
+async fn both_synced(world: &World<'_>) {
+    for tenant in [&world.alpha, &world.beta] {
+        tenant.create("it", json!({"size": 1})).await;
+        world.target.copy(tenant, "it").await;
+        tenant.synced("it", "True", "Synced").await;
+    }
+}
+
+async fn unbinding_with_live_objects_ends(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    both_synced(&world).await;
+    world.workspaces[0].unbind(&world.api.plural).await;
+    unbound(&world, &world.workspaces[0]).await;
+    only_alpha_left(&world).await;
+    engine.is_running().expect("the engine runs on");
+}
+
+async fn deleting_a_workspace_with_live_objects_ends(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    both_synced(&world).await;
+    let kcp = stage.fleet.kcp().await;
+    kcp.delete_workspace(&world.workspaces[0]).await;
+    eventually("the workspace is gone", async || {
+        let left = kcp.has_workspace(&world.workspaces[0]).await;
+        (!left).then_some(()).ok_or_else(|| "it stands".to_owned())
+    })
+    .await;
+    only_alpha_left(&world).await;
+    engine.is_running().expect("the engine runs on");
+}
+
+async fn leaving_while_the_engine_is_down_ends(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    both_synced(&world).await;
+    engine.kill();
+    world.workspaces[0].unbind(&world.api.plural).await;
+    let _engine = world.engine().await;
+    unbound(&world, &world.workspaces[0]).await;
+    only_alpha_left(&world).await;
+}
+
+async fn a_workspace_that_binds_again_is_served_again(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    both_synced(&world).await;
+    world.workspaces[0].unbind(&world.api.plural).await;
+    unbound(&world, &world.workspaces[0]).await;
+    world.workspaces[0].bind(&provider(&world).path, &world.api.plural).await;
+    world.alpha.create("it", json!({"size": 5})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 5})).await;
+}
+
+async fn an_export_without_bindings_is_ready(stage: &Stage) {
+    let world = stage.widgets().await;
+    let kcp = stage.fleet.kcp().await;
+    let api = Api::widgets(format!("lonely-{}.example.com", stage.id));
+    api.install(&world.target.rest).await;
+    let lonely = kcp.workspace(&format!("{}-lonely", stage.id)).await;
+    lonely.publish(&api, &stage.user).await;
+    let mappings = world.second_mappings("lonely");
+    let source = format!("{{apiExport: {{name: widgets, path: \"{}\"}}, resource: {}}}", lonely.path, api.resource());
+    let text = crate::world::WIDGETS.replace("<source>", &source).replace("<group>", &api.group);
+    mappings.write("widgets.yaml", &text);
+    let _engine = world.launch().flag("--mappings", mappings.folder().display()).ready().await;
+
+    let first = kcp.workspace(&format!("{}-first", stage.id)).await;
+    first.bind(&lonely.path, &api.plural).await;
+    let tenant = tenant_in(&first, &api);
+    tenant.create("it", json!({"size": 1})).await;
+    let target = crate::target::Target { api: api.clone(), ..world.target.clone() };
+    target.has_spec(&tenant, "it", json!({"size": 1})).await;
+}
+
+async fn the_path_of_the_workspace_is_known(stage: &Stage) {
+    let world = stage.widgets().await;
+    let labelled = crate::world::WIDGETS.replace(
+        "        kind: Widget\n",
+        "        kind: Widget\n        metadata: {annotations: {from: \"{{ workspace.path }} {{ workspace.cluster }}\"}}\n",
+    );
+    world.mappings.write("widgets.yaml", &labelled);
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({})).await;
+    let workspace = &world.workspaces[0];
+    let from = format!("{} {}", workspace.path, workspace.cluster);
+    let annotations = json!({"from": from, "sync-engine.dev/workspace": workspace.path});
+    world.target.has(&world.alpha, "it", json!({"metadata": {"annotations": annotations}})).await;
+}

@@ -1,0 +1,73 @@
+//! The binaries of the real servers: Kubernetes' are built from the versions that `tests/servers/go.mod` pins, kcp's is
+//! the one on this machine.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the pinned binaries stand.
+#[derive(Clone)]
+pub struct Binaries(PathBuf);
+
+impl Binaries {
+    pub fn etcd(&self) -> PathBuf {
+        self.0.join("server")
+    }
+
+    pub fn named(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+/// Builds kube-apiserver, kube-controller-manager, kubectl and etcd, or finds them built. Minutes the first time, seconds after that.
+/// Err says why they cannot be had on this machine.
+pub fn pinned() -> Result<Binaries, String> {
+    Command::new("go").arg("version").output().map_err(|_| "there is no Go to build kube-apiserver with".to_owned())?;
+    let folder = target_dir().join("servers");
+    fs::create_dir_all(&folder).expect("the folder for the servers");
+    // Test runs side by side wait for each other here instead of building the same thing twice.
+    let lock = File::create(folder.join(".lock")).expect("the lock file");
+    lock.lock().expect("the lock");
+    eprintln!("building the API servers into {} (minutes the first time)", folder.display());
+    build(&folder).map(|()| Binaries(folder))
+}
+
+fn build(folder: &Path) -> Result<(), String> {
+    let built = Command::new("go")
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers"))
+        .arg("build")
+        .arg("-o")
+        .arg(format!("{}/", folder.display()))
+        .arg("tool")
+        .output()
+        .map_err(|error| format!("go build: {error}"))?;
+    match built.status.success() {
+        true => Ok(()),
+        false => Err(format!("go build of tests/servers failed:\n{}", String::from_utf8_lossy(&built.stderr))),
+    }
+}
+
+/// The kcp binary that `KCP` names, or the first one on PATH.
+pub fn kcp() -> Result<PathBuf, String> {
+    if let Some(named) = env::var_os("KCP").map(PathBuf::from) {
+        return match named.is_file() {
+            true => Ok(named),
+            false => Err(format!("KCP names {}, which is no file", named.display())),
+        };
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).map(|folder| folder.join("kcp")).find(|file| file.is_file());
+    found.ok_or_else(|| "there is no `kcp` on PATH, and KCP does not name one".to_owned())
+}
+
+/// Whether a machine without the servers fails the run instead of listing the cases as not run.
+pub fn required() -> bool {
+    env::var("SYNC_ENGINE_REQUIRE_SERVERS").is_ok_and(|value| value == "1")
+}
+
+/// Cargo's target directory, found from the binary under test: `<target>/<profile>/sync-engine`.
+pub fn target_dir() -> PathBuf {
+    let binary = Path::new(env!("CARGO_BIN_EXE_sync-engine"));
+    binary.parent().and_then(Path::parent).expect("a binary in a target directory").to_owned()
+}

@@ -1,0 +1,126 @@
+//! The downstream cluster as its administrator sees it: which objects the engine made there, and for whom.
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::eventually::eventually;
+use crate::rest::{Patch, Rest};
+use crate::tenant::{Tenant, contains};
+
+/// The downstream cluster, and what one mapping of one engine made there.
+#[derive(Clone)]
+pub struct Target {
+    pub rest: Rest,
+    pub api: Api,
+    /// The value of the label `sync-engine.dev/mapping`: `<engine>.<mapping>`.
+    pub mapping: String,
+}
+
+impl Target {
+    /// The same cluster, for the objects of another engine or mapping.
+    pub fn of(&self, engine: &str, mapping: &str) -> Self {
+        Self { mapping: format!("{engine}.{mapping}"), ..self.clone() }
+    }
+
+    /// Every object of the API that carries the mapping's label.
+    pub async fn copies(&self) -> Vec<Value> {
+        self.labelled(&self.api.everywhere()).await
+    }
+
+    /// Every object of a collection that carries the mapping's label.
+    pub async fn labelled(&self, collection: &str) -> Vec<Value> {
+        self.rest.list(&format!("{collection}?labelSelector=sync-engine.dev/mapping={}", self.mapping)).await
+    }
+
+    /// The objects of the API made for one consumer object, as their annotations say.
+    pub async fn copies_of(&self, tenant: &Tenant, name: &str) -> Vec<Value> {
+        self.copies().await.into_iter().filter(|copy| is_for(copy, tenant, name)).collect()
+    }
+
+    /// The object made for one consumer object, or nothing yet.
+    pub async fn find(&self, tenant: &Tenant, name: &str) -> Option<Value> {
+        let copies = self.copies_of(tenant, name).await;
+        assert!(copies.len() < 2, "{name} has several objects downstream: {copies:?}");
+        copies.into_iter().next()
+    }
+
+    /// Waits for the object made for one consumer object.
+    pub async fn copy(&self, tenant: &Tenant, name: &str) -> Value {
+        eventually(&format!("{name} has its object downstream"), async || {
+            self.find(tenant, name).await.ok_or_else(|| "it has none".to_owned())
+        })
+        .await
+    }
+
+    /// Waits until that object's spec is what `expected` says.
+    pub async fn has_spec(&self, tenant: &Tenant, name: &str, expected: Value) -> Value {
+        eventually(&format!("{name} has downstream the spec {expected}"), async || {
+            let copy = self.find(tenant, name).await.ok_or("it has no object")?;
+            (copy["spec"] == expected).then_some(copy.clone()).ok_or_else(|| copy["spec"].to_string())
+        })
+        .await
+    }
+
+    /// Waits until that object contains all that `expected` has.
+    pub async fn has(&self, tenant: &Tenant, name: &str, expected: Value) -> Value {
+        eventually(&format!("{name} has downstream {expected}"), async || {
+            let copy = self.find(tenant, name).await.ok_or("it has no object")?;
+            contains(&copy, &expected).then_some(copy.clone()).ok_or_else(|| copy.to_string())
+        })
+        .await
+    }
+
+    /// Waits until nothing made for the consumer object is left.
+    pub async fn gone(&self, tenant: &Tenant, name: &str) {
+        eventually(&format!("{name} has no object downstream"), async || {
+            let copy = self.find(tenant, name).await;
+            copy.map_or(Ok(()), |copy| Err(copy["metadata"].to_string()))
+        })
+        .await;
+    }
+
+    /// An object as it stands now, read afresh.
+    pub async fn again(&self, object: &Value) -> Value {
+        self.rest.get(&self.path(object)).await.expect("the object still stands")
+    }
+
+    /// The path of an object of the API.
+    pub fn path(&self, object: &Value) -> String {
+        format!("{}/{}", self.api.collection(&namespace(object)), name(object))
+    }
+
+    /// An edit by hand, the way `kubectl edit` writes it.
+    pub async fn edit(&self, object: &Value, change: Value) -> Value {
+        let path = format!("{}?fieldManager=kubectl-edit", self.path(object));
+        self.rest.patch(Patch::Merge, &path, &change).await
+    }
+
+    pub async fn delete(&self, object: &Value) {
+        self.rest.delete(&self.path(object)).await;
+    }
+
+    /// Makes a namespace, as the cluster's administrator would.
+    pub async fn make_namespace(&self, name: &str) {
+        let document = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.rest.create("/api/v1/namespaces", &document).await;
+    }
+}
+
+pub fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().expect("a name").to_owned()
+}
+
+pub fn namespace(object: &Value) -> String {
+    object["metadata"]["namespace"].as_str().expect("a namespace").to_owned()
+}
+
+pub fn uid(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().expect("a uid").to_owned()
+}
+
+fn is_for(copy: &Value, tenant: &Tenant, name: &str) -> bool {
+    let says = |mark: &str, value: &str| copy["metadata"]["annotations"][format!("sync-engine.dev/{mark}")] == value;
+    says("name", name)
+        && says("namespace", &tenant.namespace)
+        && tenant.cluster.as_ref().is_none_or(|cluster| says("cluster", cluster))
+}

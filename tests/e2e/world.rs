@@ -1,0 +1,280 @@
+//! A case's own world on the shared servers: an API in a group of its own, two tenants, a target, a mappings directory
+//! and an engine to start on them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::api::Api;
+use crate::audit::{AuditLog, Request};
+use crate::case::Stage;
+use crate::credentials;
+use crate::engine::{Engine, Launch};
+use crate::eventually::{eventually, throughout};
+use crate::fleet::On;
+use crate::kcp::Workspace;
+use crate::kube::ApiServer;
+use crate::mappings::Mappings;
+use crate::rest::Rest;
+use crate::target::Target;
+use crate::tenant::Tenant;
+
+/// The mapping that most cases start from: the whole spec down, a few status fields up.
+pub const WIDGETS: &str = include_str!("fixtures/widgets.yaml");
+
+/// The plain source cluster, as a document.
+const PROVIDER: &str = include_str!("fixtures/provider.yaml");
+
+pub struct World<'s> {
+    pub stage: &'s Stage,
+    pub api: Api,
+    /// The mapping's name, which no other case uses.
+    pub name: String,
+    pub alpha: Tenant,
+    pub beta: Tenant,
+    pub target: Target,
+    pub mappings: Mappings,
+    /// The workspace that publishes the API, on kcp.
+    pub provider: Option<Workspace>,
+    /// The consumers' workspaces, on kcp.
+    pub workspaces: Vec<Workspace>,
+    source_kubeconfig: PathBuf,
+    target_kubeconfig: PathBuf,
+    audits: [AuditLog; 2],
+}
+
+impl Stage {
+    /// Widgets published, bound by two tenants, served by the target, and `WIDGETS` in the mappings directory.
+    pub async fn widgets(&self) -> World<'_> {
+        let world = self.world(true).await;
+        world.mappings.write("widgets.yaml", WIDGETS);
+        world
+    }
+
+    /// The same before the target serves the API, and without a mapping.
+    pub async fn unmapped(&self, installed: bool) -> World<'_> {
+        self.world(installed).await
+    }
+
+    async fn world(&self, installed: bool) -> World<'_> {
+        let target = &self.fleet.kubernetes().await.target;
+        self.world_on(target, installed).await
+    }
+
+    /// A world whose target is a cluster of the case's own.
+    pub async fn world_on(&self, target: &ApiServer, installed: bool) -> World<'_> {
+        let api = Api::widgets(format!("{}.example.com", self.id));
+        let name = format!("widgets-{}", self.id);
+        let admin = target.admin().await;
+        if installed {
+            api.install(&admin).await;
+        }
+        let source = self.source(&api, &name).await;
+        let mappings = Mappings::new(self.folder.join("mappings"), words(&api, &name, &source.reference));
+        if self.on == On::Kube {
+            mappings.write("provider.yaml", PROVIDER);
+        }
+        let [alpha, beta] = source.tenants;
+        World {
+            stage: self,
+            target: Target { rest: admin, api: api.clone(), mapping: format!("main.{name}") },
+            target_kubeconfig: self.keep("target.kubeconfig", &target.kubeconfig(&self.user)),
+            source_kubeconfig: source.kubeconfig,
+            audits: [source.audit, target.audit()],
+            provider: source.provider,
+            workspaces: source.workspaces,
+            api,
+            name,
+            alpha,
+            beta,
+            mappings,
+        }
+    }
+
+    /// Writes a file into the case's folder.
+    pub fn keep(&self, file: &str, text: &str) -> PathBuf {
+        let path = self.folder.join(file);
+        fs::write(&path, text).expect("a file of the case");
+        path
+    }
+
+    async fn source(&self, api: &Api, name: &str) -> Source {
+        match self.on {
+            On::Kcp => self.kcp_source(api).await,
+            On::Kube => self.kube_source(api, name).await,
+        }
+    }
+
+    async fn kcp_source(&self, api: &Api) -> Source {
+        let kcp = self.fleet.kcp().await;
+        let names = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
+        let [provider, alpha, beta] = &names;
+        let (provider, alpha, beta) = tokio::join!(kcp.workspace(provider), kcp.workspace(alpha), kcp.workspace(beta));
+        provider.publish(api, &self.user).await;
+        tokio::join!(alpha.bind(&provider.path, &api.plural), beta.bind(&provider.path, &api.plural));
+        let tenant = |workspace: &Workspace| {
+            let cluster = Some(workspace.cluster.clone());
+            Tenant::new(workspace.rest.clone(), "default".to_owned(), cluster, api.clone())
+        };
+        Source {
+            reference: format!("apiExport: {{name: {}, path: \"{}\"}}", api.plural, provider.path),
+            tenants: [tenant(&alpha), tenant(&beta)],
+            kubeconfig: self.keep("source.kubeconfig", &kcp.kubeconfig("root", &self.user)),
+            audit: kcp.audit(),
+            provider: Some(provider),
+            workspaces: vec![alpha, beta],
+        }
+    }
+
+    async fn kube_source(&self, api: &Api, name: &str) -> Source {
+        let server = &self.fleet.kubernetes().await.source;
+        let admin = server.admin().await;
+        api.install(&admin).await;
+        let cluster = Tenant::new(admin, "default".to_owned(), None, api.clone());
+        let (alpha, beta) = (format!("{}-alpha", self.id), format!("{}-beta", self.id));
+        Source {
+            reference: format!("provider: {name}-source"),
+            tenants: [cluster.with_namespace(&alpha).await, cluster.with_namespace(&beta).await],
+            kubeconfig: self.keep("source.kubeconfig", &server.kubeconfig(&self.user)),
+            audit: server.audit(),
+            provider: None,
+            workspaces: Vec::new(),
+        }
+    }
+}
+
+/// What the two kinds of source have in common.
+struct Source {
+    /// How a mapping's `source` names the clusters.
+    reference: String,
+    tenants: [Tenant; 2],
+    kubeconfig: PathBuf,
+    audit: AuditLog,
+    provider: Option<Workspace>,
+    workspaces: Vec<Workspace>,
+}
+
+fn words(api: &Api, name: &str, reference: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("<name>", name.to_owned()),
+        ("<group>", api.group.clone()),
+        ("<source>", format!("{{{reference}, resource: {}}}", api.resource())),
+    ]
+}
+
+impl World<'_> {
+    /// The command line of this world's engine.
+    pub fn launch(&self) -> Launch {
+        let launch = Launch::bare(&self.stage.folder)
+            .flag("--mappings", self.mappings.folder().display())
+            .flag("--target-kubeconfig", self.target_kubeconfig.display());
+        match self.stage.on {
+            On::Kcp => launch.flag("--kcp-kubeconfig", self.source_kubeconfig.display()),
+            On::Kube => launch.flag("--kubeconfig", format!("source={}", self.source_kubeconfig.display())),
+        }
+    }
+
+    pub fn source_kubeconfig(&self) -> &Path {
+        &self.source_kubeconfig
+    }
+
+    pub fn target_kubeconfig(&self) -> &Path {
+        &self.target_kubeconfig
+    }
+
+    /// Another mappings directory, without a mapping yet.
+    pub fn second_mappings(&self, folder: &str) -> Mappings {
+        let mappings = self.mappings.beside(self.stage.folder.join(folder));
+        if self.stage.on == On::Kube {
+            mappings.write("provider.yaml", PROVIDER);
+        }
+        mappings
+    }
+
+    /// Starts an engine and waits until it is ready.
+    pub async fn engine(&self) -> Engine {
+        self.launch().ready().await
+    }
+
+    /// The launch with another target, as the engine's user.
+    pub fn launch_at(&self, target: &ApiServer) -> Launch {
+        let kubeconfig = self.stage.keep("other-target.kubeconfig", &target.kubeconfig(&self.stage.user));
+        self.launch().flag("--target-kubeconfig", kubeconfig.display())
+    }
+
+    /// The launch whose engine may do nothing at the source.
+    pub async fn launch_powerless_at_the_source(&self) -> Launch {
+        let fleet = &self.stage.fleet;
+        let text = match self.stage.on {
+            On::Kcp => fleet.kcp().await.kubeconfig("root", credentials::NOBODY),
+            On::Kube => fleet.kubernetes().await.source.kubeconfig(credentials::NOBODY),
+        };
+        let kubeconfig = self.stage.keep("powerless-source.kubeconfig", &text);
+        match self.stage.on {
+            On::Kcp => self.launch().flag("--kcp-kubeconfig", kubeconfig.display()),
+            On::Kube => self.launch().flag("--kubeconfig", format!("source={}", kubeconfig.display())),
+        }
+    }
+
+    /// A mapping's source with an export of another name in the provider's workspace.
+    pub fn source_named(&self, export: &str) -> String {
+        let provider = self.provider.as_ref().expect("a case on kcp");
+        format!("{{apiExport: {{name: {export}, path: \"{}\"}}, resource: {}}}", provider.path, self.api.resource())
+    }
+
+    /// A kubeconfig for the target as a user without rights.
+    pub fn powerless(&self, target: &ApiServer) -> PathBuf {
+        self.stage.keep("powerless.kubeconfig", &target.kubeconfig(credentials::NOBODY))
+    }
+
+    /// The target with the credentials of the case's engines.
+    pub async fn as_engine(&self) -> Rest {
+        let kubeconfig = fs::read_to_string(&self.target_kubeconfig).expect("the target's kubeconfig");
+        Rest::of_kubeconfig(&kubeconfig).await
+    }
+
+    /// What the engines of this case have asked of both servers so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.source_requests().into_iter().chain(self.target_requests()).collect()
+    }
+
+    pub fn source_requests(&self) -> Vec<Request> {
+        self.audits[0].requests(&self.stage.user)
+    }
+
+    pub fn target_requests(&self) -> Vec<Request> {
+        self.audits[1].requests(&self.stage.user)
+    }
+
+    /// What a powerless engine has asked of the target.
+    pub fn target_requests_of_nobody(&self) -> Vec<Request> {
+        self.audits[1].requests(credentials::NOBODY)
+    }
+
+    pub fn writes(&self) -> Vec<Request> {
+        self.requests().into_iter().filter(Request::is_write).collect()
+    }
+
+    /// Waits until no write has come for two seconds; gives all writes so far.
+    pub async fn settled(&self) -> Vec<Request> {
+        let (mut last, mut calm) = (self.writes().len(), 0);
+        eventually("the engine has no more to write", async || {
+            let now = self.writes().len();
+            calm = if now == last { calm + 1 } else { 0 };
+            last = now;
+            (calm > 20).then_some(()).ok_or_else(|| format!("{now} writes so far"))
+        })
+        .await;
+        self.writes()
+    }
+
+    /// Watches both servers for `span`: no write may come.
+    pub async fn no_write(&self, span: Duration) {
+        let before = self.writes().len();
+        throughout(span, "the engine writes nothing", async || {
+            let new: Vec<_> = self.writes().into_iter().skip(before).collect();
+            new.is_empty().then_some(()).ok_or_else(|| format!("{new:?}"))
+        })
+        .await;
+    }
+}

@@ -1,0 +1,242 @@
+//! The sandbox over HTTP, with the client that the engine uses.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb};
+
+/// A client without retries of its own, for a cluster or a path below it.
+fn client(url: &str) -> Client {
+    let mut config = Config::new(url.parse().expect("a URL"));
+    config.read_timeout = Some(Duration::from_secs(10));
+    Client::try_from(config).expect("a client")
+}
+
+async fn cluster() -> (Sandbox, Api<ConfigMap>) {
+    let sandbox = Options::kubernetes().start().await.expect("starts");
+    let maps = Api::namespaced(client(&sandbox.url()), "default");
+    (sandbox, maps)
+}
+
+fn map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"a": "1"}})).expect("a ConfigMap")
+}
+
+fn code<T: std::fmt::Debug>(outcome: Result<T, kube::Error>) -> u16 {
+    match outcome.expect_err("refused") {
+        kube::Error::Api(status) => status.code,
+        other => panic!("{other}"),
+    }
+}
+
+fn schema() -> Value {
+    let versions = json!([{
+        "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+        "schema": {"type": "object", "properties": {
+            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        }},
+    }]);
+    json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": versions,
+        },
+    })
+}
+
+fn thing(name: &str) -> Value {
+    json!({
+        "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"size": 1},
+    })
+}
+
+const THINGS: &str = "things.v1.example.com";
+
+#[tokio::test]
+async fn a_client_creates_reads_changes_and_deletes() {
+    let (_sandbox, maps) = cluster().await;
+    let created = maps.create(&PostParams::default(), &map("a")).await.expect("creates");
+    assert_eq!(maps.get("a").await.expect("reads"), created);
+    let patch = Patch::Merge(json!({"data": {"b": "2"}}));
+    let patched = maps.patch("a", &PatchParams::apply("me"), &patch).await.expect("patches");
+    assert_eq!(patched.data.map(|data| data.len()), Some(2));
+    assert_eq!(code(maps.create(&PostParams::default(), &map("a")).await), 409);
+    maps.delete("a", &DeleteParams::default()).await.expect("deletes");
+    assert_eq!(code(maps.get("a").await), 404);
+}
+
+#[tokio::test]
+async fn a_client_applies() {
+    let (_sandbox, maps) = cluster().await;
+    let config = |data: Value| {
+        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}))
+    };
+    let me = PatchParams::apply("me").force();
+    maps.patch("a", &me, &config(json!({"a": "1", "b": "2"}))).await.expect("applies");
+    let less = maps.patch("a", &me, &config(json!({"a": "1"}))).await.expect("applies");
+    assert_eq!(less.data.map(|data| data.into_keys().collect::<Vec<_>>()), Some(vec!["a".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_client_watches() {
+    let (_sandbox, maps) = cluster().await;
+    let version = maps.list(&ListParams::default()).await.expect("lists").metadata.resource_version.expect("a version");
+    let mut events = maps.watch(&WatchParams::default().timeout(10), &version).await.expect("watches").boxed();
+    maps.create(&PostParams::default(), &map("a")).await.expect("creates");
+    maps.delete("a", &DeleteParams::default()).await.expect("deletes");
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        match events.try_next().await.expect("an event").expect("more") {
+            WatchEvent::Added(_) => seen.push("added"),
+            WatchEvent::Deleted(_) => seen.push("deleted"),
+            WatchEvent::Bookmark(_) => (),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(seen, ["added", "deleted"]);
+}
+
+#[tokio::test]
+async fn bookmarks_come_and_a_watch_ends_in_time() {
+    let sandbox = Options::kubernetes().bookmarks_every(Duration::from_millis(20)).start().await.expect("starts");
+    let maps: Api<ConfigMap> = Api::namespaced(client(&sandbox.url()), "default");
+    let started = Instant::now();
+    let events = maps.watch(&WatchParams::default().timeout(1), "1").await.expect("watches");
+    let events: Vec<_> = events.try_collect().await.expect("ends well");
+    assert!(events.iter().all(|event| matches!(event, WatchEvent::Bookmark(_))) && !events.is_empty());
+    assert!(started.elapsed() >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn the_virtual_workspace_carries_objects_and_status() {
+    let sandbox = Options::kcp().start().await.expect("starts");
+    let cluster = sandbox.create_workspace("root", "consumer").expect("a workspace");
+    sandbox.publish("root", "things", &[schema()], &[]).expect("an export");
+    sandbox.bind("root:consumer", "root", "things", &[]).expect("a binding");
+    let in_workspace = ApiRef { cluster: "root:consumer", resource: THINGS };
+    sandbox.create(in_workspace, &thing("a")).expect("an object");
+    let slices = ApiRef { cluster: "root", resource: "apiexportendpointslices.v1alpha1.apis.kcp.io" };
+    let slice = sandbox.get(slices, "", "things").expect("a slice");
+    let url = slice["status"]["endpoints"][0]["url"].as_str().expect("a URL").to_owned();
+
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("example.com", "v1", "Thing"), "things");
+    let everywhere: Api<DynamicObject> = Api::all_with(client(&format!("{url}/clusters/*")), &resource);
+    let list = everywhere.list(&ListParams::default()).await.expect("lists");
+    let annotations = list.items[0].metadata.annotations.clone().expect("annotations");
+    assert_eq!(annotations["kcp.io/cluster"], cluster);
+
+    let one = client(&format!("{url}/clusters/{cluster}"));
+    let one: Api<DynamicObject> = Api::namespaced_with(one, "default", &resource);
+    let status = Patch::Merge(json!({"status": {"phase": "Running"}}));
+    one.patch_status("a", &PatchParams::apply("me"), &status).await.expect("patches");
+    assert_eq!(sandbox.get(in_workspace, "default", "a").expect("an object")["status"]["phase"], "Running");
+    sandbox.unbind("root:consumer", "things").expect("unbinds");
+    assert_eq!(code(one.get("a").await), 403);
+}
+
+#[tokio::test]
+async fn what_comes_over_http_is_counted() {
+    let (sandbox, maps) = cluster().await;
+    maps.create(&PostParams::default(), &map("a")).await.expect("creates");
+    let before = sandbox.counters();
+    maps.get("a").await.expect("reads");
+    maps.patch("a", &PatchParams::default(), &Patch::Merge(json!({}))).await.expect("patches");
+    sandbox.list(ApiRef { cluster: "", resource: "configmaps.v1" });
+    let since = sandbox.counters().since(&before);
+    assert_eq!(since.to_string(), "get configmaps: 1, patch configmaps: 1");
+    assert_eq!((since.total(), since.writes(), since.of(Verb::Patch, "configmaps")), (2, 1, 1));
+}
+
+#[tokio::test]
+async fn faults_hit_the_requests_they_are_meant_for() {
+    let (sandbox, maps) = cluster().await;
+    let on = |verb: Verb| move |call: &sync_engine::sandbox::Call| call.verb == verb;
+    sandbox.faults().next(1, on(Verb::Create), Fault::DropBefore);
+    sandbox.faults().next(1, on(Verb::Create), Fault::DropAfter);
+    maps.create(&PostParams::default(), &map("a")).await.expect_err("cut");
+    assert_eq!(code(maps.get("a").await), 404);
+    maps.create(&PostParams::default(), &map("a")).await.expect_err("cut");
+    maps.get("a").await.expect("created all the same");
+
+    sandbox.faults().next(1, on(Verb::Delete), Fault::Refuse(Failure::server_error(500)));
+    assert_eq!(code(maps.delete("a", &DeleteParams::default()).await), 500);
+    sandbox.faults().next(1, on(Verb::Watch), Fault::ExpireWatch);
+    let events = maps.watch(&WatchParams::default(), "1").await.expect("watches");
+    let events: Vec<_> = events.try_collect().await.expect("ends well");
+    assert!(matches!(&events[..], [WatchEvent::Error(status)] if status.code == 410), "{events:?}");
+
+    sandbox.faults().inject(|call| (call.verb == Verb::Get).then_some(Fault::Delay(Duration::from_millis(50))));
+    let started = Instant::now();
+    maps.get("a").await.expect("answers");
+    assert!(started.elapsed() >= Duration::from_millis(50));
+    sandbox.faults().clear();
+}
+
+#[tokio::test]
+async fn too_many_requests_say_how_long_to_wait() {
+    let (sandbox, _) = cluster().await;
+    sandbox.faults().next(1, |_| true, Fault::Refuse(Failure::too_many_requests(7)));
+    let request = http::Request::get("/api/v1/namespaces").body(kube::client::Body::empty()).expect("a request");
+    let answer = tower::ServiceExt::oneshot(plain(&sandbox.url()), request).await.expect("an answer");
+    assert_eq!(answer.status(), 429);
+    assert_eq!(answer.headers()["retry-after"], "7");
+}
+
+/// A bare connection that retries nothing.
+fn plain(
+    url: &str,
+) -> impl tower::Service<
+    http::Request<kube::client::Body>,
+    Response = http::Response<hyper::body::Incoming>,
+    Error = impl std::fmt::Debug,
+> {
+    use hyper_util::client::legacy::Client as Connections;
+    use hyper_util::rt::TokioExecutor;
+    let base = url.to_owned();
+    let connections = Connections::builder(TokioExecutor::new()).build_http::<kube::client::Body>();
+    tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+        let connections = connections.clone();
+        *request.uri_mut() = format!("{base}{}", request.uri()).parse().expect("a URL");
+        async move { connections.request(request).await }
+    })
+}
+
+#[tokio::test]
+async fn a_server_that_was_killed_comes_back_under_its_address() {
+    let (mut sandbox, maps) = cluster().await;
+    maps.create(&PostParams::default(), &map("a")).await.expect("creates");
+    let watch = maps.watch(&WatchParams::default(), "0").await.expect("watches");
+    sandbox.disconnect().await;
+    let rest: Vec<_> = watch.collect().await;
+    assert!(rest.len() <= 2, "{rest:?}");
+    maps.get("a").await.expect_err("nobody there");
+    sandbox.reconnect().await.expect("comes back");
+    maps.get("a").await.expect("still there");
+}
+
+#[tokio::test]
+async fn built_in_kinds_read_as_their_types() {
+    let (sandbox, _) = cluster().await;
+    let namespaces: Api<Namespace> = Api::all(client(&sandbox.url()));
+    let mut names: Vec<_> = namespaces
+        .list(&ListParams::default())
+        .await
+        .expect("lists")
+        .into_iter()
+        .filter_map(|n| n.metadata.name)
+        .collect();
+    names.sort();
+    assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
+    let version = client(&sandbox.url()).apiserver_version().await.expect("a version");
+    assert_eq!(version.major, "1");
+}
