@@ -14,7 +14,9 @@ const DEFAULTS: [&str; 2] = ["kcp", "target"];
 ///
 /// # Errors
 /// For the first connection whose kubeconfig or context cannot be used.
-pub(super) fn open(given: &BTreeMap<String, KubeconfigRef>) -> Result<BTreeMap<String, Arc<Connection>>, Misconfigured> {
+pub(super) fn open(
+    given: &BTreeMap<String, KubeconfigRef>,
+) -> Result<BTreeMap<String, Arc<Connection>>, Misconfigured> {
     let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let missing = DEFAULTS.iter().filter(|name| in_pod && !given.contains_key(**name));
     let own = missing.map(|name| ConnectionSpec { name: (*name).to_owned(), source: ConnectionSource::InCluster });

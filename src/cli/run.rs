@@ -41,12 +41,8 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     servants.spawn(follow(reloader, drain.clone(), stopped.clone()));
 
     info!(mappings = %options.mappings.display(), engine = %options.engine_id, "running");
-    let settings = Settings {
-        engine: options.engine_id,
-        inventory_namespace: options.inventory_namespace,
-        connections,
-        schemas,
-    };
+    let settings =
+        Settings { engine: options.engine_id, inventory_namespace: options.inventory_namespace, connections, schemas };
     tokio::select! {
         () = engine::run(settings, reloads, instruments, drain.clone()) => {}
         result = failed(&mut servants) => result?,
@@ -63,9 +59,10 @@ fn schemas(directory: Option<&Path>) -> Result<Schemas, Misconfigured> {
     let files = scan::read(directory).onto(&Snapshot::default());
     match files.problems.first() {
         None => Ok(Schemas::from_files(&files.files)),
-        Some(problem) => {
-            Err(Misconfigured(format!("cannot read the schema directory `{}` (--schemas): {problem}", directory.display())))
-        }
+        Some(problem) => Err(Misconfigured(format!(
+            "cannot read the schema directory `{}` (--schemas): {problem}",
+            directory.display()
+        ))),
     }
 }
 

@@ -203,7 +203,10 @@ impl Engine {
         self.say_errors(errors, &texts);
         self.problems.clone_from(&texts);
         self.converge();
-        Outcome { accepted: errors == 0, text: [update.changes.iter().map(ToString::to_string).collect(), texts].concat().join("\n") }
+        Outcome {
+            accepted: errors == 0,
+            text: [update.changes.iter().map(ToString::to_string).collect(), texts].concat().join("\n"),
+        }
     }
 
     fn say_errors(&self, errors: usize, texts: &[String]) {

@@ -58,7 +58,8 @@ fn standing(entry: &Entry, running: Option<&Running>) -> String {
 }
 
 fn providers(engine: &Engine) -> Vec<ProviderOverview> {
-    let mut all: Vec<&SourceClusters> = engine.catalog.mappings().map(|(_, entry)| &entry.mapping.source.clusters).collect();
+    let mut all: Vec<&SourceClusters> =
+        engine.catalog.mappings().map(|(_, entry)| &entry.mapping.source.clusters).collect();
     all.sort();
     all.dedup();
     let overview = |provider: &&SourceClusters| ProviderOverview {

@@ -12,7 +12,10 @@ pub enum Presence {
     Absent,
     Open,
 }
-impl Schemas { pub fn from_files(_: &std::collections::BTreeMap<String, Vec<u8>>) -> Self { Self }
+impl Schemas {
+    pub fn from_files(_: &std::collections::BTreeMap<String, Vec<u8>>) -> Self {
+        Self
+    }
     pub fn from_open_api(_: &[u8]) -> Self {
         Self
     }
