@@ -48,13 +48,17 @@ impl Rest {
     pub async fn of_kubeconfig(text: &str) -> Self {
         let kubeconfig = Kubeconfig::from_yaml(text).expect("a kubeconfig");
         let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a usable kubeconfig");
-        Self { client: Client::try_from(config).expect("a client"), base: String::new() }
+        Self::of_config(Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a usable kubeconfig"))
     }
 
     /// Something that speaks plain HTTP on this machine.
     pub fn plain(port: u16) -> Self {
-        let config = Config::new(format!("http://127.0.0.1:{port}").parse().expect("a URL"));
+        Self::of_config(Config::new(format!("http://127.0.0.1:{port}").parse().expect("a URL")))
+    }
+
+    /// Every answer is the test's to judge: a 503 is not asked for again behind its back.
+    fn of_config(mut config: Config) -> Self {
+        config.default_retry = false;
         Self { client: Client::try_from(config).expect("a client"), base: String::new() }
     }
 

@@ -167,7 +167,9 @@ impl World<'_> {
     pub fn launch(&self) -> Launch {
         let launch = Launch::bare(&self.stage.folder)
             .flag("--mappings", self.mappings.folder().display())
-            .flag("--target-kubeconfig", self.target_kubeconfig.display());
+            .flag("--target-kubeconfig", self.target_kubeconfig.display())
+            // Engines of one id share what they noted; the cases beside this one are none of its business.
+            .flag("--inventory-namespace", format!("notes-{}", self.stage.id));
         match self.stage.on {
             On::Kcp => launch.flag("--kcp-kubeconfig", self.source_kubeconfig.display()),
             On::Kube => launch.flag("--kubeconfig", format!("source={}", self.source_kubeconfig.display())),
