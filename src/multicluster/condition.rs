@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use tokio::sync::watch;
+
 /// The state of one thing the engine depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
@@ -17,7 +19,13 @@ pub struct Condition {
 
 /// All conditions of the process; cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Conditions(Arc<Mutex<BTreeMap<String, Condition>>>);
+pub struct Conditions(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    all: Mutex<BTreeMap<String, Condition>>,
+    changes: watch::Sender<u64>,
+}
 
 impl Conditions {
     /// Sets one. `since` moves when it becomes well or ill; returns whether that or the message changed.
@@ -28,11 +36,21 @@ impl Conditions {
         let changed = before.is_none_or(|before| before.ok != ok || before.message != message);
         let since = before.filter(|before| before.ok == ok).map_or_else(SystemTime::now, |before| before.since);
         all.insert(what.to_owned(), Condition { what: what.to_owned(), ok, message, since });
+        if changed {
+            self.0.changes.send_modify(|changes| *changes += 1);
+        }
         changed
     }
 
     pub fn remove(&self, what: &str) {
-        self.lock().remove(what);
+        if self.lock().remove(what).is_some() {
+            self.0.changes.send_modify(|changes| *changes += 1);
+        }
+    }
+
+    /// To wait for changes: their number so far.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
     }
 
     /// Ordered by what they speak of.
@@ -41,7 +59,7 @@ impl Conditions {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Condition>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -41,6 +41,8 @@ pub enum ConnectionError {
         "connection `{connection}`: no current context in {origin}; add `#CONTEXT` to the path, one of: {contexts}"
     )]
     NoCurrentContext { connection: String, origin: String, contexts: String },
+    #[error("connection `{connection}`: {origin} holds no context; {fix}", fix = fix(connection))]
+    NoContext { connection: String, origin: String },
     #[error("connection `{connection}`: no context `{context}` in {origin}; there are: {contexts}")]
     UnknownContext { connection: String, origin: String, context: String, contexts: String },
     #[error("connection `{connection}`: context `{context}` of {origin} cannot be used: {reason}")]

@@ -23,7 +23,7 @@ use super::exec_plugin;
 const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
 /// A plugin's credential is replaced this long before it ends.
 const EARLY: Duration = Duration::from_secs(60);
-/// After a 401 a plugin is not run again more often than this: it may well give the same token.
+/// A plugin that gave again what a server had refused is not run for the next refusal before this.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
 /// Why there is no credential.
@@ -50,12 +50,13 @@ pub(super) enum Credential {
 #[derive(Default)]
 pub(super) struct ExecState {
     given: Option<Given>,
+    /// The header for whose refusal the plugin was run last, and when.
+    refused: Option<(Option<HeaderValue>, Instant)>,
 }
 
 struct Given {
     header: Option<HeaderValue>,
     fresh_until: Option<Instant>,
-    at: Instant,
 }
 
 /// A client certificate of an exec plugin.
@@ -161,18 +162,20 @@ impl ExecState {
         let bearer = answer.token.map(|token| header(&format!("Bearer {token}"))).transpose()?;
         let fresh_until = answer.expires.map(|at| now + remaining(at).saturating_sub(EARLY));
         let identity = answer.certificate.zip(answer.key).map(|(certificate, key)| Identity { certificate, key });
-        self.given = Some(Given { header: bearer.clone(), fresh_until, at: now });
+        self.given = Some(Given { header: bearer.clone(), fresh_until });
         Ok((bearer, identity))
     }
 
     fn refuse(&mut self, sent: Option<&HeaderValue>) -> bool {
-        let Some(given) = &self.given else { return true };
-        if given.header.as_ref() != sent {
+        if self.given.as_ref().is_none_or(|given| given.header.as_ref() != sent) {
             return true;
         }
-        if given.at.elapsed() < REFUSED_PAUSE {
+        let known =
+            self.refused.as_ref().is_some_and(|(header, at)| header.as_ref() == sent && at.elapsed() < REFUSED_PAUSE);
+        if known {
             return false;
         }
+        self.refused = Some((sent.cloned(), Instant::now()));
         self.given = None;
         true
     }

@@ -31,9 +31,7 @@ pub(super) fn check(plugin: &ExecConfig) -> Result<(), String> {
         return Err("its exec plugin names no command".into());
     }
     if plugin.interactive_mode == Some(ExecInteractiveMode::Always) {
-        return Err(
-            "its exec plugin wants to be run interactively (`interactiveMode: Always`), which an engine is not".into(),
-        );
+        return Err("its exec plugin wants a terminal (`interactiveMode: Always`), and the engine has none".into());
     }
     Ok(())
 }

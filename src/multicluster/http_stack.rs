@@ -85,10 +85,18 @@ fn http_client(config: &Config) -> Result<HttpClient, String> {
     tcp.set_keepalive(Some(KEEPALIVE));
     tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     tcp.set_keepalive_retries(Some(KEEPALIVE_PROBES));
-    let connector = config.rustls_https_connector_with_connector(tcp).map_err(|error| with_causes(&error))?;
+    let connector = config.rustls_https_connector_with_connector(tcp).map_err(|error| unusable(&error))?;
     let mut builder = Client::builder(TokioExecutor::new());
     builder.pool_timer(TokioTimer::new()).pool_idle_timeout(POOL_IDLE).pool_max_idle_per_host(POOL_SIZE);
     Ok(builder.build(connector))
+}
+
+/// What is wrong with certificates or keys, without kube's own introduction.
+fn unusable(error: &kube::Error) -> String {
+    match error {
+        kube::Error::InferKubeconfig(error) => with_causes(error),
+        error => with_causes(error),
+    }
 }
 
 /// An error and its causes in one line, what is said twice said once.

@@ -91,6 +91,7 @@ fn chosen_context(
     let (connection, origin, contexts) = (spec.name.clone(), origin.to_owned(), listed(&known));
     let wanted = context.or(config.current_context.as_deref()).filter(|context| !context.is_empty());
     match wanted {
+        None if known.is_empty() => Err(ConnectionError::NoContext { connection, origin }),
         None => Err(ConnectionError::NoCurrentContext { connection, origin, contexts }),
         Some(wanted) if known.contains(&wanted) => Ok(wanted.to_owned()),
         Some(wanted) => {
@@ -122,7 +123,9 @@ fn plain(error: &std::io::Error) -> String {
 }
 
 fn first_line(error: &impl std::fmt::Display) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
 /// Over the kubeconfigs and every certificate, key and CA file that they name. Token files are not in it: they

@@ -84,6 +84,8 @@ const UNREACHABLE: Backoff = Backoff { min: Duration::from_millis(500), max: Dur
 const FORBIDDEN: Backoff = Backoff { min: Duration::from_secs(5), max: Duration::from_secs(60) };
 /// A stream that ends before this is counted as a failure.
 const SHORT_LIVED: Duration = Duration::from_secs(5);
+/// So many short-lived streams on end are a failure; a single one is a server that was restarted.
+const SHORT_ENDS: u32 = 4;
 /// So many failures on end, and what we resume from is no longer trusted.
 const RELIST_AFTER: u32 = 8;
 
@@ -139,8 +141,11 @@ impl ListWatch {
 
     fn ended(&mut self, version: String, heard: bool, lived: Duration) -> Phase {
         if lived < SHORT_LIVED {
-            let then = Phase::Opening { version };
-            return self.pause(then, USUAL, None);
+            if self.failures >= SHORT_ENDS {
+                let reason = "the server ends each watch at once".to_owned();
+                self.state = WatchState::Failed { reason, code: None, synced_before: self.synced };
+            }
+            return self.pause(Phase::Opening { version }, USUAL, None);
         }
         self.failures = 0;
         // Minutes without even a bookmark: the version may lie in the server's future, where a watch is silent.
@@ -328,6 +333,9 @@ mod tests {
         let ended = |seconds| Outcome::Ended { lived: Duration::from_secs(seconds) };
         let (delay, then) = paused(watch.step(reading("7"), ended(0)));
         assert!(delay >= Duration::from_millis(500) && then == Phase::Opening { version: "7".into() });
+        assert_eq!(watch.state, WatchState::Starting, "no failure yet");
+        (0..5).for_each(|_| drop(watch.step(reading("7"), ended(0))));
+        assert!(matches!(watch.state, WatchState::Failed { .. }));
         let silent = Phase::Reading { version: "7".into(), heard: false };
         assert_eq!(watch.step(silent, ended(250)), listing());
         let back = Outcome::Line { version: "3".into(), bookmark: true };

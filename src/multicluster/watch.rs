@@ -270,8 +270,8 @@ impl Worker {
         let line = match timeout_at(stream.until, stream.lines.next()).await {
             Err(_) | Ok(Ok(None)) => return Outcome::Ended { lived: lived(stream) },
             Ok(Err(reason)) => {
-                let error = RequestError::AnswerLost { url: self.endpoint.url().to_owned(), reason };
-                return Outcome::Failed { error, lived: lived(stream) };
+                tracing::debug!(reason, "{}: the stream broke off", self.key);
+                return Outcome::Ended { lived: lived(stream) };
             }
             Ok(Ok(Some(line))) => WatchLine::read(line),
         };

@@ -106,7 +106,7 @@ fn is_kept(observed: &Observed, path: &[String]) -> bool {
 
 fn knows(observed: &Observed, path: &[String]) -> bool {
     let full: Vec<&str> = std::iter::once("status").chain(path.iter().map(String::as_str)).collect();
-    observed.schema.as_ref().is_none_or(|schema| schema.has_path(&full) != Presence::Absent)
+    observed.schema.as_ref().is_none_or(|schema| schema.has_path(&full) != Presence::Known(false))
 }
 
 /// JSON pointer below `.status`.
@@ -317,7 +317,7 @@ fn generation_of(mapping: &Mapping, observed: &Observed, source: &Value) -> Opti
 }
 
 fn follows_generation(mapping: &Mapping, observed: &Observed) -> bool {
-    let known = |schema: &Arc<Schema>| schema.has_path(&["status", "observedGeneration"]) == Presence::Present;
+    let known = |schema: &Arc<Schema>| schema.has_path(&["status", "observedGeneration"]) == Presence::Known(true);
     mapping.status.observed_generation && observed.schema.as_ref().is_some_and(known)
 }
 

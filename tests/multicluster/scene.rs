@@ -1,0 +1,107 @@
+//! What the tests share: connections from files that they write, and waiting for something to become true.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sync_engine::mapping::Resource;
+use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
+use sync_engine::multicluster::watch::{Watch, WatchState};
+use sync_engine::multicluster::{Endpoint, Store};
+use sync_engine::object::{ClusterName, Key};
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+/// Long enough for a busy machine; reached by failing tests only.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder with a kubeconfig.
+pub struct Folder(pub TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub fn with(kubeconfig: &str) -> Self {
+        let folder = Self::new();
+        folder.write("kubeconfig", kubeconfig);
+        folder
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).expect("a file is written");
+        path
+    }
+
+    pub fn spec(&self, context: Option<&str>) -> ConnectionSpec {
+        let path = self.0.path().join("kubeconfig");
+        ConnectionSpec {
+            name: "kcp".into(),
+            source: ConnectionSource::Kubeconfig { path, context: context.map(Into::into) },
+        }
+    }
+
+    pub fn connection(&self) -> Arc<Connection> {
+        Connection::open(self.spec(None)).expect("a connection")
+    }
+}
+
+/// A connection by a kubeconfig that need not stay.
+pub fn connection(kubeconfig: &str) -> Arc<Connection> {
+    Folder::with(kubeconfig).connection()
+}
+
+/// A kubeconfig of one server and one user.
+pub fn kubeconfig(server: &str, user: Value) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "here",
+        "clusters": [{"name": "here", "cluster": {"server": server}}],
+        "users": [{"name": "me", "user": user}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+    })
+    .to_string()
+}
+
+pub fn resource(text: &str) -> Resource {
+    let mut parts = text.splitn(3, '.').map(str::to_owned);
+    let (plural, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    Resource { group: parts.next().unwrap_or_default(), version, plural }
+}
+
+pub fn cluster(name: &str) -> ClusterName {
+    ClusterName::try_from(name).expect("a cluster's name")
+}
+
+pub fn key(of: &str, namespace: &str, name: &str) -> Key {
+    Key { cluster: cluster(of), namespace: namespace.into(), name: name.into() }
+}
+
+/// A scope of one plain cluster called `here`.
+pub fn plain_scope(endpoint: Endpoint) -> WatchScope {
+    WatchScope { endpoint, clusters: ClustersOf::One(cluster("here")) }
+}
+
+/// Waits until the store satisfies a condition.
+pub async fn until(store: &Arc<Store>, what: &str, condition: impl Fn(&Store) -> bool) {
+    let changed = Arc::new(Notify::new());
+    let notify = changed.clone();
+    let _subscription = store.subscribe(move |_| notify.notify_one());
+    let wait = async {
+        while !condition(store) {
+            changed.notified().await;
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, wait).await;
+    assert!(in_time.is_ok(), "{what}: {:?}", store.keys());
+}
+
+/// Waits until a watch is in a state.
+pub async fn until_state(watch: &Watch, what: &str, condition: impl Fn(&WatchState) -> bool) {
+    let mut states = watch.states();
+    let in_time = tokio::time::timeout(PATIENCE, states.wait_for(|state| condition(state))).await.is_ok();
+    assert!(in_time, "{what}: {:?}", watch.state());
+}
