@@ -228,11 +228,11 @@ impl Endpoint {
         body: Option<Body>,
         deadline: Duration,
     ) -> Result<Response<Incoming>, RequestError> {
-        let stack = self.connection.stack();
         let url = format!("{}{}", self.base, path.as_str());
         let uri = Uri::try_from(url.as_str()).map_err(|error| self.unreachable(path, error.to_string()))?;
         let mut first = true;
         loop {
+            let stack = self.connection.stack();
             let credential = stack.authorization().await;
             let header = credential.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
             let request = build(&method, &uri, body.as_ref(), header.as_ref());
@@ -241,9 +241,11 @@ impl Endpoint {
             if answer.status().is_success() {
                 return Ok(answer);
             }
-            if first && answer.status() == StatusCode::UNAUTHORIZED && stack.refused(header.as_ref()) {
+            if first && answer.status() == StatusCode::UNAUTHORIZED {
                 first = false;
-                continue;
+                if stack.refused(header.as_ref()) || self.connection.reread().await {
+                    continue;
+                }
             }
             return Err(self.failure(path, answer, until).await);
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -29,6 +29,8 @@ pub enum ClusterEvent {
     Identity(ProviderName, String),
 }
 
+/// How often the connections' configurations are looked at: a rotated certificate is in use this soon.
+const LOOK_AT_CONNECTIONS: Duration = Duration::from_secs(10);
 /// Events of a provider that wait for the registry.
 const EVENTS_WAITING: usize = 256;
 
@@ -47,6 +49,8 @@ struct State {
     documents: Vec<ClusterProvider>,
     running: BTreeMap<ProviderName, Running>,
     subscribers: Vec<Arc<Subscriber>>,
+    /// Looks after changes of the connections' configurations.
+    looking: Option<JoinHandle<()>>,
     stopped: bool,
 }
 
@@ -90,6 +94,9 @@ impl Manager {
         for provider in unwanted {
             state.stop(&provider, Reason::ProviderStopped);
             self.0.environment.conditions.remove(&provider::condition_name(&provider));
+        }
+        if state.looking.is_none() && !state.stopped {
+            state.looking = Some(tokio::spawn(look_at_connections(Arc::downgrade(&self.0))));
         }
         for provider in wanted {
             if !state.stopped && !state.running.contains_key(&provider) {
@@ -139,21 +146,35 @@ impl Manager {
         &self.0.environment.conditions
     }
 
-    /// Reads every connection's configuration again, and says what it found in each that is not as before.
+    /// Reads every connection's configuration again, and returns what it found in those that are not as before.
+    /// Runs by itself every ten seconds; call it where a change is known to have happened.
     ///
     /// A changed credential is in use from then on; where the address changed, the providers that use the
-    /// connection are replaced. A broken configuration keeps what works.
+    /// connection are replaced. A broken configuration keeps what works, and is a condition.
     pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
         let connections = self.0.environment.connections.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let reloaded = connections.iter().map(|(name, connection)| (name.clone(), connection.reload()));
-            reloaded.filter(|(_, result)| !matches!(result, Ok(Reloaded::Unchanged))).collect::<Vec<_>>()
+            connections.iter().map(|(name, connection)| (name.clone(), connection.reload())).collect::<Vec<_>>()
         });
-        let found = read.await.unwrap_or_default();
-        for (name, _) in found.iter().filter(|(_, result)| matches!(result, Ok(Reloaded::Address))) {
-            self.replace_users_of(name);
-        }
+        let mut found = read.await.unwrap_or_default();
+        found.iter().for_each(|(name, result)| self.heed(name, result));
+        found.retain(|(_, result)| !matches!(result, Ok(Reloaded::Unchanged)));
         found
+    }
+
+    fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
+        let what = format!("configuration of connection {connection}");
+        let changed = self.conditions().set(&what, found.as_ref().map(|_| ()).map_err(ToString::to_string));
+        match found {
+            Ok(Reloaded::Unchanged) => {}
+            Ok(Reloaded::Credential) => tracing::info!(connection, "another credential is in use"),
+            Ok(Reloaded::Address) => {
+                tracing::info!(connection, "another address is in use");
+                self.replace_users_of(connection);
+            }
+            Err(error) if changed => tracing::error!("{error}; what was read before stays in use"),
+            Err(_) => {}
+        }
     }
 
     /// Stops every provider, disengages every cluster (`Shutdown`), and waits for the tasks.
@@ -180,6 +201,15 @@ impl Manager {
         state.registry.start(&provider);
         let task = tokio::spawn(serve(self.0.clone(), provider.clone(), document.clone()));
         state.running.insert(provider, Running { document, task });
+    }
+}
+
+/// Reloads connections for as long as the manager lives.
+async fn look_at_connections(shared: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(LOOK_AT_CONNECTIONS).await;
+        let Some(shared) = shared.upgrade() else { return };
+        Manager(shared).reload_connections().await;
     }
 }
 
@@ -231,7 +261,9 @@ impl State {
     fn stop_all(&mut self) -> Vec<JoinHandle<()>> {
         self.stopped = true;
         let running: Vec<ProviderName> = self.running.keys().cloned().collect();
-        let tasks = running.iter().filter_map(|provider| self.stop(provider, Reason::Shutdown)).collect();
+        let stopped = running.iter().filter_map(|provider| self.stop(provider, Reason::Shutdown));
+        let mut tasks: Vec<_> = stopped.collect();
+        tasks.extend(self.looking.take().inspect(JoinHandle::abort));
         self.subscribers.drain(..).for_each(|subscriber| subscriber.close());
         tasks
     }

@@ -236,21 +236,23 @@ async fn token_server(token: Arc<Mutex<String>>) -> Server {
 }
 
 #[tokio::test]
-async fn a_reloaded_credential_is_in_use_at_once_and_a_broken_one_is_not() {
+async fn a_new_credential_is_in_use_at_once_and_a_broken_one_is_not() {
     let token = Arc::new(Mutex::new("a".to_owned()));
     let server = token_server(token.clone()).await;
     let folder = Folder::with(&kubeconfig(&server.url, json!({"token": "a"})));
     let connection = folder.connection();
     let endpoint = connection.endpoint();
     endpoint.get(&config_map("x")).await.unwrap();
+    // A refusal is reason enough to look at the file: nobody has to say that it changed.
     *token.lock().unwrap() = "b".into();
-    let refused = endpoint.get(&config_map("x")).await.unwrap_err();
-    assert_eq!(refused.code(), Some(401));
     folder.write("kubeconfig", &kubeconfig(&server.url, json!({"token": "b"})));
-    connection.reload().unwrap();
     endpoint.get(&config_map("x")).await.unwrap();
+    *token.lock().unwrap() = "c".into();
+    assert_eq!(endpoint.get(&config_map("x")).await.unwrap_err().code(), Some(401));
     folder.write("kubeconfig", "not: [");
     connection.reload().unwrap_err();
+    folder.write("kubeconfig", &kubeconfig(&server.url, json!({"token": "c"})));
+    connection.reload().unwrap();
     endpoint.get(&config_map("x")).await.unwrap();
 }
 
