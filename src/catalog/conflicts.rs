@@ -3,11 +3,21 @@
 use crate::mapping::compile::overlap;
 use crate::mapping::{Mapping, SourceClusters};
 
-/// What both mappings would write, in words; `None` where they get along.
-pub(super) fn common_status(one: &Mapping, other: &Mapping) -> Option<String> {
-    if !same_source(one, other) {
-        return None;
+/// What a mapping watches: the clusters, the resource's group and its plural.
+pub(super) type SourceKey = (SourceClusters, String, String);
+
+pub(super) fn source_key(mapping: &Mapping) -> SourceKey {
+    let mut clusters = mapping.source.clusters.clone();
+    if let SourceClusters::ApiExport(export) = &mut clusters {
+        // A way to the export, not another export.
+        export.endpoint_slice = None;
     }
+    let resource = &mapping.source.resource;
+    (clusters, resource.group.clone(), resource.plural.clone())
+}
+
+/// What two mappings of one source would both write, in words; `None` where they get along.
+pub(super) fn common_status(one: &Mapping, other: &Mapping) -> Option<String> {
     let paths = |mapping: &Mapping| -> Vec<String> {
         mapping.status.fields.iter().map(|field| field.target.join(".")).collect()
     };
@@ -33,20 +43,5 @@ pub(super) fn remedy(common: &str) -> &'static str {
             "one of the two sets `status: {engineConditions: [], observedGeneration: Off}`"
         }
         _ => "let one of the two mappings write it",
-    }
-}
-
-fn same_source(one: &Mapping, other: &Mapping) -> bool {
-    let (a, b) = (&one.source.resource, &other.source.resource);
-    a.group == b.group && a.plural == b.plural && same_clusters(&one.source.clusters, &other.source.clusters)
-}
-
-/// The endpoint slice is a way to an export, not another export.
-fn same_clusters(one: &SourceClusters, other: &SourceClusters) -> bool {
-    match (one, other) {
-        (SourceClusters::ApiExport(a), SourceClusters::ApiExport(b)) => {
-            (&a.connection, &a.path, &a.name) == (&b.connection, &b.path, &b.name)
-        }
-        _ => one == other,
     }
 }

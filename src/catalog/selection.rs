@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::conflicts::{SourceKey, source_key};
 use super::files::{Document, File};
 use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
 use crate::mapping::compile::{Compiled, compile};
@@ -39,6 +40,8 @@ pub(super) struct Selection<'a> {
     opaque: BTreeSet<&'a str>,
     /// Whether something broken names no mapping known: any mapping of the inventory may be meant.
     nameless: bool,
+    /// Names of the mappings that run, by what they watch.
+    by_source: BTreeMap<SourceKey, Vec<String>>,
     pub mappings: BTreeMap<String, Entry>,
     pub providers: BTreeMap<String, ProviderEntry>,
     pub diagnostics: Vec<Diagnostic>,
@@ -60,6 +63,7 @@ impl<'a> Selection<'a> {
             claimed: BTreeMap::new(),
             opaque: BTreeSet::new(),
             nameless: false,
+            by_source: BTreeMap::new(),
             mappings: BTreeMap::new(),
             providers: BTreeMap::new(),
             diagnostics: Vec::new(),
@@ -230,8 +234,16 @@ impl<'a> Selection<'a> {
                 file: Some(candidate.path.to_owned()),
                 removal_seen: false,
             };
-            self.mappings.insert(candidate.mapping.name.clone(), entry);
+            self.insert(entry);
         }
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        if entry.standing != Standing::Retained {
+            let beside = self.by_source.entry(source_key(&entry.mapping)).or_default();
+            beside.push(entry.mapping.name.clone());
+        }
+        self.mappings.insert(entry.mapping.name.clone(), entry);
     }
 
     /// A good document that must not run: what ran before it goes on.
@@ -242,7 +254,7 @@ impl<'a> Selection<'a> {
                 entry.standing = Standing::KeptOnError;
                 entry.file = Some(candidate.path.to_owned());
             }
-            self.mappings.insert(name.clone(), entry);
+            self.insert(entry);
         }
         self.placed.push(Placed { path: candidate.path, finding, about: Some(name) });
     }
@@ -257,8 +269,8 @@ impl<'a> Selection<'a> {
             let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
             return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
         }
-        let running = self.mappings.values().filter(|entry| entry.standing != Standing::Retained);
-        running.map(|entry| &entry.mapping).find_map(|other| {
+        let beside = self.by_source.get(&source_key(&candidate.mapping)).into_iter().flatten();
+        beside.filter_map(|name| self.mappings.get(name)).map(|entry| &entry.mapping).find_map(|other| {
             let common = conflicts::common_status(&candidate.mapping, other)?;
             let message = format!("the mapping `{}` writes the {common} of this resource already", other.name);
             Some(Finding::new("SE0701", span.clone(), message).help(conflicts::remedy(&common)))
@@ -279,7 +291,7 @@ impl<'a> Selection<'a> {
                     ..entry
                 },
             };
-            self.mappings.insert(name.clone(), entry);
+            self.insert(entry);
         }
     }
 

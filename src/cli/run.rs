@@ -10,6 +10,7 @@ use tracing::{info, warn};
 use super::signals::{Hangups, StopSignals};
 use super::{Misconfigured, RunOptions, connections};
 use crate::engine::{self, Settings};
+use crate::mapping::diagnostic::Diagnostic;
 use crate::mapping::schema::Schemas;
 use crate::reload::{ReloadHandle, Reloader, Snapshot, scan};
 use crate::server::{Instruments, Overview, Server};
@@ -53,17 +54,25 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The consumer schemas of `--schemas`, for APIs whose server publishes none.
+/// The schemas of `--schemas`, for APIs whose server publishes none.
 fn schemas(directory: Option<&Path>) -> Result<Schemas, Misconfigured> {
     let Some(directory) = directory else { return Ok(Schemas::default()) };
-    let files = scan::read(directory).onto(&Snapshot::default());
-    match files.problems.first() {
-        None => Ok(Schemas::from_files(&files.files)),
-        Some(problem) => Err(Misconfigured(format!(
-            "cannot read the schema directory `{}` (--schemas): {problem}",
-            directory.display()
-        ))),
+    let read = scan::read(directory).onto(&Snapshot::default());
+    if let Some(problem) = read.problems.first() {
+        let directory = directory.display();
+        return Err(Misconfigured(format!(
+            "cannot read `{directory}/{}` (--schemas): {}",
+            problem.path, problem.trouble
+        )));
     }
+    let mut schemas = Schemas::default();
+    for (path, content) in &read.files {
+        for finding in schemas.add_file(content) {
+            let diagnostic = Diagnostic::new(finding, path, content).under(&directory.display().to_string());
+            warn!("{}", diagnostic.render(false));
+        }
+    }
+    Ok(schemas)
 }
 
 async fn start_server(

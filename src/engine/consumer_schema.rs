@@ -34,13 +34,20 @@ impl ConsumerSchemas {
             return Ok(());
         }
         let read = match endpoint.get(&ApiPath::open_api(resource)?).await {
-            Ok(reply) => Schemas::from_open_api(&reply.body).find(resource),
+            Ok(reply) => published(&reply.body, resource),
             Err(error) if error.retryable() => return Err(error),
             Err(_) => None,
         };
-        let schema = read.or_else(|| self.files.find(resource));
+        let schema = read.or_else(|| self.files.resource(resource).cloned());
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.insert((endpoint.url().to_owned(), resource.clone()), schema);
         Ok(())
     }
+}
+
+/// The schema of a resource in an OpenAPI v3 document of its group and version.
+fn published(document: &[u8], resource: &Resource) -> Option<Arc<Schema>> {
+    let mut schemas = Schemas::default();
+    schemas.add_openapi(&serde_json::from_slice(document).ok()?);
+    schemas.resource(resource).cloned()
 }

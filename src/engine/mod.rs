@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::catalog::{Catalog, Entry, Files, Standing};
+use crate::health::Condition;
 use crate::mapping::diagnostic::Diagnostic;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{MappingRemoved, Mode, OnExit, SourceClusters};
@@ -35,8 +36,8 @@ use crate::multicluster::watch::Watches;
 use crate::object::marks::Writer;
 use crate::plan::Phase;
 use crate::reload::{Outcome, Reload, Snapshot};
+use crate::server::Instruments;
 use crate::server::metrics::ReloadResult;
-use crate::server::{Condition, Instruments};
 
 use consumer_schema::ConsumerSchemas;
 use inventory::{Inventories, Inventory};
@@ -117,11 +118,11 @@ pub async fn run(
     shutdown: CancellationToken,
 ) {
     let (events, received) = mpsc::channel(64);
-    let manager = Manager::new(settings.connections.clone(), instruments.conditions.clone());
+    let manager = Manager::new(settings.connections.clone(), instruments.health.clone());
     let clusters = manager.subscribe();
     let shared = Arc::new(Shared {
         manager,
-        watches: Watches::new(instruments.conditions.clone()),
+        watches: Watches::new(instruments.health.clone()),
         instruments,
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         inventory_namespace: settings.inventory_namespace.clone(),
@@ -175,8 +176,17 @@ impl Engine {
             Event::Target(name) => self.target_changed(&name),
             Event::Retained(inventories) => self.learn(inventories),
             Event::Left(mapping) => self.forget(&mapping),
-            Event::Tick => overview::publish(self),
+            Event::Tick => self.tick(),
         }
+    }
+
+    fn tick(&mut self) {
+        for running in self.pipelines.values_mut() {
+            running.pipeline.follow_kinds(&mut running.tasks);
+            while running.tasks.try_join_next().is_some() {}
+        }
+        while self.tasks.try_join_next().is_some() {}
+        overview::publish(self);
     }
 
     fn reload(&mut self, reload: Reload) {
@@ -193,7 +203,10 @@ impl Engine {
         self.catalog = catalog;
         let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
         for change in &update.changes {
-            info!("{change}");
+            info!("reload: {change}");
+        }
+        if update.is_quiet() {
+            info!("reload: nothing changes");
         }
         let rendered = |diagnostics: &[Diagnostic]| diagnostics.iter().map(|one| one.render(false)).collect::<Vec<_>>();
         rendered(&update.new_diagnostics).iter().for_each(|text| error!("{text}"));
@@ -239,7 +252,7 @@ impl Engine {
             return self.stop(&entry.mapping.name);
         };
         let phase = Self::phase(entry);
-        let generation = Generation { mapping: entry.mapping.clone(), number: entry.generation, phase, target };
+        let generation = Generation { mapping: entry.mapping.clone(), phase, target };
         match self.pipelines.get(&entry.mapping.name).map(|running| running.pipeline.clone()) {
             None => self.start(entry, generation),
             Some(pipeline) if pipeline.runs(&generation) => {}
@@ -413,5 +426,5 @@ async fn discover(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender
         // A full channel would lose the news: the event loop is never that far behind, and looks again on each tick.
         let _ = events.try_send(Event::Target(target.name.clone()));
     };
-    target.discover(&shared.instruments.conditions, changed).await;
+    target.discover(&shared.instruments.health, changed).await;
 }

@@ -5,8 +5,8 @@ use super::template::{Text, Unrendered};
 use crate::object::{is_dns_label, is_dns_subdomain};
 use crate::yaml::{Node, NodeValue, Scalar};
 
-/// The rule that places objects. A cluster-scoped source counts as one in a namespace called `cluster`, which the caller puts into
-/// the scope.
+/// The rule that places objects. A cluster-scoped source counts as one in a namespace called `cluster`, which the
+/// caller puts into the scope.
 #[derive(Debug)]
 pub struct Placement {
     pub namespace: Text,
@@ -26,7 +26,8 @@ pub struct Place {
 }
 
 impl Placement {
-    /// The namespace of the default rule. 40 characters, `-` and 16 of the hash, which alone tells sources apart, fit into 63.
+    /// The namespace of the default rule. 40 characters, `-` and 16 of the hash, which alone tells sources apart, fit
+    /// into 63.
     pub const DEFAULT_NAMESPACE: &str = "{{ source.metadata.namespace | dns_label(40) }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}";
     /// The name of the default rule: the consumer's, so that references inside a spec stay valid.
     pub const DEFAULT_NAME: &str = "{{ source.metadata.name }}";

@@ -106,7 +106,7 @@ fn is_kept(observed: &Observed, path: &[String]) -> bool {
 
 fn knows(observed: &Observed, path: &[String]) -> bool {
     let full: Vec<&str> = std::iter::once("status").chain(path.iter().map(String::as_str)).collect();
-    observed.schema.as_ref().is_none_or(|schema| schema.has_path(&full) != Presence::Absent)
+    observed.schema.as_ref().is_none_or(|schema| schema.has_path(&full) != Presence::Known(false))
 }
 
 /// JSON pointer below `.status`.
@@ -317,7 +317,7 @@ fn generation_of(mapping: &Mapping, observed: &Observed, source: &Value) -> Opti
 }
 
 fn follows_generation(mapping: &Mapping, observed: &Observed) -> bool {
-    let known = |schema: &Arc<Schema>| schema.has_path(&["status", "observedGeneration"]) == Presence::Present;
+    let known = |schema: &Arc<Schema>| schema.has_path(&["status", "observedGeneration"]) == Presence::Known(true);
     mapping.status.observed_generation && observed.schema.as_ref().is_some_and(known)
 }
 
@@ -354,9 +354,10 @@ fn synced(reasons: &Reasons) -> Condition {
     Condition { status: "False", reason: cause.as_str().into(), message }
 }
 
-/// A rendering's error speaks of the consumer's own spec and of the mapping, and of nothing on the target.
+/// Errors of a rendering and of status fields speak of the consumer's own object and of the mapping, and of nothing on
+/// the target.
 fn consumer_detail(cause: Cause, detail: &str) -> Option<&str> {
-    (cause == Cause::RenderFailed).then_some(detail)
+    matches!(cause, Cause::RenderFailed | Cause::StatusFailed).then_some(detail)
 }
 
 /// Translated, never copied: the generation of the source that is applied, and that the target has taken note of.

@@ -148,7 +148,7 @@ fn complete_namespace(namespace: &mut Value) {
         namespace["metadata"]["labels"] = json!({});
     }
     namespace["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
-    namespace["spec"]["finalizers"] = json!(["kubernetes"]);
+    namespace["spec"] = json!({"finalizers": ["kubernetes"]});
     namespace["status"] = json!({"phase": "Active"});
 }
 

@@ -77,16 +77,6 @@ pub(super) fn in_order(object: Value) -> Value {
     Value::Object(ordered)
 }
 
-/// Compares objects without what changes with every write.
-pub(super) fn same(left: &Value, right: &Value) -> bool {
-    let everything_else = |object: &Value| {
-        let mut object = object.clone();
-        set(&mut object, "resourceVersion", None);
-        object
-    };
-    everything_else(left) == everything_else(right)
-}
-
 /// Numbers as a server written in Go stores them: integers beyond 64 bits and numbers with a fraction are floating
 /// point, and a fraction of zero is dropped (`1.0` is kept as `1`).
 pub(super) fn normalise_numbers(value: &mut Value) {

@@ -172,13 +172,11 @@ impl State {
         write.count_generation(old, &mut draft.object);
         let managers = self.managers_of(write, &mut draft, old, current.managers.clone());
         self.mark(&write.key, write.resource(), &mut draft.object);
-        let is_held = object::is_held(&draft.object);
-        if managers == current.managers && object::same(&draft.object, old) {
+        if managers == current.managers && draft.object == *old {
             managers.put_into(&mut draft.object);
-            draft.object["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
             return Ok(draft.answer(write, 200));
         }
-        let goes = object::is_deleting(&draft.object) && !is_held;
+        let goes = object::is_deleting(&draft.object) && !object::is_held(&draft.object);
         let kind = if goes { ChangeKind::Deleted } else { ChangeKind::Modified };
         Ok(self.store(write, draft, managers, kind))
     }

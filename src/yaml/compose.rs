@@ -10,9 +10,6 @@ use super::origin::{Origin, Style};
 use super::resolve::{Plain, resolve};
 use super::{Finding, Node, NodeValue, Scalar, syntax};
 
-/// Deeper documents are refused. Kubernetes' own types stay below 30.
-const MAX_DEPTH: usize = 64;
-
 /// How many nodes aliases may add to a document, each counted as often as it is reached.
 const MAX_ALIAS_WEIGHT: usize = 100_000;
 
@@ -24,11 +21,12 @@ pub(super) struct Composed {
 
 /// Builds the tree of one document, which starts at byte `offset` of its file. Without content there is neither a root
 /// nor a finding.
-pub(super) fn compose(text: &str, offset: usize) -> Composed {
+pub(super) fn compose(text: &str, offset: usize, max_depth: usize) -> Composed {
     let options = granit_parser::options! { emit_comments: false, disallow_directives: true };
     let mut composer = Composer {
         text,
         offset,
+        max_depth,
         open: Vec::new(),
         anchors: HashMap::new(),
         alias_weight: 0,
@@ -83,6 +81,7 @@ enum Key {
 struct Composer<'a> {
     text: &'a str,
     offset: usize,
+    max_depth: usize,
     open: Vec<Frame>,
     anchors: HashMap<usize, Built>,
     alias_weight: usize,
@@ -172,8 +171,8 @@ impl Composer<'_> {
     }
 
     fn start(&mut self, span: Range<usize>, anchor: usize, flow: bool, children: Children) -> Result<(), Fatal> {
-        if self.open.len() >= MAX_DEPTH {
-            return Err(too_deep(span));
+        if self.open.len() >= self.max_depth {
+            return Err(self.too_deep(span));
         }
         self.open.push(Frame { start: span.start, anchor, flow, children, weight: 1, height: 0 });
         Ok(())
@@ -199,10 +198,14 @@ impl Composer<'_> {
             let message = format!("aliases add more than {MAX_ALIAS_WEIGHT} values to the document");
             return Err(Box::new(Finding::new("SE0006", span, message)));
         }
-        if self.open.len() + target.height > MAX_DEPTH {
-            return Err(too_deep(span));
+        if self.open.len() + target.height > self.max_depth {
+            return Err(self.too_deep(span));
         }
         self.add(target, 0)
+    }
+
+    fn too_deep(&self, span: Range<usize>) -> Fatal {
+        Box::new(Finding::new("SE0006", span, format!("more than {} levels deep", self.max_depth)))
     }
 
     /// Puts a finished node where it belongs: as root, item, key or value.
@@ -291,8 +294,4 @@ impl Children {
             Self::Mapping { entries, .. } => entries.last().map(|(key, value)| value.span.end.max(key.span.end)),
         }
     }
-}
-
-fn too_deep(span: Range<usize>) -> Fatal {
-    Box::new(Finding::new("SE0006", span, format!("more than {MAX_DEPTH} levels deep")))
 }

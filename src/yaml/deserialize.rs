@@ -21,6 +21,9 @@ use self::error::Error;
 use super::spanned::{TOKEN, hand_over};
 use super::{Finding, Node, NodeValue};
 
+/// After this many rounds the rest of the errors waits: reading again costs as much as the document is long.
+const MAX_ROUNDS: usize = 100;
+
 /// A value read from a tree.
 #[derive(Debug)]
 pub struct Typed<T> {
@@ -83,7 +86,7 @@ impl Context<'_> {
         if !silent {
             memory.findings.extend(error.into_finding());
         }
-        memory.dead.insert(failed) && failed != Arc::as_ptr(root)
+        memory.dead.insert(failed) && failed != Arc::as_ptr(root) && memory.dead.len() < MAX_ROUNDS
     }
 
     /// What contains a dead node may fail without a word.

@@ -9,8 +9,20 @@ use std::sync::Arc;
 use super::compose::compose;
 use super::{Finding, Node};
 
-/// Larger files are refused: no mapping comes near, and a fat one would be parsed at each change.
-pub const MAX_FILE_BYTES: usize = 1 << 20;
+/// What a file may cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub bytes: usize,
+    /// Levels of lists and mappings within each other.
+    pub depth: usize,
+}
+
+impl Limits {
+    /// For files of mappings. None comes near, and a fat one would be parsed at each change.
+    pub const MAPPINGS: Self = Self { bytes: 1 << 20, depth: 64 };
+    /// For schemas: each level of an API costs two or three levels of its schema.
+    pub const SCHEMAS: Self = Self { bytes: 1 << 25, depth: 200 };
+}
 
 /// One document of a file.
 #[derive(Debug, Clone)]
@@ -37,15 +49,20 @@ pub struct Claim {
 
 /// All documents of a file that hold anything.
 pub fn parse(file: &[u8]) -> Vec<Document> {
-    if file.len() > MAX_FILE_BYTES {
-        return vec![too_large(file)];
+    parse_within(file, Limits::MAPPINGS)
+}
+
+/// All documents of a file that hold anything.
+pub fn parse_within(file: &[u8], limits: Limits) -> Vec<Document> {
+    if file.len() > limits.bytes {
+        return vec![too_large(file, limits.bytes)];
     }
     let chunks = if file.starts_with(&[0xff, 0xfe]) || file.starts_with(&[0xfe, 0xff]) {
         std::iter::once(0..file.len()).collect()
     } else {
         cut(file)
     };
-    chunks.into_iter().filter_map(|span| document(file, span)).collect()
+    chunks.into_iter().filter_map(|span| document(file, span, limits.depth)).collect()
 }
 
 /// The single document of a text: as the inventory keeps it.
@@ -53,8 +70,8 @@ pub fn parse_one(text: &str) -> Option<Document> {
     parse(text.as_bytes()).into_iter().next()
 }
 
-fn too_large(file: &[u8]) -> Document {
-    let message = format!("the file has {} bytes; more than {MAX_FILE_BYTES} are not read", file.len());
+fn too_large(file: &[u8], limit: usize) -> Document {
+    let message = format!("the file has {} bytes; more than {limit} are not read", file.len());
     Document {
         span: 0..file.len(),
         text: Arc::from(""),
@@ -66,11 +83,11 @@ fn too_large(file: &[u8]) -> Document {
     }
 }
 
-fn document(file: &[u8], span: Range<usize>) -> Option<Document> {
+fn document(file: &[u8], span: Range<usize>, depth: usize) -> Option<Document> {
     let bytes = &file[span.clone()];
     match std::str::from_utf8(bytes) {
         Ok(text) => {
-            let composed = compose(text, span.start);
+            let composed = compose(text, span.start, depth);
             if composed.root.is_none() && composed.findings.is_empty() {
                 return None;
             }

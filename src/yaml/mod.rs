@@ -14,7 +14,7 @@ mod spanned;
 mod syntax;
 
 pub use deserialize::{Typed, closest, from_node};
-pub use documents::{Claim, Document, MAX_FILE_BYTES, parse, parse_one};
+pub use documents::{Claim, Document, Limits, parse, parse_one, parse_within};
 pub use finding::Finding;
 pub use node::{Node, NodeValue, Scalar};
 pub use spanned::{Entries, FromNode, Raw, Spanned, deserialize_node};

@@ -8,7 +8,7 @@ use super::{Finding, Node, NodeValue};
 
 /// What a syntax error means in a document that starts at byte `offset` of its file.
 pub(super) fn explain(error: &ScanError, text: &str, offset: usize) -> Finding {
-    let at = error.marker().byte_offset().unwrap_or(0).min(text.len());
+    let at = text.floor_char_boundary(error.marker().byte_offset().unwrap_or(0));
     let line = line_range(text, at);
     if let Some(help) = expression_trap(error.kind(), &text[line.clone()], at - line.start) {
         let start = line.start + unquoted_expression(&text[line.clone()]).unwrap_or(0);

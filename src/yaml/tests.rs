@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
@@ -73,7 +74,7 @@ fn limits() {
     insta::assert_snapshot!(findings(&format!("a0: &a0 [1,1,1,1,1,1,1,1]\n{bomb}")), @"SE0006 [*a3] aliases add more than 100000 values to the document");
     let deep: String = (1..70).map(|n| format!("b{n}: &b{n} [*b{}]\n", n - 1)).collect();
     insta::assert_snapshot!(findings(&format!("b0: &b0 [1]\n{deep}")), @"SE0006 [*b62] more than 64 levels deep");
-    let large = parse(&vec![b'#'; MAX_FILE_BYTES + 1]);
+    let large = parse(&vec![b'#'; Limits::MAPPINGS.bytes + 1]);
     insta::assert_snapshot!(large[0].findings[0].message, @"the file has 1048577 bytes; more than 1048576 are not read");
 }
 
@@ -245,4 +246,43 @@ fn a_part_that_fails_leaves_the_rest_readable() {
     SE0104 [tiger] `tiger` is not one of `lion`, `parrot`, `snake`
     SE0102 [big] expected a whole number from 0 to 65535, found the string `big`
     ");
+}
+
+#[test]
+fn thousands_of_errors_end_soon() {
+    let file = format!("name: z\nanimals: [{}]\n", "tiger, ".repeat(50_000));
+    let (typed, said) = read(&file);
+    assert!(typed.is_none());
+    assert_eq!(said.lines().count(), 100);
+}
+
+proptest::proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        parse(&bytes);
+    }
+
+    #[test]
+    fn any_text_can_be_read(text in "([ -~\\n\\té😀]|: |- |\\n  |\\{\\{|\\}\\}|---\\n|&a |\\*a|!!str |\"|'|\\||>){0,60}") {
+        for document in parse(text.as_bytes()) {
+            for finding in document.findings {
+                prop_assert!(text.get(finding.span.clone()).is_some(), "{:?} in {text:?}", finding.span);
+            }
+        }
+    }
+
+    /// Every part of a quoted text is found where it stands.
+    #[test]
+    fn quoted_texts_keep_their_places(before in "[ -~é\\n\\t]{0,20}", part in "[a-zé😀]{1,8}", after in "[ -~é\\n\\t]{0,20}") {
+        let quoted = serde_json::to_string(&format!("{before}{part}{after}")).expect("a string");
+        let file = format!("a: {quoted}\n");
+        let node = &parse(file.as_bytes())[0].root.clone().expect("JSON strings are YAML");
+        let NodeValue::String(scalar) = &node.get("a").expect("the key").value else { panic!("not a string") };
+        let at = before.len()..before.len() + part.len();
+        prop_assert_eq!(&scalar.text[at.clone()], part.as_str());
+        let place = scalar.locate(at);
+        prop_assert!(file[place.clone()] == part || place == (3..file.len() - 1), "{:?}", &file[place]);
+    }
 }

@@ -167,7 +167,9 @@ impl World<'_> {
     pub fn launch(&self) -> Launch {
         let launch = Launch::bare(&self.stage.folder)
             .flag("--mappings", self.mappings.folder().display())
-            .flag("--target-kubeconfig", self.target_kubeconfig.display());
+            .flag("--target-kubeconfig", self.target_kubeconfig.display())
+            // Engines of one id share what they noted; the cases beside this one are none of its business.
+            .flag("--inventory-namespace", format!("notes-{}", self.stage.id));
         match self.stage.on {
             On::Kcp => launch.flag("--kcp-kubeconfig", self.source_kubeconfig.display()),
             On::Kube => launch.flag("--kubeconfig", format!("source={}", self.source_kubeconfig.display())),
@@ -233,9 +235,11 @@ impl World<'_> {
         Rest::of_kubeconfig(&kubeconfig).await
     }
 
-    /// What the engines of this case have asked of both servers so far.
+    /// What the engines of this case have asked of both servers so far, oldest first.
     pub fn requests(&self) -> Vec<Request> {
-        self.source_requests().into_iter().chain(self.target_requests()).collect()
+        let mut requests: Vec<_> = self.source_requests().into_iter().chain(self.target_requests()).collect();
+        requests.sort_by(|one, other| one.received().cmp(other.received()));
+        requests
     }
 
     pub fn source_requests(&self) -> Vec<Request> {

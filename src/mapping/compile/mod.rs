@@ -20,7 +20,7 @@ use super::template::Template;
 use super::{ClusterProvider, Lifecycle, Mapping, ProviderKind, Reconcile};
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
-pub use names::MAX_MAPPING_NAME;
+pub use names::{MAX_ENGINE_ID, MAX_MAPPING_NAME};
 pub(crate) use status::overlap;
 
 /// The kinds of document.
@@ -85,7 +85,13 @@ fn kind_of(root: &Node, findings: &mut Vec<Finding>) -> Option<&'static str> {
     }
     if let Some(version) = root.get("apiVersion").filter(|version| version.as_str() != Some(API_VERSION)) {
         let message = format!("this is no document of sync-engine: its apiVersion is {}", version.describe());
-        findings.push(Finding::new("SE0105", version.headline(), message).help(format!("write `{API_VERSION}`")));
+        let ours = version.as_str().is_some_and(|text| text.starts_with("sync-engine"));
+        let help = if ours {
+            format!("write `{API_VERSION}`")
+        } else {
+            "a directory of mappings holds nothing else; move this document to another place".to_owned()
+        };
+        findings.push(Finding::new("SE0105", version.headline(), message).help(help));
         return None;
     }
     let Some(kind) = root.get("kind") else {

@@ -5,9 +5,12 @@ use crate::mapping::{Kind, Resource};
 use crate::object::{is_dns_label, is_dns_subdomain};
 use crate::yaml::{Node, Spanned};
 
-/// Finalizer, field manager and labels carry the mapping's name beside the engine's id; with 40 characters each, all of
-/// them stay within Kubernetes' limit of 63 for a name's part.
+/// The finalizer is `sync-engine.dev/<engine>.<mapping>`, and Kubernetes allows 63 characters after the slash: 40 for the
+/// mapping leave 22 for the engine.
 pub const MAX_MAPPING_NAME: usize = 40;
+
+/// See [`MAX_MAPPING_NAME`].
+pub const MAX_ENGINE_ID: usize = 63 - 1 - MAX_MAPPING_NAME;
 
 const DNS_LABEL: &str = "lower case letters, digits and `-`, at most 63 characters";
 

@@ -51,6 +51,7 @@ pub const CODES: &[Code] = &[
     error("SE0118", "a JSON pointer that cannot be one"),
     error("SE0120", "a ClusterProvider that no document defines"),
     error("SE0121", "a name that another document has already"),
+    error("SE0130", "a schema document that cannot be one"),
     error("SE0190", "a part of the language that does not run yet"),
     error("SE0191", "a `$` key of a template that means nothing, or a key that is not a text"),
     // Expressions
@@ -62,6 +63,7 @@ pub const CODES: &[Code] = &[
     error("SE0206", "a part of Jinja that the language does not have"),
     error("SE0207", "`${{ }}` with text around it"),
     error("SE0208", "an expression or text that is too long"),
+    error("SE0209", "something else where an expression or a text is expected"),
     error("SE0210", "a JSONPath that cannot be read"),
     error("SE0211", "a key of a template that holds an expression"),
     // Names

@@ -5,6 +5,7 @@
 //! The budget therefore bounds memory and time at once, and by no clock: an evaluation that fails,
 //! fails always.
 
+use std::borrow::Cow;
 use std::cmp::max;
 
 use serde_json::Value;
@@ -59,8 +60,7 @@ impl Budget {
 
     /// Pays for a walk over a whole value.
     pub(super) fn charge_value(&mut self, value: &Value) -> Result<(), Stop> {
-        let size = Size::of(value);
-        self.charge(size.bytes + NODE * size.nodes)
+        self.charge(Size::of(value).work())
     }
 
     /// A copy of a value, paid for.
@@ -69,13 +69,25 @@ impl Budget {
         Ok(value.clone())
     }
 
-    /// Checks what leaves the evaluation.
-    pub(super) fn deliver(&mut self, value: &Value) -> Result<(), Stop> {
-        let size = Size::of(value);
+    /// Checks what leaves the evaluation, and makes it its own.
+    pub(super) fn deliver(&mut self, value: Cow<'_, Value>) -> Result<Value, Stop> {
+        let size = Size::of(&value);
         if size.depth > DEPTH {
             return Err(Stop::failed(format!("the result is nested more than {DEPTH} levels deep")));
         }
-        match self.result.checked_sub(size.bytes) {
+        self.deliver_text(size.bytes)?;
+        match value {
+            Cow::Owned(value) => Ok(value),
+            Cow::Borrowed(value) => {
+                self.charge(size.work())?;
+                Ok(value.clone())
+            }
+        }
+    }
+
+    /// Takes the bytes of a result off what results may still have.
+    pub(super) fn deliver_text(&mut self, bytes: usize) -> Result<(), Stop> {
+        match self.result.checked_sub(bytes) {
             Some(left) => {
                 self.result = left;
                 Ok(())
@@ -94,6 +106,10 @@ struct Size {
 }
 
 impl Size {
+    fn work(self) -> usize {
+        self.bytes + NODE * self.nodes
+    }
+
     fn of(value: &Value) -> Self {
         match value {
             Value::Null | Value::Bool(_) => Self { bytes: 5, nodes: 1, depth: 0 },

@@ -3,10 +3,10 @@
 use minijinja::machinery::ast;
 use serde_json::Value;
 
-use super::names::closest;
 use super::parse::Compiler;
 use super::registry::{Function, Role};
 use super::tree::{Call, Expr};
+use crate::yaml::closest;
 
 impl Compiler<'_> {
     pub fn filter(&mut self, node: &ast::Filter<'_>) -> Option<Expr> {
@@ -117,7 +117,7 @@ impl Compiler<'_> {
             Some(ast::CallArg::Pos(expr) | ast::CallArg::Kwarg(_, expr)) => self.range(expr),
             _ => self.range_of(function.name),
         };
-        let hint = closest(name, role.functions().iter().map(|function| function.name));
+        let hint = closest(name, &role.names());
         let message = format!("there is no {} `{name}`", role.name());
         self.report(unknown_code(role), place, message).help = hint.map(|hint| format!("did you mean `{hint}`?"));
         true
@@ -130,8 +130,7 @@ impl Compiler<'_> {
             Some((other, function)) => {
                 Some(format!("`{name}` is a {}: write `{}`", other.name(), usage(other, function)))
             }
-            None => closest(name, role.functions().iter().map(|function| function.name))
-                .map(|hint| format!("did you mean `{hint}`?")),
+            None => closest(name, &role.names()).map(|hint| format!("did you mean `{hint}`?")),
         };
         let range = self.range_of(name);
         self.report(unknown_code(role), range, format!("there is no {} `{name}`", role.name())).help = help;

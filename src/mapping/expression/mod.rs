@@ -1,11 +1,11 @@
 //! Expressions: `${{ }}` gives a value with its type, `{{ }}` and `{% %}` print into text.
 //!
 //! The syntax is Jinja's, read by minijinja's parser. What comes out of it is checked against the names that are
-//! declared and the functions that exist ([`registry`]), and compiled to a tree of our own ([`tree`]), which is evaluated
-//! on the JSON itself ([`evaluate`]). minijinja's engine is not used to run it, for four reasons: its fuel bounds neither memory nor time, and
-//! consumer data is hostile, so everything here pays out of one [`budget`]; its values change numbers and
-//! nulls on their way; its undefined has lost the path an error should name; and its
-//! programs borrow the text they came from.
+//! declared and the functions that exist (`registry`), and compiled to a tree of our own (`tree`), which is
+//! evaluated on the JSON itself (`evaluate`). minijinja's engine does not run it, for four reasons: its fuel bounds
+//! neither memory nor time, and consumer data is hostile, so everything here pays out of one `budget`; its values
+//! change numbers and nulls on their way; its undefined has lost the path an error should name; and its programs borrow
+//! the text they came from. That both compute the same is a test.
 
 mod budget;
 mod call;
@@ -34,7 +34,6 @@ use crate::mapping::diagnostic::Finding;
 use crate::yaml::{Node, NodeValue, Scalar};
 
 pub(in crate::mapping) use budget::Budget;
-pub(crate) use names::closest;
 pub use names::{Names, Root, RootSet};
 pub use scope::{ObjectState, Scope};
 pub use text::Text;
@@ -43,7 +42,7 @@ use evaluate::Evaluation;
 use parse::Compiler;
 use source::Form;
 use tree::Expr;
-use value::{Operand, Stop, kind, own};
+use value::{Operand, Stop, kind};
 
 /// One compiled `${{ }}`.
 #[derive(Debug)]
@@ -187,14 +186,11 @@ fn deliver(operand: Operand<'_>, budget: &mut Budget) -> Result<Outcome, Stop> {
     match operand {
         Operand::Omit => Ok(Outcome::Omit),
         Operand::Absent(path) => Ok(Outcome::Absent(path.into_owned())),
-        Operand::Value(value) => {
-            budget.deliver(&value)?;
-            own(value, budget).map(Outcome::Value)
-        }
+        Operand::Value(value) => budget.deliver(value).map(Outcome::Value),
     }
 }
 
 fn not_an_expression(node: &Node) -> Finding {
-    Finding::new("SE0206", node.span.clone(), "an expression is expected here")
+    Finding::new("SE0209", node.headline(), "an expression is expected here")
         .help("write `${{ … }}` and nothing around it")
 }

@@ -59,6 +59,10 @@ impl Role {
         }
     }
 
+    pub fn names(self) -> Vec<&'static str> {
+        self.functions().iter().map(|function| function.name).collect()
+    }
+
     pub fn find(self, name: &str) -> Option<&'static Function> {
         self.functions().iter().find(|function| function.name == name)
     }
@@ -280,7 +284,7 @@ mod invariants {
     #[test]
     fn names_are_sorted_and_stand_once() {
         for role in Role::ALL {
-            let names: Vec<_> = role.functions().iter().map(|function| function.name).collect();
+            let names = role.names();
             let mut sorted = names.clone();
             sorted.sort_unstable();
             sorted.dedup();

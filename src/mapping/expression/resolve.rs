@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use minijinja::machinery::ast;
 
-use super::names::{Root, closest};
+use super::names::Root;
 use super::parse::Compiler;
 use super::registry::Role;
 use super::tree::{Base, Expr, Path, Segment};
+use crate::yaml::closest;
 
 /// The segments of a path, each with its place.
 type Steps = Vec<(Segment, Range<usize>)>;
@@ -101,7 +102,7 @@ impl Compiler<'_> {
         if known.contains(&name) {
             return path(base(name), steps.collect());
         }
-        let help = match closest(&name, known.iter().map(String::as_str)) {
+        let help = match closest(&name, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
             Some(hint) => format!("did you mean `{hint}`?"),
             None if known.is_empty() => format!("none is declared where this can read it (`spec.{}`)", root.name()),
             None => format!("declared are: {}", quoted(known.iter().map(String::as_str))),
@@ -155,7 +156,7 @@ impl Compiler<'_> {
             format!("variables are read as `vars.{name}`")
         } else if names.objects.iter().any(|id| id == name) {
             format!("objects are read as `objects.{name}`")
-        } else if let Some(hint) = closest(name, candidates) {
+        } else if let Some(hint) = closest(name, &candidates) {
             format!("did you mean `{hint}`?")
         } else if Role::Function.find(name).is_some() {
             format!("`{name}` is a function: write `{name}(…)`")

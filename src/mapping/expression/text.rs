@@ -54,7 +54,7 @@ impl Text {
     pub fn compile(node: &Node, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let NodeValue::String(scalar) = &node.value else {
             findings
-                .push(Finding::new("SE0206", node.span.clone(), "text is expected here").help("put quotes around it"));
+                .push(Finding::new("SE0209", node.headline(), "text is expected here").help("put quotes around it"));
             return None;
         };
         match source::classify(scalar, findings)? {
@@ -106,12 +106,8 @@ impl Text {
                 let mut printed = String::new();
                 let mut printer = Printer { evaluation: Evaluation::new(scope, budget), printed: &mut printed };
                 printer.print(pieces)?;
-                let value = Value::String(printed);
-                budget.deliver(&value)?;
-                match value {
-                    Value::String(printed) => Ok(printed),
-                    _ => Ok(String::new()),
-                }
+                budget.deliver_text(printed.len())?;
+                Ok(printed)
             }
         }
     }

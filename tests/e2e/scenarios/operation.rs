@@ -43,18 +43,19 @@ async fn health_and_metrics_are_served(stage: &Stage) {
 
 async fn a_variable_stands_for_each_flag(stage: &Stage) {
     let world = stage.widgets().await;
+    let notes = format!("notes-of-{}", stage.id);
     let launch = Launch::bare(&stage.folder)
         .environment("SYNC_ENGINE_MAPPINGS", world.mappings.folder().display())
         .environment("SYNC_ENGINE_TARGET_KUBECONFIG", world.target_kubeconfig().display())
         .environment("SYNC_ENGINE_KUBECONFIG", format!("source={}", world.source_kubeconfig().display()))
         .environment("SYNC_ENGINE_ENGINE_ID", "elsewhere")
-        .environment("SYNC_ENGINE_INVENTORY_NAMESPACE", "notes");
+        .environment("SYNC_ENGINE_INVENTORY_NAMESPACE", &notes);
     let _engine = launch.ready().await;
     world.alpha.create("it", json!({"size": 1})).await;
     world.target.of("elsewhere", &world.name).copy(&world.alpha, "it").await;
     assert_eq!(world.alpha.holds("it").await, [format!("sync-engine.dev/elsewhere.{}", world.name)]);
-    let notes = world.target.rest.list("/api/v1/namespaces/notes/configmaps").await;
-    assert!(!notes.is_empty(), "the inventory stands in the namespace that the variable names");
+    let inventory = world.target.rest.list(&format!("/api/v1/namespaces/{notes}/configmaps")).await;
+    assert!(!inventory.is_empty(), "the inventory stands in the namespace that the variable names");
 }
 
 async fn marks_say_whose_an_object_is(stage: &Stage) {

@@ -12,7 +12,7 @@ use super::super::yaml_text;
 type Answer<'a> = Result<Operand<'a>, Stop>;
 
 /// What hashing or encoding a byte costs, in bytes that are copied.
-const PER_BYTE: usize = 4;
+const PER_BYTE: usize = 2;
 
 /// SHA-256 of the UTF-8 bytes, in lower-case hexadecimal digits.
 pub fn sha256<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {

@@ -16,9 +16,9 @@ type Answer<'a> = Result<Operand<'a>, Stop>;
 
 /// A short hash of a tuple: 16 characters of `a-z2-7`, for ever the same.
 ///
-/// SHA-256 over, for each argument, its length in bytes (64 bits, big endian) and its UTF-8 bytes; of that the first 80 bits in
-/// lower-case base 32 without padding. The lengths make it injective up to collisions of the hash: `("ab", "c")` and
-/// `("a", "bc")` differ. Numbers that are integers, and booleans, count as their text.
+/// SHA-256 over, for each argument, its length in bytes (64 bits, big endian) and its UTF-8 bytes; of that the first
+/// 80 bits in lower-case base 32 without padding. The lengths make it injective up to collisions of the hash:
+/// `("ab", "c")` and `("a", "bc")` differ. Integers and booleans count as their text.
 pub fn short_hash<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let parts = arguments.rest();
     if parts.is_empty() {
@@ -49,9 +49,9 @@ fn hashable(value: Cow<'_, Value>) -> Result<Cow<'_, str>, &'static str> {
 
 /// A DNS-1123 label of at most `length` (63) characters.
 ///
-/// A text that is one already, and short enough, stays as it is. Else: ASCII letters become lower case, each run of other characters
-/// becomes one `-`, the rest beyond `length` is cut off, and `-` is taken off both ends; nothing left gives `x`. Different
-/// texts can give the same label: put a `short_hash` of the original beside it where that matters.
+/// A text that is one already, and short enough, stays as it is. Else: ASCII letters become lower case, each run of
+/// other characters becomes one `-`, what is beyond `length` is cut off, and `-` is taken off both ends; nothing left
+/// gives `x`. Different texts can give the same label: where that matters, put a `short_hash` of the original beside it.
 pub fn dns_label<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     name(arguments, budget, 63, |text, length| {
         let label = squeeze(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -59,7 +59,8 @@ pub fn dns_label<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a
     })
 }
 
-/// A DNS-1123 subdomain of at most `length` (253) characters: each part between dots made a label as `dns_label` does, empty ones left out.
+/// A DNS-1123 subdomain of at most `length` (253) characters: each part between dots made a label as `dns_label` does,
+/// empty ones left out.
 pub fn dns_subdomain<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     name(arguments, budget, 253, |text, length| {
         let labels: Vec<_> = text
@@ -71,7 +72,8 @@ pub fn dns_subdomain<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answe
     })
 }
 
-/// A label's value of at most `length` (63) characters: letters keep their case, `.` and `_` stay within, empty is allowed.
+/// A label's value of at most `length` (63) characters: letters keep their case, `.` and `_` stay within, and nothing
+/// left gives the empty value.
 pub fn label_value<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let length = length(&mut arguments, 63)?;
     let text = arguments.text(0)?;

@@ -103,27 +103,37 @@ pub fn sort<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a>
     collect(sorted.into_iter().map(|(_, item)| item), budget)
 }
 
+/// Checks and pays first, for a comparison that fails midway would leave the sort without an order.
 fn sort_by_key<T>(
     mut keyed: Vec<(Value, T)>,
     case_sensitive: bool,
     reverse: bool,
     budget: &mut Budget,
 ) -> Result<Vec<(Value, T)>, Stop> {
-    let mut stopped = None;
-    keyed.sort_by(|(left, _), (right, _)| {
-        if stopped.is_some() {
-            return Ordering::Equal;
+    for pair in keyed.windows(2) {
+        operators::order(&pair[0].0, &pair[1].0, budget)?;
+    }
+    let levels = keyed.len().checked_ilog2().unwrap_or_default() as usize + 1;
+    for (key, _) in &mut keyed {
+        budget.charge(levels * (64 + key.as_str().map_or(0, str::len)))?;
+        if let (Value::String(text), false) = (&mut *key, case_sensitive) {
+            *text = text.to_lowercase();
         }
-        let ordering = budget.step().and_then(|()| order(left, right, case_sensitive, budget));
-        ordering.map_or_else(
-            |stop| {
-                stopped = Some(stop);
-                Ordering::Equal
-            },
-            |ordering| if reverse { ordering.reverse() } else { ordering },
-        )
+    }
+    keyed.sort_by(|(left, _), (right, _)| {
+        let ordering = sort_order(left, right);
+        if reverse { ordering.reverse() } else { ordering }
     });
-    stopped.map_or(Ok(keyed), Err)
+    Ok(keyed)
+}
+
+/// Order of keys of one kind.
+fn sort_order(left: &Value, right: &Value) -> Ordering {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => Numeric::of(left).compare(Numeric::of(right)),
+        (Value::String(left), Value::String(right)) => left.cmp(right),
+        _ => Ordering::Equal,
+    }
 }
 
 /// Pairs of key and value, sorted by the key (or, with `by="value"`, the value).

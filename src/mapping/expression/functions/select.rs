@@ -57,8 +57,8 @@ pub fn rejectattr<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answ
     choose(arguments, budget, Some(attribute), false)
 }
 
-/// Keeps the items that pass a test (without one: that count as true), or whose attribute does. An attribute that is not there counts as false,
-/// and can be tested with `defined`.
+/// Keeps the items that pass a test (without one: that count as true), or whose attribute does. An attribute that is not
+/// there counts as false, and can be tested with `defined`.
 fn choose<'a>(
     mut arguments: Arguments<'a>,
     budget: &mut Budget,

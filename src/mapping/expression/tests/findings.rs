@@ -35,7 +35,7 @@ fn all(texts: &[&str]) -> String {
 
 #[test]
 fn syntax() {
-    insta::assert_snapshot!(all(&[
+    report_snapshot!(all(&[
         "${{ }}",
         "${{ 1 + }}",
         "${{ source.spec. }}",
@@ -58,7 +58,7 @@ fn syntax() {
 
 #[test]
 fn functions() {
-    insta::assert_snapshot!(all(&[
+    report_snapshot!(all(&[
         "${{ 1 | defalt(2) }}",
         "${{ 1 | zzz }}",
         "${{ shorthash('a') }}",
@@ -83,7 +83,7 @@ fn functions() {
 
 #[test]
 fn statements() {
-    insta::assert_snapshot!(all(&[
+    report_snapshot!(all(&[
         "{% set a = 1 %}",
         "{% macro m() %}{% endmacro %}",
         "{% include 'x' %}",
@@ -97,7 +97,7 @@ fn statements() {
 
 #[test]
 fn names() {
-    insta::assert_snapshot!(all(&[
+    report_snapshot!(all(&[
         "${{ sorce.spec.x }}",
         "${{ members }}",
         "${{ db.status }}",
@@ -145,7 +145,7 @@ fn roots_depend_on_the_place() {
         ],
     );
     let transform = check(RootSet::TRANSFORM, &["{{ value }}", "{{ objects.db }}"]);
-    insta::assert_snapshot!(placement + &shared + &transform);
+    report_snapshot!(placement + &shared + &transform);
 }
 
 #[test]

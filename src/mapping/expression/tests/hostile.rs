@@ -54,7 +54,7 @@ fn work_is_capped() {
         "source.spec.numbers[1:] | length",
         "source.spec.long | split('a')",
         "source.spec.long | list",
-        "source.spec.long | sha256",
+        "(source.spec.long ~ source.spec.long) | sha256",
         "source.spec.long | trim('abcdefghijklmnopqrstuvwxyz')",
         "source.spec.list | map('default', source.spec.long ~ 'x')",
         "source.spec.words | map('replace', 'w', source.spec.long)",

@@ -1,0 +1,117 @@
+//! Where schemas come from: APIResourceSchemas of kcp, CRDs, and OpenAPI v3 documents.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Schema, Schemas};
+use crate::mapping::diagnostic::Finding;
+use crate::mapping::{Kind, Resource};
+use crate::yaml::{self, Limits, Node};
+
+impl Schemas {
+    /// Adds what a file of a schemas directory holds, YAML or JSON. Documents of other kinds are passed over.
+    pub fn add_file(&mut self, content: &[u8]) -> Vec<Finding> {
+        if content.trim_ascii_start().starts_with(b"{")
+            && let Ok(document) = serde_json::from_slice(content)
+        {
+            let mut findings = Vec::new();
+            self.add_document(&document, None, &mut findings);
+            return findings;
+        }
+        let mut findings = Vec::new();
+        for document in yaml::parse_within(content, Limits::SCHEMAS) {
+            if let Some(root) = &document.root {
+                self.add_document(&root.to_json(), Some(root), &mut findings);
+            }
+            findings.extend(document.findings);
+        }
+        findings
+    }
+
+    /// Adds the kinds of an OpenAPI v3 document.
+    pub fn add_openapi(&mut self, document: &Value) {
+        let definitions = Arc::new(document["components"]["schemas"].clone());
+        for (_, definition) in definitions.as_object().into_iter().flatten() {
+            for kind in definition["x-kubernetes-group-version-kind"].as_array().into_iter().flatten() {
+                let text = |field: &str| kind[field].as_str().unwrap_or_default().to_owned();
+                let schema = Schema {
+                    kind: Kind { group: text("group"), version: text("version"), kind: text("kind") },
+                    namespaced: None,
+                    status_subresource: None,
+                    root: definition.clone(),
+                    definitions: definitions.clone(),
+                };
+                self.insert(schema, None);
+            }
+        }
+        for (path, operations) in document["paths"].as_object().into_iter().flatten() {
+            self.add_path(path, operations);
+        }
+    }
+
+    /// A collection's path tells the resource of a kind: `/apis/<group>/<version>/…/<plural>`.
+    fn add_path(&mut self, path: &str, operations: &Value) {
+        let plural = path.rsplit('/').next().unwrap_or_default();
+        let kind = &operations["get"]["x-kubernetes-group-version-kind"];
+        let text = |field: &str| kind[field].as_str().unwrap_or_default().to_owned();
+        let kind = Kind { group: text("group"), version: text("version"), kind: text("kind") };
+        let is_list = operations["get"]["x-kubernetes-action"] == "list";
+        if let Some(schema) = self.kinds.get(&kind).filter(|_| is_list).cloned() {
+            let resource = Resource { group: kind.group, version: kind.version, plural: plural.to_owned() };
+            self.resources.entry(resource).or_insert(schema);
+        }
+    }
+
+    fn add_document(&mut self, document: &Value, node: Option<&Arc<Node>>, findings: &mut Vec<Finding>) {
+        match document["kind"].as_str() {
+            Some("APIResourceSchema") => self.add_versions(document, node, false, findings),
+            Some("CustomResourceDefinition") => self.add_versions(document, node, true, findings),
+            Some("List") => {
+                for item in document["items"].as_array().into_iter().flatten() {
+                    self.add_document(item, None, findings);
+                }
+            }
+            _ if document.get("openapi").is_some() => self.add_openapi(document),
+            _ => {}
+        }
+    }
+
+    /// Both kinds list versions; a CRD has its schema one level deeper.
+    fn add_versions(&mut self, document: &Value, node: Option<&Arc<Node>>, crd: bool, findings: &mut Vec<Finding>) {
+        let spec = &document["spec"];
+        let at = node.map_or(0..0, |node| node.headline());
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (kind, plural) = (text(&spec["names"]["kind"]), text(&spec["names"]["plural"]));
+        if kind.is_empty() || plural.is_empty() {
+            findings.push(Finding::new(
+                "SE0130",
+                at.clone(),
+                "the schema document has no `spec.names.kind` and `plural`",
+            ));
+            return;
+        }
+        for version in spec["versions"].as_array().into_iter().flatten() {
+            let name = text(&version["name"]);
+            let given = &version["schema"];
+            let nested = given.get("openAPIV3Schema");
+            if !crd && nested.is_some() {
+                let message = format!("the schema of version `{name}` stands one level too deep");
+                let finding = Finding::new("SE0130", at.clone(), message);
+                findings
+                    .push(finding.help(
+                        "in an APIResourceSchema `versions[].schema` is the schema: leave `openAPIV3Schema` out",
+                    ));
+            }
+            let Some(root) = nested.or((!crd).then_some(given)).filter(|root| root.is_object()) else { continue };
+            let schema = Schema {
+                kind: Kind { group: text(&spec["group"]), version: name, kind: kind.clone() },
+                namespaced: spec["scope"].as_str().map(|scope| scope == "Namespaced"),
+                status_subresource: Some(version["subresources"].get("status").is_some()),
+                root: root.clone(),
+                definitions: Arc::default(),
+            };
+            self.insert(schema, Some(&plural));
+        }
+    }
+}
