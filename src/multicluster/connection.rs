@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use http::Uri;
 
-use super::endpoint::{Endpoint, Lane};
+use super::endpoint::Endpoint;
 use super::http_stack::HttpStack;
 use super::kubeconfig::{self, Loaded};
+use super::lane::Lane;
 
 /// One connection of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]

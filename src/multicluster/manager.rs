@@ -11,12 +11,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::connection::{Connection, ConnectionError, Reloaded};
+use super::environment::{Describe, Environment, condition_name, connection_of};
 use super::mailbox::Mailbox;
 use super::registry::{Cluster, ProviderEvent, ProviderName, Reason, Registry, Transition};
 use crate::health::Health;
 use crate::mapping::ClusterProvider;
 use crate::object::ClusterName;
-use crate::provider::{self, Environment, Provider};
 
 /// What the manager tells its subscribers.
 #[derive(Debug, Clone)]
@@ -40,6 +40,7 @@ pub struct Manager(Arc<Shared>);
 
 struct Shared {
     environment: Environment,
+    describe: Describe,
     state: Mutex<State>,
 }
 
@@ -67,9 +68,9 @@ struct Subscriber {
 }
 
 impl Manager {
-    pub fn new(connections: BTreeMap<String, Arc<Connection>>, health: Health) -> Self {
-        let environment = Environment { connections: Arc::new(connections), health };
-        Self(Arc::new(Shared { environment, state: Mutex::default() }))
+    /// A manager whose providers are run by `describe`; [`crate::provider::manager`] makes the one that knows them all.
+    pub fn new(environment: Environment, describe: Describe) -> Self {
+        Self(Arc::new(Shared { environment, describe, state: Mutex::default() }))
     }
 
     /// The `ClusterProvider` documents in force. Providers in use whose document changed are replaced.
@@ -93,7 +94,7 @@ impl Manager {
         let unwanted: Vec<ProviderName> = state.running.keys().filter(|name| !wanted.contains(name)).cloned().collect();
         for provider in unwanted {
             state.stop(&provider, Reason::ProviderStopped);
-            self.0.environment.health.remove(&provider::condition_name(&provider));
+            self.0.environment.health.remove(&condition_name(&provider));
         }
         if state.looking.is_none() && !state.stopped {
             state.looking = Some(tokio::spawn(look_at_connections(Arc::downgrade(&self.0))));
@@ -164,7 +165,7 @@ impl Manager {
 
     fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
         let what = format!("configuration of connection {connection}");
-        let changed = self.conditions().set(&what, found.as_ref().map(|_| ()).map_err(ToString::to_string));
+        let changed = self.health().report(&what, found.as_ref().map(|_| ()).map_err(ToString::to_string));
         match found {
             Ok(Reloaded::Unchanged) => {}
             Ok(Reloaded::Credential) => tracing::info!(connection, "another credential is in use"),
@@ -188,7 +189,7 @@ impl Manager {
 
     fn replace_users_of(&self, connection: &str) {
         let mut state = self.0.lock();
-        let uses = |name: &ProviderName| provider::connection_of(name, &state.documents) == Some(connection);
+        let uses = |name: &ProviderName| connection_of(name, &state.documents) == Some(connection);
         let users: Vec<ProviderName> = state.running.keys().filter(|name| uses(name)).cloned().collect();
         for provider in users {
             state.stop(&provider, Reason::Replaced);
@@ -217,11 +218,11 @@ async fn look_at_connections(shared: Weak<Shared>) {
 async fn serve(shared: Arc<Shared>, name: ProviderName, document: Option<ClusterProvider>) {
     loop {
         let (send, receive) = mpsc::channel(EVENTS_WAITING);
-        let described = shared.environment.describe(&name, document.as_ref());
-        let both = async { tokio::join!(described.run(send), shared.listen(&name, receive)) };
+        let described = (shared.describe)(shared.environment.clone(), name.clone(), document.clone(), send);
+        let both = async { tokio::join!(described, shared.listen(&name, receive)) };
         if AssertUnwindSafe(both).catch_unwind().await.is_err() {
             let message = "it broke down, which is a bug; it begins anew".to_owned();
-            shared.environment.health.report(&provider::condition_name(&name), Err(message));
+            shared.environment.health.report(&condition_name(&name), Err(message));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         shared.lock().registry.start(&name);
@@ -279,7 +280,7 @@ impl State {
 }
 
 fn log(provider: &ProviderName, transition: &Transition) {
-    let provider = provider::condition_name(provider);
+    let provider = condition_name(provider);
     match transition {
         Transition::Engage(cluster) => {
             let path = cluster.spec.path.as_deref().unwrap_or_default();

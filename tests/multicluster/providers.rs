@@ -29,7 +29,7 @@ fn export(name: &str, path: Option<&str>) -> SourceClusters {
 fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Health) {
     let health = Health::default();
     let connections: BTreeMap<_, _> = connections.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
-    (Manager::new(connections, health.clone()), health)
+    (sync_engine::provider::manager(connections, health.clone()), health)
 }
 
 impl Scene {
@@ -280,9 +280,9 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
     let (sandbox, new) = (old.expect("a sandbox"), new.expect("a sandbox"));
     let folder = Folder::with(&sandbox.kubeconfig(None));
     let url = sandbox.url();
-    let (manager, conditions) = manager(&[("target", folder.connection())]);
+    let (manager, health) = manager(&[("target", folder.connection())]);
     let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, conditions, url };
+    let mut scene = Scene { sandbox, manager, events, health, url };
     let kind = ProviderKind::Kubeconfig { connection: "target".into() };
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());
@@ -300,5 +300,5 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
         assert_eq!(scene.next().await, expected);
     }
     assert_eq!(scene.manager.clusters(&edge)[0].spec.endpoint.url(), new.url());
-    assert!(scene.conditions.all().iter().all(|condition| condition.ok));
+    assert!(scene.health.is_ready());
 }

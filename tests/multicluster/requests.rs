@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::scene::{Folder, connection, kubeconfig, resource};
+use crate::scene::{Folder, PATIENCE, connection, kubeconfig, resource};
 
 const CONFIG_MAPS: ApiRef<'static> = ApiRef { cluster: "", resource: "configmaps.v1" };
 
@@ -313,4 +313,24 @@ async fn an_exec_plugin_that_fails_is_quoted() {
     insta::assert_snapshot!(failing("sh", json!(["-c", "echo please log in >&2; exit 3"]), None).await, @"no credential for http://127.0.0.1:1/api/v1/namespaces/default/configmaps/x: exec plugin `sh`: exit status: 3: please log in");
     insta::assert_snapshot!(failing("sh", json!(["-c", "echo hello"]), None).await, @"no credential for http://127.0.0.1:1/api/v1/namespaces/default/configmaps/x: exec plugin `sh`: it did not print an ExecCredential");
     insta::assert_snapshot!(failing("echo", json!(["{\"status\": {}}"]), None).await, @"no credential for http://127.0.0.1:1/api/v1/namespaces/default/configmaps/x: exec plugin `echo`: its ExecCredential holds neither a token nor a certificate with its key");
+}
+
+#[tokio::test]
+async fn an_address_that_is_away_is_left_alone_for_a_moment_and_found_when_it_is_back() {
+    let (mut sandbox, endpoint) = sandbox().await;
+    sandbox.disconnect().await;
+    let mut asked = JoinSet::new();
+    for _ in 0..1_000 {
+        let endpoint = endpoint.clone();
+        asked.spawn(async move { endpoint.get(&config_map("a")).await.unwrap_err() });
+    }
+    let errors = asked.join_all().await;
+    assert!(errors.iter().all(|error| matches!(error, RequestError::Unreachable { .. })));
+    sandbox.reconnect().await.expect("back");
+    let found = async {
+        while !endpoint.get(&config_map("a")).await.is_err_and(|error| error.is_not_found_of("a")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, found).await.is_ok());
 }
