@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tracing::warn;
+use tracing::info;
 
 use super::inventory::{Inventories, Inventory};
 use super::pipeline::{Generation, Pipeline};
 use super::{Event, Shared};
+use crate::health::Condition;
 use crate::mapping::{Kind, Mode};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::watch::WatchState;
 use crate::plan::Phase;
-use crate::server::Condition;
 
 /// How often kinds that are no longer in use are looked for.
 const REVIEW: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
         Ok(_) => drop(health.set(&what, Condition::ready(""))),
         Err(why) => {
             if health.set(&what, Condition::waiting(why.clone())) {
-                warn!(mapping = pipeline.writer.mapping, "{why}");
+                info!(mapping = pipeline.writer.mapping, "waits: {why}");
             }
         }
     }
@@ -59,7 +59,11 @@ async fn confirm(pipeline: &Pipeline) -> Result<Inventory, String> {
     let generation = pipeline.generation();
     generation.target.identity()?;
     let clusters = &generation.mapping.source.clusters;
-    let source = pipeline.shared.manager.identity(clusters).ok_or("the identity of its source is not known yet")?;
+    let source = pipeline
+        .shared
+        .manager
+        .identity(clusters)
+        .ok_or_else(|| format!("{clusters}: its identity is not known yet"))?;
     let inventories = inventories(pipeline, &generation);
     let found =
         inventories.get(&pipeline.writer.mapping).await.map_err(|error| unreadable(&generation, &error.to_string()))?;
