@@ -78,7 +78,13 @@ fn help_is_for_strangers() {
            sync-engine <COMMAND>
 
     Commands:
-      run  Run the engine: the same as giving its flags without a verb
+      run          Run the engine: the same as giving its flags without a verb
+      validate     Say everything that is wrong with mappings, without a cluster
+      explain      Say what a code of `validate` stands for, or list all codes
+      render       Print the objects that a mapping makes of a consumer's object, without a cluster
+      test         Run MappingTest documents, without a cluster
+      schema       The JSON Schema of the documents, for editors
+      completions  Print a completion script for a shell
 
     Options:
           --mappings <DIR>
@@ -241,7 +247,7 @@ fn what_is_not_there_exits_with_78() {
     ");
     insta::assert_snapshot!(with_connections(&root, &["--schemas", "ROOT/nothing"]), @"
     exit 78
-    error: cannot read the schema directory `ROOT/nothing` (--schemas): No such file or directory (os error 2)
+    error: cannot read the schema directory `ROOT/nothing` (--schemas): it does not exist; create it, or name another
     ");
     insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "ROOT/nothing"]), @"
     exit 78

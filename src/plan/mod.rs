@@ -29,6 +29,7 @@ pub mod action;
 mod departure;
 mod live;
 pub mod observed;
+pub mod preview;
 pub mod render;
 mod source;
 pub mod status;
