@@ -60,7 +60,10 @@ fn schemas(directory: Option<&Path>) -> Result<Schemas, Misconfigured> {
     let read = scan::read(directory).onto(&Snapshot::default());
     if let Some(problem) = read.problems.first() {
         let directory = directory.display();
-        return Err(Misconfigured(format!("cannot read `{directory}/{}` (--schemas): {}", problem.path, problem.trouble)));
+        return Err(Misconfigured(format!(
+            "cannot read `{directory}/{}` (--schemas): {}",
+            problem.path, problem.trouble
+        )));
     }
     let mut schemas = Schemas::default();
     for (path, content) in &read.files {
