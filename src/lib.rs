@@ -41,6 +41,8 @@ pub mod object;
 
 pub mod plan;
 
+pub mod health;
+
 pub mod multicluster;
 
 pub mod provider;

@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 pub use scan::{Files, Problem, Snapshot, Trouble};
 
-use crate::server::{Condition, Health};
+use crate::health::{Condition, Health};
 use settle::{Pace, Settle};
 use watch::Watch;
 

@@ -62,13 +62,13 @@ impl Inventories {
     /// # Errors
     /// The request's.
     pub async fn put(&self, inventory: &Inventory) -> Result<(), RequestError> {
-        match self.apply(inventory).await {
-            Err(error) if error.is_not_found_of(&self.namespace) => {
-                self.create_namespace().await?;
-                self.apply(inventory).await
-            }
-            result => result,
+        let namespace = ApiPath::object(&namespaces(), "", &self.namespace)?;
+        match self.endpoint.get(&namespace).await {
+            Err(error) if error.is_not_found_of(&self.namespace) => self.create_namespace().await?,
+            // Who may not read namespaces may still write into one that exists.
+            _ => {}
         }
+        self.apply(inventory).await
     }
 
     /// # Errors
@@ -96,8 +96,7 @@ impl Inventories {
     }
 
     async fn create_namespace(&self) -> Result<(), RequestError> {
-        let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
-        let path = ApiPath::all(&namespaces)?;
+        let path = ApiPath::all(&namespaces())?;
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": self.namespace, "labels": {marks::MANAGED_BY: marks::MANAGER},
         }});
@@ -134,6 +133,10 @@ impl Inventories {
 
 fn config_maps() -> Resource {
     Resource { group: String::new(), version: "v1".into(), plural: "configmaps".into() }
+}
+
+fn namespaces() -> Resource {
+    Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() }
 }
 
 fn parse(body: &[u8], url: &str) -> Result<Value, RequestError> {

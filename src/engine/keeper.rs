@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tracing::warn;
+use tracing::info;
 
 use super::inventory::{Inventories, Inventory};
 use super::pipeline::{Generation, Pipeline};
 use super::{Event, Shared};
+use crate::health::Condition;
 use crate::mapping::{Kind, Mode};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::watch::WatchState;
 use crate::plan::Phase;
-use crate::server::Condition;
 
-/// How often kinds that are no longer in use are looked for.
+/// How often kinds that are no longer in use are looked for, where there may be some.
 const REVIEW: Duration = Duration::from_secs(30);
 
 /// How soon a request that failed is made again.
@@ -29,7 +29,11 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
     loop {
         let result = confirm(&pipeline).await;
         failures = if result.is_ok() { 0 } else { failures + 1 };
-        let pause = if result.is_ok() { REVIEW } else { RETRY.delay(failures, &mut jitter) };
+        let pause = match &result {
+            Ok(inventory) if is_final(&pipeline, inventory) => Duration::MAX,
+            Ok(_) => REVIEW,
+            Err(_) => RETRY.delay(failures, &mut jitter),
+        };
         say(&pipeline, result);
         if has_left(&pipeline) && remove(&pipeline).await {
             let _ = events.send(Event::Left(pipeline.writer.mapping.clone())).await;
@@ -40,6 +44,13 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
     }
 }
 
+/// Whether nothing can change by itself: no kind of a former generation, and no mapping that is leaving.
+fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
+    let generation = pipeline.generation();
+    let is_current = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
+    inventory.kinds.iter().all(is_current) && !matches!(generation.phase, Phase::Leaving(_))
+}
+
 fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
     let health = &pipeline.shared.instruments.health;
     let what = format!("inventory {}", pipeline.writer.mapping);
@@ -47,7 +58,7 @@ fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
         Ok(_) => drop(health.set(&what, Condition::ready(""))),
         Err(why) => {
             if health.set(&what, Condition::waiting(why.clone())) {
-                warn!(mapping = pipeline.writer.mapping, "{why}");
+                info!(mapping = pipeline.writer.mapping, "waits: {why}");
             }
         }
     }
@@ -59,7 +70,11 @@ async fn confirm(pipeline: &Pipeline) -> Result<Inventory, String> {
     let generation = pipeline.generation();
     generation.target.identity()?;
     let clusters = &generation.mapping.source.clusters;
-    let source = pipeline.shared.manager.identity(clusters).ok_or("the identity of its source is not known yet")?;
+    let source = pipeline
+        .shared
+        .manager
+        .identity(clusters)
+        .ok_or_else(|| format!("{clusters}: its identity is not known yet"))?;
     let inventories = inventories(pipeline, &generation);
     let found =
         inventories.get(&pipeline.writer.mapping).await.map_err(|error| unreadable(&generation, &error.to_string()))?;

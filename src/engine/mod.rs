@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::catalog::{Catalog, Entry, Files, Standing};
+use crate::health::Condition;
 use crate::mapping::diagnostic::Diagnostic;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{MappingRemoved, Mode, OnExit, SourceClusters};
@@ -35,8 +36,8 @@ use crate::multicluster::watch::Watches;
 use crate::object::marks::Writer;
 use crate::plan::Phase;
 use crate::reload::{Outcome, Reload, Snapshot};
+use crate::server::Instruments;
 use crate::server::metrics::ReloadResult;
-use crate::server::{Condition, Instruments};
 
 use consumer_schema::ConsumerSchemas;
 use inventory::{Inventories, Inventory};
@@ -117,11 +118,11 @@ pub async fn run(
     shutdown: CancellationToken,
 ) {
     let (events, received) = mpsc::channel(64);
-    let manager = Manager::new(settings.connections.clone(), instruments.conditions.clone());
+    let manager = Manager::new(settings.connections.clone(), instruments.health.clone());
     let clusters = manager.subscribe();
     let shared = Arc::new(Shared {
         manager,
-        watches: Watches::new(instruments.conditions.clone()),
+        watches: Watches::new(instruments.health.clone()),
         instruments,
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         inventory_namespace: settings.inventory_namespace.clone(),
@@ -202,7 +203,10 @@ impl Engine {
         self.catalog = catalog;
         let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
         for change in &update.changes {
-            info!("{change}");
+            info!("reload: {change}");
+        }
+        if update.is_quiet() {
+            info!("reload: nothing changes");
         }
         let rendered = |diagnostics: &[Diagnostic]| diagnostics.iter().map(|one| one.render(false)).collect::<Vec<_>>();
         rendered(&update.new_diagnostics).iter().for_each(|text| error!("{text}"));
@@ -422,5 +426,5 @@ async fn discover(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender
         // A full channel would lose the news: the event loop is never that far behind, and looks again on each tick.
         let _ = events.try_send(Event::Target(target.name.clone()));
     };
-    target.discover(&shared.instruments.conditions, changed).await;
+    target.discover(&shared.instruments.health, changed).await;
 }

@@ -96,7 +96,7 @@ fn target(pipeline: &Pipeline, generation: &Generation) -> Target {
         Err(why) => return Target::Unknown(why),
     };
     if let Some(why) = pipeline.unconfirmed() {
-        return Target::Unknown(format!("target `{}`: {why}", generation.target.name));
+        return Target::Unknown(why);
     }
     let kinds = pipeline.kinds().into_iter().map(|kind| {
         let state = kind_state(pipeline, generation, &kind);

@@ -28,6 +28,9 @@ use crate::object::marks::{self, Reference, Writer};
 use crate::object::{ClusterName, Key};
 use crate::plan::Phase;
 
+/// Why a target is not written to before its inventory is confirmed.
+const NOT_READ: &str = "the inventory on its target is not read yet";
+
 /// How soon a schema that could not be read is asked for again.
 const SCHEMA_RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
 
@@ -97,7 +100,7 @@ impl Pipeline {
     pub fn new(writer: Writer, shared: Arc<Shared>, generation: Generation) -> Arc<Self> {
         let reconcile = &generation.mapping.reconcile;
         let queue = WorkQueue::new(Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max });
-        let state = State { unconfirmed: Some("its inventory is not read yet".into()), ..State::default() };
+        let state = State { unconfirmed: Some(NOT_READ.into()), ..State::default() };
         let generation = ArcSwap::from_pointee(generation);
         Arc::new(Self {
             writer,
@@ -141,7 +144,7 @@ impl Pipeline {
         }
         if !Arc::ptr_eq(&former.target, &current.target) {
             state.kinds.clear();
-            state.unconfirmed = Some("its inventory is not read yet".into());
+            state.unconfirmed = Some(NOT_READ.into());
         }
         if former.mapping.text != current.mapping.text {
             state.unkept_status.clear();

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::sync::Notify;
+use tracing::{info, warn};
 
+use crate::health::Health;
 use crate::mapping::{Kind, Resource};
 use crate::multicluster::registry::{ClustersOf, WatchScope};
-use crate::multicluster::{ApiPath, Conditions, Endpoint, RequestError};
+use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::{ClusterName, InvalidName};
 
@@ -113,14 +115,20 @@ impl Target {
 
     /// Finds out who the target is and what it serves, for as long as the future lives. `changed` is called after each
     /// piece of news.
-    pub async fn discover(&self, conditions: &Conditions, changed: impl Fn()) {
+    pub async fn discover(&self, health: &Health, changed: impl Fn()) {
         let what = format!("target {}", self.name);
         let mut delay = RETRY_MIN;
         loop {
             let before = (self.identity(), self.state().kinds.clone());
             let identified = self.identify().await;
             let resolved = self.resolve().await;
-            conditions.set(&what, identified.and(resolved.clone()));
+            let state = identified.and(resolved.clone());
+            if health.report(&what, state.clone()) {
+                match state {
+                    Ok(()) => info!("target `{}`: in order", self.name),
+                    Err(why) => warn!("{why}"),
+                }
+            }
             if before != (self.identity(), self.state().kinds.clone()) {
                 delay = RETRY_MIN;
                 changed();

@@ -12,7 +12,7 @@ use crate::mapping::Mode;
 use crate::multicluster::queue::Outcome as Finish;
 use crate::multicluster::work_queue::Lease;
 use crate::object::{Key, metadata};
-use crate::plan::{Action, Observed, Outcome, Plan, Reasons, Source, plan, render, status};
+use crate::plan::{Action, Cause, Observed, Outcome, Plan, Reasons, Source, plan, render, status};
 use crate::server::metrics::ReconcileResult;
 
 /// Rounds of plan and apply in one reconcile; a new object with everything it needs takes five.
@@ -190,7 +190,7 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
         }
         Ended::Waiting(reasons) if reasons == Reasons::default() => Finish::Done,
         Ended::Waiting(reasons) => {
-            say(pipeline, key, &reasons.to_string());
+            say_waiting(pipeline, key, &reasons);
             Finish::After(generation.mapping.lifecycle.stuck_after)
         }
         Ended::Blocked(reasons) => {
@@ -203,6 +203,16 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
             Finish::Done
         }
         Ended::Failed(error) => failed(pipeline, key, error),
+    }
+}
+
+/// What cannot be seen is said once for all by its own condition, not by each object that waits for it.
+fn say_waiting(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
+    let news = pipeline.settled(key, Some(reasons.to_string()));
+    match reasons.cause() {
+        Some(Cause::Unknown) => debug!("{reasons}"),
+        _ if news => info!("{reasons}"),
+        _ => {}
     }
 }
 

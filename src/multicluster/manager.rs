@@ -10,10 +10,10 @@ use futures::FutureExt;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-use super::condition::Conditions;
 use super::connection::{Connection, ConnectionError, Reloaded};
 use super::mailbox::Mailbox;
 use super::registry::{Cluster, ProviderEvent, ProviderName, Reason, Registry, Transition};
+use crate::health::Health;
 use crate::mapping::ClusterProvider;
 use crate::object::ClusterName;
 use crate::provider::{self, Environment, Provider};
@@ -63,8 +63,8 @@ struct Subscriber {
 }
 
 impl Manager {
-    pub fn new(connections: BTreeMap<String, Arc<Connection>>, conditions: Conditions) -> Self {
-        let environment = Environment { connections: Arc::new(connections), conditions };
+    pub fn new(connections: BTreeMap<String, Arc<Connection>>, health: Health) -> Self {
+        let environment = Environment { connections: Arc::new(connections), health };
         Self(Arc::new(Shared { environment, state: Mutex::default() }))
     }
 
@@ -89,7 +89,7 @@ impl Manager {
         let unwanted: Vec<ProviderName> = state.running.keys().filter(|name| !wanted.contains(name)).cloned().collect();
         for provider in unwanted {
             state.stop(&provider, Reason::ProviderStopped);
-            self.0.environment.conditions.remove(&provider::condition_name(&provider));
+            self.0.environment.health.remove(&provider::condition_name(&provider));
         }
         for provider in wanted {
             if !state.stopped && !state.running.contains_key(&provider) {
@@ -135,8 +135,8 @@ impl Manager {
         self.0.environment.connections.get(name).cloned()
     }
 
-    pub fn conditions(&self) -> &Conditions {
-        &self.0.environment.conditions
+    pub fn health(&self) -> &Health {
+        &self.0.environment.health
     }
 
     /// Reads every connection's configuration again, and says what it found in each that is not as before.
@@ -191,7 +191,7 @@ async fn serve(shared: Arc<Shared>, name: ProviderName, document: Option<Cluster
         let both = async { tokio::join!(described.run(send), shared.listen(&name, receive)) };
         if AssertUnwindSafe(both).catch_unwind().await.is_err() {
             let message = "it broke down, which is a bug; it begins anew".to_owned();
-            shared.environment.conditions.set(&provider::condition_name(&name), Err(message));
+            shared.environment.health.report(&provider::condition_name(&name), Err(message));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         shared.lock().registry.start(&name);

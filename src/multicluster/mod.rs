@@ -7,7 +7,6 @@
 
 pub mod api_path;
 pub mod backoff;
-pub mod condition;
 pub mod connection;
 mod credential;
 pub mod endpoint;
@@ -30,7 +29,6 @@ pub mod watch;
 pub mod work_queue;
 
 pub use api_path::ApiPath;
-pub use condition::{Condition, Conditions};
 pub use endpoint::{Body, Endpoint, Reply};
 pub use raw::Object;
 pub use registry::{Cluster, ClusterSpec, ProviderName, Reason, WatchScope};

@@ -14,7 +14,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::api_path::ApiPath;
-use super::condition::Conditions;
 use super::endpoint::{DEFAULT_DEADLINE, Endpoint};
 use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
@@ -23,6 +22,7 @@ use super::raw::{NotAnObject, Parsed};
 use super::registry::WatchScope;
 use super::request_error::RequestError;
 use super::store::{Listing, Store};
+use crate::health::Health;
 use crate::mapping::Resource;
 
 pub use super::list_watch::WatchState;
@@ -69,7 +69,7 @@ pub struct Watch {
     store: Arc<Store>,
     state: watch::Receiver<WatchState>,
     task: JoinHandle<()>,
-    conditions: Conditions,
+    health: Health,
 }
 
 impl Watch {
@@ -98,21 +98,21 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.task.abort();
-        self.conditions.remove(&self.key.to_string());
+        self.health.remove(&self.key.to_string());
     }
 }
 
 /// All watches of the process, one per [`WatchKey`], shared by whoever asks.
 #[derive(Debug, Default)]
 pub struct Watches {
-    conditions: Conditions,
+    health: Health,
     running: Mutex<BTreeMap<WatchKey, Weak<Watch>>>,
 }
 
 impl Watches {
-    /// Watches that report into `conditions`.
-    pub fn new(conditions: Conditions) -> Arc<Self> {
-        Arc::new(Self { conditions, running: Mutex::default() })
+    /// Watches that report into `health`.
+    pub fn new(health: Health) -> Arc<Self> {
+        Arc::new(Self { health, running: Mutex::default() })
     }
 
     /// The running watch of this scope, resource and selector, or a new one. Never waits; must be called within a Tokio runtime.
@@ -145,11 +145,11 @@ impl Watches {
             key: key.clone(),
             store: store.clone(),
             states,
-            conditions: self.conditions.clone(),
+            health: self.health.clone(),
             machine: ListWatch::new(RandomState::new().build_hasher().finish()),
         };
         let task = tokio::spawn(worker.run());
-        Watch { key, store, state, task, conditions: self.conditions.clone() }
+        Watch { key, store, state, task, health: self.health.clone() }
     }
 }
 
@@ -159,7 +159,7 @@ struct Worker {
     key: WatchKey,
     store: Arc<Store>,
     states: watch::Sender<WatchState>,
-    conditions: Conditions,
+    health: Health,
     machine: ListWatch,
 }
 
@@ -324,12 +324,12 @@ impl Worker {
         let what = self.key.to_string();
         match state {
             WatchState::Failed { reason, .. } => {
-                if self.conditions.set(&what, Err(reason.clone())) {
+                if self.health.report(&what, Err(reason.clone())) {
                     tracing::warn!(%reason, "{what} fails and is retried");
                 }
             }
             WatchState::Synced | WatchState::NotServed => {
-                self.conditions.set(&what, Ok(()));
+                self.health.report(&what, Ok(()));
                 tracing::debug!(?state, "{what}");
             }
             WatchState::Starting => {}

@@ -365,9 +365,10 @@ fn synced(reasons: &Reasons) -> Condition {
     Condition { status: "False", reason: cause.as_str().into(), message }
 }
 
-/// A rendering's error speaks of the consumer's own spec and of the mapping, and of nothing on the target.
+/// Errors of a rendering and of status fields speak of the consumer's own object and of the mapping, and of nothing on
+/// the target.
 fn consumer_detail(cause: Cause, detail: &str) -> Option<&str> {
-    (cause == Cause::RenderFailed).then_some(detail)
+    matches!(cause, Cause::RenderFailed | Cause::StatusFailed).then_some(detail)
 }
 
 /// Translated, never copied: the generation of the source that is applied, and that the target has taken note of.

@@ -14,8 +14,8 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::kcp::{self, Binding, EndpointSlice, Export};
 use super::{Provider, Reporter};
+use crate::health::Health;
 use crate::mapping::{ApiExportRef, Resource};
-use crate::multicluster::condition::Conditions;
 use crate::multicluster::connection::Connection;
 use crate::multicluster::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
 use crate::multicluster::watch::{Selectors, Watch, WatchState, Watches};
@@ -106,7 +106,7 @@ struct Described {
 impl<'a> Discovery<'a> {
     fn start(provider: &'a ApiExportProvider) -> Result<Self, String> {
         // The provider's own condition speaks for its watches.
-        let watches = Watches::new(Conditions::default());
+        let watches = Watches::new(Health::default());
         let wake = Arc::new(Notify::new());
         let place = ClusterName::try_from("export").map_err(|error| error.to_string())?;
         let scope = WatchScope { endpoint: provider.home.clone(), clusters: ClustersOf::One(place) };

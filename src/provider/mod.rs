@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use crate::health::Health;
 use crate::mapping::{ApiExportRef, ClusterProvider, ProviderKind};
-use crate::multicluster::condition::Conditions;
 use crate::multicluster::connection::Connection;
 use crate::multicluster::registry::{ProviderEvent, ProviderName};
 
@@ -24,7 +24,7 @@ pub trait Provider: Send + 'static {
 #[derive(Debug, Clone)]
 pub struct Environment {
     pub connections: Arc<BTreeMap<String, Arc<Connection>>>,
-    pub conditions: Conditions,
+    pub health: Health,
 }
 
 /// Every kind of provider.
@@ -40,13 +40,13 @@ impl Environment {
     pub fn describe(&self, name: &ProviderName, document: Option<&ClusterProvider>) -> AnyProvider {
         self.build(name, document).unwrap_or_else(|message| {
             tracing::error!("{}: {message}", condition_name(name));
-            self.conditions.set(&condition_name(name), Err(message));
+            self.health.report(&condition_name(name), Err(message));
             AnyProvider::Unusable
         })
     }
 
     fn build(&self, name: &ProviderName, document: Option<&ClusterProvider>) -> Result<AnyProvider, String> {
-        let condition = Reporter { conditions: self.conditions.clone(), what: condition_name(name) };
+        let condition = Reporter { health: self.health.clone(), what: condition_name(name) };
         match (name, document.map(|document| (&document.name, &document.kind))) {
             (ProviderName::ApiExport(export), _) => {
                 let connection = self.connection(&export.connection)?;
@@ -107,7 +107,7 @@ pub fn connection_of<'a>(provider: &'a ProviderName, documents: &'a [ClusterProv
 /// A provider's own condition.
 #[derive(Debug, Clone)]
 pub struct Reporter {
-    conditions: Conditions,
+    health: Health,
     what: String,
 }
 
@@ -115,7 +115,7 @@ impl Reporter {
     /// Shows the state, and says a change aloud.
     fn report(&self, state: Result<(), String>) {
         let message = state.as_ref().err().cloned();
-        if self.conditions.set(&self.what, state) {
+        if self.health.report(&self.what, state) {
             match message {
                 Some(message) => tracing::warn!("{}: {message}", self.what),
                 None => tracing::info!("{}: in order", self.what),

@@ -3,7 +3,6 @@
 //! It answers from shared handles ([`Instruments`]) and holds no state of its own. Nothing it answers shows a
 //! consumer's data, for it asks nobody for a password.
 
-pub mod health;
 pub mod metrics;
 mod process;
 pub mod status;
@@ -21,10 +20,10 @@ use axum::routing::{get, post};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use health::{Condition, Health};
 pub use metrics::Metrics;
 pub use status::{Overview, StatusPage};
 
+use crate::health::{self, Health};
 use crate::reload::{Outcome, ReloadHandle};
 
 /// How long a shutdown waits for answers that are under way.
@@ -35,7 +34,6 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Instruments {
     pub metrics: Metrics,
     pub health: Health,
-    pub conditions: crate::multicluster::Conditions,
     pub status: StatusPage,
 }
 

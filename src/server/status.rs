@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use super::health::{self, Standing};
+use crate::health::{self, Standing};
 
 /// Where the engine puts its latest [`Overview`]. Cloning gives another handle to the same place.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,6 @@
 //! The routes, asked as any client asks.
 
+use crate::health::Condition;
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;

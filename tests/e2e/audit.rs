@@ -28,6 +28,8 @@ pub struct Request {
     /// `ResponseStarted` (a watch that is open) or `ResponseComplete`.
     stage: String,
     user: String,
+    /// When it was received, in the servers' form of time, which sorts.
+    received: String,
 }
 
 impl AuditLog {
@@ -65,6 +67,7 @@ impl Request {
             code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
             stage: text(&event["stage"]),
             user: text(&event["user"]["username"]),
+            received: text(&event["requestReceivedTimestamp"]),
         }
     }
 
@@ -74,6 +77,10 @@ impl Request {
 
     pub fn is_list(&self) -> bool {
         self.verb == "list"
+    }
+
+    pub fn received(&self) -> &str {
+        &self.received
     }
 
     /// A GET of one object.

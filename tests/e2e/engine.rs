@@ -87,14 +87,15 @@ impl Engine {
         .await;
     }
 
-    /// Waits until `/readyz` is 503 and names `reason`; gives its whole text.
+    /// Waits until `/readyz` is 503 and names `reason`; gives the lines that do.
     pub async fn becomes_unready(&mut self, reason: &str) -> String {
         eventually(&format!("/readyz says 503 and {reason:?}"), async || {
             self.process.must_run();
             let answer = self.http.look("/readyz").await?;
             let text = answer.body.as_str().map_or_else(|| answer.body.to_string(), str::to_owned);
-            let unready = answer.status == 503 && text.contains(reason);
-            unready.then_some(text.clone()).ok_or(format!("{} {text}", answer.status))
+            let lines: Vec<&str> = text.lines().filter(|line| line.contains(reason)).collect();
+            let unready = answer.status == 503 && !lines.is_empty();
+            unready.then(|| lines.join("\n")).ok_or_else(|| format!("{} {text}", answer.status))
         })
         .await
     }
@@ -169,16 +170,20 @@ impl Engine {
 fn plain(line: &str) -> String {
     match serde_json::from_str::<Value>(line) {
         Ok(Value::Object(fields)) => {
-            fields.iter().map(|(name, value)| field(name, value)).collect::<Vec<_>>().join(" ")
+            joined(fields.iter().filter(|(name, _)| !matches!(name.as_str(), "timestamp" | "target")))
         }
         _ => line.to_owned(),
     }
 }
 
+fn joined<'f>(fields: impl Iterator<Item = (&'f String, &'f Value)>) -> String {
+    fields.map(|(name, value)| field(name, value)).collect::<Vec<_>>().join(" ")
+}
+
 fn field(name: &str, value: &Value) -> String {
     match value {
         Value::String(text) => format!("{name}={text}"),
-        Value::Object(fields) => fields.iter().map(|(name, value)| field(name, value)).collect::<Vec<_>>().join(" "),
+        Value::Object(fields) => joined(fields.iter()),
         other => format!("{name}={other}"),
     }
 }

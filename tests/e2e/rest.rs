@@ -7,6 +7,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
+use crate::eventually::eventually;
+
 /// A server, or one workspace of it, as one user sees it.
 #[derive(Clone)]
 pub struct Rest {
@@ -67,8 +69,19 @@ impl Rest {
         Self { client: self.client.clone(), base: base.to_owned() }
     }
 
-    /// One request; Err only where no answer came.
+    /// One request, repeated while the server says that it is too early (429); Err only where no answer came.
     pub async fn call(&self, method: Method, path: &str, content: &str, body: Vec<u8>) -> Result<Answer, String> {
+        eventually(&format!("{method} {path} is not too early"), async || {
+            let answer = self.call_once(method.clone(), path, content, body.clone()).await;
+            match answer {
+                Ok(answer) if answer.status == 429 => Err(answer.body.to_string()),
+                other => Ok(other),
+            }
+        })
+        .await
+    }
+
+    async fn call_once(&self, method: Method, path: &str, content: &str, body: Vec<u8>) -> Result<Answer, String> {
         let request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))

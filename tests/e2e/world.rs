@@ -235,9 +235,11 @@ impl World<'_> {
         Rest::of_kubeconfig(&kubeconfig).await
     }
 
-    /// What the engines of this case have asked of both servers so far.
+    /// What the engines of this case have asked of both servers so far, oldest first.
     pub fn requests(&self) -> Vec<Request> {
-        self.source_requests().into_iter().chain(self.target_requests()).collect()
+        let mut requests: Vec<_> = self.source_requests().into_iter().chain(self.target_requests()).collect();
+        requests.sort_by(|one, other| one.received().cmp(other.received()));
+        requests
     }
 
     pub fn source_requests(&self) -> Vec<Request> {

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
+use sync_engine::health::Health;
 use sync_engine::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
-use sync_engine::multicluster::Conditions;
 use sync_engine::multicluster::connection::Connection;
 use sync_engine::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
@@ -17,7 +17,7 @@ struct Scene {
     sandbox: Sandbox,
     manager: Manager,
     events: ClusterEvents,
-    conditions: Conditions,
+    health: Health,
     url: String,
 }
 
@@ -26,10 +26,10 @@ fn export(name: &str, path: Option<&str>) -> SourceClusters {
     SourceClusters::ApiExport(ApiExportRef { connection: "kcp".into(), path, name: name.into(), endpoint_slice: None })
 }
 
-fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Conditions) {
-    let conditions = Conditions::default();
+fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Health) {
+    let health = Health::default();
     let connections: BTreeMap<_, _> = connections.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
-    (Manager::new(connections, conditions.clone()), conditions)
+    (Manager::new(connections, health.clone()), health)
 }
 
 impl Scene {
@@ -37,10 +37,10 @@ impl Scene {
     async fn new(options: Options) -> Self {
         let sandbox = options.start().await.expect("a sandbox");
         sandbox.create_workspace("root", "provider").expect("a workspace");
-        let (manager, conditions) = manager(&[("kcp", connection(&sandbox.kubeconfig(Some("root"))))]);
+        let (manager, health) = manager(&[("kcp", connection(&sandbox.kubeconfig(Some("root"))))]);
         let events = manager.subscribe();
         let url = sandbox.url();
-        Self { sandbox, manager, events, conditions, url }
+        Self { sandbox, manager, events, health, url }
     }
 
     async fn published(options: Options) -> Self {
@@ -71,14 +71,14 @@ impl Scene {
 
     /// What the first condition complains of, once there is one that does.
     async fn complaint(&self) -> String {
-        let mut changes = self.conditions.changes();
+        let mut changes = self.health.changes();
         let wait = async {
             loop {
                 changes.mark_unchanged();
-                if let Some(ill) = self.conditions.all().into_iter().find(|condition| !condition.ok) {
-                    return format!("{}: {}", ill.what, ill.message);
+                if let Some(ill) = self.health.standings().into_iter().find(|one| !one.condition.ready) {
+                    return format!("{}: {}", ill.component, ill.condition.message);
                 }
-                changes.changed().await.expect("conditions outlive the wait");
+                changes.changed().await.expect("health outlive the wait");
             }
         };
         let text = tokio::time::timeout(PATIENCE, wait).await.expect("a complaint");
@@ -120,7 +120,7 @@ async fn an_export_without_consumers_is_synced_and_consumers_come_and_go() {
     assert_eq!(next(&mut late).await, format!("+{two} root:two"));
     scene.manager.run([]);
     assert_eq!(scene.next_of_clusters().await, format!("-{two} ProviderStopped"));
-    assert!(scene.conditions.all().is_empty());
+    assert!(scene.health.standings().is_empty());
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn what_is_missing_is_said_and_recovered_from() {
     assert_eq!(scene.next_of_clusters().await, "synced");
     let one = scene.bind("one");
     assert_eq!(scene.next_of_clusters().await, format!("+{one} root:one"));
-    assert!(scene.conditions.all().iter().all(|condition| condition.ok), "{:?}", scene.conditions.all());
+    assert!(scene.health.is_ready(), "{:?}", scene.health.standings());
 }
 
 #[tokio::test]
@@ -208,9 +208,9 @@ async fn a_refusal_names_the_right_that_is_missing() {
 async fn what_is_no_kcp_and_what_is_away_is_said() {
     let sandbox = Options::kubernetes().start().await.expect("a sandbox");
     let url = sandbox.url();
-    let (manager, conditions) = manager(&[("kcp", connection(&sandbox.kubeconfig(None)))]);
+    let (manager, health) = manager(&[("kcp", connection(&sandbox.kubeconfig(None)))]);
     let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, conditions, url };
+    let mut scene = Scene { sandbox, manager, events, health, url };
     scene.manager.run([export("things", None)]);
     insta::assert_snapshot!(scene.complaint().await, @"APIExport things of kcp: URL serves no APIExportEndpointSlices: check that the kubeconfig leads to a kcp workspace, and `apiExport.path`");
     scene.manager.run([]);
@@ -253,9 +253,9 @@ async fn a_plain_cluster_is_engaged_at_once_and_identified_when_it_answers() {
     let kubeconfig = sandbox.kubeconfig(None);
     sandbox.disconnect().await;
     let url = sandbox.url();
-    let (manager, conditions) = manager(&[("target", connection(&kubeconfig))]);
+    let (manager, health) = manager(&[("target", connection(&kubeconfig))]);
     let events = manager.subscribe();
-    let mut scene = Scene { sandbox, manager, events, conditions, url };
+    let mut scene = Scene { sandbox, manager, events, health, url };
     let kind = ProviderKind::Kubeconfig { connection: "target".into() };
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());

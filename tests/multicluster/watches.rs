@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use sync_engine::multicluster::condition::Conditions;
+use sync_engine::health::Health;
 use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
 use sync_engine::multicluster::store::Cause;
 use sync_engine::multicluster::watch::{Selectors, Watch, WatchState, Watches};
@@ -17,7 +17,7 @@ struct Scene {
     sandbox: Sandbox,
     scope: WatchScope,
     watches: Arc<Watches>,
-    conditions: Conditions,
+    health: Health,
 }
 
 impl Scene {
@@ -28,8 +28,8 @@ impl Scene {
     async fn with(options: Options) -> Self {
         let sandbox = options.start().await.expect("a sandbox");
         let scope = plain_scope(connection(&sandbox.kubeconfig(None)).endpoint());
-        let conditions = Conditions::default();
-        Self { sandbox, scope, watches: Watches::new(conditions.clone()), conditions }
+        let health = Health::default();
+        Self { sandbox, scope, watches: Watches::new(health.clone()), health }
     }
 
     fn create(&self, name: &str) {
@@ -99,7 +99,7 @@ async fn one_watch_is_shared_and_outlives_its_first_user() {
     until(third.store(), "a", |store| store.len() == 1).await;
     assert_eq!((scene.lists(), scene.watches.running().len()), (1, 1));
     drop((second, third));
-    assert!(scene.watches.running().is_empty() && scene.conditions.all().is_empty());
+    assert!(scene.watches.running().is_empty() && scene.health.standings().is_empty());
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn a_server_that_is_killed_is_waited_for_and_what_was_missed_is_found() {
         matches!(state, WatchState::Failed { synced_before: true, reason, .. } if reason.contains("connection refused"))
     })
     .await;
-    assert!(!scene.conditions.all().pop().expect("a condition").ok);
+    assert!(!scene.health.standings().pop().expect("a condition").condition.ready);
     assert_eq!(watch.store().len(), 2, "what is out of sight is kept");
     scene.sandbox.delete(CONFIG_MAPS, "default", "gone").expect("deleted");
     scene.create("new");
@@ -158,7 +158,7 @@ async fn a_server_that_is_killed_is_waited_for_and_what_was_missed_is_found() {
     .await;
     until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
     assert!(relisted.load(Ordering::SeqCst), "the deletion itself was not seen");
-    assert!(scene.conditions.all().iter().all(|condition| condition.ok));
+    assert!(scene.health.is_ready());
 }
 
 fn definition() -> Value {
@@ -196,7 +196,7 @@ async fn a_resource_that_nobody_has_bound_is_not_an_empty_list() {
         sandbox.publish("root", "things", &[schema()], &[]).expect("an export");
         let endpoint = connection(&sandbox.kubeconfig(None)).endpoint().at("services/apiexport/root/things/clusters/*");
         let scope = WatchScope { endpoint, clusters: ClustersOf::Annotated };
-        let watches = Watches::new(Conditions::default());
+        let watches = Watches::new(Health::default());
         let watch = watches.acquire(&scope, &resource("things.v1.example.com"), &Selectors::default());
         until_state(&watch, "not served", |state| *state == WatchState::NotServed).await;
         let workspace = sandbox.create_workspace("root", "consumer").expect("a workspace");
@@ -237,7 +237,7 @@ async fn same_names_in_two_workspaces_stay_apart() {
     }
     let endpoint = connection(&sandbox.kubeconfig(None)).endpoint().at("services/apiexport/root/things/clusters/*");
     let scope = WatchScope { endpoint, clusters: ClustersOf::Annotated };
-    let watches = Watches::new(Conditions::default());
+    let watches = Watches::new(Health::default());
     let watch = watches.acquire(&scope, &resource("things.v1.example.com"), &Selectors::default());
     until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
     assert_eq!(watch.store().len(), 2);
@@ -255,9 +255,9 @@ async fn what_is_forbidden_is_said_and_tried_again() {
     scene.sandbox.faults().inject(move |call| (call.resource == "configmaps").then(|| Fault::Refuse(denied.clone())));
     let watch = scene.config_maps();
     until_state(&watch, "failed", |state| matches!(state, WatchState::Failed { code: Some(403), .. })).await;
-    let condition = scene.conditions.all().pop().expect("a condition");
-    insta::assert_snapshot!(condition.message, @r#"configmaps is forbidden: User "me" cannot list resource "configmaps" (403 Forbidden)"#);
-    insta::assert_snapshot!(condition.what.replace(&scene.sandbox.url(), "URL"), @"watch of configmaps.v1 at URL");
+    let condition = scene.health.standings().pop().expect("a condition");
+    insta::assert_snapshot!(condition.condition.message, @r#"configmaps is forbidden: User "me" cannot list resource "configmaps" (403 Forbidden)"#);
+    insta::assert_snapshot!(condition.component.replace(&scene.sandbox.url(), "URL"), @"watch of configmaps.v1 at URL");
 }
 
 #[tokio::test]

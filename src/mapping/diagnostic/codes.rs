@@ -66,6 +66,7 @@ pub const CODES: &[Code] = &[
     error("SE0209", "something else where an expression or a text is expected"),
     error("SE0210", "a JSONPath that cannot be read"),
     error("SE0211", "a key of a template that holds an expression"),
+    error("SE0212", "a regular expression that cannot be one"),
     // Names
     error("SE0301", "a name that does not exist"),
     error("SE0302", "a variable that the mapping does not have, or not yet"),

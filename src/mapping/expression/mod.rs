@@ -14,6 +14,7 @@ mod functions;
 mod names;
 mod operators;
 mod parse;
+mod pattern;
 mod registry;
 mod resolve;
 mod scope;
@@ -42,7 +43,8 @@ use evaluate::Evaluation;
 use parse::Compiler;
 use source::Form;
 use tree::Expr;
-use value::{Operand, Stop, kind};
+pub(in crate::mapping) use value::kind;
+use value::{Operand, Stop};
 
 /// One compiled `${{ }}`.
 #[derive(Debug)]
@@ -140,7 +142,12 @@ impl Expression {
 
     /// Evaluates a condition, which must be true or false.
     pub fn holds(&self, scope: &Scope) -> Result<bool, Unrendered> {
-        match self.evaluate(scope) {
+        self.holds_within(scope, &mut Budget::for_expression())
+    }
+
+    /// As `holds`, paid out of a budget that others share.
+    pub(in crate::mapping) fn holds_within(&self, scope: &Scope, budget: &mut Budget) -> Result<bool, Unrendered> {
+        match self.evaluate_within(scope, budget) {
             Outcome::Value(Value::Bool(value)) => Ok(value),
             Outcome::Value(other) => {
                 Err(Unrendered::Failed(format!("`{}` must be true or false, and is {}", self.source, kind(&other))))

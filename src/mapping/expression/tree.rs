@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::pattern::Pattern;
 use super::registry::Function;
 
 /// One node of a compiled expression. Nothing in it is parsed or looked up by name again.
@@ -54,6 +55,12 @@ pub(super) enum Expr {
         value: Box<Expr>,
         fallback: Option<Box<Expr>>,
         lax: Option<Box<Expr>>,
+    },
+    /// `value | regex_replace(pattern, replacement)`: the pattern is compiled at load.
+    RegexReplace {
+        value: Box<Expr>,
+        pattern: Box<Pattern>,
+        replacement: Box<Expr>,
     },
     Call(Call),
 }

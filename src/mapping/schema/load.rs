@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Schema, Schemas};
-use crate::mapping::Kind;
 use crate::mapping::diagnostic::Finding;
+use crate::mapping::{Kind, Resource};
 use crate::yaml::{self, Limits, Node};
 
 impl Schemas {
@@ -44,6 +44,22 @@ impl Schemas {
                 };
                 self.insert(schema, None);
             }
+        }
+        for (path, operations) in document["paths"].as_object().into_iter().flatten() {
+            self.add_path(path, operations);
+        }
+    }
+
+    /// A collection's path tells the resource of a kind: `/apis/<group>/<version>/…/<plural>`.
+    fn add_path(&mut self, path: &str, operations: &Value) {
+        let plural = path.rsplit('/').next().unwrap_or_default();
+        let kind = &operations["get"]["x-kubernetes-group-version-kind"];
+        let text = |field: &str| kind[field].as_str().unwrap_or_default().to_owned();
+        let kind = Kind { group: text("group"), version: text("version"), kind: text("kind") };
+        let is_list = operations["get"]["x-kubernetes-action"] == "list";
+        if let Some(schema) = self.kinds.get(&kind).filter(|_| is_list).cloned() {
+            let resource = Resource { group: kind.group, version: kind.version, plural: plural.to_owned() };
+            self.resources.entry(resource).or_insert(schema);
         }
     }
 

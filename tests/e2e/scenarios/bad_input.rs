@@ -45,11 +45,13 @@ fn tells(stage: &Stage, what: &str, text: &str) {
     insta::with_settings!({prepend_module_to_snapshot => false}, { insta::assert_snapshot!(name, masked(stage, text)) });
 }
 
-/// A text without what differs from run to run: folders, ports, and the names that a case has for itself.
+/// A text without what differs from run to run: folders, ports, durations, and the names that a case has for itself.
 fn masked(stage: &Stage, text: &str) -> String {
     let text = text.replace(&stage.folder.display().to_string(), "<folder>").replace(&stage.id, "<id>");
-    let port = Regex::new(r"127\.0\.0\.1:\d+").expect("a pattern");
-    port.replace_all(&text, "127.0.0.1:<port>").into_owned()
+    let masks = [(r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"), (r"not ready for \w+", "not ready for <time>")];
+    masks.into_iter().fold(text, |text, (pattern, mask)| {
+        Regex::new(pattern).expect("a pattern").replace_all(&text, mask).into_owned()
+    })
 }
 
 async fn what_is_no_flag_ends_with_2(stage: &Stage) {
@@ -130,7 +132,8 @@ async fn every_unknown_field_is_reported_at_once(stage: &Stage) {
 
 async fn a_feature_of_later_is_refused(stage: &Stage) {
     let world = stage.widgets().await;
-    let text = WIDGETS.replace("  objects:\n", "  related: []\n  objects:\n");
+    let related = "related: [{id: password, direction: ToTarget, resource: secrets.v1, from: {name: it}}]";
+    let text = WIDGETS.replace("  objects:\n", &format!("  {related}\n  objects:\n"));
     let line = reported(&world, &text, &["related", "not supported yet"]).await;
     tells(stage, "a feature of later", &line);
 }
@@ -195,7 +198,7 @@ async fn a_refused_connection_is_waited_for(stage: &Stage) {
     let launch = world.launch_at(&server);
     server.kill();
     let mut engine = launch.start();
-    let text = engine.becomes_unready("target").await;
+    let text = engine.becomes_unready("kube-system").await;
     tells(stage, "a refused connection", &text);
     eventually("the engine goes on trying", async || {
         engine.is_running()?;
@@ -210,7 +213,7 @@ async fn a_forbidden_target_is_waited_for(stage: &Stage) {
     let kubeconfig = world.powerless(&stage.fleet.kubernetes().await.target);
     world.alpha.create("it", json!({"size": 1})).await;
     let mut engine = world.launch().flag("--target-kubeconfig", kubeconfig.display()).start();
-    let text = engine.becomes_unready("target").await;
+    let text = engine.becomes_unready("kube-system").await;
     tells(stage, "a forbidden target", &text);
     waits_without_haste(&mut engine, || world.target_requests_of_nobody().len()).await;
     assert!(world.alpha.holds("it").await.is_empty(), "no promise is made for a target that nobody may write to");
@@ -219,7 +222,7 @@ async fn a_forbidden_target_is_waited_for(stage: &Stage) {
 async fn a_forbidden_source_is_waited_for(stage: &Stage) {
     let world = stage.widgets().await;
     let mut engine = world.launch_powerless_at_the_source().await.start();
-    let text = engine.becomes_unready("").await;
+    let text = engine.becomes_unready("orbidden").await;
     tells(stage, "a forbidden source", &text);
     throughout(Duration::from_secs(2), "the engine stays up", async || engine.is_running()).await;
 }

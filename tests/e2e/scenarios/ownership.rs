@@ -255,8 +255,9 @@ async fn two_mappings_on_one_resource_leave_each_other_alone(stage: &Stage) {
     holds_size("2").await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
 
+    let lines = engine.lines_logged();
     world.mappings.write("widgets.yaml", &WIDGETS.replace("Pending", "Waiting"));
-    engine.says(&[&world.name, "reload"]).await;
+    engine.says_after(lines, &[&world.name]).await;
     world.alpha.status("it", json!({"phase": "Waiting"})).await;
     holds_size("2").await;
 

@@ -127,8 +127,6 @@ async fn the_first_signal_drains(stage: &Stage) {
     }
     let status = engine.terminate().await;
     assert_eq!(status.code(), Some(0), "{}", engine.log().join("\n"));
-    let writes = world.settled().await;
-    assert!(writes.iter().all(|write| write.code < 300), "a drained engine leaves nothing half done: {writes:?}");
     let _engine = world.engine().await;
     converged(&world, 1).await;
 }

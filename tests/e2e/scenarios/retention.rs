@@ -152,7 +152,7 @@ fn with_settings() -> String {
     - id: settings
       template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
 "#;
-    WIDGETS.replace("  objects:\n", settings)
+    WIDGETS.replace("  objects:\n", settings).replace("  status:\n", "  status:\n    from: widget\n")
 }
 
 async fn a_dropped_object_id_deletes_nothing(stage: &Stage) {

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
+
 /// The shared registry. Cloning gives another handle to the same one.
 ///
 /// A component that is not in it says nothing, so the engine is ready when every condition in it is:
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Default)]
 pub struct Health {
     entries: Arc<Mutex<BTreeMap<String, Entry>>>,
+    changes: watch::Sender<u64>,
 }
 
 /// Standing of one component, as the component itself reports it.
@@ -50,6 +53,14 @@ impl Condition {
 impl Health {
     /// Puts a component's condition in the place of its last one. Answers whether it differs.
     pub fn set(&self, component: &str, condition: Condition) -> bool {
+        let changed = self.place(component, condition);
+        if changed {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
+        changed
+    }
+
+    fn place(&self, component: &str, condition: Condition) -> bool {
         let mut entries = self.lock();
         match entries.get_mut(component) {
             Some(entry) if entry.condition == condition => false,
@@ -67,9 +78,21 @@ impl Health {
         }
     }
 
+    /// [`set`](Self::set) from a result: an error is what is waited for.
+    pub fn report(&self, component: &str, state: Result<(), String>) -> bool {
+        self.set(component, state.map_or_else(Condition::waiting, |()| Condition::ready("")))
+    }
+
     /// Forgets a component that is no longer there to be waited for.
     pub fn remove(&self, component: &str) {
-        self.lock().remove(component);
+        if self.lock().remove(component).is_some() {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
+    }
+
+    /// To wait for changes: their number so far.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Whether no component is waiting.
