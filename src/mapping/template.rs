@@ -84,6 +84,10 @@ impl Template {
         }
     }
 
+    pub(super) fn root(&self) -> &Tree {
+        &self.root
+    }
+
     /// Ids of the objects it reads, as `objects.<id>`.
     pub fn objects_read(&self) -> impl Iterator<Item = &str> {
         self.objects.iter().map(String::as_str)

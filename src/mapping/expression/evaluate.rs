@@ -43,7 +43,7 @@ impl<'a, 'b> Evaluation<'a, 'b> {
                 operators::arithmetic(*operator, left, right, self.budget).map(Operand::owned)
             }
             Expr::Concat(left, right) => self.concat(left, right),
-            Expr::Compare { first, rest } => {
+            Expr::Compare { first, rest, .. } => {
                 let mut left = self.value(first)?;
                 for (comparison, right) in rest {
                     let right = self.value(right)?;

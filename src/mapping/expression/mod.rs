@@ -38,11 +38,12 @@ pub(in crate::mapping) use budget::Budget;
 pub use names::{Names, Root, RootSet};
 pub use scope::{ObjectState, Scope};
 pub use text::Text;
+pub(in crate::mapping) use text::{Piece, TextForm};
+pub(in crate::mapping) use tree::{Base, Call, Comparison, Expr, Path, Segment};
 
 use evaluate::Evaluation;
 use parse::Compiler;
 use source::Form;
-use tree::Expr;
 pub(in crate::mapping) use value::kind;
 use value::{Operand, Stop};
 
@@ -154,6 +155,10 @@ impl Expression {
             }
             outcome => Err(outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("no value".to_owned()))),
         }
+    }
+
+    pub(in crate::mapping) fn expr(&self) -> &Expr {
+        &self.expr
     }
 
     /// The expression as it is written, without its braces.

@@ -12,12 +12,12 @@ const SIZE: usize = 256 << 10;
 const COST: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Pattern(Regex);
+pub(in crate::mapping) struct Pattern(Regex);
 
 impl Pattern {
     /// # Errors
     /// What is wrong with the pattern, in one line.
-    pub fn compile(source: &str) -> Result<Self, String> {
+    pub(super) fn compile(source: &str) -> Result<Self, String> {
         let built = RegexBuilder::new(source).size_limit(SIZE).dfa_size_limit(SIZE).build();
         built.map(Self).map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => "the pattern is too large: its repetitions multiply".to_owned(),
@@ -31,7 +31,13 @@ impl Pattern {
 
     /// Replaces all matches. `$1` and `${name}` in an author's replacement stand for what a group matched; in data
     /// (`expand` is false) they stand for themselves.
-    pub fn replace(&self, text: &str, replacement: &str, expand: bool, budget: &mut Budget) -> Result<String, Stop> {
+    pub(super) fn replace(
+        &self,
+        text: &str,
+        replacement: &str,
+        expand: bool,
+        budget: &mut Budget,
+    ) -> Result<String, Stop> {
         budget.charge(text.len().saturating_mul(COST))?;
         let mut replaced = String::new();
         let mut end = 0;
