@@ -259,7 +259,7 @@ fn what_is_not_there_exits_with_78() {
     ");
     insta::assert_snapshot!(with_connections(&root, &["--kubeconfig", "edge=ROOT/good#lost"]), @"
     exit 78
-    error: the kubeconfig `ROOT/good` of connection `edge` (--kubeconfig edge=…) has no cluster `elsewhere`, which its context `lost` names
+    error: connection `edge`: context `lost` of ROOT/good cannot be used: its cluster `elsewhere` is not in the file
     ");
 }
 

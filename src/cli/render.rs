@@ -13,7 +13,6 @@ use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
 use crate::object::{ClusterName, marks};
 use crate::plan::preview::{Preview, Scene, Unseen, preview};
-use crate::plan::render::Wanted;
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -182,10 +181,7 @@ fn one(arguments: &RenderArguments, mapping: &Mapping, scene: &Scene, printed: &
 
 /// What is rendered, in the mapping's order; the consumer's object with its status last.
 pub(super) fn documents(preview: &Preview, scene: &Scene, marks: bool, status: bool) -> Vec<Value> {
-    let objects = preview.rendering.objects.iter().filter_map(|(_, wanted)| match wanted {
-        Ok(Wanted::Present(desired)) => Some(desired.body.clone()),
-        _ => None,
-    });
+    let objects = preview.objects().map(|(_, desired)| desired.body.clone());
     let mut documents: Vec<Value> = objects.map(|body| ordered(if marks { body } else { unmarked(body) })).collect();
     if let Some(computed) = preview.status.as_ref().filter(|_| status) {
         documents.push(consumer(&scene.source, computed));

@@ -11,7 +11,11 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use super::inputs::{self, Inputs};
 use super::terminal::{self, count};
 use super::{Exit, Misconfigured};
+use crate::catalog::Catalog;
+use crate::mapping::check::check;
 use crate::mapping::diagnostic::{Diagnostic, Severity};
+use crate::mapping::schema::Schemas;
+use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
 Exit codes: 0 nothing is wrong (warnings aside); 2 the command line cannot be understood; 78 something is wrong.
@@ -70,9 +74,11 @@ pub(super) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
 impl Report {
     fn of(arguments: &ValidateArguments) -> Result<Self, Misconfigured> {
         let inputs = Inputs::read(&arguments.paths)?;
-        let (_schemas, mut diagnostics) = inputs::schemas(arguments.schemas.as_deref())?;
+        let (schemas, mut diagnostics) = inputs::schemas(arguments.schemas.as_deref())?;
         let (catalog, update) = inputs.catalog();
         diagnostics.extend(update.diagnostics);
+        diagnostics.extend(checked(&inputs, &catalog, &schemas));
+        diagnostics.sort_by(|one, other| (&one.file, one.span.start).cmp(&(&other.file, other.span.start)));
         let files = inputs.readable.len() + inputs.unreadable.len();
         Ok(Self { diagnostics, mappings: catalog.mappings().count(), files })
     }
@@ -109,6 +115,20 @@ impl Report {
             }
         }
     }
+}
+
+/// What the static checks find in the mappings that compile.
+fn checked(inputs: &Inputs, catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
+    for (file, content) in &inputs.readable {
+        for document in yaml::parse(content) {
+            let entry = document.claim.name.as_deref().and_then(|name| catalog.mapping(name));
+            let Some(entry) = entry.filter(|entry| entry.mapping.text == document.text) else { continue };
+            let findings = check(&document, &entry.mapping, schemas);
+            diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
+        }
+    }
+    diagnostics
 }
 
 /// A line that GitHub shows beside the file: <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.

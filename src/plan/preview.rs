@@ -9,12 +9,13 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+use super::memo::Memo;
 use super::observed::{Learned, Observed, Phase, Source, Standing, Target};
-use super::render::{self, Rendering, Wanted};
+use super::render::{self, Desired, Rendering, Wanted};
 use super::{Cause, Reason, Reasons, is_in, status};
-use crate::mapping::Mapping;
 use crate::mapping::schema::Schema;
 use crate::mapping::template::Unrendered;
+use crate::mapping::{Mapping, ObjectRule};
 use crate::object::marks::{Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
 
@@ -37,7 +38,8 @@ pub struct Scene {
 /// What becomes of a source.
 #[derive(Debug)]
 pub struct Preview<'m> {
-    pub rendering: Rendering<'m>,
+    mapping: &'m Mapping,
+    pub rendering: Rendering,
     /// The consumer's status as it would stand once everything rendered is applied: as it is, where a write would be
     /// withheld. Times that the engine would set are left out.
     pub status: Option<Value>,
@@ -69,17 +71,25 @@ pub fn preview<'m>(mapping: &'m Mapping, scene: &Scene) -> Result<Preview<'m>, U
     let strangers = recognize(mapping, scene, &first, &mut observed);
     let rendering = rendered(mapping, &observed, scene)?;
     let mut reasons =
-        Reasons(rendering.objects.iter().filter_map(|(rule, wanted)| unrendered(&rule.id, wanted)).collect());
+        Reasons(each(mapping, &rendering).filter_map(|(rule, wanted)| unrendered(&rule.id, wanted)).collect());
     let mut status = status::wanted(mapping, &observed, &scene.source, Some(&rendering), &mut reasons);
     if status::is_withheld(&observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();
     }
     status.iter_mut().for_each(forget_times);
-    Ok(Preview { rendering, status, reasons, strangers })
+    Ok(Preview { mapping, rendering, status, reasons, strangers })
 }
 
-fn rendered<'m>(mapping: &'m Mapping, observed: &Observed, scene: &Scene) -> Result<Rendering<'m>, Unseen> {
+fn rendered(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Rendering, Unseen> {
     render::render(mapping, observed, &scene.source).map_err(|unrendered| Unseen::Unrendered(unrendered.into()))
+}
+
+/// Each rule with what it comes to.
+fn each<'a>(
+    mapping: &'a Mapping,
+    rendering: &'a Rendering,
+) -> impl Iterator<Item = (&'a ObjectRule, &'a Result<Wanted, Unrendered>)> {
+    mapping.objects.iter().zip(rendering.objects.iter())
 }
 
 fn unrendered(id: &str, wanted: &Result<Wanted, Unrendered>) -> Option<Reason> {
@@ -110,6 +120,7 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
         unkept_status: BTreeSet::new(),
         now: Timestamp::UNIX_EPOCH,
         learned: Learned::default(),
+        memo: Memo::default(),
     }
 }
 
@@ -157,6 +168,14 @@ fn forget_times(status: &mut Value) {
 }
 
 impl Preview<'_> {
+    /// What is rendered, in the mapping's order.
+    pub fn objects(&self) -> impl Iterator<Item = (&ObjectRule, &Desired)> {
+        each(self.mapping, &self.rendering).filter_map(|(rule, wanted)| match wanted {
+            Ok(Wanted::Present(desired)) => Some((rule, desired)),
+            _ => None,
+        })
+    }
+
     /// Whether something cannot be rendered or computed; waiting is none.
     pub fn failed(&self) -> bool {
         self.reasons.0.iter().any(|reason| !matches!(reason.cause, Cause::Waiting | Cause::Unknown))
@@ -229,7 +248,7 @@ spec:
         let preview = preview(&mapping, &scene(json!({"size": 3}), vec![other, cluster])).expect("rendered");
         assert_eq!(preview.strangers, [0]);
         assert!(preview.reasons.0.is_empty(), "{}", preview.reasons);
-        let Ok(Wanted::Present(view)) = &preview.rendering.objects[2].1 else { panic!("rendered") };
+        let (_, view) = preview.objects().nth(2).expect("rendered");
         assert_eq!(view.body["spec"], json!({"host": "h"}));
         let synced = json!([{"type": "Synced", "status": "True", "reason": "Synced", "message": ""}]);
         assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));

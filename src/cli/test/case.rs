@@ -15,7 +15,6 @@ use crate::mapping::jsonpath::JsonPath;
 use crate::object::ClusterName;
 use crate::object::compare::same;
 use crate::plan::preview::{Preview, Scene, Unseen, preview};
-use crate::plan::render::Wanted;
 use crate::yaml::{self, Entries, Raw};
 
 /// Problems of the case; none where it passes. Golden files to write are added to `goldens`.
@@ -108,10 +107,7 @@ fn unrecognized(preview: &Preview, scene: &Scene) -> Vec<String> {
 }
 
 fn objects(preview: &Preview) -> Value {
-    let rendered = preview.rendering.objects.iter().filter_map(|(rule, wanted)| match wanted {
-        Ok(Wanted::Present(desired)) => Some((rule.id.clone(), desired.body.clone())),
-        _ => None,
-    });
+    let rendered = preview.objects().map(|(rule, desired)| (rule.id.clone(), desired.body.clone()));
     Value::Object(rendered.collect())
 }
 
