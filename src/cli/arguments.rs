@@ -5,7 +5,13 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use super::completions::{self, CompletionsArguments};
+use super::explain::ExplainArguments;
 use super::options::{KubeconfigRef, Listen, NamedKubeconfig};
+use super::render::{self, RenderArguments};
+use super::schema::SchemaVerb;
+use super::test::{self, TestArguments};
+use super::validate::{self, ValidateArguments};
 use crate::object;
 use crate::telemetry::{LogFilter, LogFormat};
 
@@ -49,6 +55,23 @@ pub enum Verb {
     /// Run the engine: the same as giving its flags without a verb.
     #[command(after_help = AFTER_HELP)]
     Run(RunArguments),
+    /// Say everything that is wrong with mappings, without a cluster.
+    #[command(after_help = validate::AFTER_HELP)]
+    Validate(ValidateArguments),
+    /// Say what a code of `validate` stands for, or list all codes.
+    Explain(ExplainArguments),
+    /// Print the objects that a mapping makes of a consumer's object, without a cluster.
+    #[command(after_help = render::AFTER_HELP)]
+    Render(RenderArguments),
+    /// Run MappingTest documents, without a cluster.
+    #[command(after_help = test::AFTER_HELP)]
+    Test(TestArguments),
+    /// The JSON Schema of the documents, for editors.
+    #[command(subcommand)]
+    Schema(SchemaVerb),
+    /// Print a completion script for a shell.
+    #[command(after_help = completions::AFTER_HELP)]
+    Completions(CompletionsArguments),
 }
 
 /// Flags of `run`.

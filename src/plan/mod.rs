@@ -30,6 +30,7 @@ mod departure;
 mod live;
 pub mod memo;
 pub mod observed;
+pub mod preview;
 pub mod render;
 mod source;
 pub mod status;

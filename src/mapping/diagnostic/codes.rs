@@ -52,6 +52,7 @@ pub const CODES: &[Code] = &[
     error("SE0120", "a ClusterProvider that no document defines"),
     error("SE0121", "a name that another document has already"),
     error("SE0130", "a schema document that cannot be one"),
+    error("SE0131", "a schema that stands one level too deep"),
     error("SE0190", "a part of the language that does not run yet"),
     error("SE0191", "a `$` key of a template that means nothing, or a key that is not a text"),
     // Expressions
@@ -66,6 +67,7 @@ pub const CODES: &[Code] = &[
     error("SE0209", "something else where an expression or a text is expected"),
     error("SE0210", "a JSONPath that cannot be read"),
     error("SE0211", "a key of a template that holds an expression"),
+    error("SE0212", "a regular expression that cannot be one"),
     // Names
     error("SE0301", "a name that does not exist"),
     error("SE0302", "a variable that the mapping does not have, or not yet"),
@@ -75,8 +77,32 @@ pub const CODES: &[Code] = &[
     error("SE0306", "a root that cannot be read at this place"),
     error("SE0307", "a field that a root does not have"),
     error("SE0310", "an object that the mapping does not have, in a field"),
+    // Types of what is read
+    error("SE0401", "a field that the consumer's schema does not have"),
+    error("SE0402", "an optional field that nothing stands in for"),
+    error("SE0403", "a comparison with what a value can never be"),
+    error("SE0404", "a field that the downstream object does not have"),
+    // Types of what is written
+    error("SE0501", "a field that the target's schema does not have"),
+    error("SE0502", "a value of another type than the target's field"),
+    error("SE0503", "a field that the target's schema requires"),
+    error("SE0504", "a value that the target's schema does not take"),
+    // Types of what flows back
+    error("SE0601", "a field that the consumer's status does not have"),
+    error("SE0602", "a value that does not fit the consumer's status"),
+    error("SE0603", "a status field that is required, and that nothing writes"),
+    error("SE0604", "conditions that the consumer's schema has no place for"),
+    error("SE0605", "an observedGeneration that the consumer's schema has no place for"),
+    error("SE0606", "a path that the downstream object does not have"),
+    error("SE0607", "a path that can match several values"),
+    error("SE0608", "an API without a status subresource"),
     // Safety
     error("SE0701", "two mappings writing one status field of one resource"),
+    error("SE0702", "a placement where two sources can meet"),
+    warning("SE0703", "a consumer's text that reaches a namespace or a kind"),
+    error("SE0704", "a consumer's text that reaches RBAC"),
+    warning("SE0705", "a pod template that a consumer can fill"),
+    error("SE0706", "a kind that is cluster-scoped"),
 ];
 
 /// What a code stands for.

@@ -1,3 +1,5 @@
+//! Reading and writing objects.
+
 use serde_json::json;
 
 use super::*;
