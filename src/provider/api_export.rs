@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::kcp::{self, Binding, EndpointSlice, Export};
-use super::{Provider, Reporter};
 use crate::health::Health;
 use crate::mapping::{ApiExportRef, Resource};
 use crate::multicluster::connection::Connection;
+use crate::multicluster::environment::{Provider, Reporter};
 use crate::multicluster::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
 use crate::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use crate::multicluster::{Endpoint, Object, Subscription};
@@ -335,7 +335,7 @@ fn refusal(reason: &str, code: Option<u16>, needed: &str) -> String {
 
 fn parsed<T: DeserializeOwned>(object: &Object) -> Option<T> {
     // What another version of kcp writes differently is as good as absent: the condition says what is missing.
-    serde_json::from_str(object.json()).ok()
+    serde_json::from_str(&object.json()).ok()
 }
 
 /// A watch of one resource in the newest version that the server has.
