@@ -13,7 +13,9 @@ mod types;
 use std::sync::Arc;
 
 use super::diagnostic::Finding;
+use super::expression::Expr;
 use super::schema::{Schema, Schemas};
+use super::template::Tree;
 use super::{Mapping, ObjectRule};
 use crate::yaml::{self, Node, NodeValue};
 
@@ -72,12 +74,12 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// A variable that is absent is undefined where it is read.
+    /// A variable that is nothing but a path may be absent: it is undefined where it is read.
     fn vars(&mut self) {
         for (name, template) in &self.mapping.vars {
             let node = self.spec.get("vars").and_then(|vars| vars.get(name));
             let bound = match template.root() {
-                super::template::Tree::Expression(expression) => Bound {
+                Tree::Expression(expression) => Bound {
                     types: self.environment.infer(expression.expr()),
                     is_consumers: self.environment.is_consumers(expression.expr()),
                 },
@@ -85,15 +87,18 @@ impl<'s> Checker<'s> {
                 _ => Bound { types: vec![Type::Any], is_consumers: false },
             };
             if let Some(node) = node {
-                self.template(node, template.root(), None, true);
+                let alone = matches!(
+                    template.root(),
+                    Tree::Expression(expression) if matches!(expression.expr(), Expr::Path(_))
+                );
+                self.template(node, template.root(), None, self.guarded || alone);
             }
             self.environment.vars.push((name.clone(), bound));
         }
     }
 
-    fn template(&mut self, node: &Node, tree: &'s super::template::Tree, rule: Option<&'s ObjectRule>, guarded: bool) {
-        static NONE: super::Kind = super::Kind { group: String::new(), version: String::new(), kind: String::new() };
-        let kind = rule.map_or(&NONE, |rule| &rule.kind);
+    fn template(&mut self, node: &Node, tree: &'s Tree, rule: Option<&'s ObjectRule>, guarded: bool) {
+        let kind = rule.map(|rule| &rule.kind);
         let view = rule.and_then(|rule| schema_of(self.schemas, rule)).map(Schema::view);
         let mut target = Target { environment: &self.environment, kind, guarded, findings: &mut self.findings };
         target.tree(node, tree, &Place::top(view));

@@ -73,16 +73,9 @@ pub(super) fn scope(kind: &Kind, schema: Option<&Schema>, node: &Node, findings:
     }
 }
 
-/// What stands at a leaf of a template.
-pub(super) fn leaf(
-    kind: &Kind,
-    node: &Node,
-    path: &[String],
-    is_consumers: bool,
-    types: &[Type<'_>],
-    findings: &mut Vec<Finding>,
-) {
-    if !is_consumers || path.iter().any(|key| FREE_TEXT.contains(&key.as_str())) {
+/// What a consumer decides at a leaf of a template.
+pub(super) fn leaf(kind: &Kind, node: &Node, path: &[String], types: &[Type<'_>], findings: &mut Vec<Finding>) {
+    if path.iter().any(|key| FREE_TEXT.contains(&key.as_str())) {
         return;
     }
     let first = path.first().map(String::as_str).unwrap_or_default();

@@ -145,6 +145,14 @@ impl<'s> Status<'_, 's> {
 
     /// The types that a path leads to.
     fn path(&mut self, node: &Node, object: &str, path: &JsonPath, take: Take, field: &Node) -> Vec<Type<'s>> {
+        let every = path.steps().is_some() && !path.is_singular();
+        if every && take == Take::One && field.get("take").is_none() {
+            let message = format!("`{}` can match several values", path.text());
+            self.findings.push(
+                Finding::new("SE0607", node.headline(), message)
+                    .help("`take: first`, `all` or `count` says which; `take: one` makes more than one an error"),
+            );
+        }
         let (Some(schema), Some(steps)) = (self.environment.object(object), path.steps()) else {
             return if take == Take::Count { vec![Type::Simple(Form::Integer)] } else { vec![Type::Any] };
         };
@@ -167,13 +175,6 @@ impl<'s> Status<'_, 's> {
             if let Step::Name(name) = step {
                 advance(node, &mut from, name);
             }
-        }
-        if !path.is_singular() && take == Take::One && field.get("take").is_none() {
-            let message = format!("`{}` can match several values", path.text());
-            self.findings.push(
-                Finding::new("SE0607", node.headline(), message)
-                    .help("`take: first`, `all` or `count` says which; `take: one` makes more than one an error"),
-            );
         }
         match (take, view) {
             (Take::Count, _) => vec![Type::Simple(Form::Integer)],

@@ -18,7 +18,8 @@ use crate::yaml::{Node, NodeValue};
 /// Looks at one object's template.
 pub(super) struct Target<'e, 's> {
     pub environment: &'e Environment<'s>,
-    pub kind: &'s Kind,
+    /// `None`: a variable, which is no object of its own.
+    pub kind: Option<&'s Kind>,
     /// The template as it is read: what stands in for absent values is asked for elsewhere.
     pub guarded: bool,
     pub findings: &'e mut Vec<Finding>,
@@ -63,7 +64,7 @@ impl<'s> Target<'_, 's> {
                 self.reads().text(text, guarded);
                 self.typed(node, &[Type::Simple(Form::Text)], place);
                 let is_consumers = self.environment.prints_consumers(text);
-                safety::leaf(self.kind, node, &place.path, is_consumers, &[], self.findings);
+                self.safe_leaf(node, &place.path, is_consumers, &[]);
             }
             (Tree::Sequence(trees), NodeValue::Sequence(nodes)) => {
                 self.expect(node, Form::List, place);
@@ -233,9 +234,15 @@ impl<'s> Target<'_, 's> {
         }
         self.typed(node, &types, place);
         let is_consumers = self.environment.is_consumers(expr);
-        safety::leaf(self.kind, node, &place.path, is_consumers, &types, self.findings);
-        if is_consumers {
+        self.safe_leaf(node, &place.path, is_consumers, &types);
+        if is_consumers && self.kind.is_some() {
             safety::subtree(node, &types, place, self.findings);
+        }
+    }
+
+    fn safe_leaf(&mut self, node: &Node, path: &[String], is_consumers: bool, types: &[Type<'s>]) {
+        if let Some(kind) = self.kind.filter(|_| is_consumers) {
+            safety::leaf(kind, node, path, types, self.findings);
         }
     }
 

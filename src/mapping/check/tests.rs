@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::mapping::compile::{Compiled, compile};
-use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::diagnostic::{CODES, Diagnostic};
 
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -83,6 +83,73 @@ fn without_schemas_nothing_is_said_of_types() {
             assert_eq!(about_types, Vec::<&str>::new(), "{}", path.display());
         }
     }
+}
+
+/// What a code of the registry says in words alone: it takes more than a document.
+const IN_WORDS: [&str; 7] = ["SE0007", "SE0010", "SE0011", "SE0012", "SE0120", "SE0121", "SE0701"];
+
+/// An example of the registry as a whole document: what it leaves out is as plain as can be.
+fn framed(example: &str) -> String {
+    if example.contains("\nkind: ") || example.starts_with("kind: ") {
+        return example.to_owned();
+    }
+    let mut document =
+        "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {name: databases}\nspec:\n".to_owned();
+    let plain = [
+        ("source:", "source: {apiExport: {name: databases}, resource: databases.v1.example.com}\n"),
+        ("objects:", "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap}}\n"),
+    ];
+    let missing = plain.iter().filter(|(key, _)| !example.lines().any(|line| line.starts_with(key)));
+    let parts: String = missing.map(|(_, text)| *text).chain([example]).collect();
+    document.extend(parts.lines().map(|line| format!("  {line}\n")));
+    document
+}
+
+/// Everything that is found in a file of one document, of whatever kind.
+fn found(file: &str, schemas: &Schemas) -> Vec<Finding> {
+    if file.contains("kind: APIResourceSchema") {
+        return Schemas::default().add_file(file.as_bytes());
+    }
+    let document = yaml::parse(file.as_bytes()).remove(0);
+    let outcome = compile(&document);
+    match outcome.compiled {
+        Some(Compiled::Mapping(mapping)) => [outcome.findings, check(&document, &mapping, schemas)].concat(),
+        _ => outcome.findings,
+    }
+}
+
+/// Each code's example brings it about, with a text that is reviewed, and its fix brings about nothing at all.
+#[test]
+fn every_code_has_an_example_and_a_fix() {
+    let schemas = schemas();
+    let mut wrong = Vec::new();
+    for code in CODES {
+        assert!(code.title.len() > 10 && code.explanation.ends_with('.'), "{}", code.code);
+        if IN_WORDS.contains(&code.code) {
+            assert!(code.example.starts_with("# ") || code.example.contains("provider"), "{}", code.code);
+            continue;
+        }
+        let bad = framed(code.example);
+        let findings = found(&bad, &schemas);
+        if !findings.iter().any(|finding| finding.code == code.code) {
+            wrong.push(format!("{}: the example gives {findings:?}", code.code));
+        }
+        if !code.fix.starts_with('#') {
+            let left = found(&framed(code.fix), &schemas);
+            if !left.is_empty() {
+                wrong.push(format!("{}: the fix gives {left:?}", code.code));
+            }
+        }
+        let shown: Vec<_> = findings
+            .into_iter()
+            .map(|finding| Diagnostic::new(finding, "mapping.yaml", bad.as_bytes()).render(false))
+            .collect();
+        let directory = root("tests/ui/codes");
+        insta::with_settings!({snapshot_path => directory, prepend_module_to_snapshot => false, omit_expression => true}, {
+            insta::assert_snapshot!(code.code, shown.join("\n\n"));
+        });
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
