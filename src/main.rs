@@ -6,6 +6,6 @@ use sync_engine::{cli, telemetry};
 
 fn main() -> ExitCode {
     let (verb, log) = cli::Arguments::read();
-    telemetry::start(log.log_format, &log.log_level);
+    telemetry::start(log.log_format, &log.filter(&verb));
     cli::execute(verb).into()
 }

@@ -4,6 +4,7 @@ pub mod arguments;
 mod connections;
 pub mod options;
 mod run;
+pub mod sandbox;
 mod signals;
 
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ pub use arguments::{Arguments, Verb};
 pub use options::{KubeconfigRef, RunOptions};
 
 use crate::reload::OpenError;
+use sandbox::SandboxArguments;
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,7 @@ pub struct Misconfigured(pub String);
 pub fn execute(verb: Verb) -> Exit {
     let result = match verb {
         Verb::Run(arguments) => RunOptions::try_from(arguments).map_err(Into::into).and_then(run_engine),
+        Verb::Sandbox(arguments) => play_sandbox(arguments),
     };
     match result {
         Ok(()) => Exit::Success,
@@ -50,6 +53,14 @@ fn run_engine(options: RunOptions) -> anyhow::Result<()> {
     let runtime = runtime.context("cannot start the threads that the engine runs on")?;
     let result = runtime.block_on(run::run(options));
     // What is still under way was told to stop and did not: a second signal, or a lost file system.
+    runtime.shutdown_background();
+    result
+}
+
+fn play_sandbox(arguments: SandboxArguments) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the threads that the sandbox runs on")?;
+    let result = runtime.block_on(sandbox::play(arguments));
     runtime.shutdown_background();
     result
 }

@@ -57,6 +57,7 @@ mod settle;
 mod setup;
 mod state;
 mod status;
+pub mod story;
 mod timestamp;
 mod validation;
 mod watch;

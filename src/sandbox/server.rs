@@ -31,7 +31,12 @@ pub(super) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 struct Core {
     state: State,
     watchers: HashMap<Storage, Vec<Watcher>>,
+    /// Those who follow every write.
+    followers: Vec<Follower>,
 }
+
+/// Is told an event; answers whether it wants to hear of more.
+pub(super) type Follower = Box<dyn Fn(&Event) -> bool + Send>;
 
 struct Watcher {
     interest: Interest,
@@ -55,7 +60,7 @@ pub(super) struct Stream {
 
 impl Server {
     pub fn new(state: State, clock: Clock) -> Server {
-        let core = Mutex::new(Core { state, watchers: HashMap::new() });
+        let core = Mutex::new(Core { state, watchers: HashMap::new(), followers: Vec::new() });
         Server { core, counters: Mutex::default(), faults: Faults::default(), clock }
     }
 
@@ -87,6 +92,11 @@ impl Server {
         look(&mut self.lock().state)
     }
 
+    /// Tells every write from now on, of whatever resource.
+    pub fn follow(&self, follower: Follower) {
+        self.lock().followers.push(follower);
+    }
+
     /// Sends a bookmark to every watch that wants one.
     pub fn send_bookmarks(&self) {
         let core = &mut *self.lock();
@@ -108,6 +118,7 @@ impl Server {
 impl Core {
     fn send(&mut self, events: &[Event]) {
         for event in events {
+            self.followers.retain(|follower| follower(event));
             if let Some(watchers) = self.watchers.get_mut(&event.storage) {
                 watchers.retain(|watcher| watcher.send(event));
             }

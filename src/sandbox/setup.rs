@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Sandbox;
+use super::collection::Event;
 use super::reply::Answer;
 use super::request::Request;
 use super::server::Outcome;
@@ -65,6 +66,12 @@ impl Events {
 }
 
 impl Sandbox {
+    /// Tells every write from now on, of whatever resource and cluster, in order and before the request is answered.
+    /// `tell` must be quick, must not call the sandbox, and ends it by `false`.
+    pub fn follow(&self, tell: impl Fn(&Event) -> bool + Send + 'static) {
+        self.server.follow(Box::new(tell));
+    }
+
     /// Opens a watch: a GET with `watch=true`.
     pub fn events(&self, request: &Request) -> Result<Events, Answer> {
         match self.server.handle(request) {
