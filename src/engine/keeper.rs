@@ -16,7 +16,7 @@ use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::watch::WatchState;
 use crate::plan::Phase;
 
-/// How often kinds that are no longer in use are looked for.
+/// How often kinds that are no longer in use are looked for, where there may be some.
 const REVIEW: Duration = Duration::from_secs(30);
 
 /// How soon a request that failed is made again.
@@ -29,7 +29,11 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
     loop {
         let result = confirm(&pipeline).await;
         failures = if result.is_ok() { 0 } else { failures + 1 };
-        let pause = if result.is_ok() { REVIEW } else { RETRY.delay(failures, &mut jitter) };
+        let pause = match &result {
+            Ok(inventory) if is_final(&pipeline, inventory) => Duration::MAX,
+            Ok(_) => REVIEW,
+            Err(_) => RETRY.delay(failures, &mut jitter),
+        };
         say(&pipeline, result);
         if has_left(&pipeline) && remove(&pipeline).await {
             let _ = events.send(Event::Left(pipeline.writer.mapping.clone())).await;
@@ -38,6 +42,13 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
         // Cancel-safe: a permit that is not taken stays stored.
         let _ = tokio::time::timeout(pause, pipeline.inventory_due()).await;
     }
+}
+
+/// Whether nothing can change by itself: no kind of a former generation, and no mapping that is leaving.
+fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
+    let generation = pipeline.generation();
+    let is_current = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
+    inventory.kinds.iter().all(is_current) && !matches!(generation.phase, Phase::Leaving(_))
 }
 
 fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {

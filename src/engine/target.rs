@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::sync::Notify;
+use tracing::{info, warn};
 
 use crate::health::Health;
 use crate::mapping::{Kind, Resource};
@@ -121,7 +122,13 @@ impl Target {
             let before = (self.identity(), self.state().kinds.clone());
             let identified = self.identify().await;
             let resolved = self.resolve().await;
-            health.report(&what, identified.and(resolved.clone()));
+            let state = identified.and(resolved.clone());
+            if health.report(&what, state.clone()) {
+                match state {
+                    Ok(()) => info!("target `{}`: in order", self.name),
+                    Err(why) => warn!("{why}"),
+                }
+            }
             if before != (self.identity(), self.state().kinds.clone()) {
                 delay = RETRY_MIN;
                 changed();

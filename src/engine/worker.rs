@@ -12,7 +12,7 @@ use crate::mapping::Mode;
 use crate::multicluster::queue::Outcome as Finish;
 use crate::multicluster::work_queue::Lease;
 use crate::object::{Key, metadata};
-use crate::plan::{Action, Cause, Observed, Outcome, Plan, Reasons, Source, plan, render, status};
+use crate::plan::{Action, Cause, Observed, Outcome, Plan, Reasons, Rest, Source, plan, render, status};
 use crate::server::metrics::ReconcileResult;
 
 /// Rounds of plan and apply in one reconcile; a new object with everything it needs takes five.
@@ -105,17 +105,19 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended 
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     for _ in 0..MAX_ROUNDS {
         note_placement(pipeline, generation, &observed);
-        let actions = match plan(&generation.mapping, &observed) {
-            Plan::Act(actions) => actions,
-            Plan::InSync => return Ended::InSync,
-            Plan::Waiting(reasons) => return Ended::Waiting(reasons),
-            Plan::Blocked(reasons) => return Ended::Blocked(reasons),
+        let (actions, then) = match plan(&generation.mapping, &observed) {
+            Plan::Act(actions) => (actions, None),
+            Plan::Last(action, then) => (vec![action], Some(then)),
+            Plan::Rest(rest) => return rest.into(),
         };
         if generation.mapping.mode == Mode::Observe && actions.iter().any(Action::is_write) {
             return Ended::Observed(actions);
         }
         if let Err(error) = act(executor, &mut observed, actions).await {
             return Ended::Failed(error);
+        }
+        if let Some(then) = then {
+            return then.into();
         }
         if executor.overtaken {
             // What came in between is in the caches, and may change the plan.
@@ -124,6 +126,16 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended 
     }
     warn!(rounds = MAX_ROUNDS, "the plan does not come to rest; it is tried again later");
     Ended::Blocked(Reasons::default())
+}
+
+impl From<Rest> for Ended {
+    fn from(rest: Rest) -> Self {
+        match rest {
+            Rest::InSync => Self::InSync,
+            Rest::Waiting(reasons) => Self::Waiting(reasons),
+            Rest::Blocked(reasons) => Self::Blocked(reasons),
+        }
+    }
 }
 
 /// Carries out one plan. An action that fails does not keep the others of its plan from being tried.

@@ -87,15 +87,15 @@ impl Engine {
         .await;
     }
 
-    /// Waits until `/readyz` is 503 and names `reason`; gives the lines that do.
-    pub async fn becomes_unready(&mut self, reason: &str) -> String {
-        eventually(&format!("/readyz says 503 and {reason:?}"), async || {
+    /// Waits until `/readyz` is 503 because of `component`, for a reason that contains `reason`; gives that line.
+    pub async fn becomes_unready(&mut self, component: &str, reason: &str) -> String {
+        eventually(&format!("/readyz says 503, {component} and {reason:?}"), async || {
             self.process.must_run();
             let answer = self.http.look("/readyz").await?;
             let text = answer.body.as_str().map_or_else(|| answer.body.to_string(), str::to_owned);
-            let lines: Vec<&str> = text.lines().filter(|line| line.contains(reason)).collect();
-            let unready = answer.status == 503 && !lines.is_empty();
-            unready.then(|| lines.join("\n")).ok_or_else(|| format!("{} {text}", answer.status))
+            let start = format!("[-] {component}");
+            let line = text.lines().find(|line| line.starts_with(&start) && line.contains(reason));
+            line.filter(|_| answer.status == 503).map(str::to_owned).ok_or_else(|| format!("{} {text}", answer.status))
         })
         .await
     }

@@ -159,8 +159,8 @@ impl Workspace {
     /// Waits for the namespace `default`, which comes a moment after the workspace.
     async fn settle(&self) {
         eventually(&format!("namespace default exists in {}", self.path), async || {
-            let namespace = self.rest.get("/api/v1/namespaces/default").await;
-            namespace.map(drop).ok_or_else(|| "it is absent".to_owned())
+            let answer = self.rest.look("/api/v1/namespaces/default").await?;
+            answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
         })
         .await;
     }
@@ -192,12 +192,19 @@ impl Workspace {
         self.rest.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await;
     }
 
-    /// Binds the export `name` of the workspace `provider`, and waits until its API is served here.
-    pub async fn bind(&self, provider: &str, name: &str) {
-        self.request_binding(provider, name).await;
-        eventually(&format!("{name} is bound in {}", self.path), async || {
-            let binding = self.binding(name).await.ok_or("the binding is absent")?;
-            (binding["status"]["phase"] == "Bound").then_some(()).ok_or_else(|| binding["status"].to_string())
+    /// Binds the export of `api` in the workspace `provider`, and waits until the API is served here.
+    pub async fn bind(&self, provider: &str, api: &Api) {
+        self.request_binding(provider, &api.plural).await;
+        self.wait_for_binding(&api.plural, api).await;
+    }
+
+    /// Waits until the API that a binding brings is served, which is a moment after the binding is Bound.
+    pub async fn wait_for_binding(&self, binding: &str, api: &Api) {
+        eventually(&format!("{} is served in {}", api.resource(), self.path), async || {
+            let binding = self.binding(binding).await.ok_or("the binding is absent")?;
+            let answer = self.rest.look(&api.everywhere()).await?;
+            let served = binding["status"]["phase"] == "Bound" && answer.is_success();
+            served.then_some(()).ok_or_else(|| format!("{} {}", binding["status"], answer.body))
         })
         .await;
     }

@@ -111,7 +111,7 @@ impl Stage {
         let [provider, alpha, beta] = &names;
         let (provider, alpha, beta) = tokio::join!(kcp.workspace(provider), kcp.workspace(alpha), kcp.workspace(beta));
         provider.publish(api, &self.user).await;
-        tokio::join!(alpha.bind(&provider.path, &api.plural), beta.bind(&provider.path, &api.plural));
+        tokio::join!(alpha.bind(&provider.path, api), beta.bind(&provider.path, api));
         let tenant = |workspace: &Workspace| {
             let cluster = Some(workspace.cluster.clone());
             Tenant::new(workspace.rest.clone(), "default".to_owned(), cluster, api.clone())

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::case::{Case, Stage, case};
 use crate::engine::{Engine, Launch};
 use crate::eventually::{DEADLINE, eventually, throughout};
+use crate::fleet::On;
 use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
@@ -185,7 +186,7 @@ async fn an_export_that_does_not_exist_is_waited_for(stage: &Stage) {
     let world = stage.widgets().await;
     world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &world.source_named("missing")));
     let mut engine = world.launch().start();
-    let text = engine.becomes_unready("missing").await;
+    let text = engine.becomes_unready("APIExport missing", "create it").await;
     tells(stage, "no such export", &text);
     waits_without_haste(&mut engine, || world.source_requests().len()).await;
     world.mappings.write("widgets.yaml", WIDGETS);
@@ -198,7 +199,7 @@ async fn a_refused_connection_is_waited_for(stage: &Stage) {
     let launch = world.launch_at(&server);
     server.kill();
     let mut engine = launch.start();
-    let text = engine.becomes_unready("kube-system").await;
+    let text = engine.becomes_unready("target target", "refused").await;
     tells(stage, "a refused connection", &text);
     eventually("the engine goes on trying", async || {
         engine.is_running()?;
@@ -213,7 +214,7 @@ async fn a_forbidden_target_is_waited_for(stage: &Stage) {
     let kubeconfig = world.powerless(&stage.fleet.kubernetes().await.target);
     world.alpha.create("it", json!({"size": 1})).await;
     let mut engine = world.launch().flag("--target-kubeconfig", kubeconfig.display()).start();
-    let text = engine.becomes_unready("kube-system").await;
+    let text = engine.becomes_unready("target target", "forbidden").await;
     tells(stage, "a forbidden target", &text);
     waits_without_haste(&mut engine, || world.target_requests_of_nobody().len()).await;
     assert!(world.alpha.holds("it").await.is_empty(), "no promise is made for a target that nobody may write to");
@@ -222,7 +223,8 @@ async fn a_forbidden_target_is_waited_for(stage: &Stage) {
 async fn a_forbidden_source_is_waited_for(stage: &Stage) {
     let world = stage.widgets().await;
     let mut engine = world.launch_powerless_at_the_source().await.start();
-    let text = engine.becomes_unready("orbidden").await;
+    let provider = if stage.on == On::Kcp { "APIExport" } else { "ClusterProvider" };
+    let text = engine.becomes_unready(provider, "forbidden").await;
     tells(stage, "a forbidden source", &text);
     throughout(Duration::from_secs(2), "the engine stays up", async || engine.is_running()).await;
 }

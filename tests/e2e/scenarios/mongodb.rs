@@ -124,7 +124,7 @@ async fn in_workspaces(stage: &Stage) -> Story {
         let workspace = kcp.workspace(name).await;
         let consumer = kubectl(stage, name, &kcp.kubeconfig(&workspace.path, ADMIN));
         consumer.apply(&["examples/mongodb/apibinding.yaml"]);
-        consumer.run(&["wait", "--for=jsonpath={.status.phase}=Bound", "apibinding/mongodb", "--timeout=60s"]);
+        workspace.wait_for_binding("mongodb", &Api::mongodb()).await;
         consumer.apply(&CONSUMER_FILES);
         tenants.push(Tenant::new(workspace.rest, "default".to_owned(), Some(workspace.cluster), Api::mongodb()));
     }

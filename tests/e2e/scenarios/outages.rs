@@ -29,7 +29,7 @@ async fn a_killed_target_comes_back(stage: &Stage) {
     server.kill();
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.alpha.create("new", json!({"size": 1})).await;
-    engine.becomes_unready("target").await;
+    engine.becomes_unready("target target", "cannot reach").await;
     throughout(Duration::from_secs(3), "the engine stays up and concludes nothing", async || {
         engine.is_running()?;
         let held = world.alpha.holds("it").await;
@@ -52,7 +52,7 @@ async fn a_target_that_comes_up_later_is_served(stage: &Stage) {
     server.kill();
     world.alpha.create("it", json!({"size": 1})).await;
     let mut engine = world.launch().start();
-    engine.becomes_unready("target").await;
+    engine.becomes_unready("target target", "cannot reach").await;
     assert!(world.alpha.holds("it").await.is_empty(), "no promise is made for a target that nobody has seen");
     server.resume().await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
@@ -79,8 +79,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
         On::Kcp => stage.fleet.kcp().await.kill(),
         On::Kube => stage.fleet.kubernetes().await.source.kill(),
     }
-    let name = if stage.on == On::Kcp { "kcp" } else { "source" };
-    engine.becomes_unready(name).await;
+    engine.becomes_unready("watch of widgets", "cannot reach").await;
     world.target.report(&copy, json!({"phase": "Running"})).await;
     world.target.edit(&copy, json!({"spec": {"size": 9}})).await;
     throughout(Duration::from_secs(3), "the engine stays up and deletes nothing", async || {

@@ -33,7 +33,7 @@ async fn a_workspace_that_binds_later_is_served(stage: &Stage) {
     let world = stage.widgets().await;
     let _engine = world.engine().await;
     let late = stage.fleet.kcp().await.workspace(&format!("{}-late", stage.id)).await;
-    late.bind(&provider(&world).path, &world.api.plural).await;
+    late.bind(&provider(&world).path, &world.api).await;
     let tenant = tenant_in(&late, &world.api);
     tenant.create("it", json!({"size": 1})).await;
     world.target.operate(&tenant, "it", json!({"phase": "Running"})).await;
@@ -109,7 +109,7 @@ async fn a_workspace_that_binds_again_is_served_again(stage: &Stage) {
     both_synced(&world).await;
     world.workspaces[0].unbind(&world.api.plural).await;
     unbound(&world, &world.workspaces[0]).await;
-    world.workspaces[0].bind(&provider(&world).path, &world.api.plural).await;
+    world.workspaces[0].bind(&provider(&world).path, &world.api).await;
     world.alpha.create("it", json!({"size": 5})).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 5})).await;
 }
@@ -128,7 +128,7 @@ async fn an_export_without_bindings_is_ready(stage: &Stage) {
     let _engine = world.launch().flag("--mappings", mappings.folder().display()).ready().await;
 
     let first = kcp.workspace(&format!("{}-first", stage.id)).await;
-    first.bind(&lonely.path, &api.plural).await;
+    first.bind(&lonely.path, &api).await;
     let tenant = tenant_in(&first, &api);
     tenant.create("it", json!({"size": 1})).await;
     let target = crate::target::Target { api: api.clone(), ..world.target.clone() };
