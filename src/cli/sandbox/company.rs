@@ -16,7 +16,7 @@ use crate::engine::{self, Settings};
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
-use crate::sandbox::story::{Player, SCHEMAS, Side, Trouble};
+use crate::sandbox::story::{Player, Side, Trouble};
 use crate::sandbox::{Event, Sandbox};
 use crate::server::{Instruments, Overview, Server};
 
@@ -154,10 +154,7 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
             Ok((name.to_owned(), Connection::open(ConnectionSpec { name: name.to_owned(), source })?))
         })
         .collect::<anyhow::Result<_>>()?;
-    let mut schemas = Schemas::default();
-    for schema in SCHEMAS {
-        let findings = schemas.add_file(schema.as_bytes());
-        debug_assert!(findings.is_empty(), "the program's own schemas read");
-    }
+    // The consumers' schema is read from their own server.
+    let schemas = Schemas::default();
     Ok(Settings { engine: ENGINE.to_owned(), inventory_namespace: NOTES.to_owned(), connections, schemas })
 }

@@ -102,13 +102,17 @@ impl Play<'_> {
     fn go_on(&mut self) -> anyhow::Result<bool> {
         let waits_for = self.company.waits_for();
         match self.act {
-            Act::Overture if waits_for.is_none() || self.since.elapsed() > OVERTURE => self.begin()?,
+            Act::Overture if self.is_ready(waits_for.as_deref()) || self.since.elapsed() > OVERTURE => self.begin()?,
             Act::Ordered if self.teller.all_running() => return self.finish(),
             Act::Ordered if self.since.elapsed() > self.arguments.deadline => self.give_up(waits_for.as_deref())?,
             Act::Overture | Act::Ordered | Act::Open => {}
         }
         self.teller.pass_time(self.act == Act::Ordered, waits_for.as_deref())?;
         Ok(false)
+    }
+
+    fn is_ready(&self, waits_for: Option<&str>) -> bool {
+        self.teller.has_heard_of_mappings() && waits_for.is_none()
     }
 
     fn begin(&mut self) -> anyhow::Result<()> {

@@ -10,6 +10,9 @@ use crate::sandbox::story::{Actor, Line};
 const MAX_DETAILS: usize = 8;
 /// Columns of a progress line, so that it never wraps on a usual terminal.
 const PROGRESS: usize = 78;
+/// Columns of a row of details, and what stands between two.
+const ROW: usize = 76;
+const GAP: &str = "; ";
 /// Column where the sentences begin.
 const INDENT: &str = "                      ";
 
@@ -75,13 +78,12 @@ impl<W: Write> Screen<W> {
             Actor::Consumer(_) | Actor::Somebody(_) => Style::Consumer,
         };
         self.sentence(at, line.actor.name(), style, &line.text)?;
-        for detail in line.details.iter().take(MAX_DETAILS) {
-            self.detail(detail)?;
+        let more = line.details.len().saturating_sub(MAX_DETAILS);
+        let more = (more > 0).then(|| format!("… and {more} more"));
+        for row in rows(line.details.iter().take(MAX_DETAILS).chain(&more)) {
+            self.detail(&row)?;
         }
-        match line.details.len().saturating_sub(MAX_DETAILS) {
-            0 => Ok(()),
-            more => self.detail(&format!("… and {more} more")),
-        }
+        Ok(())
     }
 
     /// A sentence by somebody.
@@ -125,6 +127,21 @@ impl<W: Write> Screen<W> {
     pub fn paint(&self, style: Style, text: &str) -> String {
         if self.colours { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_owned() }
     }
+}
+
+/// Puts short texts beside one another.
+fn rows<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    for text in texts {
+        match rows.last_mut() {
+            Some(row) if row.chars().count() + text.chars().count() < ROW => {
+                row.push_str(GAP);
+                row.push_str(text);
+            }
+            _ => rows.push(text.clone()),
+        }
+    }
+    rows
 }
 
 #[cfg(test)]

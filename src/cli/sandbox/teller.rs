@@ -34,6 +34,8 @@ pub(super) struct Teller {
     reported: Instant,
     /// Whether the story is under way whose single sentences would be too many.
     sums_up: bool,
+    /// Whether the engine has read its mappings.
+    has_mappings: bool,
 }
 
 /// Keeps a flood of changes readable.
@@ -54,6 +56,7 @@ impl Teller {
             pace: Pace { second: 0, told: 0, untold: 0 },
             reported: started,
             sums_up: scene.orders() > FEW,
+            has_mappings: false,
         }
     }
 
@@ -108,7 +111,13 @@ impl Teller {
         }
     }
 
+    /// Whether the engine has read its mappings for the first time.
+    pub fn has_heard_of_mappings(&self) -> bool {
+        self.has_mappings
+    }
+
     fn reload(&mut self, outcome: &Outcome) -> io::Result<()> {
+        self.has_mappings = true;
         let (style, text) = match (outcome.accepted, outcome.text.is_empty()) {
             (true, true) => (Style::Engine, "reads the mappings: nothing changes"),
             (true, false) => (Style::Engine, "reads the mappings"),

@@ -19,5 +19,5 @@ pub use folder::Folder;
 pub use kubeconfig::{Context, kubeconfig};
 pub use narrate::{Actor, Line, Narrator, Side};
 pub use player::{Player, Trouble};
-pub use scene::{Consumer, Failed, MAPPING, Plot, SCHEMAS, Scene};
+pub use scene::{Consumer, Failed, MAPPING, Plot, Scene};
 pub use toy_operator::ToyOperator;

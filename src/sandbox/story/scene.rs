@@ -11,11 +11,8 @@ use crate::yaml::{self, Limits};
 
 /// The mapping of the story, where a visitor brings none.
 pub const MAPPING: &str = include_str!("../../../mappings/mongodb.yaml");
-/// What consumers and the operator agree on: an APIResourceSchema and a CustomResourceDefinition.
-pub const SCHEMAS: [&str; 2] = [
-    include_str!("../../../schemas/mongodb/apiresourceschema.yaml"),
-    include_str!("../../../schemas/mongodb/crd.yaml"),
-];
+const SCHEMA: &str = include_str!("../../../schemas/mongodb/apiresourceschema.yaml");
+const DEFINITION: &str = include_str!("../../../schemas/mongodb/crd.yaml");
 const DATABASE: &str = include_str!("../../../examples/mongodb/mongodb.yaml");
 
 const EXPORT: &str = "mongodb";
@@ -95,11 +92,10 @@ impl Scene {
         let kcp = Options::kcp().seed("kcp").port(plot.port).shards(plot.shards).start().await.map_err(no_port)?;
         let next = if plot.port == 0 { 0 } else { plot.port.saturating_add(1) };
         let downstream = Options::kubernetes().seed("downstream").port(next).start().await.map_err(no_port)?;
-        let [schema, definition] = SCHEMAS;
-        let definition = document("CustomResourceDefinition", definition)?;
+        let definition = document("CustomResourceDefinition", DEFINITION)?;
         downstream.create(DEFINITIONS, &definition).map_err(refused("the CustomResourceDefinition"))?;
         kcp.create_workspace("root", EXPORT).map_err(refused("the provider's workspace"))?;
-        let schema = document("APIResourceSchema", schema)?;
+        let schema = document("APIResourceSchema", SCHEMA)?;
         kcp.publish(PROVIDER, EXPORT, &[schema], &[]).map_err(refused("the APIExport"))?;
         let consumers = (0..plot.workspaces).map(|index| consumer(&kcp, index)).collect::<Result<_, _>>()?;
         Ok(Self { kcp, downstream: Arc::new(downstream), consumers, plot })
