@@ -78,7 +78,9 @@ fn help_is_for_strangers() {
            sync-engine <COMMAND>
 
     Commands:
-      run  Run the engine: the same as giving its flags without a verb
+      run      Run the engine: the same as giving its flags without a verb
+      sandbox  Play the whole story on this machine, in memory: a kcp, a cluster, consumers, an
+               operator, and the engine
 
     Options:
           --mappings <DIR>
@@ -151,10 +153,11 @@ fn help_is_for_strangers() {
 
           --log-level <LEVEL|FILTER>
               A level (off, error, warn, info, debug, trace), or a filter such as
-              `info,sync_engine::engine=debug`
+              `info,sync_engine::engine=debug`.
+              
+              Without it `info`; `off` for the sandbox, which tells a story instead.
               
               [env: SYNC_ENGINE_LOG_LEVEL=]
-              [default: info]
 
       -h, --help
               Print help (see a summary with '-h')

@@ -135,10 +135,12 @@ pub struct LogArguments {
 impl LogArguments {
     /// What is logged while a verb runs.
     pub fn filter(&self, verb: &Verb) -> LogFilter {
-        self.log_level.clone().unwrap_or_else(|| LogFilter::level(match verb {
-            Verb::Run(_) => LevelFilter::INFO,
-            Verb::Sandbox(_) => LevelFilter::OFF,
-        }))
+        self.log_level.clone().unwrap_or_else(|| {
+            LogFilter::level(match verb {
+                Verb::Run(_) => LevelFilter::INFO,
+                Verb::Sandbox(_) => LevelFilter::OFF,
+            })
+        })
     }
 }
 

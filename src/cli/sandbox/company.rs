@@ -147,10 +147,8 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
     let connections: BTreeMap<String, Arc<Connection>> = contexts
         .into_iter()
         .map(|(name, context)| {
-            let source = ConnectionSource::Kubeconfig {
-                path: stage.own_kubeconfig.clone(),
-                context: Some(context.to_owned()),
-            };
+            let source =
+                ConnectionSource::Kubeconfig { path: stage.own_kubeconfig.clone(), context: Some(context.to_owned()) };
             Ok((name.to_owned(), Connection::open(ConnectionSpec { name: name.to_owned(), source })?))
         })
         .collect::<anyhow::Result<_>>()?;

@@ -159,7 +159,11 @@ mod tests {
 
     #[test]
     fn plain_lines_where_there_is_no_terminal() {
-        insta::assert_snapshot!(shown(false), @"");
+        insta::assert_snapshot!(shown(false), @"
+        1.2s  engine       updates Thing a/b
+                           spec.f0: 1 → 2; spec.f1: 1 → 2; spec.f2: 1 → 2; spec.f3: 1 → 2
+                           spec.f4: 1 → 2; spec.f5: 1 → 2; spec.f6: 1 → 2; spec.f7: 1 → 2; … and 2 more
+        ");
     }
 
     #[test]

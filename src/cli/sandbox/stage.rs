@@ -86,7 +86,8 @@ fn mappings(named: Option<&Path>, folder: &Folder) -> anyhow::Result<PathBuf> {
 
 impl Copy {
     fn write(path: &Path, text: &str) -> Result<Self, Misconfigured> {
-        let refuse = |why: String| Misconfigured(format!("cannot write `{}` (--kubeconfig-out): {why}", path.display()));
+        let refuse =
+            |why: String| Misconfigured(format!("cannot write `{}` (--kubeconfig-out): {why}", path.display()));
         if !is_free(path).map_err(|error| refuse(error.to_string()))? {
             return Err(refuse("it is there already, and none of ours; name another, or move it away".to_owned()));
         }

@@ -62,7 +62,8 @@ impl Teller {
 
     /// Where everything is, and what stands there already.
     pub fn introduce(&mut self, endpoints: &str, scene: &Scene) -> io::Result<()> {
-        let title = self.screen.paint(Style::Strong, "sync-engine sandbox: a kcp, a cluster, an operator and the engine");
+        let title =
+            self.screen.paint(Style::Strong, "sync-engine sandbox: a kcp, a cluster, an operator and the engine");
         self.screen.say(&format!("{title}\n\n{endpoints}\n"))?;
         let now = self.started.elapsed();
         self.screen.sentence(now, "provider", Style::Consumer, "publishes the MongoDB API: APIExport mongodb")?;

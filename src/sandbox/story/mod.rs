@@ -8,8 +8,8 @@ mod folder;
 mod kubeconfig;
 pub mod narrate;
 mod player;
-mod schedule;
 mod scene;
+mod schedule;
 pub mod toy_operator;
 
 #[cfg(test)]

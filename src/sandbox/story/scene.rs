@@ -17,8 +17,7 @@ const DATABASE: &str = include_str!("../../../examples/mongodb/mongodb.yaml");
 
 const EXPORT: &str = "mongodb";
 const DATABASES: &str = "mongodbcommunity.v1.mongodbcommunity.mongodb.com";
-const DEFINITIONS: ApiRef<'_> =
-    ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+const DEFINITIONS: ApiRef<'_> = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
 /// What the first consumers are called; later ones have numbers.
 const NAMES: [&str; 4] = ["acme", "globex", "initech", "umbrella"];
 
@@ -103,10 +102,8 @@ impl Scene {
 
     /// The contexts of a visitor's kubeconfig: provider, consumers, downstream.
     pub fn contexts(&self) -> Vec<Context> {
-        let workspace = |name: &str| Context {
-            name: name.to_owned(),
-            server: format!("{}/clusters/root:{name}", self.kcp.url()),
-        };
+        let workspace =
+            |name: &str| Context { name: name.to_owned(), server: format!("{}/clusters/root:{name}", self.kcp.url()) };
         let provider = Context { name: "provider".to_owned(), ..workspace(EXPORT) };
         let consumers = self.consumers.iter().map(|consumer| workspace(&consumer.name));
         let downstream = Context { name: "downstream".to_owned(), server: self.downstream.url() };

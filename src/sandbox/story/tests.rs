@@ -45,7 +45,7 @@ fn the_shipped_operator_renders_what_the_schema_requires() {
     }));
     let last = operator.steps.last().expect("steps");
     let status = last.status(&object).expect("a status").expect("renders");
-    insta::assert_snapshot!(status, @"");
+    insta::assert_snapshot!(status, @r#"{"phase":"Running","message":null,"version":"6.0.5","currentMongoDBMembers":3,"currentStatefulSetReplicas":3,"mongoUri":"mongodb://db-svc.tenant.svc.cluster.local:27017"}"#);
     let secrets = last.secrets(&object).expect("renders");
     assert_eq!(secrets[0]["metadata"], json!({"name": "db-admin-app", "namespace": "tenant"}));
 }
@@ -54,7 +54,20 @@ fn the_shipped_operator_renders_what_the_schema_requires() {
 fn what_is_wrong_with_an_operator_is_said_with_its_place() {
     let text = toy_operator::MONGODB.replace("object.spec.version", "source.spec.version").replace("300ms", "soon");
     let problems = ToyOperator::compile("operator.yaml", &text).expect_err("two mistakes");
-    insta::assert_snapshot!(problems.join("\n"), @"");
+    insta::assert_snapshot!(problems.join("\n"), @"
+    error[SE0102]: `soon` is no length of time; write `30s`, `15m`, `10h` or `1h30m`
+     --> operator.yaml:9:14
+      |
+    9 |     - after: soon
+      |              ^^^^
+    error[SE0306]: `source` cannot be read here
+      --> operator.yaml:20:22
+       |
+    20 |         version: ${{ source.spec.version }}
+       |                      ^^^^^^
+       |
+       = help: here can be read: `object`
+    ");
 }
 
 /// What the narrator says of what `act` does to a cluster.
@@ -65,8 +78,7 @@ async fn told(act: impl FnOnce(&crate::sandbox::Sandbox)) -> String {
     act(&sandbox);
     let narrator = Narrator::new(&[], "sync-engine");
     let lines = changes.try_iter().filter_map(|change| narrator.tell(Side::Downstream, &change));
-    let lines: Vec<_> =
-        lines.map(|line| format!("{}: {} {:?}", line.actor.name(), line.text, line.details)).collect();
+    let lines: Vec<_> = lines.map(|line| format!("{}: {} {:?}", line.actor.name(), line.text, line.details)).collect();
     lines.join("\n")
 }
 
@@ -75,10 +87,12 @@ async fn a_life_is_told() {
     const MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
     let by = |manager: &str, name: &str| format!("{}?fieldManager={manager}", MAPS.url("default", name));
     let story = told(|sandbox| {
+        let annotations = json!({"sync-engine.dev/workspace": "root:acme"});
         let map = json!({
-            "metadata": {"name": "a", "annotations": {"sync-engine.dev/workspace": "root:acme"}}, "data": {"x": "1"},
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "annotations": annotations},
+            "data": {"x": "1"},
         });
-        sandbox.request(&Request::post(&by("sync-engine/main/m", ""), &map));
+        assert_eq!(sandbox.request(&Request::post(&by("sync-engine/main/m", ""), &map)).code, 201);
         let merge = "application/merge-patch+json";
         let edit = json!({"data": {"x": null, "y.z": "2"}, "metadata": {"labels": {"l": "v"}}});
         sandbox.request(&Request::patch(&by("kubectl-edit", "a"), merge, &edit));
@@ -86,18 +100,24 @@ async fn a_life_is_told() {
         sandbox.request(&Request::patch(&by("sync-engine/main/m", "a"), merge, &noise));
         sandbox.request(&Request::delete(&by("sync-engine", "a")));
     });
-    insta::assert_snapshot!(story.await, @"");
+    insta::assert_snapshot!(story.await, @r#"
+    engine: renders ConfigMap default/a for acme []
+    kubectl-edit: changes ConfigMap default/a ["metadata.labels.l: v", "data[y.z]: 2", "data.x: removed"]
+    engine: deletes ConfigMap default/a []
+    "#);
 }
 
 #[test]
 fn a_status_is_told_with_its_conditions() {
     let old = json!({"status": {"phase": "Pending"}});
-    let condition = |kind: &str, status: &str, message: &str| {
-        json!({"type": kind, "status": status, "reason": "Because", "message": message, "lastTransitionTime": "now"})
-    };
+    let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "reason": "Because", "message": message, "lastTransitionTime": "now"});
     let conditions = json!([condition("Ready", "True", "fine"), condition("Synced", "False", "somebody else's")]);
     let new = json!({"status": {"phase": "Running", "observedGeneration": 2, "conditions": conditions}});
-    insta::assert_snapshot!(describe::status_changes(&old, &new).join("\n"), @"");
+    insta::assert_snapshot!(describe::status_changes(&old, &new).join("\n"), @"
+    phase: Pending → Running
+    Ready: True (Because)
+    Synced: False (Because: somebody else's)
+    ");
 }
 
 #[test]
