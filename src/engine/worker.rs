@@ -11,8 +11,9 @@ use super::pipeline::{Generation, Pipeline};
 use crate::mapping::Mode;
 use crate::multicluster::queue::Outcome as Finish;
 use crate::multicluster::work_queue::Lease;
+use crate::object::marks::Reference;
 use crate::object::{Key, metadata};
-use crate::plan::{Action, Cause, Observed, Outcome, Plan, Reasons, Rest, Source, plan, render, status};
+use crate::plan::{Action, Cause, Observed, Outcome, Plan, Reasons, Rest, Source, SourcePatch, plan, render, status};
 use crate::server::metrics::ReconcileResult;
 
 /// Rounds of plan and apply in one reconcile; a new object with everything it needs takes five.
@@ -61,10 +62,6 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended,
     let mut executor =
         Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false };
     let mut observed = observe(pipeline, generation, &cluster, &feed, key);
-    let _guard = lock_namespace(generation, &observed).await;
-    if _guard.is_some() {
-        observed = observe(pipeline, generation, &cluster, &feed, key);
-    }
     if let Err(error) = refresh_if_stale(pipeline, &mut executor, &mut observed).await {
         return (Ended::Failed(error), executor.cost, executor.overtaken);
     }
@@ -72,13 +69,17 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended,
     (ended, executor.cost, executor.overtaken)
 }
 
-/// Shared objects of a namespace are decided on by one source at a time.
-async fn lock_namespace(generation: &Generation, observed: &Observed) -> Option<tokio::sync::OwnedMutexGuard<()>> {
-    if !generation.mapping.objects.iter().any(|rule| rule.shared) {
-        return None;
-    }
-    let namespace = namespace(generation, observed)?;
-    Some(generation.target.namespace_lock(&namespace).lock_owned().await)
+/// Shared objects of a namespace are decided on by one source at a time: those that touch them, and those that leave
+/// and may be the last to need them.
+fn needs_namespace(generation: &Generation, actions: &[Action]) -> bool {
+    let rules = &generation.mapping.objects;
+    let is_shared =
+        |reference: &Reference| rules.iter().any(|rule| rule.is_shared_at(&reference.kind, &reference.name));
+    let leaves = |action: &Action| {
+        matches!(action, Action::Sweep { .. } | Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. })
+    };
+    let touches = |action: &Action| action.reference().is_some_and(is_shared) || leaves(action);
+    rules.iter().any(|rule| rule.shared) && actions.iter().any(touches)
 }
 
 /// A version that was answered by a conflict, and is still all that the cache shows, is read anew.
@@ -103,6 +104,7 @@ async fn refresh_if_stale(
 
 async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
+    let mut lock = None;
     for _ in 0..MAX_ROUNDS {
         note_placement(pipeline, generation, &observed);
         let (actions, then) = match plan(&generation.mapping, &observed) {
@@ -112,6 +114,13 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended 
         };
         if generation.mapping.mode == Mode::Observe && actions.iter().any(Action::is_write) {
             return Ended::Observed(actions);
+        }
+        if lock.is_none() && needs_namespace(generation, &actions) {
+            let namespace = namespace(generation, &observed).unwrap_or_default();
+            lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
+            // What the plan was made from may have changed while it waited for its turn.
+            observed = observe(pipeline, generation, executor.cluster, executor.feed, executor.key);
+            continue;
         }
         if let Err(error) = act(executor, &mut observed, actions).await {
             return Ended::Failed(error);

@@ -43,15 +43,16 @@ pub fn undecided(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, re
 
 /// Row "no finalizer": taken before the first object, if there is one to make.
 fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: &str, rendering: &Rendering) -> Plan {
-    let wanted = |(rule, wanted): &(&ObjectRule, Result<Wanted, _>)| {
+    let wanted = |(rule, wanted): &(&ObjectRule, &Result<Wanted, _>)| {
         matches!(wanted, Ok(Wanted::Present(_))) && kind_unseen(observed, &rule.kind).is_none()
     };
-    if rendering.objects.iter().any(wanted) {
+    let rules = || mapping.objects.iter().zip(rendering.objects.iter());
+    if rules().any(|pair| wanted(&pair)) {
         // What stands at the places can be looked at in the same breath: a look writes nothing.
-        let looks = rendering.objects.iter().filter_map(|(rule, wanted)| first_look(observed, rule, wanted));
+        let looks = rules().filter_map(|(rule, wanted)| first_look(observed, rule, wanted));
         return Plan::Act(std::iter::once(source::add_finalizer(observed, source, identity)).chain(looks).collect());
     }
-    let reasons = rendering.objects.iter().filter_map(|(rule, wanted)| match wanted {
+    let reasons = rules().filter_map(|(rule, wanted)| match wanted {
         Err(unrendered) => Some(named(rule, unrendered.clone().into())),
         Ok(Wanted::Present(_)) => kind_unseen(observed, &rule.kind),
         Ok(Wanted::Absent) => None,
@@ -69,7 +70,7 @@ fn first_look(observed: &Observed, rule: &ObjectRule, wanted: &Result<Wanted, Un
 
 fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: &Rendering) -> Plan {
     let mut all = Step::default();
-    for (rule, wanted) in &rendering.objects {
+    for (rule, wanted) in mapping.objects.iter().zip(rendering.objects.iter()) {
         let step = object(mapping, observed, rule, wanted, rendering);
         all.actions.extend(step.actions);
         all.reasons.0.extend(step.reasons.0.into_iter().map(|reason| named(rule, reason)));

@@ -28,6 +28,7 @@
 pub mod action;
 mod departure;
 mod live;
+pub mod memo;
 pub mod observed;
 pub mod render;
 mod source;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::mapping::{Kind, Mapping};
 use crate::object::marks::{self, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
+use crate::plan::memo::Memo;
 use crate::plan::{
     Action, Evidence, Intent, Learned, Observed, Outcome, Phase, Plan, Rest, Source, Standing, Target, plan,
 };
@@ -90,6 +91,7 @@ impl World {
             unkept_status: BTreeSet::new(),
             now: Timestamp::from_second(1_800_000_000).expect("a time in range"),
             learned: Learned::default(),
+            memo: Memo::default(),
         }
     }
 
