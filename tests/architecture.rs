@@ -18,7 +18,8 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PURE: [&str; 5] = ["yaml", "mapping", "catalog", "object", "plan"];
 
 /// Modules that touch the world.
-const SHELL: [&str; 8] = ["cli", "engine", "multicluster", "provider", "reload", "sandbox", "server", "telemetry"];
+const SHELL: [&str; 9] =
+    ["cli", "engine", "health", "multicluster", "provider", "reload", "sandbox", "server", "telemetry"];
 
 /// What a pure module must not name, beside the shell.
 const IMPURE: [&str; 24] = [

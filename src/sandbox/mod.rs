@@ -70,7 +70,7 @@ pub use collection::{Change, ChangeKind, Event, Key, Labels, Stored};
 pub use counters::Counters;
 pub use faults::{Fault, Faults};
 pub use reply::{Answer, Reply, Subscription};
-pub use request::{Call, Query, Request, Verb};
+pub use request::{Call, Exchange, Query, Request, Verb};
 pub use resource::Storage;
 pub use setup::{ApiRef, Claim, Events};
 pub use state::{Flavor, Settings, State, Unbound};

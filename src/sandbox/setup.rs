@@ -7,7 +7,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::Sandbox;
 use super::collection::Event;
 use super::reply::Answer;
-use super::request::Request;
+use super::request::{Exchange, Request};
 use super::server::Outcome;
 
 /// Objects of one resource in one cluster.
@@ -70,6 +70,11 @@ impl Sandbox {
     /// `tell` must be quick, must not call the sandbox, and ends it by `false`.
     pub fn follow(&self, tell: impl Fn(&Event) -> bool + Send + 'static) {
         self.server.follow(Box::new(tell));
+    }
+
+    /// Tells every request that comes over HTTP from now on, once it is answered. `tell` must be quick.
+    pub fn audit(&self, tell: impl Fn(&Exchange) + Send + 'static) {
+        self.server.audit(Box::new(tell));
     }
 
     /// Opens a watch: a GET with `watch=true`.

@@ -1,3 +1,5 @@
+//! Connections: kubeconfigs, credentials and addresses, read and read again.
+
 use serde_json::json;
 use sync_engine::multicluster::connection::{Connection, Reloaded};
 

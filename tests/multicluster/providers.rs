@@ -1,3 +1,5 @@
+//! Providers: the clusters that come and go.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

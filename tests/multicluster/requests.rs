@@ -1,3 +1,5 @@
+//! Requests: deadlines, retries and what is said of failures.
+
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,3 +1,5 @@
+//! Watches: lists, resumption and what a cache shows meanwhile.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

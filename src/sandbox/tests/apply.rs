@@ -1,3 +1,5 @@
+//! Server-side apply.
+
 use serde_json::json;
 
 use super::*;

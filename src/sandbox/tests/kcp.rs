@@ -1,3 +1,5 @@
+//! kcp's semantics: workspaces, exports, bindings, virtual workspaces.
+
 use serde_json::json;
 
 use super::*;
