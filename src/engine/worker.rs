@@ -12,8 +12,8 @@ use crate::mapping::Mode;
 use crate::multicluster::queue::Outcome as Finish;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
-use crate::object::{Key, metadata};
-use crate::plan::{Action, Cause, Observed, Outcome, Plan, Reasons, Rest, Source, SourcePatch, plan, render, status};
+use crate::object::{Key, has_finalizer, metadata};
+use crate::plan::{Action, Cause, Observed, Outcome, Plan, Reasons, Rest, Source, SourcePatch, plan, status};
 use crate::server::metrics::ReconcileResult;
 
 /// Rounds of plan and apply in one reconcile; a new object with everything it needs takes five.
@@ -105,8 +105,9 @@ async fn refresh_if_stale(
 async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     let mut lock = None;
+    let mut held = None;
     for _ in 0..MAX_ROUNDS {
-        note_placement(pipeline, generation, &observed);
+        note_placement(pipeline, generation, &observed, &mut held);
         let (actions, then) = match plan(&generation.mapping, &observed) {
             Plan::Act(actions) => (actions, None),
             Plan::Last(action, then) => (vec![action], Some(then)),
@@ -184,20 +185,18 @@ fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outco
     }
 }
 
-/// Keeps the index of who is placed where, which shared objects need.
-fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Observed) {
+/// Keeps the index of who is placed where, which shared objects need. `held` is whether the source carried our finalizer
+/// when this reconcile looked last: only that changes the index.
+fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Observed, held: &mut Option<bool>) {
     if !generation.mapping.objects.iter().any(|rule| rule.shared) {
         return;
     }
     let finalizer = observed.writer.finalizer();
-    let namespace = match &observed.source {
-        Source::Present(source) if crate::object::has_finalizer(source, &finalizer) => {
-            let scope = render::base_scope(&generation.mapping, observed, source);
-            render::place(&generation.mapping, observed, &scope).ok().map(|place| place.namespace)
-        }
-        _ => None,
-    };
-    pipeline.place(&observed.key, namespace.as_deref());
+    let holds = matches!(&observed.source, Source::Present(source) if has_finalizer(source, &finalizer));
+    if held.replace(holds) != Some(holds) {
+        let namespace = if holds { namespace(generation, observed) } else { None };
+        pipeline.place(&observed.key, namespace.as_deref());
+    }
 }
 
 /// Says how it ended where that is news, and when to look again.
