@@ -157,10 +157,11 @@ fn help_is_for_strangers() {
 
           --log-level <LEVEL|FILTER>
               A level (off, error, warn, info, debug, trace), or a filter such as
-              `info,sync_engine::engine=debug`
+              `info,sync_engine::engine=debug`.
+              
+              Without it `info`; `off` for the sandbox, which tells a story instead.
               
               [env: SYNC_ENGINE_LOG_LEVEL=]
-              [default: info]
 
       -h, --help
               Print help (see a summary with '-h')

@@ -36,6 +36,18 @@ fn list() -> String {
     CODES.iter().map(|code| format!("{} {:7} {}\n", code.code, code.severity.to_string(), code.title)).collect()
 }
 
+/// Title and explanation, what brings it about, and the same put right.
 fn page(code: &Code) -> String {
-    format!("{}[{}]: {}\n", code.severity, code.code, code.title)
+    let mut page = format!("{}[{}]: {}\n\n{}\n", code.severity, code.code, code.title, code.explanation);
+    for (title, text) in [("For example", code.example), ("Put right", code.fix)] {
+        if !text.is_empty() {
+            page.push_str(&format!("\n{title}:\n\n{}\n", indented(text)));
+        }
+    }
+    page
+}
+
+fn indented(text: &str) -> String {
+    let line = |line: &str| if line.is_empty() { String::new() } else { format!("  {line}") };
+    text.trim_end().lines().map(line).collect::<Vec<_>>().join("\n")
 }

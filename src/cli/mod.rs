@@ -9,6 +9,7 @@ mod inputs;
 pub mod options;
 pub mod render;
 mod run;
+pub mod sandbox;
 pub mod schema;
 mod signals;
 mod sources;
@@ -25,6 +26,7 @@ pub use arguments::{Arguments, Verb};
 pub use options::{KubeconfigRef, RunOptions};
 
 use crate::reload::OpenError;
+use sandbox::SandboxArguments;
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,7 @@ pub struct Misconfigured(pub String);
 pub fn execute(verb: Verb) -> Exit {
     let result = match verb {
         Verb::Run(arguments) => RunOptions::try_from(arguments).map_err(Into::into).and_then(run_engine),
+        Verb::Sandbox(arguments) => play_sandbox(arguments),
         Verb::Validate(arguments) => validate::validate(&arguments),
         Verb::Explain(arguments) => explain::explain(&arguments),
         Verb::Render(arguments) => render::render(&arguments),
@@ -73,6 +76,14 @@ fn run_engine(options: RunOptions) -> anyhow::Result<Exit> {
     let runtime = runtime.context("cannot start the runtime that the engine runs on")?;
     let result = runtime.block_on(run::run(options));
     // What is still under way was told to stop and did not: a second signal, or a lost file system.
+    runtime.shutdown_background();
+    result.map(|()| Exit::Success)
+}
+
+fn play_sandbox(arguments: SandboxArguments) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the threads that the sandbox runs on")?;
+    let result = runtime.block_on(sandbox::play(arguments));
     runtime.shutdown_background();
     result.map(|()| Exit::Success)
 }

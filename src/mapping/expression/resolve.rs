@@ -71,7 +71,8 @@ impl Compiler<'_> {
 
     fn rooted(&mut self, root: Root, range: Range<usize>, steps: Steps) -> Option<Expr> {
         if !self.names.roots.contains(root) {
-            let readable: Vec<_> = self.names.roots.iter().map(|root| format!("`{}`", root.name())).collect();
+            let roots = self.names.roots.iter().map(|root| root.name().to_owned());
+            let readable: Vec<_> = roots.chain(self.names.locals.to_vec()).map(|name| format!("`{name}`")).collect();
             self.report("SE0306", range, format!("`{}` cannot be read here", root.name())).help =
                 Some(format!("here can be read: {}", readable.join(", ")));
             return None;
