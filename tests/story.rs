@@ -255,9 +255,23 @@ fn what_is_wrong_with_the_command_line_exits_with_78() {
         let output = place.run(arguments);
         format!("exit {:?}\n{}", output.status.code(), String::from_utf8_lossy(&output.stderr).trim())
     };
-    insta::assert_snapshot!(refused(&["--kubeconfig-out", "mine"]), @"");
-    insta::assert_snapshot!(refused(&["--mappings", "missing"]), @"");
-    insta::assert_snapshot!(refused(&["--operator", "mine"]), @"");
+    insta::assert_snapshot!(refused(&["--kubeconfig-out", "mine"]), @"
+    exit Some(78)
+    error: cannot write `mine` (--kubeconfig-out): it is there already, and none of ours; name another, or move it away
+    ");
+    insta::assert_snapshot!(refused(&["--mappings", "missing"]), @"
+    exit Some(78)
+    error: cannot read the mappings directory `missing`: it does not exist; create it, or name another with --mappings
+    ");
+    insta::assert_snapshot!(refused(&["--operator", "mine"]), @"
+    exit Some(78)
+    error: mine cannot be played:
+    error[SE0104]: `v1` is not `sandbox.sync-engine.dev/v1alpha1`, the only choice
+     --> mine:1:13
+      |
+    1 | apiVersion: v1
+      |             ^^
+    ");
     assert_eq!(fs::read_to_string(place.path("mine")).expect("still there"), "apiVersion: v1");
     assert_eq!(place.remains(), ["mine", "tmp"]);
 }
