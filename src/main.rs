@@ -4,6 +4,10 @@ use std::process::ExitCode;
 
 use sync_engine::{cli, telemetry};
 
+/// The engine parses and prints JSON all day: a third of its time went into the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let (verb, log) = cli::Arguments::read();
     telemetry::start(log.log_format, &log.log_level);

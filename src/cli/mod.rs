@@ -46,8 +46,8 @@ pub fn execute(verb: Verb) -> Exit {
 }
 
 fn run_engine(options: RunOptions) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the threads that the engine runs on")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime that the engine runs on")?;
     let result = runtime.block_on(run::run(options));
     // What is still under way was told to stop and did not: a second signal, or a lost file system.
     runtime.shutdown_background();

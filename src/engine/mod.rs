@@ -35,6 +35,7 @@ use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::Watches;
 use crate::object::marks::Writer;
 use crate::plan::Phase;
+use crate::provider;
 use crate::reload::{Outcome, Reload, Snapshot};
 use crate::server::Instruments;
 use crate::server::metrics::ReloadResult;
@@ -118,7 +119,7 @@ pub async fn run(
     shutdown: CancellationToken,
 ) {
     let (events, received) = mpsc::channel(64);
-    let manager = Manager::new(settings.connections.clone(), instruments.health.clone());
+    let manager = provider::manager(settings.connections.clone(), instruments.health.clone());
     let clusters = manager.subscribe();
     let shared = Arc::new(Shared {
         manager,

@@ -14,6 +14,7 @@ use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
 use crate::object::marks::{self, Owner, Reference};
+use crate::plan::memo::Memo;
 use crate::plan::{Learned, Observed, Source, Standing, Target, render};
 
 /// What is known of one source now.
@@ -39,6 +40,7 @@ pub fn observe(
         unkept_status: pipeline.unkept_status(),
         now: Timestamp::now(),
         learned: Learned::default(),
+        memo: Memo::default(),
     };
     observed.owned = standing(pipeline, &observed.owner());
     if let Some(namespace) = namespace(generation, &observed) {

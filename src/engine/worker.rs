@@ -11,8 +11,9 @@ use super::pipeline::{Generation, Pipeline};
 use crate::mapping::Mode;
 use crate::multicluster::queue::Outcome as Finish;
 use crate::multicluster::work_queue::Lease;
-use crate::object::{Key, metadata};
-use crate::plan::{Action, Cause, Observed, Outcome, Plan, Reasons, Source, plan, render, status};
+use crate::object::marks::Reference;
+use crate::object::{Key, has_finalizer, metadata};
+use crate::plan::{Action, Cause, Observed, Outcome, Plan, Reasons, Rest, Source, SourcePatch, plan, status};
 use crate::server::metrics::ReconcileResult;
 
 /// Rounds of plan and apply in one reconcile; a new object with everything it needs takes five.
@@ -61,10 +62,6 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended,
     let mut executor =
         Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false };
     let mut observed = observe(pipeline, generation, &cluster, &feed, key);
-    let _guard = lock_namespace(generation, &observed).await;
-    if _guard.is_some() {
-        observed = observe(pipeline, generation, &cluster, &feed, key);
-    }
     if let Err(error) = refresh_if_stale(pipeline, &mut executor, &mut observed).await {
         return (Ended::Failed(error), executor.cost, executor.overtaken);
     }
@@ -72,13 +69,17 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended,
     (ended, executor.cost, executor.overtaken)
 }
 
-/// Shared objects of a namespace are decided on by one source at a time.
-async fn lock_namespace(generation: &Generation, observed: &Observed) -> Option<tokio::sync::OwnedMutexGuard<()>> {
-    if !generation.mapping.objects.iter().any(|rule| rule.shared) {
-        return None;
-    }
-    let namespace = namespace(generation, observed)?;
-    Some(generation.target.namespace_lock(&namespace).lock_owned().await)
+/// Shared objects of a namespace are decided on by one source at a time: those that touch them, and those that leave
+/// and may be the last to need them.
+fn needs_namespace(generation: &Generation, actions: &[Action]) -> bool {
+    let rules = &generation.mapping.objects;
+    let is_shared =
+        |reference: &Reference| rules.iter().any(|rule| rule.is_shared_at(&reference.kind, &reference.name));
+    let leaves = |action: &Action| {
+        matches!(action, Action::Sweep { .. } | Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. })
+    };
+    let touches = |action: &Action| action.reference().is_some_and(is_shared) || leaves(action);
+    rules.iter().any(|rule| rule.shared) && actions.iter().any(touches)
 }
 
 /// A version that was answered by a conflict, and is still all that the cache shows, is read anew.
@@ -103,19 +104,30 @@ async fn refresh_if_stale(
 
 async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
+    let mut lock = None;
+    let mut held = None;
     for _ in 0..MAX_ROUNDS {
-        note_placement(pipeline, generation, &observed);
-        let actions = match plan(&generation.mapping, &observed) {
-            Plan::Act(actions) => actions,
-            Plan::InSync => return Ended::InSync,
-            Plan::Waiting(reasons) => return Ended::Waiting(reasons),
-            Plan::Blocked(reasons) => return Ended::Blocked(reasons),
+        note_placement(pipeline, generation, &observed, &mut held);
+        let (actions, then) = match plan(&generation.mapping, &observed) {
+            Plan::Act(actions) => (actions, None),
+            Plan::Last(action, then) => (vec![action], Some(then)),
+            Plan::Rest(rest) => return rest.into(),
         };
         if generation.mapping.mode == Mode::Observe && actions.iter().any(Action::is_write) {
             return Ended::Observed(actions);
         }
+        if lock.is_none() && needs_namespace(generation, &actions) {
+            let namespace = namespace(generation, &observed).unwrap_or_default();
+            lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
+            // What the plan was made from may have changed while it waited for its turn.
+            observed = observe(pipeline, generation, executor.cluster, executor.feed, executor.key);
+            continue;
+        }
         if let Err(error) = act(executor, &mut observed, actions).await {
             return Ended::Failed(error);
+        }
+        if let Some(then) = then {
+            return then.into();
         }
         if executor.overtaken {
             // What came in between is in the caches, and may change the plan.
@@ -124,6 +136,16 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended 
     }
     warn!(rounds = MAX_ROUNDS, "the plan does not come to rest; it is tried again later");
     Ended::Blocked(Reasons::default())
+}
+
+impl From<Rest> for Ended {
+    fn from(rest: Rest) -> Self {
+        match rest {
+            Rest::InSync => Self::InSync,
+            Rest::Waiting(reasons) => Self::Waiting(reasons),
+            Rest::Blocked(reasons) => Self::Blocked(reasons),
+        }
+    }
 }
 
 /// Carries out one plan. An action that fails does not keep the others of its plan from being tried.
@@ -163,20 +185,18 @@ fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outco
     }
 }
 
-/// Keeps the index of who is placed where, which shared objects need.
-fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Observed) {
+/// Keeps the index of who is placed where, which shared objects need. `held` is whether the source carried our finalizer
+/// when this reconcile looked last: only that changes the index.
+fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Observed, held: &mut Option<bool>) {
     if !generation.mapping.objects.iter().any(|rule| rule.shared) {
         return;
     }
     let finalizer = observed.writer.finalizer();
-    let namespace = match &observed.source {
-        Source::Present(source) if crate::object::has_finalizer(source, &finalizer) => {
-            let scope = render::base_scope(&generation.mapping, observed, source);
-            render::place(&generation.mapping, observed, &scope).ok().map(|place| place.namespace)
-        }
-        _ => None,
-    };
-    pipeline.place(&observed.key, namespace.as_deref());
+    let holds = matches!(&observed.source, Source::Present(source) if has_finalizer(source, &finalizer));
+    if held.replace(holds) != Some(holds) {
+        let namespace = if holds { namespace(generation, observed) } else { None };
+        pipeline.place(&observed.key, namespace.as_deref());
+    }
 }
 
 /// Says how it ended where that is news, and when to look again.

@@ -234,6 +234,27 @@ pub struct Reconcile {
     pub target_writes_per_second: u32,
 }
 
+impl Mapping {
+    /// Ids of the objects that templates and conditions of objects read as `objects.<id>`.
+    pub fn objects_read(&self) -> impl Iterator<Item = &str> {
+        let vars = self.vars.iter().flat_map(|(_, template)| template.objects_read());
+        vars.chain(self.objects.iter().flat_map(ObjectRule::objects_read))
+    }
+}
+
+impl ObjectRule {
+    fn objects_read(&self) -> impl Iterator<Item = &str> {
+        let when = self.when.iter().flat_map(Expression::objects_read);
+        let name = self.name.iter().flat_map(Text::objects_read);
+        self.template.objects_read().chain(when).chain(name)
+    }
+
+    /// Whether this is the rule of a shared object at a place.
+    pub fn is_shared_at(&self, kind: &Kind, name: &str) -> bool {
+        self.shared && self.kind == *kind && self.name.as_ref().and_then(Text::literal) == Some(name)
+    }
+}
+
 impl Resource {
     /// `apis/<group>/<version>`, or `api/<version>` for the core group.
     pub fn group_version_path(&self) -> String {

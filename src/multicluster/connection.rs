@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use http::Uri;
 
-use super::endpoint::{Endpoint, Lane};
+use super::endpoint::Endpoint;
 use super::http_stack::HttpStack;
 use super::kubeconfig::{self, Loaded};
+use super::lane::Lane;
 
 /// One connection of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +86,11 @@ pub struct Connection {
     spec: ConnectionSpec,
     current: ArcSwap<Current>,
     lanes: Mutex<HashMap<String, Weak<Lane>>>,
+    /// When the configuration was last read again because of a refusal.
+    reread: Mutex<Option<Instant>>,
 }
+
+const REREAD_PAUSE: Duration = Duration::from_secs(5);
 
 /// What a reload replaces as a whole.
 struct Current {
@@ -97,7 +103,12 @@ impl Connection {
     /// Reads the configuration. Talks to no server; an exec plugin runs with the first request.
     pub fn open(spec: ConnectionSpec) -> Result<Arc<Self>, ConnectionError> {
         let current = Current::build(&spec, kubeconfig::load(&spec)?)?;
-        Ok(Arc::new(Self { spec, current: ArcSwap::from_pointee(current), lanes: Mutex::default() }))
+        Ok(Arc::new(Self {
+            spec,
+            current: ArcSwap::from_pointee(current),
+            lanes: Mutex::default(),
+            reread: Mutex::default(),
+        }))
     }
 
     pub fn name(&self) -> &str {
@@ -139,6 +150,36 @@ impl Connection {
         let same_address = after.address == before.address;
         self.current.store(Arc::new(after));
         Ok(if same_address { Reloaded::Credential } else { Reloaded::Address })
+    }
+
+    /// Reads the configuration again because a server refused the credential: a kcp that starts anew, say, writes a new
+    /// token. Whether there is another credential for the same address now; not more often than every [`REREAD_PAUSE`].
+    pub(super) async fn reread(self: &Arc<Self>) -> bool {
+        {
+            let mut reread = self.reread.lock().unwrap_or_else(PoisonError::into_inner);
+            if reread.is_some_and(|at| at.elapsed() < REREAD_PAUSE) {
+                return false;
+            }
+            *reread = Some(Instant::now());
+        }
+        let connection = self.clone();
+        // A panic in there is a bug that has been reported by its hook; the credential stays.
+        tokio::task::spawn_blocking(move || connection.reread_credential()).await.unwrap_or(false)
+    }
+
+    /// A new address is left to [`reload`](Self::reload), whose caller replaces the clusters.
+    fn reread_credential(&self) -> bool {
+        let read = kubeconfig::load(&self.spec).and_then(|loaded| Current::build(&self.spec, loaded));
+        let before = self.current.load_full();
+        match read {
+            Ok(after) if after.fingerprint != before.fingerprint && after.address == before.address => {
+                tracing::info!(connection = self.name(), "the credential was refused, and is another now");
+                self.current.store(Arc::new(after));
+                true
+            }
+            // Said by whoever reloads.
+            _ => false,
+        }
     }
 
     pub(super) fn stack(&self) -> Arc<HttpStack> {

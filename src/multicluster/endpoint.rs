@@ -1,29 +1,24 @@
 //! Requests to one address, with deadlines, a write limit, and errors in plain words.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::api_path::ApiPath;
 use super::connection::Connection;
 use super::http_stack::{HttpStack, why_unreachable, with_causes};
+use super::lane::{Counters, Lane};
 use super::lines::Lines;
 use super::request_error::RequestError;
 
 /// Deadline of a request where the caller gives none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
-/// Writes in flight at one address: above 2 kcp writes no more of them a second, above 8 it only gets slower (facts.md).
-pub const WRITES_AT_ONCE: usize = 4;
-/// However long a server asks us to stay away, we look again after this.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("sync-engine/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -33,22 +28,6 @@ pub struct Endpoint {
     connection: Arc<Connection>,
     base: Arc<str>,
     lane: Arc<Lane>,
-}
-
-/// What all requests to one address share.
-#[derive(Debug)]
-pub(super) struct Lane {
-    /// Fair: first come, first served.
-    writes: Semaphore,
-    /// Until when the server asked us to stay away.
-    paused: Mutex<Option<Instant>>,
-    counters: Arc<Counters>,
-}
-
-impl Default for Lane {
-    fn default() -> Self {
-        Self { writes: Semaphore::new(WRITES_AT_ONCE), paused: Mutex::default(), counters: Arc::default() }
-    }
 }
 
 /// Body of a request.
@@ -129,7 +108,7 @@ impl Endpoint {
         deadline: Duration,
     ) -> Result<Reply, RequestError> {
         let verb = verb(&method, body.as_ref());
-        self.counted(verb, self.send(method, path, body, deadline)).await
+        self.send(verb, method, path, body, deadline).await
     }
 
     pub async fn get(&self, path: &ApiPath) -> Result<Reply, RequestError> {
@@ -172,7 +151,7 @@ impl Endpoint {
 
     /// A page of a list: a GET, counted as `list`.
     pub(super) async fn list_page(&self, path: &ApiPath, deadline: Duration) -> Result<Reply, RequestError> {
-        self.counted("list", self.send(Method::GET, path, None, deadline)).await
+        self.send("list", Method::GET, path, None, deadline).await
     }
 
     /// Opens a watch; `deadline` is for its first answer.
@@ -191,33 +170,31 @@ impl Endpoint {
             Ok(reply) => reply.code(),
             Err(error) => error.code().unwrap_or(0),
         };
-        self.lane.counters.add(verb, code);
-        if let Err(error) = &result
-            && let Some(wait) = error.retry_after()
-        {
-            self.lane.pause(wait);
-        }
+        self.lane.learn(verb, code, result.as_ref().err());
         result
     }
 
     async fn send(
         &self,
+        verb: &'static str,
         method: Method,
         path: &ApiPath,
         body: Option<Body>,
         deadline: Duration,
     ) -> Result<Reply, RequestError> {
         self.lane.wait_out_pause().await;
-        let _slot = match method {
-            Method::GET => None,
-            // The semaphore is never closed.
-            _ => self.lane.writes.acquire().await.ok(),
+        let _slot = if method == Method::GET { None } else { self.lane.write_slot().await };
+        if let Some(reason) = self.lane.broken() {
+            return Err(self.unreachable(path, reason));
+        }
+        let whole = async {
+            let until = Instant::now() + deadline;
+            let answer = self.exchange(method, path, body, deadline).await?;
+            let status = answer.status().as_u16();
+            let body = self.read(path, answer.into_body(), until).await?;
+            Ok(Reply { status, body })
         };
-        let until = Instant::now() + deadline;
-        let answer = self.exchange(method, path, body, deadline).await?;
-        let status = answer.status().as_u16();
-        let body = self.read(path, answer.into_body(), until).await?;
-        Ok(Reply { status, body })
+        self.counted(verb, whole).await
     }
 
     /// One request up to the head of its answer, errors already told apart. A 401 is tried once more with a new credential.
@@ -228,11 +205,11 @@ impl Endpoint {
         body: Option<Body>,
         deadline: Duration,
     ) -> Result<Response<Incoming>, RequestError> {
-        let stack = self.connection.stack();
         let url = format!("{}{}", self.base, path.as_str());
         let uri = Uri::try_from(url.as_str()).map_err(|error| self.unreachable(path, error.to_string()))?;
         let mut first = true;
         loop {
+            let stack = self.connection.stack();
             let credential = stack.authorization().await;
             let header = credential.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
             let request = build(&method, &uri, body.as_ref(), header.as_ref());
@@ -241,9 +218,11 @@ impl Endpoint {
             if answer.status().is_success() {
                 return Ok(answer);
             }
-            if first && answer.status() == StatusCode::UNAUTHORIZED && stack.refused(header.as_ref()) {
+            if first && answer.status() == StatusCode::UNAUTHORIZED {
                 first = false;
-                continue;
+                if stack.refused(header.as_ref()) || self.connection.reread().await {
+                    continue;
+                }
             }
             return Err(self.failure(path, answer, until).await);
         }
@@ -312,21 +291,6 @@ impl PartialEq for Endpoint {
 
 impl Eq for Endpoint {}
 
-impl Lane {
-    fn pause(&self, wait: Duration) {
-        let until = Instant::now() + wait.min(LONGEST_PAUSE);
-        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        *paused = Some(paused.map_or(until, |earlier| earlier.max(until)));
-    }
-
-    async fn wait_out_pause(&self) {
-        let paused = *self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(until) = paused {
-            sleep_until(until).await;
-        }
-    }
-}
-
 fn build(method: &Method, uri: &Uri, body: Option<&Body>, header: Option<&HeaderValue>) -> Request<Full<Bytes>> {
     let bytes = body.map(|body| body.bytes.clone()).unwrap_or_default();
     let mut request = Request::new(Full::new(bytes));
@@ -372,22 +336,5 @@ impl HasCode for Reply {
 impl HasCode for Response<Incoming> {
     fn code(&self) -> u16 {
         self.status().as_u16()
-    }
-}
-
-/// Requests of one address by verb and status code (0: no answer), for the metrics page.
-#[derive(Debug, Default)]
-pub struct Counters(Mutex<BTreeMap<(&'static str, u16), u64>>);
-
-impl Counters {
-    /// `(verb, code, count)`, in order.
-    pub fn snapshot(&self) -> Vec<(&'static str, u16, u64)> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.iter().map(|(&(verb, code), &count)| (verb, code, count)).collect()
-    }
-
-    fn add(&self, verb: &'static str, code: u16) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry((verb, code)).or_default() += 1;
     }
 }

@@ -134,3 +134,26 @@ struct ExecStatus {
     client_certificate_data: Option<String>,
     client_key_data: Option<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_that_does_not_answer_is_killed() {
+        let mut command = Command::new("sleep");
+        command.arg("3600").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let error = output(command, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error, "no answer within 0 s");
+    }
+
+    #[test]
+    fn certificates_and_expiry_are_read() {
+        let printed = br#"{"kind": "ExecCredential", "status": {"clientCertificateData": "c", "clientKeyData": "k",
+            "expirationTimestamp": "2026-11-21T12:00:00Z"}}"#;
+        let answer = parse(printed).unwrap();
+        assert_eq!((answer.certificate.as_deref(), answer.key.as_deref(), answer.token), (Some("c"), Some("k"), None));
+        assert_eq!(answer.expires.map(|at| at.to_string()).as_deref(), Some("2026-11-21T12:00:00Z"));
+        assert!(parse(br#"{"status": {"token": "t", "expirationTimestamp": "soon"}}"#).is_err());
+    }
+}

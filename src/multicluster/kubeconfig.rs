@@ -142,3 +142,58 @@ fn fingerprint(paths: &[PathBuf], config: &Kubeconfig) -> u64 {
     }
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> ConnectionSpec {
+        ConnectionSpec { name: "kcp".into(), source: ConnectionSource::Default { context: None } }
+    }
+
+    #[test]
+    fn a_list_of_files_is_merged_and_empty_entries_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let one = write(
+            "one",
+            r#"{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}]}"#,
+        );
+        let two = write(
+            "two",
+            r#"{"current-context": "b", "clusters": [{"name": "c", "cluster": {"server": "https://one:1"}}]}"#,
+        );
+        let variable = std::env::join_paths([one.as_path(), Path::new(""), two.as_path()]).unwrap();
+        let files = listed_files(Some(variable));
+        assert_eq!(files, [one, two.clone()]);
+        let loaded = from_files(&spec(), &files, None).unwrap();
+        assert_eq!(loaded.config.cluster_url.to_string(), "https://one:1/");
+        assert!(from_files(&spec(), &[two], None).is_err(), "its context is not in it");
+        assert!(listed_files(None).is_empty());
+    }
+
+    #[test]
+    fn every_file_that_takes_part_counts_as_a_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let text = r#"{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "https://one:1"}}],
+            "users": [{"name": "u", "user": {"client-certificate": "tls.crt", "client-key": "tls.key"}}]}"#;
+        std::fs::write(file("config"), text).unwrap();
+        let fingerprint = || from_files(&spec(), &[file("config")], None).unwrap().fingerprint;
+        let mut seen = vec![fingerprint()];
+        for name in ["tls.crt", "tls.key"] {
+            std::fs::write(file(name), name).unwrap();
+            seen.push(fingerprint());
+        }
+        std::fs::write(file("config"), format!("{text} ")).unwrap();
+        seen.push(fingerprint());
+        seen.dedup();
+        assert_eq!(seen.len(), 4);
+        assert_eq!(fingerprint(), fingerprint());
+    }
+}

@@ -8,6 +8,9 @@ use super::http_stack::with_causes;
 /// No object comes near this: etcd takes 1.5 MiB by default.
 const LONGEST_LINE: usize = 64 << 20;
 
+/// What a buffer may keep for nothing.
+const LARGE: usize = 64 << 10;
+
 /// Lines as they arrive.
 pub(super) struct Lines {
     body: Incoming,
@@ -52,6 +55,10 @@ impl Lines {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
         self.start = 0;
+        if self.buffer.len() < LARGE && self.buffer.capacity() > LARGE {
+            // One huge object must not cost its size for as long as the watch lives.
+            self.buffer.shrink_to(LARGE);
+        }
         self.buffer.extend_from_slice(data);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -11,12 +11,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::connection::{Connection, ConnectionError, Reloaded};
+use super::environment::{Describe, Environment, condition_name, connection_of};
 use super::mailbox::Mailbox;
 use super::registry::{Cluster, ProviderEvent, ProviderName, Reason, Registry, Transition};
 use crate::health::Health;
 use crate::mapping::ClusterProvider;
 use crate::object::ClusterName;
-use crate::provider::{self, Environment, Provider};
 
 /// What the manager tells its subscribers.
 #[derive(Debug, Clone)]
@@ -29,6 +29,8 @@ pub enum ClusterEvent {
     Identity(ProviderName, String),
 }
 
+/// How often the connections' configurations are looked at: a rotated certificate is in use this soon.
+const LOOK_AT_CONNECTIONS: Duration = Duration::from_secs(10);
 /// Events of a provider that wait for the registry.
 const EVENTS_WAITING: usize = 256;
 
@@ -38,6 +40,7 @@ pub struct Manager(Arc<Shared>);
 
 struct Shared {
     environment: Environment,
+    describe: Describe,
     state: Mutex<State>,
 }
 
@@ -47,6 +50,8 @@ struct State {
     documents: Vec<ClusterProvider>,
     running: BTreeMap<ProviderName, Running>,
     subscribers: Vec<Arc<Subscriber>>,
+    /// Looks after changes of the connections' configurations.
+    looking: Option<JoinHandle<()>>,
     stopped: bool,
 }
 
@@ -63,9 +68,9 @@ struct Subscriber {
 }
 
 impl Manager {
-    pub fn new(connections: BTreeMap<String, Arc<Connection>>, health: Health) -> Self {
-        let environment = Environment { connections: Arc::new(connections), health };
-        Self(Arc::new(Shared { environment, state: Mutex::default() }))
+    /// A manager whose providers are run by `describe`; [`crate::provider::manager`] makes the one that knows them all.
+    pub fn new(environment: Environment, describe: Describe) -> Self {
+        Self(Arc::new(Shared { environment, describe, state: Mutex::default() }))
     }
 
     /// The `ClusterProvider` documents in force. Providers in use whose document changed are replaced.
@@ -89,7 +94,10 @@ impl Manager {
         let unwanted: Vec<ProviderName> = state.running.keys().filter(|name| !wanted.contains(name)).cloned().collect();
         for provider in unwanted {
             state.stop(&provider, Reason::ProviderStopped);
-            self.0.environment.health.remove(&provider::condition_name(&provider));
+            self.0.environment.health.remove(&condition_name(&provider));
+        }
+        if state.looking.is_none() && !state.stopped {
+            state.looking = Some(tokio::spawn(look_at_connections(Arc::downgrade(&self.0))));
         }
         for provider in wanted {
             if !state.stopped && !state.running.contains_key(&provider) {
@@ -139,21 +147,35 @@ impl Manager {
         &self.0.environment.health
     }
 
-    /// Reads every connection's configuration again, and says what it found in each that is not as before.
+    /// Reads every connection's configuration again, and returns what it found in those that are not as before.
+    /// Runs by itself every ten seconds; call it where a change is known to have happened.
     ///
     /// A changed credential is in use from then on; where the address changed, the providers that use the
-    /// connection are replaced. A broken configuration keeps what works.
+    /// connection are replaced. A broken configuration keeps what works, and is a condition.
     pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
         let connections = self.0.environment.connections.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let reloaded = connections.iter().map(|(name, connection)| (name.clone(), connection.reload()));
-            reloaded.filter(|(_, result)| !matches!(result, Ok(Reloaded::Unchanged))).collect::<Vec<_>>()
+            connections.iter().map(|(name, connection)| (name.clone(), connection.reload())).collect::<Vec<_>>()
         });
-        let found = read.await.unwrap_or_default();
-        for (name, _) in found.iter().filter(|(_, result)| matches!(result, Ok(Reloaded::Address))) {
-            self.replace_users_of(name);
-        }
+        let mut found = read.await.unwrap_or_default();
+        found.iter().for_each(|(name, result)| self.heed(name, result));
+        found.retain(|(_, result)| !matches!(result, Ok(Reloaded::Unchanged)));
         found
+    }
+
+    fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
+        let what = format!("configuration of connection {connection}");
+        let changed = self.health().report(&what, found.as_ref().map(|_| ()).map_err(ToString::to_string));
+        match found {
+            Ok(Reloaded::Unchanged) => {}
+            Ok(Reloaded::Credential) => tracing::info!(connection, "another credential is in use"),
+            Ok(Reloaded::Address) => {
+                tracing::info!(connection, "another address is in use");
+                self.replace_users_of(connection);
+            }
+            Err(error) if changed => tracing::error!("{error}; what was read before stays in use"),
+            Err(_) => {}
+        }
     }
 
     /// Stops every provider, disengages every cluster (`Shutdown`), and waits for the tasks.
@@ -167,7 +189,7 @@ impl Manager {
 
     fn replace_users_of(&self, connection: &str) {
         let mut state = self.0.lock();
-        let uses = |name: &ProviderName| provider::connection_of(name, &state.documents) == Some(connection);
+        let uses = |name: &ProviderName| connection_of(name, &state.documents) == Some(connection);
         let users: Vec<ProviderName> = state.running.keys().filter(|name| uses(name)).cloned().collect();
         for provider in users {
             state.stop(&provider, Reason::Replaced);
@@ -183,15 +205,24 @@ impl Manager {
     }
 }
 
+/// Reloads connections for as long as the manager lives.
+async fn look_at_connections(shared: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(LOOK_AT_CONNECTIONS).await;
+        let Some(shared) = shared.upgrade() else { return };
+        Manager(shared).reload_connections().await;
+    }
+}
+
 /// Runs one provider for good; a panic starts it again.
 async fn serve(shared: Arc<Shared>, name: ProviderName, document: Option<ClusterProvider>) {
     loop {
         let (send, receive) = mpsc::channel(EVENTS_WAITING);
-        let described = shared.environment.describe(&name, document.as_ref());
-        let both = async { tokio::join!(described.run(send), shared.listen(&name, receive)) };
+        let described = (shared.describe)(shared.environment.clone(), name.clone(), document.clone(), send);
+        let both = async { tokio::join!(described, shared.listen(&name, receive)) };
         if AssertUnwindSafe(both).catch_unwind().await.is_err() {
             let message = "it broke down, which is a bug; it begins anew".to_owned();
-            shared.environment.health.report(&provider::condition_name(&name), Err(message));
+            shared.environment.health.report(&condition_name(&name), Err(message));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         shared.lock().registry.start(&name);
@@ -231,7 +262,9 @@ impl State {
     fn stop_all(&mut self) -> Vec<JoinHandle<()>> {
         self.stopped = true;
         let running: Vec<ProviderName> = self.running.keys().cloned().collect();
-        let tasks = running.iter().filter_map(|provider| self.stop(provider, Reason::Shutdown)).collect();
+        let stopped = running.iter().filter_map(|provider| self.stop(provider, Reason::Shutdown));
+        let mut tasks: Vec<_> = stopped.collect();
+        tasks.extend(self.looking.take().inspect(JoinHandle::abort));
         self.subscribers.drain(..).for_each(|subscriber| subscriber.close());
         tasks
     }
@@ -247,7 +280,7 @@ impl State {
 }
 
 fn log(provider: &ProviderName, transition: &Transition) {
-    let provider = provider::condition_name(provider);
+    let provider = condition_name(provider);
     match transition {
         Transition::Engage(cluster) => {
             let path = cluster.spec.path.as_deref().unwrap_or_default();

@@ -139,3 +139,54 @@ impl<K: Queued> Drop for Lease<K> {
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Key;
+
+    fn queue() -> WorkQueue<Key> {
+        WorkQueue::new(Backoff { min: Duration::from_millis(1), max: Duration::from_millis(1) })
+    }
+
+    fn key(name: &str) -> Key {
+        let cluster = ClusterName::try_from("c").unwrap();
+        Key { cluster, namespace: "ns".into(), name: name.into() }
+    }
+
+    #[tokio::test]
+    async fn waiting_workers_are_woken_by_additions_and_by_time() {
+        let queue = queue();
+        let work = async || {
+            let lease = queue.next().await.unwrap();
+            let name = lease.key().name.clone();
+            lease.finish(Outcome::Done, 1);
+            name
+        };
+        let workers = tokio::join!(work(), work(), async {
+            queue.add(key("now"), Priority::Live);
+            queue.add_after(key("soon"), Duration::from_millis(2));
+        });
+        let names = [workers.0, workers.1];
+        assert!(names.contains(&"now".into()) && names.contains(&"soon".into()), "{names:?}");
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_is_dropped_is_tried_again() {
+        let queue = queue();
+        queue.add(key("a"), Priority::Live);
+        drop(queue.next().await.unwrap());
+        let again = queue.next().await.unwrap();
+        assert_eq!((again.key(), queue.depth().in_flight), (&key("a"), 1));
+        again.finish(Outcome::Done, 1);
+        assert_eq!(queue.depth(), Depth::default());
+    }
+
+    #[tokio::test]
+    async fn closing_wakes_every_worker() {
+        let queue = queue();
+        queue.add_after(key("later"), Duration::from_secs(3600));
+        let workers = tokio::join!(queue.next(), queue.next(), queue.next(), async { queue.close() });
+        assert!(workers.0.is_none() && workers.1.is_none() && workers.2.is_none());
+    }
+}

@@ -2,7 +2,10 @@
 
 use data_encoding::{Encoding, Specification};
 use sha2::{Digest, Sha256};
+use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
+
+use serde_json::Value;
 
 /// Lower-case RFC 4648 base 32 without padding: valid in labels, names and namespaces.
 static BASE32: LazyLock<Encoding> = LazyLock::new(|| {
@@ -21,6 +24,23 @@ pub fn tuple_hash<'a>(parts: impl IntoIterator<Item = &'a str>, bytes: usize) ->
         hasher.update(part.as_bytes());
     }
     BASE32.encode(&hasher.finalize()[..bytes.min(32)])
+}
+
+/// SHA-256 over a value's JSON text; `bytes` of it, in base 32.
+pub fn value_hash(value: &Value, bytes: usize) -> String {
+    struct Text(Sha256);
+
+    impl fmt::Write for Text {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.update(text.as_bytes());
+            Ok(())
+        }
+    }
+
+    let mut text = Text(Sha256::new());
+    // Neither the value's text nor the hasher can fail.
+    let _ = write!(text, "{value}");
+    BASE32.encode(&text.0.finalize()[..bytes.min(32)])
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::live::kind_unseen;
 use super::observed::{Evidence, Observed, Standing, Target};
 use super::render::base_scope;
-use super::{Action, Cause, Plan, Reason, Reasons, source, target_changed};
+use super::{Action, Cause, Plan, Reason, Reasons, Rest, source, target_changed};
 use crate::mapping::expression::Root;
 use crate::mapping::placement::Place;
 use crate::mapping::{Kind, Mapping, ObjectRule, Propagation, SourceDelete};
@@ -45,7 +45,7 @@ pub fn depart(mapping: &Mapping, observed: &Observed, source: Option<&Arc<Value>
 /// Rows "gone": a source that is not there although its objects are.
 pub fn gone(mapping: &Mapping, observed: &Observed) -> Plan {
     if observed.owned.is_empty() {
-        return Plan::InSync;
+        return Plan::Rest(Rest::InSync);
     }
     match &observed.learned.evidence {
         None => Plan::Act(vec![Action::LookForSource]),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::observed::{Look, Observed, Standing, Target};
 use super::render::{self, Desired, Rendering, Wanted};
 use super::{Action, Cause, Intent, Plan, Reason, Reasons, departure, owns_finalizer, source, status, target_changed};
+use crate::mapping::template::Unrendered;
 use crate::mapping::{Drift, IdentityChange, Kind, Mapping, ObjectRule, Propagation};
 use crate::object::compare::differences;
 use crate::object::marks::{self, Reference};
@@ -42,13 +43,16 @@ pub fn undecided(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, re
 
 /// Row "no finalizer": taken before the first object, if there is one to make.
 fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: &str, rendering: &Rendering) -> Plan {
-    let wanted = |(rule, wanted): &(&ObjectRule, Result<Wanted, _>)| {
+    let wanted = |(rule, wanted): &(&ObjectRule, &Result<Wanted, _>)| {
         matches!(wanted, Ok(Wanted::Present(_))) && kind_unseen(observed, &rule.kind).is_none()
     };
-    if rendering.objects.iter().any(wanted) {
-        return Plan::Act(vec![source::add_finalizer(observed, source, identity)]);
+    let rules = || mapping.objects.iter().zip(rendering.objects.iter());
+    if rules().any(|pair| wanted(&pair)) {
+        // What stands at the places can be looked at in the same breath: a look writes nothing.
+        let looks = rules().filter_map(|(rule, wanted)| first_look(observed, rule, wanted));
+        return Plan::Act(std::iter::once(source::add_finalizer(observed, source, identity)).chain(looks).collect());
     }
-    let reasons = rendering.objects.iter().filter_map(|(rule, wanted)| match wanted {
+    let reasons = rules().filter_map(|(rule, wanted)| match wanted {
         Err(unrendered) => Some(named(rule, unrendered.clone().into())),
         Ok(Wanted::Present(_)) => kind_unseen(observed, &rule.kind),
         Ok(Wanted::Absent) => None,
@@ -56,9 +60,17 @@ fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: 
     say(mapping, observed, source, Some(rendering), Reasons(reasons.collect()))
 }
 
+/// The look that precedes the creation of an object of which the caches know nothing.
+fn first_look(observed: &Observed, rule: &ObjectRule, wanted: &Result<Wanted, Unrendered>) -> Option<Action> {
+    let Ok(Wanted::Present(desired)) = wanted else { return None };
+    let seen = observed.ours_at(&desired.reference, rule.shared).is_some();
+    let unseen_kind = kind_unseen(observed, &rule.kind).is_some();
+    (!seen && !unseen_kind).then(|| Action::Look { reference: desired.reference.clone() })
+}
+
 fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: &Rendering) -> Plan {
     let mut all = Step::default();
-    for (rule, wanted) in &rendering.objects {
+    for (rule, wanted) in mapping.objects.iter().zip(rendering.objects.iter()) {
         let step = object(mapping, observed, rule, wanted, rendering);
         all.actions.extend(step.actions);
         all.reasons.0.extend(step.reasons.0.into_iter().map(|reason| named(rule, reason)));
@@ -106,7 +118,7 @@ fn object(
     mapping: &Mapping,
     observed: &Observed,
     rule: &ObjectRule,
-    wanted: &Result<Wanted, crate::mapping::template::Unrendered>,
+    wanted: &Result<Wanted, Unrendered>,
     rendering: &Rendering,
 ) -> Step {
     if let Some(reason) = kind_unseen(observed, &rule.kind) {
@@ -271,7 +283,7 @@ fn say(
     mut reasons: Reasons,
 ) -> Plan {
     match status::patch(mapping, observed, source, rendering, &mut reasons) {
-        Some(patch) => Plan::Act(vec![Action::PatchStatus { patch }]),
+        Some(patch) => Plan::Last(Action::PatchStatus { patch }, reasons.verdict()),
         None => reasons.rest(),
     }
 }

@@ -28,6 +28,7 @@
 pub mod action;
 mod departure;
 mod live;
+pub mod memo;
 pub mod observed;
 pub mod render;
 mod source;
@@ -52,6 +53,15 @@ use crate::object::{has_finalizer, marks, metadata};
 pub enum Plan {
     /// Carry these out in their order, then plan again.
     Act(Vec<Action>),
+    /// Carry this out; then the plan rests like that, and needs not be made again.
+    Last(Action, Rest),
+    /// There is nothing to do.
+    Rest(Rest),
+}
+
+/// Why there is nothing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rest {
     /// Everything is as it should be.
     InSync,
     /// Nothing to do until something else moves: an event will tell.
@@ -123,13 +133,17 @@ impl Reasons {
         self.0.iter().map(|reason| reason.cause).min()
     }
 
-    /// The plan that rests for these reasons.
-    fn rest(self) -> Plan {
+    /// How a plan rests for these reasons.
+    fn verdict(self) -> Rest {
         match self.cause() {
-            None => Plan::InSync,
-            Some(_) if self.0.iter().all(|reason| reason.cause.is_wait()) => Plan::Waiting(self),
-            Some(_) => Plan::Blocked(self),
+            None => Rest::InSync,
+            Some(_) if self.0.iter().all(|reason| reason.cause.is_wait()) => Rest::Waiting(self),
+            Some(_) => Rest::Blocked(self),
         }
+    }
+
+    fn rest(self) -> Plan {
+        Plan::Rest(self.verdict())
     }
 }
 
@@ -159,7 +173,7 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
         Source::Missing => departure::gone(mapping, observed),
         Source::Present(source) if is_deleting(source) => deleting(mapping, observed, source),
         Source::Present(source) => match observed.phase {
-            Phase::DeletionsOnly => Plan::InSync,
+            Phase::DeletionsOnly => Plan::Rest(Rest::InSync),
             Phase::Leaving(policy) => left(mapping, observed, source, policy),
             Phase::Active => active(mapping, observed, source),
         },
@@ -203,10 +217,10 @@ fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
 /// Rows "live, out".
 fn left(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, policy: OnExit) -> Plan {
     if !owns_finalizer(observed, source) {
-        return Plan::InSync;
+        return Plan::Rest(Rest::InSync);
     }
     match policy {
-        OnExit::Retain => Plan::InSync,
+        OnExit::Retain => Plan::Rest(Rest::InSync),
         OnExit::Delete => departure::depart(mapping, observed, Some(source), SourceDelete::Delete),
         OnExit::Orphan => departure::depart(mapping, observed, Some(source), SourceDelete::Orphan),
     }
@@ -215,7 +229,7 @@ fn left(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, policy: OnE
 /// Rows "deleting".
 fn deleting(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
     if !owns_finalizer(observed, source) {
-        return Plan::InSync;
+        return Plan::Rest(Rest::InSync);
     }
     departure::depart(mapping, observed, Some(source), mapping.lifecycle.on_source_delete)
 }

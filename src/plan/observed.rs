@@ -7,6 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::action::Action;
+use super::memo::Memo;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, OnExit};
 use crate::object::marks::{self, Owner, Reference, Writer};
@@ -38,6 +39,8 @@ pub struct Observed {
     pub now: Timestamp,
     /// What this reconcile learned beyond the caches.
     pub learned: Learned,
+    /// What it has rendered so far.
+    pub memo: Memo,
 }
 
 /// Results of a reconcile's own actions.

@@ -3,24 +3,26 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::memo::{Inputs, Rendered};
 use super::observed::{Observed, Standing};
 use crate::mapping::expression::{ObjectState, Outcome, Root, Scope};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::object::compare::remove_pointer;
-use crate::object::hash::tuple_hash;
+use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::metadata;
 
 /// What a mapping wants for one source, object by object.
 #[derive(Debug)]
-pub struct Rendering<'m> {
+pub struct Rendering {
     /// Where the source's objects go.
     pub place: Place,
-    pub objects: Vec<(&'m ObjectRule, Result<Wanted, Unrendered>)>,
+    /// One for each object rule of the mapping, in their order.
+    pub objects: Rendered,
     /// For the status rules, which read the same roots.
     pub scope: Scope,
 }
@@ -45,35 +47,42 @@ pub struct Desired {
 ///
 /// # Errors
 /// What stands in the way of all of them: a placement or a variable that cannot be rendered.
-pub fn render<'m>(mapping: &'m Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Rendering<'m>, Unrendered> {
+pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Rendering, Unrendered> {
     let mut scope = base_scope(mapping, observed, source);
     let place = place(mapping, observed, &scope)?;
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
-    set_vars(mapping, &mut scope)?;
     set_objects(mapping, observed, &place, &mut scope);
-    let objects = mapping.objects.iter().map(|rule| (rule, wanted(observed, rule, &place, &scope))).collect();
+    let inputs = Inputs {
+        source: observed.memo.readable(source),
+        place: place.clone(),
+        objects: objects_read(mapping, observed, &place),
+    };
+    if let Some((vars, objects)) = observed.memo.rendered(&inputs) {
+        vars.into_iter().for_each(|(name, outcome)| scope.set_var(&name, outcome));
+        return Ok(Rendering { place, objects, scope });
+    }
+    let vars = set_vars(mapping, &mut scope);
+    let objects = Arc::new(mapping.objects.iter().map(|rule| wanted(observed, rule, &place, &scope)).collect());
+    observed.memo.remember(inputs, vars, &objects);
     Ok(Rendering { place, objects, scope })
+}
+
+/// The objects that templates of the mapping read, as they stand.
+fn objects_read(mapping: &Mapping, observed: &Observed, place: &Place) -> Vec<Option<Arc<Value>>> {
+    let read = |rule: &&ObjectRule| mapping.objects_read().any(|id| id == rule.id);
+    let standing = |rule| standing(mapping, observed, rule, place).map(|standing| standing.object.clone());
+    mapping.objects.iter().filter(read).map(standing).collect()
 }
 
 /// The roots that need no placement: enough for filters and for the placement itself.
 pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
     let mut scope = Scope::new();
-    scope.set(Root::Source, with_namespace(source));
+    scope.set(Root::Source, observed.memo.readable(source));
     let path = observed.workspace_path.as_deref();
     scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
     scope.set(Root::Target, Arc::new(json!({"cluster": mapping.target})));
     scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
     scope
-}
-
-/// A cluster-scoped source counts as one in a namespace called `cluster`.
-fn with_namespace(source: &Arc<Value>) -> Arc<Value> {
-    if !metadata(source, "namespace").is_empty() {
-        return source.clone();
-    }
-    let mut copy = Value::clone(source);
-    copy["metadata"]["namespace"] = json!("cluster");
-    Arc::new(copy)
 }
 
 /// The rule's place, unless nothing of the source stands there and something of it stands elsewhere: placement is sticky.
@@ -105,18 +114,15 @@ fn place_of(standing: &Standing, mapping: &Mapping) -> Place {
     Place { namespace: standing.reference.namespace.clone(), name }
 }
 
-fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Result<(), Unrendered> {
-    let mut vars = Map::new();
+/// A variable that waits or fails hands that on to whoever reads it.
+fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Vec<(String, Outcome)> {
+    let mut vars = Vec::new();
     for (name, template) in &mapping.vars {
-        match template.evaluate(scope) {
-            Outcome::Value(value) => drop(vars.insert(name.clone(), value)),
-            Outcome::Omit | Outcome::Absent(_) => {}
-            Outcome::Waiting(what) => return Err(Unrendered::Waiting(format!("vars.{name}: {what}"))),
-            Outcome::Failed(why) => return Err(Unrendered::Failed(format!("vars.{name}: {why}"))),
-        }
-        scope.set(Root::Vars, Arc::new(Value::Object(vars.clone())));
+        let outcome = template.evaluate(scope);
+        scope.set_var(name, outcome.clone());
+        vars.push((name.clone(), outcome));
     }
-    Ok(())
+    vars
 }
 
 /// Makes the objects that stand now readable as `objects.<id>`.
@@ -213,7 +219,7 @@ fn mark(
         metadata.extend(identity.map(|(field, text)| (field.to_owned(), json!(text))));
     }
     let mut body = Value::Object(body);
-    let hash = tuple_hash([body.to_string().as_str()], 10);
+    let hash = value_hash(&body, 10);
     body["metadata"]["annotations"][marks::HASH] = json!(hash);
     Ok(body)
 }

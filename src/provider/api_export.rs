@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::kcp::{self, Binding, EndpointSlice, Export};
-use super::{Provider, Reporter};
 use crate::health::Health;
 use crate::mapping::{ApiExportRef, Resource};
 use crate::multicluster::connection::Connection;
+use crate::multicluster::environment::{Provider, Reporter};
 use crate::multicluster::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
 use crate::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use crate::multicluster::{Endpoint, Object, Subscription};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::{Provider, Reporter};
 use crate::multicluster::RequestError;
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::connection::Connection;
+use crate::multicluster::environment::{Provider, Reporter};
 use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::registry::{ClusterSpec, ClustersOf, ProviderEvent, WatchScope};
 use crate::object::ClusterName;

@@ -8,7 +8,7 @@ use sync_engine::multicluster::connection::Connection;
 use sync_engine::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
 
-use crate::scene::{PATIENCE, connection};
+use crate::scene::{Folder, PATIENCE, connection};
 use crate::watches::schema;
 
 const THINGS: &str = "things.v1.example.com";
@@ -29,7 +29,7 @@ fn export(name: &str, path: Option<&str>) -> SourceClusters {
 fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Health) {
     let health = Health::default();
     let connections: BTreeMap<_, _> = connections.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
-    (Manager::new(connections, health.clone()), health)
+    (sync_engine::provider::manager(connections, health.clone()), health)
 }
 
 impl Scene {
@@ -272,4 +272,33 @@ async fn a_plain_cluster_is_engaged_at_once_and_identified_when_it_answers() {
     assert_eq!(scene.next().await, "-edge Replaced");
     scene.manager.shutdown().await;
     assert_eq!(scene.next().await, "end");
+}
+
+#[tokio::test]
+async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said() {
+    let (old, new) = (Options::kubernetes().seed("old").start().await, Options::kubernetes().seed("new").start().await);
+    let (sandbox, new) = (old.expect("a sandbox"), new.expect("a sandbox"));
+    let folder = Folder::with(&sandbox.kubeconfig(None));
+    let url = sandbox.url();
+    let (manager, health) = manager(&[("target", folder.connection())]);
+    let events = manager.subscribe();
+    let mut scene = Scene { sandbox, manager, events, health, url };
+    let kind = ProviderKind::Kubeconfig { connection: "target".into() };
+    scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
+    let edge = SourceClusters::Provider("edge".into());
+    scene.manager.run([edge.clone()]);
+    for expected in ["+edge -", "synced", "identity"] {
+        assert!(scene.next().await.starts_with(expected));
+    }
+    folder.write("kubeconfig", "clusters: [");
+    assert_eq!(scene.manager.reload_connections().await.len(), 1);
+    let complaint = scene.complaint().await.replace(&folder.0.path().display().to_string(), "DIR");
+    insta::assert_snapshot!(complaint, @"configuration of connection target: connection `kcp`: DIR/kubeconfig is no kubeconfig: line 1 column 11: unclosed bracket '['; give one with `--kcp-kubeconfig PATH[#CONTEXT]`");
+    folder.write("kubeconfig", &new.kubeconfig(None));
+    scene.manager.reload_connections().await;
+    for expected in ["-edge Replaced", "+edge -"] {
+        assert_eq!(scene.next().await, expected);
+    }
+    assert_eq!(scene.manager.clusters(&edge)[0].spec.endpoint.url(), new.url());
+    assert!(scene.health.is_ready());
 }

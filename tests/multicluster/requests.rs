@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::scene::{Folder, connection, kubeconfig, resource};
+use crate::scene::{Folder, PATIENCE, connection, kubeconfig, resource};
 
 const CONFIG_MAPS: ApiRef<'static> = ApiRef { cluster: "", resource: "configmaps.v1" };
 
@@ -236,21 +236,23 @@ async fn token_server(token: Arc<Mutex<String>>) -> Server {
 }
 
 #[tokio::test]
-async fn a_reloaded_credential_is_in_use_at_once_and_a_broken_one_is_not() {
+async fn a_new_credential_is_in_use_at_once_and_a_broken_one_is_not() {
     let token = Arc::new(Mutex::new("a".to_owned()));
     let server = token_server(token.clone()).await;
     let folder = Folder::with(&kubeconfig(&server.url, json!({"token": "a"})));
     let connection = folder.connection();
     let endpoint = connection.endpoint();
     endpoint.get(&config_map("x")).await.unwrap();
+    // A refusal is reason enough to look at the file: nobody has to say that it changed.
     *token.lock().unwrap() = "b".into();
-    let refused = endpoint.get(&config_map("x")).await.unwrap_err();
-    assert_eq!(refused.code(), Some(401));
     folder.write("kubeconfig", &kubeconfig(&server.url, json!({"token": "b"})));
-    connection.reload().unwrap();
     endpoint.get(&config_map("x")).await.unwrap();
+    *token.lock().unwrap() = "c".into();
+    assert_eq!(endpoint.get(&config_map("x")).await.unwrap_err().code(), Some(401));
     folder.write("kubeconfig", "not: [");
     connection.reload().unwrap_err();
+    folder.write("kubeconfig", &kubeconfig(&server.url, json!({"token": "c"})));
+    connection.reload().unwrap();
     endpoint.get(&config_map("x")).await.unwrap();
 }
 
@@ -311,4 +313,24 @@ async fn an_exec_plugin_that_fails_is_quoted() {
     insta::assert_snapshot!(failing("sh", json!(["-c", "echo please log in >&2; exit 3"]), None).await, @"no credential for http://127.0.0.1:1/api/v1/namespaces/default/configmaps/x: exec plugin `sh`: exit status: 3: please log in");
     insta::assert_snapshot!(failing("sh", json!(["-c", "echo hello"]), None).await, @"no credential for http://127.0.0.1:1/api/v1/namespaces/default/configmaps/x: exec plugin `sh`: it did not print an ExecCredential");
     insta::assert_snapshot!(failing("echo", json!(["{\"status\": {}}"]), None).await, @"no credential for http://127.0.0.1:1/api/v1/namespaces/default/configmaps/x: exec plugin `echo`: its ExecCredential holds neither a token nor a certificate with its key");
+}
+
+#[tokio::test]
+async fn an_address_that_is_away_is_left_alone_for_a_moment_and_found_when_it_is_back() {
+    let (mut sandbox, endpoint) = sandbox().await;
+    sandbox.disconnect().await;
+    let mut asked = JoinSet::new();
+    for _ in 0..1_000 {
+        let endpoint = endpoint.clone();
+        asked.spawn(async move { endpoint.get(&config_map("a")).await.unwrap_err() });
+    }
+    let errors = asked.join_all().await;
+    assert!(errors.iter().all(|error| matches!(error, RequestError::Unreachable { .. })));
+    sandbox.reconnect().await.expect("back");
+    let found = async {
+        while !endpoint.get(&config_map("a")).await.is_err_and(|error| error.is_not_found_of("a")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, found).await.is_ok());
 }

@@ -7,25 +7,25 @@ use super::{DATABASES, changed, mapping, source};
 use crate::mapping::{Kind, OnExit};
 use crate::object::{generation, has_finalizer, marks};
 use crate::plan::render::leftovers;
-use crate::plan::{Cause, Evidence, Phase, Plan, Reasons};
+use crate::plan::{Cause, Evidence, Phase, Reasons, Rest};
 
 fn synced() -> World {
     let mut world = World::new(source());
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     world.take_log();
     world
 }
 
-fn cause(plan: &Plan) -> Option<Cause> {
+fn cause(plan: &Rest) -> Option<Cause> {
     match plan {
-        Plan::Waiting(reasons) | Plan::Blocked(reasons) => reasons.cause(),
-        Plan::Act(_) | Plan::InSync => None,
+        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons.cause(),
+        Rest::InSync => None,
     }
 }
 
-fn reasons(plan: &Plan) -> &Reasons {
+fn reasons(plan: &Rest) -> &Reasons {
     match plan {
-        Plan::Waiting(reasons) | Plan::Blocked(reasons) => reasons,
+        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons,
         other => panic!("{other:?} gives no reason"),
     }
 }
@@ -42,7 +42,7 @@ fn a_new_object_costs_three_writes_and_a_look_beside_its_namespace() {
         "    - id: account\n      shared: Namespace\n      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: database}}\n",
         "",
     );
-    assert_eq!(world.settle(&namespaced), Plan::InSync);
+    assert_eq!(world.settle(&namespaced), Rest::InSync);
     let namespace = &world.reference("Database").namespace;
     let expected = [
         "add finalizer".to_owned(),
@@ -120,7 +120,7 @@ fn ours_earlier_is_deleted_and_made_anew() {
     let mut world = synced();
     let former = world.object("Database")["metadata"]["uid"].clone();
     world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert_ne!(world.object("Database")["metadata"]["uid"], former);
     assert_eq!(marks::annotation(world.object("Database"), marks::SOURCE_UID), Some("source-2"));
 }
@@ -129,7 +129,7 @@ fn ours_earlier_is_deleted_and_made_anew() {
 fn absent_is_created_after_a_look() {
     let mut world = synced();
     world.objects.clear();
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     let looked = world.log.iter().position(|line| line.starts_with("look at Database")).unwrap();
     let created = world.log.iter().position(|line| line.starts_with("create Database")).unwrap();
     assert!(looked < created);
@@ -142,7 +142,7 @@ fn ours_that_differs_is_applied_and_others_fields_stay() {
         object["spec"]["members"] = json!(5);
         object["spec"]["others"] = json!("kept");
     });
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert_eq!(world.object("Database")["spec"]["members"], 3);
     assert_eq!(world.object("Database")["spec"]["others"], "kept");
     assert_eq!(world.log.len(), 1, "one write");
@@ -152,7 +152,7 @@ fn ours_that_differs_is_applied_and_others_fields_stay() {
 fn a_spec_change_is_one_write_and_a_removed_field_goes() {
     let mut world = synced();
     world.edit_source(|source| source["spec"] = json!({"members": 4}));
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert_eq!(world.object("Database")["spec"], json!({"members": 4}));
     assert_eq!(world.log.len(), 1, "{:?}", world.log);
 }
@@ -161,11 +161,11 @@ fn a_spec_change_is_one_write_and_a_removed_field_goes() {
 fn a_status_change_is_one_write() {
     let mut world = synced();
     world.edit("Database", |object| object["status"] = json!({"phase": "Running", "version": "8.0"}));
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert_eq!(world.source.as_ref().unwrap()["status"]["phase"], "Running");
     assert_eq!(world.take_log(), ["update status"]);
     world.edit("Database", |object| drop(object.as_object_mut().unwrap().shift_remove("status")));
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     let status = &world.source.as_ref().unwrap()["status"];
     assert_eq!((&status["phase"], status.get("version")), (&json!("Pending"), None), "default, and removed");
 }
@@ -173,7 +173,7 @@ fn a_status_change_is_one_write() {
 #[test]
 fn ours_the_same_is_nothing() {
     let mut world = synced();
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.log.is_empty());
 }
 
@@ -181,7 +181,7 @@ fn ours_the_same_is_nothing() {
 fn ours_without_its_label_is_found_by_the_look_and_marked_again() {
     let mut world = synced();
     world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().shift_remove("labels")));
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(marks::label(world.object("Database"), marks::OWNER).is_some());
 }
 
@@ -189,7 +189,7 @@ fn ours_without_its_label_is_found_by_the_look_and_marked_again() {
 fn when_false_deletes() {
     let mut world = synced();
     let without = changed("    - id: db\n", "    - id: db\n      when: ${{ source.spec.members > 3 }}\n");
-    assert_eq!(world.settle(&without), Plan::InSync);
+    assert_eq!(world.settle(&without), Rest::InSync);
     assert!(world.objects.keys().all(|reference| reference.kind.kind == "ServiceAccount"));
 }
 
@@ -207,7 +207,7 @@ fn an_id_that_was_dropped_is_left_standing() {
     let (before_db, _) = DATABASES.split_once("    - id: db").unwrap();
     let dropped = mapping(before_db);
     assert_eq!(leftovers(&dropped, &world.observe(&dropped)).into_iter().collect::<Vec<_>>(), ["db"]);
-    assert_eq!(world.settle(&dropped), Plan::InSync);
+    assert_eq!(world.settle(&dropped), Rest::InSync);
     world.object("Database");
 }
 
@@ -221,7 +221,7 @@ fn a_foreign_object_is_a_conflict_and_left_alone() {
     assert_eq!(world.objects[&reference], foreign());
     assert_eq!(condition(&world)["reason"], "Conflict");
     world.objects.remove(&reference);
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync, "once it is gone, ours is made");
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync, "once it is gone, ours is made");
     assert_eq!(condition(&world)["status"], "True");
 }
 
@@ -242,7 +242,7 @@ fn a_copy_with_our_marks_is_foreign() {
 fn out_without_finalizer_is_nothing() {
     let mut world = World::new(source());
     world.edit_source(|source| source["metadata"]["labels"] = json!({}));
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.log.is_empty());
 }
 
@@ -254,7 +254,7 @@ fn out_retains_deletes_or_orphans() {
         let mut world = synced();
         world.edit_source(|source| source["metadata"]["labels"] = json!({}));
         let left = changed("    selector:", &format!("    onExit: {policy}\n    selector:"));
-        assert_eq!(world.settle(&left), Plan::InSync, "{policy}");
+        assert_eq!(world.settle(&left), Rest::InSync, "{policy}");
         assert_eq!(world.objects.len(), objects, "{policy}");
         assert_eq!(has_finalizer(world.source.as_ref().unwrap(), &World::writer().finalizer()), finalizer, "{policy}");
         assert!(
@@ -270,7 +270,7 @@ fn out_with_a_foreign_object_releases_the_finalizer() {
     let reference = world.reference("Database");
     world.objects.insert(reference.clone(), foreign());
     world.edit_source(|source| source["metadata"]["labels"] = json!({}));
-    assert_eq!(world.settle(&changed("    selector:", "    onExit: Delete\n    selector:")), Plan::InSync);
+    assert_eq!(world.settle(&changed("    selector:", "    onExit: Delete\n    selector:")), Rest::InSync);
     assert!(!has_finalizer(world.source.as_ref().unwrap(), &World::writer().finalizer()));
     assert_eq!(world.objects[&reference], foreign());
 }
@@ -279,7 +279,7 @@ fn out_with_a_foreign_object_releases_the_finalizer() {
 fn deleting_takes_everything_away_and_then_releases() {
     let mut world = synced();
     world.delete_source();
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert_eq!((world.source.clone(), world.objects.len()), (None, 0));
     let swept = world.log.iter().position(|line| line.starts_with("look for all")).unwrap();
     let released = world.log.iter().position(|line| line == "release finalizer").unwrap();
@@ -291,7 +291,7 @@ fn deleting_waits_for_what_holds_the_object() {
     let mut world = synced();
     world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["hold"]));
     world.delete_source();
-    assert!(matches!(world.settle(&mapping(DATABASES)), Plan::Waiting(_) | Plan::Blocked(_)));
+    assert!(matches!(world.settle(&mapping(DATABASES)), Rest::Waiting(_) | Rest::Blocked(_)));
     assert!(world.source.is_some(), "the consumer's object stays as long");
 }
 
@@ -300,7 +300,7 @@ fn deleting_finds_what_lost_its_label() {
     let mut world = synced();
     world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().shift_remove("labels")));
     world.delete_source();
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.objects.is_empty());
 }
 
@@ -310,7 +310,7 @@ fn deleting_orphans_where_the_mapping_says_so() {
     world.delete_source();
     assert_eq!(
         world.settle(&changed("  objects:\n", "  lifecycle: {onSourceDelete: Orphan}\n  objects:\n")),
-        Plan::InSync
+        Rest::InSync
     );
     assert_eq!((world.source.clone(), world.objects.len()), (None, 2));
     assert!(marks::label(world.object("Database"), marks::OWNER).is_none());
@@ -324,7 +324,7 @@ fn shared_objects_stay_while_another_source_needs_them() {
         world.delete_source();
         let plan = world.settle(&mapping(DATABASES));
         match expected {
-            Some(count) => assert_eq!((plan, world.objects.len()), (Plan::InSync, count), "{in_use:?}"),
+            Some(count) => assert_eq!((plan, world.objects.len()), (Rest::InSync, count), "{in_use:?}"),
             None => assert_eq!(cause(&plan), Some(Cause::Waiting), "not known yet: wait"),
         }
     }
@@ -337,7 +337,7 @@ fn deleting_without_our_finalizer_is_nothing() {
         source["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         source["metadata"]["finalizers"] = json!(["another.dev/hold"]);
     });
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.log.is_empty());
 }
 
@@ -345,7 +345,7 @@ fn deleting_without_our_finalizer_is_nothing() {
 fn gone_with_evidence_deletes() {
     let mut world = synced();
     world.source = None;
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(!world.objects.keys().any(|reference| reference.kind.kind == "Database"));
 }
 
@@ -376,7 +376,7 @@ fn deletions_only_does_nothing_else() {
     let mut world = synced();
     world.phase = Phase::DeletionsOnly;
     world.edit_source(|source| source["spec"] = json!({"members": 7}));
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.log.is_empty());
     world.delete_source();
     world.settle(&mapping(DATABASES));
@@ -387,7 +387,7 @@ fn deletions_only_does_nothing_else() {
 fn a_mapping_that_leaves_acts_by_its_policy() {
     let mut world = synced();
     world.phase = Phase::Leaving(OnExit::Delete);
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.objects.is_empty());
     assert!(!has_finalizer(world.source.as_ref().unwrap(), &World::writer().finalizer()));
 }
@@ -396,10 +396,10 @@ fn a_mapping_that_leaves_acts_by_its_policy() {
 fn what_does_not_stick_is_written_twice_and_then_remembered() {
     let mut world = World::new(source());
     world.drops = vec!["/spec/size".into()];
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert_eq!(marks::annotation(world.object("Database"), marks::UNKEPT), Some("/spec/size"));
     world.take_log();
-    assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.log.is_empty());
 }
 
@@ -411,10 +411,10 @@ fn placement_is_sticky() {
         "  objects:\n",
         "  placement: {namespace: \"elsewhere-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}\n  objects:\n",
     );
-    assert_eq!(world.settle(&moved), Plan::InSync);
+    assert_eq!(world.settle(&moved), Rest::InSync);
     assert_eq!(world.reference("Database"), former);
     world.objects.clear();
-    assert_eq!(world.settle(&moved), Plan::InSync);
+    assert_eq!(world.settle(&moved), Rest::InSync);
     assert!(world.reference("Database").namespace.starts_with("elsewhere-"), "none anywhere: today's rule");
 }
 
@@ -429,7 +429,7 @@ fn another_kind_for_an_existing_object_is_blocked_or_orphaned() {
     assert_eq!(cause(&world.settle(&mapping(&renamed("Block")))), Some(Cause::IdentityChanged));
     assert!(!world.objects.keys().any(|reference| reference.kind.kind == "Cluster"));
     let mut world = synced();
-    assert_eq!(world.settle(&mapping(&renamed("Orphan"))), Plan::InSync);
+    assert_eq!(world.settle(&mapping(&renamed("Orphan"))), Rest::InSync);
     assert!(marks::label(world.object("Database"), marks::OWNER).is_none(), "left behind, without our marks");
     world.object("Cluster");
 }
@@ -440,7 +440,7 @@ fn an_id_renamed_with_the_same_kind_and_name_is_relabelled() {
     let uid = world.object("Database")["metadata"]["uid"].clone();
     let renamed =
         mapping(&DATABASES.replace("id: db", "id: database").replace("  status:", "  status:\n    from: database"));
-    assert_eq!(world.settle(&renamed), Plan::InSync);
+    assert_eq!(world.settle(&renamed), Rest::InSync);
     assert_eq!(world.object("Database")["metadata"]["uid"], uid);
     assert_eq!(marks::annotation(world.object("Database"), marks::OBJECT), Some("database"));
     assert_eq!(generation(world.source.as_ref().unwrap()), 1);

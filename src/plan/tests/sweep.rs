@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::world::World;
 use super::{DATABASES, mapping, source};
-use crate::plan::Plan;
+use crate::plan::Rest;
 
 type Story = (&'static str, fn(&mut World));
 
@@ -31,9 +31,9 @@ fn before(story: &Story) -> World {
 fn after_the_plan_is_applied_the_next_plan_is_empty() {
     for story in &STORIES {
         let mut world = before(story);
-        assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync, "{}", story.0);
+        assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync, "{}", story.0);
         world.take_log();
-        assert_eq!(world.settle(&mapping(DATABASES)), Plan::InSync, "{}", story.0);
+        assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync, "{}", story.0);
         assert!(world.log.is_empty(), "{}: {:?}", story.0, world.log);
     }
 }

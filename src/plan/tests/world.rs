@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use crate::mapping::{Kind, Mapping};
 use crate::object::marks::{self, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
-use crate::plan::{Action, Evidence, Intent, Learned, Observed, Outcome, Phase, Plan, Source, Standing, Target, plan};
+use crate::plan::memo::Memo;
+use crate::plan::{
+    Action, Evidence, Intent, Learned, Observed, Outcome, Phase, Plan, Rest, Source, Standing, Target, plan,
+};
 
 #[derive(Debug, Clone)]
 pub struct World {
@@ -88,6 +91,7 @@ impl World {
             unkept_status: BTreeSet::new(),
             now: Timestamp::from_second(1_800_000_000).expect("a time in range"),
             learned: Learned::default(),
+            memo: Memo::default(),
         }
     }
 
@@ -106,11 +110,15 @@ impl World {
     }
 
     /// Plans and acts until the plan rests; stops after `writes` writes, as a crash would.
-    pub fn settle_within(&mut self, mapping: &Mapping, writes: usize) -> Option<Plan> {
+    pub fn settle_within(&mut self, mapping: &Mapping, writes: usize) -> Option<Rest> {
         let mut left = writes;
         let mut observed = self.observe(mapping);
         for _ in 0..40 {
-            let Plan::Act(actions) = plan(mapping, &observed) else { return Some(plan(mapping, &observed)) };
+            let (actions, last) = match plan(mapping, &observed) {
+                Plan::Act(actions) => (actions, None),
+                Plan::Last(action, then) => (vec![action], Some(then)),
+                Plan::Rest(rest) => return Some(rest),
+            };
             assert!(!actions.is_empty(), "a plan to act says how");
             for action in actions {
                 if action.is_write() {
@@ -119,11 +127,15 @@ impl World {
                 let outcome = self.execute(&action);
                 observed.absorb(&action, outcome);
             }
+            if let Some(then) = last {
+                assert_eq!(plan(mapping, &observed), Plan::Rest(then.clone()), "the last plan tells how it rests");
+                return Some(then);
+            }
         }
         panic!("the plan does not come to rest: {:?}", self.log);
     }
 
-    pub fn settle(&mut self, mapping: &Mapping) -> Plan {
+    pub fn settle(&mut self, mapping: &Mapping) -> Rest {
         self.settle_within(mapping, usize::MAX).expect("no limit of writes")
     }
 

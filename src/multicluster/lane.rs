@@ -1,0 +1,124 @@
+//! What all requests to one address share: write slots, the server's wish to be left alone, a breaker, and counters.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep_until};
+
+use super::request_error::RequestError;
+
+/// Writes in flight at one address: above 2 kcp writes no more of them a second, above 8 it only gets slower (facts.md).
+pub const WRITES_AT_ONCE: usize = 4;
+/// However long a server asks us to stay away, we look again after this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long an address that cannot be reached is left alone: doubled from the first to the second.
+const BREAK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(4)];
+
+/// Shared by all endpoints of one address.
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// Fair: first come, first served.
+    writes: Semaphore,
+    /// Until when the server asked us to stay away.
+    paused: Mutex<Option<Instant>>,
+    breaker: Mutex<Option<Break>>,
+    pub(super) counters: Arc<Counters>,
+}
+
+/// An address that could not be reached.
+#[derive(Debug, Clone)]
+struct Break {
+    /// Until then nobody asks; the first one after it does, for all.
+    until: Instant,
+    pause: Duration,
+    reason: String,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            writes: Semaphore::new(WRITES_AT_ONCE),
+            paused: Mutex::default(),
+            breaker: Mutex::default(),
+            counters: Arc::default(),
+        }
+    }
+}
+
+impl Lane {
+    /// A slot to write in, once it is one's turn.
+    pub(super) async fn write_slot(&self) -> Option<SemaphorePermit<'_>> {
+        // An error would say that the semaphore is closed, which nobody does.
+        self.writes.acquire().await.ok()
+    }
+
+    /// Waits until the server wants to be asked again.
+    pub(super) async fn wait_out_pause(&self) {
+        let paused = *self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(until) = paused {
+            sleep_until(until).await;
+        }
+    }
+
+    /// Why there is no point in asking right now: the address could not be reached a moment ago. Without it, each
+    /// request to a dead host would hold a slot until its connect time-out.
+    pub(super) fn broken(&self) -> Option<String> {
+        let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        match breaker.as_mut() {
+            Some(broken) if now < broken.until => Some(broken.reason.clone()),
+            Some(broken) => {
+                broken.pause = (broken.pause * 2).min(BREAK[1]);
+                broken.until = now + broken.pause;
+                None
+            }
+            None => None,
+        }
+    }
+
+    /// Counts a request, and learns from its result.
+    pub(super) fn learn(&self, verb: &'static str, code: u16, error: Option<&RequestError>) {
+        self.counters.add(verb, code);
+        match error {
+            Some(RequestError::Unreachable { reason, .. }) => self.note_unreachable(reason),
+            Some(RequestError::AnswerLost { .. } | RequestError::Credential { .. } | RequestError::Name(_)) => {}
+            _ => *self.breaker.lock().unwrap_or_else(PoisonError::into_inner) = None,
+        }
+        if let Some(wait) = error.and_then(RequestError::retry_after) {
+            self.pause(wait);
+        }
+    }
+
+    fn note_unreachable(&self, reason: &str) {
+        let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
+        let pause = BREAK[0];
+        let broken =
+            breaker.get_or_insert_with(|| Break { until: Instant::now() + pause, pause, reason: String::new() });
+        broken.reason = reason.to_owned();
+    }
+
+    fn pause(&self, wait: Duration) {
+        let until = Instant::now() + wait.min(LONGEST_PAUSE);
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        *paused = Some(paused.map_or(until, |earlier| earlier.max(until)));
+    }
+}
+
+/// Requests of one address by verb and status code (0: no answer), for the metrics page.
+#[derive(Debug, Default)]
+pub struct Counters(Mutex<BTreeMap<(&'static str, u16), u64>>);
+
+impl Counters {
+    /// `(verb, code, count)`, in order.
+    pub fn snapshot(&self) -> Vec<(&'static str, u16, u64)> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|(&(verb, code), &count)| (verb, code, count)).collect()
+    }
+
+    fn add(&self, verb: &'static str, code: u16) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry((verb, code)).or_default() += 1;
+    }
+}
