@@ -11,8 +11,11 @@ use crate::multicluster::{ApiPath, Endpoint, RequestError};
 #[derive(Debug)]
 pub struct ConsumerSchemas {
     files: Schemas,
-    live: Mutex<BTreeMap<(String, Resource), Option<Arc<Schema>>>>,
+    live: Mutex<BTreeMap<(String, Resource), Read>>,
 }
+
+/// What was found where a schema was looked for.
+type Read = Option<Arc<Schema>>;
 
 impl ConsumerSchemas {
     pub fn new(files: Schemas) -> Self {
@@ -20,28 +23,29 @@ impl ConsumerSchemas {
     }
 
     /// `None`: not read yet. `Some(None)`: nobody knows it.
-    pub fn get(&self, url: &str, resource: &Resource) -> Option<Option<Arc<Schema>>> {
+    pub fn get(&self, url: &str, resource: &Resource) -> Option<Read> {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.get(&(url.to_owned(), resource.clone())).cloned()
     }
 
-    /// Reads the schema of a resource once; a server that does not publish one leaves it to the files.
+    /// Reads the schema of a resource. `false`: the server does not publish it (yet), and what the files have stands in.
     ///
     /// # Errors
     /// What time may mend.
-    pub async fn load(&self, endpoint: &Endpoint, resource: &Resource) -> Result<(), RequestError> {
-        if self.get(endpoint.url(), resource).is_some() {
-            return Ok(());
+    pub async fn load(&self, endpoint: &Endpoint, resource: &Resource) -> Result<bool, RequestError> {
+        if let Some(Some(_)) = self.get(endpoint.url(), resource) {
+            return Ok(true);
         }
         let read = match endpoint.get(&ApiPath::open_api(resource)?).await {
             Ok(reply) => published(&reply.body, resource),
             Err(error) if error.retryable() => return Err(error),
             Err(_) => None,
         };
+        let found = read.is_some();
         let schema = read.or_else(|| self.files.resource(resource).cloned());
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.insert((endpoint.url().to_owned(), resource.clone()), schema);
-        Ok(())
+        Ok(found)
     }
 }
 

@@ -31,6 +31,9 @@ use crate::plan::Phase;
 /// Why a target is not written to before its inventory is confirmed.
 const NOT_READ: &str = "the inventory on its target is not read yet";
 
+/// How often a schema that is not published is asked for: about ten minutes.
+const SCHEMA_TRIES: u32 = 24;
+
 /// How soon a schema that could not be read is asked for again.
 const SCHEMA_RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
 
@@ -206,7 +209,7 @@ impl Pipeline {
                 pipeline.source_changed(change);
             }
         });
-        self.follow_states(&watch, tasks);
+        self.follow_states(&watch, None, tasks);
         tasks.spawn(self.clone().read_schema(watch.clone(), scope.clone(), resource.clone()));
         let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription });
         self.state().sources.insert(url, feed.clone());
@@ -219,14 +222,22 @@ impl Pipeline {
         if states.wait_for(|state| *state == WatchState::Synced).await.is_err() {
             return;
         }
-        let mut failures = 0;
         let mut jitter = Jitter::new(self.hasher.hash_one(scope.endpoint.url()));
-        while let Err(error) = self.shared.schemas.load(&scope.endpoint, &resource).await {
-            warn!(%resource, %error, "the schema of the source cannot be read yet");
-            tokio::time::sleep(SCHEMA_RETRY.delay(failures, &mut jitter)).await;
-            failures += 1;
+        let mut tries = 0;
+        while tries < SCHEMA_TRIES {
+            match self.shared.schemas.load(&scope.endpoint, &resource).await {
+                Ok(true) if tries == 0 => return self.wake_unsettled(),
+                // What was decided without it may be another now.
+                Ok(true) => return self.enqueue_all(),
+                // A server publishes the schema of a new API a moment after it serves it.
+                Ok(false) => {
+                    tries += 1;
+                    self.wake_unsettled();
+                }
+                Err(error) => warn!(%resource, %error, "the schema of the source cannot be read yet"),
+            }
+            tokio::time::sleep(SCHEMA_RETRY.delay(tries, &mut jitter)).await;
         }
-        self.wake_unsettled();
     }
 
     /// Opens the watches on the target's kinds as far as they are resolved.
@@ -248,7 +259,7 @@ impl Pipeline {
                     pipeline.target_changed(&of, change);
                 }
             });
-            self.follow_states(&watch, tasks);
+            self.follow_states(&watch, Some(generation.target.clone()), tasks);
             let feed = Arc::new(KindFeed { served, watch, subscription });
             self.state().kinds.insert(kind.clone(), feed.clone());
             self.queue_standing(&kind, &feed);
@@ -264,14 +275,17 @@ impl Pipeline {
         }
     }
 
-    /// Wakes what waits whenever a watch comes or goes.
-    fn follow_states(self: &Arc<Self>, watch: &Arc<Watch>, tasks: &mut JoinSet<()>) {
+    /// Wakes what waits whenever a watch comes or goes; a watch that fails casts doubt on its target.
+    fn follow_states(self: &Arc<Self>, watch: &Arc<Watch>, target: Option<Arc<Target>>, tasks: &mut JoinSet<()>) {
         let mut states = watch.states();
         let pipeline = Arc::downgrade(self);
         tasks.spawn(async move {
             while states.changed().await.is_ok() {
-                states.borrow_and_update();
+                let failed = matches!(*states.borrow_and_update(), WatchState::Failed { .. });
                 let Some(pipeline) = pipeline.upgrade() else { return };
+                if let Some(target) = target.as_ref().filter(|_| failed) {
+                    target.recheck();
+                }
                 pipeline.wake_unsettled();
             }
         });

@@ -36,6 +36,8 @@ pub struct Target {
 #[derive(Debug)]
 struct State {
     identity: Result<String, String>,
+    /// Whether the identity has to be confirmed.
+    doubted: bool,
     kinds: BTreeMap<Kind, Result<ServedKind, String>>,
     /// Namespaces seen to exist.
     namespaces: BTreeSet<String>,
@@ -59,7 +61,7 @@ impl Target {
             scope: WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(cluster.clone()) },
             cluster,
             endpoint,
-            state: Mutex::new(State { identity, kinds: BTreeMap::new(), namespaces: BTreeSet::new() }),
+            state: Mutex::new(State { identity, doubted: true, kinds: BTreeMap::new(), namespaces: BTreeSet::new() }),
             wanted: Notify::new(),
             locks: Mutex::default(),
         })
@@ -85,6 +87,13 @@ impl Target {
             drop(state);
             self.wanted.notify_one();
         }
+    }
+
+    /// A request failed: makes sure that the target is there, and still the same cluster, before anything else is
+    /// written to it.
+    pub fn recheck(&self) {
+        self.state().doubted = true;
+        self.wanted.notify_one();
     }
 
     pub fn knows_namespace(&self, name: &str) -> bool {
@@ -143,7 +152,7 @@ impl Target {
     }
 
     async fn identify(&self) -> Result<(), String> {
-        if self.identity().is_ok() {
+        if !std::mem::take(&mut self.state().doubted) && self.identity().is_ok() {
             return Ok(());
         }
         let found = identity(&self.endpoint).await.map_err(|error| format!("target `{}`: {error}", self.name));

@@ -113,7 +113,7 @@ mod tests {
     fn items_of_built_in_kinds_get_their_type() {
         let page = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}"#;
         let mut json = String::new();
-        read_page(page.as_bytes(), |parsed| json = parsed.object.json().to_owned()).unwrap();
+        read_page(page.as_bytes(), |parsed| json = parsed.object.json().into_owned()).unwrap();
         assert_eq!(json, r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}"#);
     }
 

@@ -13,6 +13,9 @@ use super::raw::{Object, Parsed};
 use super::registry::ClustersOf;
 use crate::object::{ClusterName, Key};
 
+/// More of a first object would not fit what LZ4 looks back on.
+const MAX_DICTIONARY: usize = 32 * 1024;
+
 /// What a subscriber is told.
 ///
 /// `before` and `after` are the same object only where an event was overtaken by the answer of a
@@ -47,6 +50,8 @@ pub struct Store {
 
 #[derive(Default)]
 struct State {
+    /// What texts are packed against, once there is an object.
+    dictionary: Option<Arc<[u8]>>,
     objects: BTreeMap<Key, Entry>,
     /// By hash of the owner label: 64 bits an object instead of the label, which is compared in the end.
     owners: BTreeSet<(u64, Key)>,
@@ -327,7 +332,7 @@ impl State {
     }
 
     fn replace(&mut self, key: &Key, object: Object, ahead: bool) -> Told {
-        let object = Arc::new(object);
+        let object = Arc::new(self.pack(object));
         let version = object.resource_version();
         if let Some(owner) = object.owner() {
             self.owners.insert((owner_hash(owner), key.clone()));
@@ -338,6 +343,16 @@ impl State {
             self.unown(key, before);
         }
         self.told(key, before, Some(object.clone()), Some(version))
+    }
+
+    /// The first object of a store is the dictionary that all of them are packed against.
+    fn pack(&mut self, object: Object) -> Object {
+        let first = || {
+            let text = object.json();
+            text.as_bytes()[..text.len().min(MAX_DICTIONARY)].into()
+        };
+        let dictionary = self.dictionary.get_or_insert_with(first).clone();
+        object.packed(&dictionary)
     }
 
     /// A deletion as an event tells it: not of what a later write of ours created anew.

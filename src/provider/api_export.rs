@@ -335,7 +335,7 @@ fn refusal(reason: &str, code: Option<u16>, needed: &str) -> String {
 
 fn parsed<T: DeserializeOwned>(object: &Object) -> Option<T> {
     // What another version of kcp writes differently is as good as absent: the condition says what is missing.
-    serde_json::from_str(object.json()).ok()
+    serde_json::from_str(&object.json()).ok()
 }
 
 /// A watch of one resource in the newest version that the server has.
