@@ -10,6 +10,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let (verb, log) = cli::Arguments::read();
-    telemetry::start(log.log_format, &log.log_level);
+    telemetry::start(log.log_format, &log.filter(&verb));
     cli::execute(verb).into()
 }

@@ -35,11 +35,16 @@ const CHATTY: [&str; 8] = ["hyper", "hyper_util", "kube", "kube_client", "rustls
 pub struct InvalidFilter(String);
 
 impl LogFilter {
+    /// A level for everything of ours.
+    pub fn level(level: LevelFilter) -> Self {
+        Self(quieted(level))
+    }
+
     /// # Errors
     /// When the text is neither a level nor a filter.
     pub fn parse(text: &str) -> Result<Self, InvalidFilter> {
         if let Ok(level) = text.parse::<LevelFilter>() {
-            return Ok(Self(quieted(level)));
+            return Ok(Self::level(level));
         }
         // To `tracing` a lone word is the name of a crate, so that a mistyped level would log nothing.
         let is_word = !text.contains(['=', ',', '[']);

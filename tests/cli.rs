@@ -78,7 +78,13 @@ fn help_is_for_strangers() {
            sync-engine <COMMAND>
 
     Commands:
-      run  Run the engine: the same as giving its flags without a verb
+      run          Run the engine: the same as giving its flags without a verb
+      validate     Say everything that is wrong with mappings, without a cluster
+      explain      Say what a code of `validate` stands for, or list all codes
+      render       Print the objects that a mapping makes of a consumer's object, without a cluster
+      test         Run MappingTest documents, without a cluster
+      schema       The JSON Schema of the documents, for editors
+      completions  Print a completion script for a shell
 
     Options:
           --mappings <DIR>
@@ -151,10 +157,11 @@ fn help_is_for_strangers() {
 
           --log-level <LEVEL|FILTER>
               A level (off, error, warn, info, debug, trace), or a filter such as
-              `info,sync_engine::engine=debug`
+              `info,sync_engine::engine=debug`.
+              
+              Without it `info`; `off` for the sandbox, which tells a story instead.
               
               [env: SYNC_ENGINE_LOG_LEVEL=]
-              [default: info]
 
       -h, --help
               Print help (see a summary with '-h')
@@ -241,23 +248,19 @@ fn what_is_not_there_exits_with_78() {
     ");
     insta::assert_snapshot!(with_connections(&root, &["--schemas", "ROOT/nothing"]), @"
     exit 78
-    error: cannot read the schema directory `ROOT/nothing` (--schemas): No such file or directory (os error 2)
+    error: cannot read the schema directory `ROOT/nothing` (--schemas): it does not exist; create it, or name another
     ");
     insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "ROOT/nothing"]), @"
     exit 78
-    error: the kubeconfig `ROOT/nothing` of connection `kcp` (--kcp-kubeconfig) cannot be read: No such file or directory (os error 2)
+    error: connection `kcp`: cannot read the kubeconfig ROOT/nothing: there is no such file; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
     ");
     insta::assert_snapshot!(with_connections(&root, &["--target-kubeconfig", "ROOT/good#three"]), @"
     exit 78
-    error: the kubeconfig `ROOT/good` of connection `target` (--target-kubeconfig) has no context `three`; it has: `one`, `two`, `lost`, `nobody`
+    error: connection `target`: no context `three` in ROOT/good; there are: one, two, lost, nobody
     ");
     insta::assert_snapshot!(with_connections(&root, &["--kubeconfig", "edge=ROOT/good#lost"]), @"
     exit 78
-    error: the kubeconfig `ROOT/good` of connection `edge` (--kubeconfig edge=…) has no cluster `elsewhere`, which its context `lost` names
-    ");
-    insta::assert_snapshot!(with_connections(&root, &["--kubeconfig", "edge=ROOT/good#nobody"]), @"
-    exit 78
-    error: the kubeconfig `ROOT/good` of connection `edge` (--kubeconfig edge=…) has no user `ghost`, which its context `nobody` names
+    error: connection `edge`: context `lost` of ROOT/good cannot be used: its cluster `elsewhere` is not in the file
     ");
 }
 
@@ -268,16 +271,16 @@ fn a_kubeconfig_that_is_none_is_refused_without_being_quoted() {
     fs::write(root.path().join("empty"), "{}").expect("a file");
     insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "ROOT/broken"]), @"
     exit 78
-    error: the kubeconfig `ROOT/broken` of connection `kcp` (--kcp-kubeconfig) is not a kubeconfig: it cannot be parsed
+    error: connection `kcp`: ROOT/broken is no kubeconfig: line 1 column 9: unclosed bracket '{'; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
     ");
     fs::write(root.path().join("undecided"), KUBECONFIG.replace("current-context: one", "")).expect("a file");
     insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "ROOT/undecided"]), @"
     exit 78
-    error: the kubeconfig `ROOT/undecided` of connection `kcp` (--kcp-kubeconfig) has no current-context; append one of these: `#one`, `#two`, `#lost`, `#nobody`
+    error: connection `kcp`: no current context in ROOT/undecided; add `#CONTEXT` to the path, one of: one, two, lost, nobody
     ");
     insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "ROOT/empty"]), @"
     exit 78
-    error: the kubeconfig `ROOT/empty` of connection `kcp` (--kcp-kubeconfig) has no contexts
+    error: connection `kcp`: ROOT/empty holds no context; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
     ");
 }
 
@@ -291,7 +294,7 @@ fn every_flag_has_an_environment_variable() {
         .expect("the binary starts");
     assert_eq!(output.status.code(), Some(78));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("the kubeconfig `/nowhere/a` of connection `a`"), "{text}");
+    assert!(text.contains("connection `a`: cannot read the kubeconfig /nowhere/a"), "{text}");
 
     let help = String::from_utf8_lossy(&run(&["run", "--help"]).stdout).into_owned();
     let flags = help.lines().filter(|line| line.trim_start().starts_with("--") && !line.contains("--help")).count();

@@ -4,8 +4,16 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use tracing_subscriber::filter::LevelFilter;
 
+use super::completions::{self, CompletionsArguments};
+use super::explain::ExplainArguments;
 use super::options::{KubeconfigRef, Listen, NamedKubeconfig};
+use super::render::{self, RenderArguments};
+use super::sandbox::{self, SandboxArguments};
+use super::schema::SchemaVerb;
+use super::test::{self, TestArguments};
+use super::validate::{self, ValidateArguments};
 use crate::object;
 use crate::telemetry::{LogFilter, LogFormat};
 
@@ -49,6 +57,26 @@ pub enum Verb {
     /// Run the engine: the same as giving its flags without a verb.
     #[command(after_help = AFTER_HELP)]
     Run(RunArguments),
+    /// Play the whole story on this machine, in memory: a kcp, a cluster, consumers, an operator, and the engine.
+    #[command(after_help = sandbox::AFTER_HELP)]
+    Sandbox(SandboxArguments),
+    /// Say everything that is wrong with mappings, without a cluster.
+    #[command(after_help = validate::AFTER_HELP)]
+    Validate(ValidateArguments),
+    /// Say what a code of `validate` stands for, or list all codes.
+    Explain(ExplainArguments),
+    /// Print the objects that a mapping makes of a consumer's object, without a cluster.
+    #[command(after_help = render::AFTER_HELP)]
+    Render(RenderArguments),
+    /// Run MappingTest documents, without a cluster.
+    #[command(after_help = test::AFTER_HELP)]
+    Test(TestArguments),
+    /// The JSON Schema of the documents, for editors.
+    #[command(subcommand)]
+    Schema(SchemaVerb),
+    /// Print a completion script for a shell.
+    #[command(after_help = completions::AFTER_HELP)]
+    Completions(CompletionsArguments),
 }
 
 /// Flags of `run`.
@@ -115,15 +143,30 @@ pub struct LogArguments {
     pub log_format: LogFormat,
 
     /// A level (off, error, warn, info, debug, trace), or a filter such as `info,sync_engine::engine=debug`.
+    ///
+    /// Without it `info`; `off` for the sandbox, which tells a story instead.
     #[arg(
         long,
         global = true,
         value_name = "LEVEL|FILTER",
         env = "SYNC_ENGINE_LOG_LEVEL",
-        default_value = "info",
         value_parser = LogFilter::parse
     )]
-    pub log_level: LogFilter,
+    pub log_level: Option<LogFilter>,
+}
+
+impl LogArguments {
+    /// What is logged while a verb runs.
+    pub fn filter(&self, verb: &Verb) -> LogFilter {
+        self.log_level.clone().unwrap_or_else(|| {
+            LogFilter::level(match verb {
+                Verb::Run(_) => LevelFilter::INFO,
+                Verb::Sandbox(_) => LevelFilter::OFF,
+                // Verbs that end say what they found on standard output.
+                _ => LevelFilter::WARN,
+            })
+        })
+    }
 }
 
 impl Arguments {

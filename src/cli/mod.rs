@@ -1,11 +1,23 @@
 //! The command line: one file a verb. The only place that prints, and the only user of `anyhow`.
 
 pub mod arguments;
+pub mod completions;
 mod connections;
+mod difference;
+pub mod explain;
+mod inputs;
 pub mod options;
+pub mod render;
 mod run;
+pub mod sandbox;
+pub mod schema;
 mod signals;
+mod sources;
+mod terminal;
+pub mod test;
+pub mod validate;
 
+use std::io;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -14,6 +26,7 @@ pub use arguments::{Arguments, Verb};
 pub use options::{KubeconfigRef, RunOptions};
 
 use crate::reload::OpenError;
+use sandbox::SandboxArguments;
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +48,18 @@ pub struct Misconfigured(pub String);
 pub fn execute(verb: Verb) -> Exit {
     let result = match verb {
         Verb::Run(arguments) => RunOptions::try_from(arguments).map_err(Into::into).and_then(run_engine),
+        Verb::Sandbox(arguments) => play_sandbox(arguments),
+        Verb::Validate(arguments) => validate::validate(&arguments),
+        Verb::Explain(arguments) => explain::explain(&arguments),
+        Verb::Render(arguments) => render::render(&arguments),
+        Verb::Test(arguments) => test::test(&arguments),
+        Verb::Schema(verb) => schema::schema(&verb),
+        Verb::Completions(arguments) => completions::completions(&arguments),
     };
     match result {
-        Ok(()) => Exit::Success,
+        Ok(exit) => exit,
+        // Who reads our output has seen enough (`| head`).
+        Err(error) if is_broken_pipe(&error) => Exit::Success,
         Err(error) => {
             eprintln!("error: {error:#}");
             Exit::of(&error)
@@ -45,13 +67,25 @@ pub fn execute(verb: Verb) -> Exit {
     }
 }
 
-fn run_engine(options: RunOptions) -> anyhow::Result<()> {
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn run_engine(options: RunOptions) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime that the engine runs on")?;
     let result = runtime.block_on(run::run(options));
     // What is still under way was told to stop and did not: a second signal, or a lost file system.
     runtime.shutdown_background();
-    result
+    result.map(|()| Exit::Success)
+}
+
+fn play_sandbox(arguments: SandboxArguments) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the threads that the sandbox runs on")?;
+    let result = runtime.block_on(sandbox::play(arguments));
+    runtime.shutdown_background();
+    result.map(|()| Exit::Success)
 }
 
 impl Exit {

@@ -1,18 +1,14 @@
 //! `sync-engine run`: wires the engine to the world outside and keeps it running until a signal.
 
-use std::path::Path;
-
 use anyhow::{Context, bail};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::signals::{Hangups, StopSignals};
-use super::{Misconfigured, RunOptions, connections};
+use super::{Misconfigured, RunOptions, connections, inputs};
 use crate::engine::{self, Settings};
-use crate::mapping::diagnostic::Diagnostic;
-use crate::mapping::schema::Schemas;
-use crate::reload::{ReloadHandle, Reloader, Snapshot, scan};
+use crate::reload::{ReloadHandle, Reloader};
 use crate::server::{Instruments, Overview, Server};
 
 /// Runs until the engine has drained after the first signal.
@@ -21,7 +17,8 @@ use crate::server::{Instruments, Overview, Server};
 /// [`Misconfigured`] when something that the command line names is wrong; anything else is a failure.
 pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     let connections = connections::open(&options.connections)?;
-    let schemas = schemas(options.schemas.as_deref())?;
+    let (schemas, findings) = inputs::schemas(options.schemas.as_deref())?;
+    findings.iter().for_each(|finding| warn!("{}", finding.render(false)));
     let instruments = Instruments::default();
     instruments.status.publish(Overview { engine_id: options.engine_id.clone(), ..Overview::default() });
     let (reloader, reload, reloads) =
@@ -52,27 +49,6 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     stopped.cancel();
     info!("stopped");
     Ok(())
-}
-
-/// The schemas of `--schemas`, for APIs whose server publishes none.
-fn schemas(directory: Option<&Path>) -> Result<Schemas, Misconfigured> {
-    let Some(directory) = directory else { return Ok(Schemas::default()) };
-    let read = scan::read(directory).onto(&Snapshot::default());
-    if let Some(problem) = read.problems.first() {
-        let directory = directory.display();
-        return Err(Misconfigured(format!(
-            "cannot read `{directory}/{}` (--schemas): {}",
-            problem.path, problem.trouble
-        )));
-    }
-    let mut schemas = Schemas::default();
-    for (path, content) in &read.files {
-        for finding in schemas.add_file(content) {
-            let diagnostic = Diagnostic::new(finding, path, content).under(&directory.display().to_string());
-            warn!("{}", diagnostic.render(false));
-        }
-    }
-    Ok(schemas)
 }
 
 async fn start_server(

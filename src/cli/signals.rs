@@ -29,7 +29,8 @@ impl StopSignals {
         warn!("stopping at once");
     }
 
-    async fn next(&mut self) {
+    /// Waits for one of them.
+    pub(super) async fn next(&mut self) {
         // Both are cancel-safe: a signal that is not taken here is taken by the next call.
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -110,7 +110,7 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended 
         note_placement(pipeline, generation, &observed, &mut held);
         let (actions, then) = match plan(&generation.mapping, &observed) {
             Plan::Act(actions) => (actions, None),
-            Plan::Last(action, then) => (vec![action], Some(then)),
+            Plan::Last(action, then) => (vec![*action], Some(then)),
             Plan::Rest(rest) => return rest.into(),
         };
         if generation.mapping.mode == Mode::Observe && actions.iter().any(Action::is_write) {

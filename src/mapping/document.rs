@@ -196,6 +196,36 @@ pub struct BackoffSpec {
     pub max: Option<Spanned<Period>>,
 }
 
+/// JSON Schema (draft 7, which every editor reads) of a document of any kind. The kind decides alone, so that a mistake in a
+/// mapping is not told as "matches none of three".
+pub fn json_schema() -> serde_json::Value {
+    let mut generator = SchemaSettings::draft07().into_generator();
+    let kind = |name: &str, schema: schemars::Schema| {
+        serde_json::json!({
+            "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
+            "then": schema,
+        })
+    };
+    let kinds = [
+        kind("Mapping", generator.subschema_for::<MappingDocument>()),
+        kind("ClusterProvider", generator.subschema_for::<ClusterProviderDocument>()),
+        kind("MappingTest", generator.subschema_for::<MappingTestDocument>()),
+    ];
+    serde_json::json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "sync-engine.dev/v1alpha1",
+        "description": "A document of sync-engine: Mapping, ClusterProvider or MappingTest.",
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata", "spec"],
+        "properties": {
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"enum": ["Mapping", "ClusterProvider", "MappingTest"]},
+        },
+        "allOf": kinds,
+        "definitions": generator.definitions(),
+    })
+}
+
 /// The fields that a struct of this format must have, by the struct's name; read from the JSON Schema.
 pub fn required_fields(name: &str) -> Vec<String> {
     static REQUIRED: OnceLock<BTreeMap<String, Vec<String>>> = OnceLock::new();

@@ -32,7 +32,7 @@ enum Query {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Name(String),
     /// Counted from the end where negative.
     Index(i64),
@@ -80,6 +80,14 @@ impl JsonPath {
             Query::Full(query) => js_path_process(query, value)
                 .map(|found| found.into_iter().map(|reference| reference.val()).collect())
                 .unwrap_or_default(),
+        }
+    }
+
+    /// The steps, where there are only names, indexes and wildcards.
+    pub(super) fn steps(&self) -> Option<&[Step]> {
+        match &self.query {
+            Query::Steps(steps) => Some(steps),
+            Query::Full(_) => None,
         }
     }
 

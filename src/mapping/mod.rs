@@ -3,6 +3,7 @@
 //! Two types per concept: a `document::…` is what was written, the types of this file are what is
 //! needed. [`compile`] is the only way from one to the other, and no string is parsed after it.
 
+pub mod check;
 pub mod compile;
 pub mod diagnostic;
 pub mod document;

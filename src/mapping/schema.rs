@@ -3,6 +3,7 @@
 //! What a schema leaves open is [`Presence::Open`], and never a false alarm.
 
 mod load;
+mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +12,24 @@ use serde_json::Value;
 
 use super::{Kind, Resource};
 
-/// Schemas by kind, and by resource where the document says its plural.
+pub use view::{Field, Form, View};
+
+/// Schemas of what mappings write, by kind, and of what they read, by resource.
+///
+/// An API often has two schemas of one kind: the APIResourceSchema that consumers see, and the
+/// CustomResourceDefinition of the target. The first is never taken for the second.
 #[derive(Debug, Clone, Default)]
 pub struct Schemas {
     kinds: BTreeMap<Kind, Arc<Schema>>,
     resources: BTreeMap<Resource, Arc<Schema>>,
+}
+
+/// What an API is described by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    ApiResourceSchema,
+    CustomResourceDefinition,
+    OpenApi,
 }
 
 /// The schema of one version of a kind.
@@ -52,16 +66,23 @@ impl Schemas {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.kinds.is_empty()
+        self.kinds.is_empty() && self.resources.is_empty()
     }
 
-    fn insert(&mut self, schema: Schema, plural: Option<&str>) {
+    fn insert(&mut self, schema: Schema, plural: Option<&str>, origin: Origin) {
         let schema = Arc::new(schema);
         if let Some(plural) = plural {
             let Kind { group, version, .. } = schema.kind.clone();
-            self.resources.insert(Resource { group, version, plural: plural.to_owned() }, schema.clone());
+            let resource = Resource { group, version, plural: plural.to_owned() };
+            if origin == Origin::ApiResourceSchema {
+                self.resources.insert(resource, schema.clone());
+            } else {
+                self.resources.entry(resource).or_insert(schema.clone());
+            }
         }
-        self.kinds.insert(schema.kind.clone(), schema);
+        if origin != Origin::ApiResourceSchema {
+            self.kinds.insert(schema.kind.clone(), schema);
+        }
     }
 }
 

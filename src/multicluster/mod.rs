@@ -1,7 +1,7 @@
 //! The multi-cluster core: connections, clusters and who describes them, caches, and the queue.
 //!
 //! Reading order: a [`Connection`](connection::Connection) is what the command line named; an
-//! [`Endpoint`] is one address behind it; a [`Watch`](watch::Watch) fills a [`Store`](store::Store)
+//! [`Endpoint`] is one address behind it; a [`Watch`](watch::Watch) fills a [`Store`]
 //! from an endpoint; the [`Manager`](manager::Manager) says which clusters there are; the
 //! [`WorkQueue`](work_queue::WorkQueue) hands out what is to be reconciled.
 

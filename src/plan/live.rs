@@ -283,7 +283,7 @@ fn say(
     mut reasons: Reasons,
 ) -> Plan {
     match status::patch(mapping, observed, source, rendering, &mut reasons) {
-        Some(patch) => Plan::Last(Action::PatchStatus { patch }, reasons.verdict()),
+        Some(patch) => Plan::Last(Box::new(Action::PatchStatus { patch }), reasons.verdict()),
         None => reasons.rest(),
     }
 }

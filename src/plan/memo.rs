@@ -24,8 +24,11 @@ pub struct Memo(RefCell<State>);
 struct State {
     /// The source as it is, and as templates read it.
     readable: Option<(Arc<Value>, Arc<Value>)>,
-    rendered: Option<(Inputs, Vec<(String, Outcome)>, Rendered)>,
+    rendered: Option<(Inputs, Vars, Rendered)>,
 }
+
+/// What came of each variable, in their order.
+pub type Vars = Vec<(String, Outcome)>;
 
 /// All that can change a rendering within one reconcile.
 #[derive(Debug, Clone)]
@@ -52,13 +55,13 @@ impl Memo {
     }
 
     /// What these inputs were rendered to before.
-    pub fn rendered(&self, inputs: &Inputs) -> Option<(Vec<(String, Outcome)>, Rendered)> {
+    pub fn rendered(&self, inputs: &Inputs) -> Option<(Vars, Rendered)> {
         let state = self.0.borrow();
         let (of, vars, rendered) = state.rendered.as_ref()?;
         of.is(inputs).then(|| (vars.clone(), rendered.clone()))
     }
 
-    pub fn remember(&self, inputs: Inputs, vars: Vec<(String, Outcome)>, rendered: &Rendered) {
+    pub fn remember(&self, inputs: Inputs, vars: Vars, rendered: &Rendered) {
         self.0.borrow_mut().rendered = Some((inputs, vars, rendered.clone()));
     }
 }

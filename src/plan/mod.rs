@@ -30,6 +30,7 @@ mod departure;
 mod live;
 pub mod memo;
 pub mod observed;
+pub mod preview;
 pub mod render;
 mod source;
 pub mod status;
@@ -54,7 +55,7 @@ pub enum Plan {
     /// Carry these out in their order, then plan again.
     Act(Vec<Action>),
     /// Carry this out; then the plan rests like that, and needs not be made again.
-    Last(Action, Rest),
+    Last(Box<Action>, Rest),
     /// There is nothing to do.
     Rest(Rest),
 }

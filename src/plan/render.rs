@@ -161,14 +161,19 @@ fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) 
         return Ok(Wanted::Absent);
     }
     let mut body = rule.template.render(scope)?;
+    let reference = reference(rule, place, scope)?;
+    rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
+    let body = mark(observed, rule, place, &reference, body)?;
+    Ok(Wanted::Present(Desired { reference, body }))
+}
+
+/// Where a rule's object goes.
+pub fn reference(rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Reference, Unrendered> {
     let name = match &rule.name {
         Some(name) => name.render(scope)?,
         None => place.name.clone(),
     };
-    let reference = Reference { kind: rule.kind.clone(), namespace: place.namespace.clone(), name };
-    rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
-    let body = mark(observed, rule, place, &reference, body)?;
-    Ok(Wanted::Present(Desired { reference, body }))
+    Ok(Reference { kind: rule.kind.clone(), namespace: place.namespace.clone(), name })
 }
 
 /// What a filter or a `when` says; anything but a boolean is an error of the author.
@@ -195,7 +200,7 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 /// Puts identity and owner marks on a rendered body.
-fn mark(
+pub fn mark(
     observed: &Observed,
     rule: &ObjectRule,
     place: &Place,

@@ -36,7 +36,22 @@ pub fn patch(
     reasons: &mut Reasons,
 ) -> Option<Value> {
     let old = source.get("status").cloned();
-    let mut new = old.clone().unwrap_or(Value::Null);
+    let wanted = wanted(mapping, observed, source, rendering, reasons);
+    if wanted == old || is_withheld(observed, wanted.as_ref(), reasons) {
+        return None;
+    }
+    Some(guarded(source, &whole(old), &whole(wanted)))
+}
+
+/// The status as it should be now; `None` where there is nothing to say.
+pub fn wanted(
+    mapping: &Mapping,
+    observed: &Observed,
+    source: &Arc<Value>,
+    rendering: Option<&Rendering>,
+    reasons: &mut Reasons,
+) -> Option<Value> {
+    let mut new = source.get("status").cloned().unwrap_or(Value::Null);
     if let Some(rendering) = rendering {
         let scope = lenient(&rendering.scope);
         fields(mapping, observed, rendering, &scope, &mut new, reasons);
@@ -44,11 +59,7 @@ pub fn patch(
     }
     engine_conditions(mapping, observed, source, &mut new, reasons);
     observed_generation(mapping, observed, source, rendering, &mut new, reasons);
-    let wanted = if new.is_null() { None } else { Some(new) };
-    if wanted == old || is_withheld(observed, wanted.as_ref(), reasons) {
-        return None;
-    }
-    Some(guarded(source, &whole(old), &whole(wanted)))
+    if new.is_null() { None } else { Some(new) }
 }
 
 fn whole(status: Option<Value>) -> Value {
@@ -63,7 +74,7 @@ fn lenient(scope: &Scope) -> Scope {
 }
 
 /// A status that lacks leaves which the schema requires would be refused as a whole.
-fn is_withheld(observed: &Observed, status: Option<&Value>, reasons: &mut Reasons) -> bool {
+pub fn is_withheld(observed: &Observed, status: Option<&Value>, reasons: &mut Reasons) -> bool {
     let Some((schema, status)) = observed.schema.as_ref().zip(status) else { return false };
     let missing = schema.required_missing(status);
     if !missing.is_empty() {

@@ -235,6 +235,14 @@ fn may_hold_mappings(path: &Path) -> bool {
     is_yaml(path) || path.extension().is_none()
 }
 
+/// Reads one file, whatever its name.
+///
+/// # Errors
+/// When it cannot be read, or is larger than what is read of a directory.
+pub fn read_file(path: &Path) -> Result<Vec<u8>, Trouble> {
+    read_capped(path)?
+}
+
 /// The inner error is a file that has grown beyond what is read.
 fn read_capped(path: &Path) -> io::Result<Result<Vec<u8>, Trouble>> {
     let file = File::open(path)?;

@@ -66,6 +66,8 @@ pub struct Change {
     pub object: Arc<Stored>,
     /// The object before it.
     pub previous: Option<Arc<Stored>>,
+    /// Field manager of the request that it came of.
+    pub author: Arc<str>,
 }
 
 /// One write, shared by the history and every watch.

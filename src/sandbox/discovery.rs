@@ -135,6 +135,9 @@ fn open_api(served: &[Arc<Resource>], group: &str, version: &str) -> Result<Valu
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for (resource, version) in of_version(served, group, version)? {
         schemas.insert(schema_name(resource, &version.name), schema(resource, version));
+        for collection in collection_paths(resource, &version.name) {
+            paths.insert(collection, json!({"get": list_operation(resource, version)}));
+        }
         paths.insert(object_path(resource, &version.name), json!({"patch": patch_operation(resource, version)}));
     }
     Ok(json!({
@@ -169,6 +172,15 @@ fn patch_operation(resource: &Resource, version: &Version) -> Value {
     })
 }
 
+/// Says which kind a collection holds: the only tie between a plural and its schema.
+fn list_operation(resource: &Resource, version: &Version) -> Value {
+    json!({
+        "responses": {},
+        "x-kubernetes-action": "list",
+        "x-kubernetes-group-version-kind": kind_of(resource, version),
+    })
+}
+
 fn kind_of(resource: &Resource, version: &Version) -> Value {
     json!({"group": *resource.group, "version": *version.name, "kind": *resource.kind})
 }
@@ -177,9 +189,17 @@ fn version_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
+/// Of all namespaces, and of one.
+fn collection_paths(resource: &Resource, version: &str) -> Vec<String> {
+    let base = version_path(&resource.group, version);
+    let everywhere = format!("/{base}/{}", resource.plural);
+    let in_namespace = resource.namespaced.then(|| format!("/{base}/namespaces/{{namespace}}/{}", resource.plural));
+    std::iter::once(everywhere).chain(in_namespace).collect()
+}
+
 fn object_path(resource: &Resource, version: &str) -> String {
-    let namespace = if resource.namespaced { "namespaces/{namespace}/" } else { "" };
-    format!("/{}/{namespace}{}/{{name}}", version_path(&resource.group, version), resource.plural)
+    let collection = collection_paths(resource, version).pop().unwrap_or_default();
+    format!("{collection}/{{name}}")
 }
 
 /// `com.example.v1.Thing`, `io.k8s.api.core.v1.Secret`.

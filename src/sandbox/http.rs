@@ -20,7 +20,7 @@ use tokio::time::Sleep;
 
 use super::faults::Fault;
 use super::reply::Answer;
-use super::request::{Query, Request};
+use super::request::{Exchange, Query, Request};
 use super::server::{Outcome, Server, Stream};
 use super::status::Failure;
 use super::watch;
@@ -82,16 +82,28 @@ async fn answer(
     shard: usize,
     request: hyper::Request<Incoming>,
 ) -> Result<hyper::Response<Content>, Cut> {
+    let uri = request.uri().to_string();
     let request = read(request, shard).await?;
+    let answer = carry_out(&server, &request).await;
+    server.answered(|| Exchange {
+        call: request.call(),
+        path: uri,
+        user_agent: request.user_agent.clone(),
+        code: answer.as_ref().map_or(0, |answer| answer.status().as_u16()),
+    });
+    answer
+}
+
+async fn carry_out(server: &Server, request: &Request) -> Result<hyper::Response<Content>, Cut> {
     match server.admit(&request.call()) {
-        None => Ok(respond(server.handle(&request))),
+        None => Ok(respond(server.handle(request))),
         Some(Fault::Delay(time)) => {
             tokio::time::sleep(time).await;
-            Ok(respond(server.handle(&request)))
+            Ok(respond(server.handle(request)))
         }
         Some(Fault::DropBefore) => Err(Cut),
         Some(Fault::DropAfter) => {
-            server.handle(&request);
+            server.handle(request);
             Err(Cut)
         }
         Some(Fault::Refuse(failure)) => Ok(respond(Outcome::Answer(Answer::from(&failure)))),

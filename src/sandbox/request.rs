@@ -108,6 +108,19 @@ pub struct Call {
     pub through_virtual_workspace: bool,
 }
 
+/// A request that came over HTTP, and its answer: a line of an audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The request.
+    pub call: Call,
+    /// Path and query as they were sent.
+    pub path: String,
+    /// Header `User-Agent`.
+    pub user_agent: String,
+    /// HTTP status; 0 where the connection was cut instead.
+    pub code: u16,
+}
+
 pub(super) const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 impl Request {

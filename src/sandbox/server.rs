@@ -11,7 +11,7 @@ use super::collection::Event;
 use super::counters::Counters;
 use super::faults::{Fault, Faults};
 use super::reply::{Answer, Reply, Subscription};
-use super::request::{Call, Request};
+use super::request::{Call, Exchange, Request};
 use super::resource::Storage;
 use super::state::State;
 use super::timestamp::Timestamp;
@@ -21,6 +21,7 @@ use super::watch::Interest;
 pub(super) struct Server {
     core: Mutex<Core>,
     counters: Mutex<Counters>,
+    auditors: Mutex<Vec<Auditor>>,
     pub faults: Faults,
     clock: Clock,
 }
@@ -31,7 +32,15 @@ pub(super) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 struct Core {
     state: State,
     watchers: HashMap<Storage, Vec<Watcher>>,
+    /// Those who follow every write.
+    followers: Vec<Follower>,
 }
+
+/// Is told every request from outside.
+pub(super) type Auditor = Box<dyn Fn(&Exchange) + Send>;
+
+/// Is told an event; answers whether it wants to hear of more.
+pub(super) type Follower = Box<dyn Fn(&Event) -> bool + Send>;
 
 struct Watcher {
     interest: Interest,
@@ -55,14 +64,28 @@ pub(super) struct Stream {
 
 impl Server {
     pub fn new(state: State, clock: Clock) -> Server {
-        let core = Mutex::new(Core { state, watchers: HashMap::new() });
-        Server { core, counters: Mutex::default(), faults: Faults::default(), clock }
+        let core = Mutex::new(Core { state, watchers: HashMap::new(), followers: Vec::new() });
+        Server { core, counters: Mutex::default(), auditors: Mutex::default(), faults: Faults::default(), clock }
     }
 
     /// Counts a request that came from outside, and tells what is to go wrong with it.
     pub fn admit(&self, call: &Call) -> Option<Fault> {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner).record(call);
         self.faults.of(call)
+    }
+
+    /// Tells of every request from outside from now on.
+    pub fn audit(&self, auditor: Auditor) {
+        self.auditors.lock().unwrap_or_else(PoisonError::into_inner).push(auditor);
+    }
+
+    /// Tells of a request from outside that was answered.
+    pub fn answered(&self, exchange: impl FnOnce() -> Exchange) {
+        let auditors = self.auditors.lock().unwrap_or_else(PoisonError::into_inner);
+        if !auditors.is_empty() {
+            let exchange = exchange();
+            auditors.iter().for_each(|tell| tell(&exchange));
+        }
     }
 
     /// Requests from outside so far.
@@ -87,6 +110,11 @@ impl Server {
         look(&mut self.lock().state)
     }
 
+    /// Tells every write from now on, of whatever resource.
+    pub fn follow(&self, follower: Follower) {
+        self.lock().followers.push(follower);
+    }
+
     /// Sends a bookmark to every watch that wants one.
     pub fn send_bookmarks(&self) {
         let core = &mut *self.lock();
@@ -108,6 +136,7 @@ impl Server {
 impl Core {
     fn send(&mut self, events: &[Event]) {
         for event in events {
+            self.followers.retain(|follower| follower(event));
             if let Some(watchers) = self.watchers.get_mut(&event.storage) {
                 watchers.retain(|watcher| watcher.send(event));
             }

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Sandbox;
+use super::collection::Event;
 use super::reply::Answer;
-use super::request::Request;
+use super::request::{Exchange, Request};
 use super::server::Outcome;
 
 /// Objects of one resource in one cluster.
@@ -65,6 +66,17 @@ impl Events {
 }
 
 impl Sandbox {
+    /// Tells every write from now on, of whatever resource and cluster, in order and before the request is answered.
+    /// `tell` must be quick, must not call the sandbox, and ends it by `false`.
+    pub fn follow(&self, tell: impl Fn(&Event) -> bool + Send + 'static) {
+        self.server.follow(Box::new(tell));
+    }
+
+    /// Tells every request that comes over HTTP from now on, once it is answered. `tell` must be quick.
+    pub fn audit(&self, tell: impl Fn(&Exchange) + Send + 'static) {
+        self.server.audit(Box::new(tell));
+    }
+
     /// Opens a watch: a GET with `watch=true`.
     pub fn events(&self, request: &Request) -> Result<Events, Answer> {
         match self.server.handle(request) {

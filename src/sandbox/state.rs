@@ -69,6 +69,8 @@ pub(super) struct LogicalCluster {
 pub struct State {
     pub(super) settings: Settings,
     pub(super) now: Timestamp,
+    /// Field manager of the request at hand.
+    author: Arc<str>,
     version: u64,
     uids: u64,
     builtin: Served,
@@ -131,6 +133,7 @@ impl State {
         let mut state = State {
             settings,
             now,
+            author: "".into(),
             version: 1,
             uids: 0,
             builtin,
@@ -157,6 +160,7 @@ impl State {
     /// in the past already when the next request is handled.
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> (Reply, Vec<Event>) {
         self.now = now;
+        self.author = request.field_manager().into();
         let reply = self.answer(request).unwrap_or_else(|failure| Answer::from(&failure).into());
         self.settle();
         (reply, std::mem::take(&mut self.events))
@@ -290,8 +294,15 @@ impl State {
         let collection = self.collections.entry(storage.clone()).or_default();
         let object = Arc::new(Stored::new(object, self.version));
         let previous = collection.get(key).cloned();
-        let key = key.clone();
-        let event = Arc::new(Change { storage, key, shard, kind, object: object.clone(), previous });
+        let event = Arc::new(Change {
+            storage,
+            key: key.clone(),
+            shard,
+            kind,
+            object: object.clone(),
+            previous,
+            author: self.author.clone(),
+        });
         collection.commit(event.clone(), self.settings.history);
         self.touch(resource, &event);
         self.events.push(event);

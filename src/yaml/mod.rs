@@ -12,12 +12,14 @@ mod origin;
 mod resolve;
 mod spanned;
 mod syntax;
+mod write;
 
 pub use deserialize::{Typed, closest, from_node};
 pub use documents::{Claim, Document, Limits, parse, parse_one, parse_within};
 pub use finding::Finding;
 pub use node::{Node, NodeValue, Scalar};
 pub use spanned::{Entries, FromNode, Raw, Spanned, deserialize_node};
+pub use write::{write, write_all};
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -19,29 +20,45 @@ pub fn write_policy(folder: &Path, users: &[String]) -> PathBuf {
 
 /// A server's audit log.
 #[derive(Clone)]
-pub struct AuditLog(PathBuf);
+pub struct AuditLog(Source);
+
+#[derive(Clone)]
+enum Source {
+    /// As a real server writes it.
+    File(PathBuf),
+    /// As an in-memory server tells it.
+    Memory(Arc<Mutex<Vec<Request>>>),
+}
 
 /// One request that reached a server.
 #[derive(Clone)]
 pub struct Request {
     pub verb: String,
-    uri: String,
+    pub uri: String,
     pub code: u64,
     /// `ResponseStarted` (a watch that is open) or `ResponseComplete`.
-    stage: String,
-    user: String,
+    pub stage: String,
+    pub user: String,
     /// When it was received, in the servers' form of time, which sorts.
-    received: String,
+    pub received: String,
 }
 
 impl AuditLog {
     pub fn at(file: PathBuf) -> Self {
-        Self(file)
+        Self(Source::File(file))
+    }
+
+    pub fn in_memory(requests: Arc<Mutex<Vec<Request>>>) -> Self {
+        Self(Source::Memory(requests))
     }
 
     /// The requests of one user so far, oldest first.
     pub fn requests(&self, user: &str) -> Vec<Request> {
-        let text = fs::read(&self.0).unwrap_or_default();
+        let file = match &self.0 {
+            Source::File(file) => file,
+            Source::Memory(requests) => return requests.lock().expect("the requests").clone(),
+        };
+        let text = fs::read(file).unwrap_or_default();
         let name = format!("\"username\":\"{user}\"");
         String::from_utf8_lossy(&text)
             .lines()

@@ -45,6 +45,12 @@ impl Case {
         Self { name, on: vec![On::Kcp, On::Kube], alone: false, body: Arc::new(body) }
     }
 
+    /// It needs nothing that only real servers have, and runs on the in-memory ones as well.
+    pub fn in_memory(mut self) -> Self {
+        self.on.push(On::Sandbox);
+        self
+    }
+
     /// Only kcp has what this is about.
     pub fn on_kcp(mut self) -> Self {
         self.on = vec![On::Kcp];

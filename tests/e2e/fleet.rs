@@ -19,6 +19,8 @@ pub enum On {
     Kcp,
     /// Namespaces of one plain cluster.
     Kube,
+    /// Workspaces of an in-memory kcp, synced to an in-memory cluster.
+    Sandbox,
 }
 
 impl On {
@@ -26,6 +28,7 @@ impl On {
         match self {
             Self::Kcp => "kcp",
             Self::Kube => "kube",
+            Self::Sandbox => "sandbox",
         }
     }
 }
@@ -73,6 +76,9 @@ impl Fleet {
 
     /// Why the cases on this source cannot run on this machine.
     pub fn missing(&self, on: On) -> Option<String> {
+        if on == On::Sandbox {
+            return None;
+        }
         let kcp = self.kcp_binary.as_ref().err().filter(|_| on == On::Kcp);
         kcp.or(self.binaries.as_ref().err()).cloned()
     }

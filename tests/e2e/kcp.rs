@@ -214,7 +214,12 @@ impl Workspace {
             "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": name},
             "spec": {"reference": {"export": {"path": provider, "name": name}}},
         });
-        self.rest.create(BINDINGS, &document).await;
+        // For a moment after an unbinding kcp puts the former binding's labels on a new one, and refuses it for them.
+        eventually(&format!("{name} can be bound in {}", self.path), async || {
+            let answer = self.rest.try_create(BINDINGS, &document).await;
+            answer.is_success().then_some(()).ok_or_else(|| answer.body.to_string())
+        })
+        .await;
     }
 
     /// Asks kcp to take the binding away; kcp waits for the finalizers of its objects.

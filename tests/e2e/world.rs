@@ -15,6 +15,7 @@ use crate::fleet::On;
 use crate::kcp::Workspace;
 use crate::kube::ApiServer;
 use crate::mappings::Mappings;
+use crate::memory::Memory;
 use crate::rest::Rest;
 use crate::target::Target;
 use crate::tenant::Tenant;
@@ -38,6 +39,8 @@ pub struct World<'s> {
     pub provider: Option<Workspace>,
     /// The consumers' workspaces, on kcp.
     pub workspaces: Vec<Workspace>,
+    /// The servers, where they are the case's own.
+    _memory: Option<Memory>,
     source_kubeconfig: PathBuf,
     target_kubeconfig: PathBuf,
     audits: [AuditLog; 2],
@@ -57,19 +60,43 @@ impl Stage {
     }
 
     async fn world(&self, installed: bool) -> World<'_> {
+        if self.on == On::Sandbox {
+            return self.world_in_memory(installed).await;
+        }
         let target = &self.fleet.kubernetes().await.target;
         self.world_on(target, installed).await
+    }
+
+    async fn world_in_memory(&self, installed: bool) -> World<'_> {
+        let memory = Memory::start(&self.user).await;
+        let at = TargetServer {
+            admin: memory.target(),
+            kubeconfig: memory.target_kubeconfig(),
+            audit: memory.target_audit.clone(),
+        };
+        let api = Api::widgets(format!("{}.example.com", self.id));
+        let source = self.memory_source(&memory, &api).await;
+        World { _memory: Some(memory), ..self.world_of(at, api, source, installed).await }
     }
 
     /// A world whose target is a cluster of the case's own.
     pub async fn world_on(&self, target: &ApiServer, installed: bool) -> World<'_> {
         let api = Api::widgets(format!("{}.example.com", self.id));
-        let name = format!("widgets-{}", self.id);
-        let admin = target.admin().await;
+        let source = self.source(&api).await;
+        let at = TargetServer {
+            admin: target.admin().await,
+            kubeconfig: target.kubeconfig(&self.user),
+            audit: target.audit(),
+        };
+        self.world_of(at, api, source, installed).await
+    }
+
+    async fn world_of(&self, at: TargetServer, api: Api, source: Source, installed: bool) -> World<'_> {
+        let TargetServer { admin, kubeconfig, audit } = at;
+        let name = self.mapping();
         if installed {
             api.install(&admin).await;
         }
-        let source = self.source(&api, &name).await;
         let mappings = Mappings::new(self.folder.join("mappings"), words(&api, &name, &source.reference));
         if self.on == On::Kube {
             mappings.write("provider.yaml", PROVIDER);
@@ -78,9 +105,10 @@ impl Stage {
         World {
             stage: self,
             target: Target { rest: admin, api: api.clone(), mapping: format!("main.{name}") },
-            target_kubeconfig: self.keep("target.kubeconfig", &target.kubeconfig(&self.user)),
+            target_kubeconfig: self.keep("target.kubeconfig", &kubeconfig),
             source_kubeconfig: source.kubeconfig,
-            audits: [source.audit, target.audit()],
+            audits: [source.audit, audit],
+            _memory: None,
             provider: source.provider,
             workspaces: source.workspaces,
             api,
@@ -98,11 +126,24 @@ impl Stage {
         path
     }
 
-    async fn source(&self, api: &Api, name: &str) -> Source {
+    /// Name of the case's mapping.
+    fn mapping(&self) -> String {
+        format!("widgets-{}", self.id)
+    }
+
+    async fn source(&self, api: &Api) -> Source {
         match self.on {
             On::Kcp => self.kcp_source(api).await,
-            On::Kube => self.kube_source(api, name).await,
+            On::Kube => self.kube_source(api, &self.mapping()).await,
+            On::Sandbox => panic!("in-memory servers have no cluster to be combined with"),
         }
+    }
+
+    async fn memory_source(&self, memory: &Memory, api: &Api) -> Source {
+        let [provider, alpha, beta] = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
+        let (provider, alpha, beta) = (memory.workspace(&provider), memory.workspace(&alpha), memory.workspace(&beta));
+        let (kubeconfig, audit) = (memory.source_kubeconfig(), memory.source_audit.clone());
+        self.source_of_workspaces(api, [provider, alpha, beta], &kubeconfig, audit).await
     }
 
     async fn kcp_source(&self, api: &Api) -> Source {
@@ -110,6 +151,19 @@ impl Stage {
         let names = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
         let [provider, alpha, beta] = &names;
         let (provider, alpha, beta) = tokio::join!(kcp.workspace(provider), kcp.workspace(alpha), kcp.workspace(beta));
+        let kubeconfig = kcp.kubeconfig("root", &self.user);
+        self.source_of_workspaces(api, [provider, alpha, beta], &kubeconfig, kcp.audit()).await
+    }
+
+    /// Publishes the API in the first workspace, and binds it in the others.
+    async fn source_of_workspaces(
+        &self,
+        api: &Api,
+        workspaces: [Workspace; 3],
+        kubeconfig: &str,
+        audit: AuditLog,
+    ) -> Source {
+        let [provider, alpha, beta] = workspaces;
         provider.publish(api, &self.user).await;
         tokio::join!(alpha.bind(&provider.path, api), beta.bind(&provider.path, api));
         let tenant = |workspace: &Workspace| {
@@ -119,8 +173,8 @@ impl Stage {
         Source {
             reference: format!("apiExport: {{name: {}, path: \"{}\"}}", api.plural, provider.path),
             tenants: [tenant(&alpha), tenant(&beta)],
-            kubeconfig: self.keep("source.kubeconfig", &kcp.kubeconfig("root", &self.user)),
-            audit: kcp.audit(),
+            kubeconfig: self.keep("source.kubeconfig", kubeconfig),
+            audit,
             provider: Some(provider),
             workspaces: vec![alpha, beta],
         }
@@ -143,7 +197,14 @@ impl Stage {
     }
 }
 
-/// What the two kinds of source have in common.
+/// What the two kinds of target have in common.
+struct TargetServer {
+    admin: Rest,
+    kubeconfig: String,
+    audit: AuditLog,
+}
+
+/// What the kinds of source have in common.
 struct Source {
     /// How a mapping's `source` names the clusters.
     reference: String,
@@ -171,7 +232,7 @@ impl World<'_> {
             // Engines of one id share what they noted; the cases beside this one are none of its business.
             .flag("--inventory-namespace", format!("notes-{}", self.stage.id));
         match self.stage.on {
-            On::Kcp => launch.flag("--kcp-kubeconfig", self.source_kubeconfig.display()),
+            On::Kcp | On::Sandbox => launch.flag("--kcp-kubeconfig", self.source_kubeconfig.display()),
             On::Kube => launch.flag("--kubeconfig", format!("source={}", self.source_kubeconfig.display())),
         }
     }
@@ -210,10 +271,11 @@ impl World<'_> {
         let text = match self.stage.on {
             On::Kcp => fleet.kcp().await.kubeconfig("root", credentials::NOBODY),
             On::Kube => fleet.kubernetes().await.source.kubeconfig(credentials::NOBODY),
+            On::Sandbox => panic!("in-memory servers know no users"),
         };
         let kubeconfig = self.stage.keep("powerless-source.kubeconfig", &text);
         match self.stage.on {
-            On::Kcp => self.launch().flag("--kcp-kubeconfig", kubeconfig.display()),
+            On::Kcp | On::Sandbox => self.launch().flag("--kcp-kubeconfig", kubeconfig.display()),
             On::Kube => self.launch().flag("--kubeconfig", format!("source={}", kubeconfig.display())),
         }
     }

@@ -1,3 +1,5 @@
+//! Connections: credentials that change, and ones that are broken.
+
 use serde_json::json;
 use sync_engine::multicluster::connection::{Connection, Reloaded};
 

@@ -1,3 +1,5 @@
+//! Providers: clusters that come, change and go.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Requests: deadlines, retries and limits.
+
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

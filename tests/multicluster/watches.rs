@@ -1,3 +1,5 @@
+//! Watches: the traps that servers set.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

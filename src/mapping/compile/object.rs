@@ -151,6 +151,13 @@ impl Compiler {
             let finding = Finding::new("SE0113", metadata.headline(), message);
             self.report(finding.help("its parts can be expressions: `labels: ${{ source.metadata.labels }}`"));
         }
+        for structure in ["$merge", "$each"] {
+            if let Some((key, _)) = metadata.entry(structure) {
+                let message = "`metadata` is written out, so that an object's identity is known";
+                let finding = Finding::new("SE0113", key.span.clone(), message);
+                self.report(finding.help("use it one level deeper: `labels: {$merge: …}`"));
+            }
+        }
         for (field, why) in METADATA_OF_OTHERS {
             if let Some((key, _)) = metadata.entry(field) {
                 let message = format!("a template does not set `metadata.{field}`");

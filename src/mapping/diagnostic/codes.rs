@@ -1,5 +1,11 @@
 //! The registry of codes: stable, and each explained.
 
+mod document;
+mod expressions;
+mod safety;
+mod types;
+mod yaml;
+
 use super::Severity;
 
 /// A code and what it stands for.
@@ -9,75 +15,64 @@ pub struct Code {
     pub severity: Severity,
     /// One line.
     pub title: &'static str,
+    /// Why it is wrong, in a sentence or two.
+    pub explanation: &'static str,
+    /// What brings it about: fields of a mapping's `spec`, or a whole document. A comment alone says it in words.
+    pub example: &'static str,
+    /// The same, put right.
+    pub fix: &'static str,
 }
 
-const fn error(code: &'static str, title: &'static str) -> Code {
-    Code { code, severity: Severity::Error, title }
+const fn error(
+    code: &'static str,
+    title: &'static str,
+    explanation: &'static str,
+    example: &'static str,
+    fix: &'static str,
+) -> Code {
+    Code { code, severity: Severity::Error, title, explanation, example, fix }
 }
 
-const fn warning(code: &'static str, title: &'static str) -> Code {
-    Code { code, severity: Severity::Warning, title }
+const fn warning(
+    code: &'static str,
+    title: &'static str,
+    explanation: &'static str,
+    example: &'static str,
+    fix: &'static str,
+) -> Code {
+    Code { severity: Severity::Warning, ..error(code, title, explanation, example, fix) }
 }
+
+/// The registry by phase of the load.
+const PHASES: [&[Code]; 5] = [yaml::YAML, document::DOCUMENT, expressions::EXPRESSIONS, types::TYPES, safety::SAFETY];
+
+const COUNT: usize = {
+    let mut count = 0;
+    let mut phase = 0;
+    while phase < PHASES.len() {
+        count += PHASES[phase].len();
+        phase += 1;
+    }
+    count
+};
+
+const ALL: [Code; COUNT] = {
+    let mut all = [PHASES[0][0]; COUNT];
+    let (mut phase, mut at) = (0, 0);
+    while phase < PHASES.len() {
+        let mut index = 0;
+        while index < PHASES[phase].len() {
+            all[at] = PHASES[phase][index];
+            index += 1;
+            at += 1;
+        }
+        phase += 1;
+    }
+    all
+};
 
 /// All codes, in order.
-pub const CODES: &[Code] = &[
-    // YAML
-    error("SE0001", "the text is not YAML"),
-    error("SE0002", "a key stands twice in a mapping"),
-    error("SE0003", "the merge key `<<`"),
-    error("SE0004", "a tag other than `!!str`"),
-    error("SE0005", "a key that is not a text"),
-    error("SE0006", "a document too deep or, through aliases, too large"),
-    error("SE0007", "a file that is not UTF-8"),
-    error("SE0008", "an expression cut off by a comment"),
-    error("SE0009", "a number that JSON cannot hold, or that readers of YAML do not agree about"),
-    error("SE0010", "a file too large to be read"),
-    error("SE0011", "a file that cannot be read"),
-    warning("SE0012", "an empty file where mappings stood"),
-    // Document
-    error("SE0101", "a field that does not exist"),
-    error("SE0102", "a value of another type than the field takes"),
-    error("SE0103", "a field that must be there"),
-    error("SE0104", "a choice of none, several or an unknown one"),
-    error("SE0105", "a document of an unknown kind or version"),
-    error("SE0110", "a name or id of another form than required"),
-    error("SE0111", "an id, name or object that stands twice"),
-    error("SE0112", "a resource that is not `plural.version.group`"),
-    error("SE0113", "what a template must not say about an object's identity"),
-    error("SE0114", "fields that contradict each other"),
-    error("SE0115", "a path into the consumer's status that cannot be one"),
-    error("SE0116", "a selector or filter that can match nothing"),
-    error("SE0117", "two rules for one place of the status"),
-    error("SE0118", "a JSON pointer that cannot be one"),
-    error("SE0120", "a ClusterProvider that no document defines"),
-    error("SE0121", "a name that another document has already"),
-    error("SE0130", "a schema document that cannot be one"),
-    error("SE0190", "a part of the language that does not run yet"),
-    error("SE0191", "a `$` key of a template that means nothing, or a key that is not a text"),
-    // Expressions
-    error("SE0201", "an expression that cannot be read"),
-    error("SE0202", "a filter that does not exist"),
-    error("SE0203", "a function that does not exist"),
-    error("SE0204", "a test that does not exist"),
-    error("SE0205", "a call with the wrong arguments"),
-    error("SE0206", "a part of Jinja that the language does not have"),
-    error("SE0207", "`${{ }}` with text around it"),
-    error("SE0208", "an expression or text that is too long"),
-    error("SE0209", "something else where an expression or a text is expected"),
-    error("SE0210", "a JSONPath that cannot be read"),
-    error("SE0211", "a key of a template that holds an expression"),
-    // Names
-    error("SE0301", "a name that does not exist"),
-    error("SE0302", "a variable that the mapping does not have, or not yet"),
-    error("SE0303", "an object that the mapping does not have, in an expression"),
-    error("SE0304", "a part of an object that the engine's own writes change"),
-    error("SE0305", "a related object that the mapping does not have"),
-    error("SE0306", "a root that cannot be read at this place"),
-    error("SE0307", "a field that a root does not have"),
-    error("SE0310", "an object that the mapping does not have, in a field"),
-    // Safety
-    error("SE0701", "two mappings writing one status field of one resource"),
-];
+pub const CODES: &[Code] = &ALL;
 
 /// What a code stands for.
 pub fn code(code: &str) -> Option<&'static Code> {
@@ -115,7 +110,7 @@ mod tests {
             let path = entry.expect("readable").path();
             if path.is_dir() {
                 collect(&path, named);
-            } else if !path.ends_with("diagnostic/codes.rs") {
+            } else if !path.to_string_lossy().contains("diagnostic/codes") {
                 let text = std::fs::read_to_string(&path).expect("readable");
                 let quoted = text.match_indices("\"SE0").filter_map(|(at, _)| text.get(at + 1..at + 7));
                 named.extend(

@@ -10,6 +10,7 @@ use std::cmp::max;
 
 use serde_json::Value;
 
+use super::Unrendered;
 use super::value::Stop;
 
 /// Work one evaluation may do: some 10 ms, and at most 8 MiB of memory.
@@ -37,6 +38,17 @@ impl Budget {
 
     pub fn for_template() -> Self {
         Self { work: TEMPLATE_WORK, result: RESULT }
+    }
+
+    /// A copy of a literal of a template. Its author's text is small; what repeats it is a consumer's list.
+    pub fn literal(&mut self, value: &Value) -> Result<Value, Unrendered> {
+        Ok(self.deliver(Cow::Borrowed(value))?)
+    }
+
+    /// Pays for a key of a map, or an item of a list, that a template builds.
+    pub fn entry(&mut self, key: usize) -> Result<(), Unrendered> {
+        self.step()?;
+        Ok(self.deliver_text(key + 4)?)
     }
 
     /// Pays for work before it is done.

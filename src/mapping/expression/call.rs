@@ -4,6 +4,7 @@ use minijinja::machinery::ast;
 use serde_json::Value;
 
 use super::parse::Compiler;
+use super::pattern::Pattern;
 use super::registry::{Function, Role};
 use super::tree::{Call, Expr};
 use crate::yaml::closest;
@@ -11,12 +12,41 @@ use crate::yaml::closest;
 impl Compiler<'_> {
     pub fn filter(&mut self, node: &ast::Filter<'_>) -> Option<Expr> {
         let call = self.call(Role::Filter, node.name, node.expr.as_ref(), &node.args)?;
-        if call.function.name != "default" {
-            return Some(Expr::Call(call));
+        match call.function.name {
+            "default" => {}
+            "regex_replace" => return self.regex_replace(call, node),
+            _ => return Some(Expr::Call(call)),
         }
         let mut arguments = call.arguments.into_iter().map(|argument| argument.map(Box::new));
         let mut next = || arguments.next().flatten();
         Some(Expr::Default { value: next()?, fallback: next(), lax: next() })
+    }
+
+    /// The pattern is the author's alone, and compiled here.
+    fn regex_replace(&mut self, call: Call, node: &ast::Filter<'_>) -> Option<Expr> {
+        let mut arguments = call.arguments.into_iter().flatten();
+        let (value, pattern, replacement) = (arguments.next()?, arguments.next()?, arguments.next()?);
+        let place = node.args.iter().find_map(|argument| match argument {
+            ast::CallArg::Pos(expr) | ast::CallArg::Kwarg("pattern", expr) => Some(self.range(expr)),
+            _ => None,
+        });
+        let place = place.unwrap_or_else(|| self.range_of(node.name));
+        let Expr::Literal(Value::String(source)) = pattern else {
+            self.report("SE0212", place, "a pattern is a literal text").help =
+                Some("it is compiled when the mapping is loaded, and never comes from data".to_owned());
+            return None;
+        };
+        match Pattern::compile(&source) {
+            Ok(pattern) => Some(Expr::RegexReplace {
+                value: Box::new(value),
+                pattern: Box::new(pattern),
+                replacement: Box::new(replacement),
+            }),
+            Err(why) => {
+                self.report("SE0212", place, format!("this is no regular expression: {why}"));
+                None
+            }
+        }
     }
 
     pub fn function(&mut self, node: &ast::Call<'_>) -> Option<Expr> {
@@ -110,13 +140,19 @@ impl Compiler<'_> {
         let Some(position) = named else { return false };
         let role = if function.name == "map" { Role::Filter } else { Role::Test };
         let Some(Some(Some(Expr::Literal(Value::String(name))))) = slots.values.get(position) else { return false };
-        if role.find(name).is_some() {
-            return false;
-        }
         let place = match given.get(position - 1) {
             Some(ast::CallArg::Pos(expr) | ast::CallArg::Kwarg(_, expr)) => self.range(expr),
             _ => self.range_of(function.name),
         };
+        match role.find(name) {
+            Some(found) if found.name == "regex_replace" => {
+                self.report("SE0212", place, "`regex_replace` has a pattern that is compiled at load").help =
+                    Some("in a template, `$each` can call it for each item".to_owned());
+                return true;
+            }
+            Some(_) => return false,
+            None => {}
+        }
         let hint = closest(name, &role.names());
         let message = format!("there is no {} `{name}`", role.name());
         self.report(unknown_code(role), place, message).help = hint.map(|hint| format!("did you mean `{hint}`?"));

@@ -43,7 +43,7 @@ impl<'a, 'b> Evaluation<'a, 'b> {
                 operators::arithmetic(*operator, left, right, self.budget).map(Operand::owned)
             }
             Expr::Concat(left, right) => self.concat(left, right),
-            Expr::Compare { first, rest } => {
+            Expr::Compare { first, rest, .. } => {
                 let mut left = self.value(first)?;
                 for (comparison, right) in rest {
                     let right = self.value(right)?;
@@ -59,6 +59,11 @@ impl<'a, 'b> Evaluation<'a, 'b> {
                 self.evaluate(branch)
             }
             Expr::Default { value, fallback, lax } => self.default(value, fallback.as_deref(), lax.as_deref()),
+            Expr::RegexReplace { value, pattern, replacement } => {
+                let expand = matches!(**replacement, Expr::Literal(_));
+                let (text, replacement) = (self.text(value)?, self.text(replacement)?);
+                pattern.replace(&text, &replacement, expand, self.budget).map(Operand::owned)
+            }
             Expr::Call(call) => self.call(call),
         }
     }
@@ -71,6 +76,15 @@ impl<'a, 'b> Evaluation<'a, 'b> {
     /// Whether the value of an expression counts as true.
     pub fn holds(&mut self, expr: &'a Expr) -> Result<bool, Stop> {
         Ok(is_true(&*self.value(expr)?))
+    }
+
+    /// The text of an operand of `regex_replace`.
+    fn text(&mut self, expr: &'a Expr) -> Result<Cow<'a, str>, Stop> {
+        match self.value(expr)? {
+            Cow::Borrowed(Value::String(text)) => Ok(Cow::Borrowed(text)),
+            Cow::Owned(Value::String(text)) => Ok(Cow::Owned(text)),
+            other => Err(Stop::failed(format!("`regex_replace` needs a string, not {}", kind(&other)))),
+        }
     }
 
     fn path(&mut self, path: &'a Path) -> Result<Operand<'a>, Stop> {

@@ -14,6 +14,7 @@ mod functions;
 mod names;
 mod operators;
 mod parse;
+mod pattern;
 mod registry;
 mod resolve;
 mod scope;
@@ -37,12 +38,14 @@ pub(in crate::mapping) use budget::Budget;
 pub use names::{Names, Root, RootSet};
 pub use scope::{ObjectState, Scope};
 pub use text::Text;
+pub(in crate::mapping) use text::{Piece, TextForm};
+pub(in crate::mapping) use tree::{Base, Call, Comparison, Expr, Path, Segment};
 
 use evaluate::Evaluation;
 use parse::Compiler;
 use source::Form;
-use tree::Expr;
-use value::{Operand, Stop, kind};
+pub(in crate::mapping) use value::kind;
+use value::{Operand, Stop};
 
 /// One compiled `${{ }}`.
 #[derive(Debug)]
@@ -140,13 +143,22 @@ impl Expression {
 
     /// Evaluates a condition, which must be true or false.
     pub fn holds(&self, scope: &Scope) -> Result<bool, Unrendered> {
-        match self.evaluate(scope) {
+        self.holds_within(scope, &mut Budget::for_expression())
+    }
+
+    /// As `holds`, paid out of a budget that others share.
+    pub(in crate::mapping) fn holds_within(&self, scope: &Scope, budget: &mut Budget) -> Result<bool, Unrendered> {
+        match self.evaluate_within(scope, budget) {
             Outcome::Value(Value::Bool(value)) => Ok(value),
             Outcome::Value(other) => {
                 Err(Unrendered::Failed(format!("`{}` must be true or false, and is {}", self.source, kind(&other))))
             }
             outcome => Err(outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("no value".to_owned()))),
         }
+    }
+
+    pub(in crate::mapping) fn expr(&self) -> &Expr {
+        &self.expr
     }
 
     /// The expression as it is written, without its braces.

@@ -87,10 +87,15 @@ impl<'s> Compiler<'s> {
     }
 
     pub fn report(&mut self, code: &'static str, range: Range<usize>, message: impl Into<String>) -> &mut Finding {
-        let span = self.scalar.locate(self.start + range.start..self.start + range.end);
+        let span = self.place(range);
         self.findings.push(Finding::new(code, span, message));
         let last = self.findings.len() - 1;
         &mut self.findings[last]
+    }
+
+    /// Where in the file a range of the parsed text stands.
+    pub fn place(&self, range: Range<usize>) -> Range<usize> {
+        self.scalar.locate(self.start + range.start..self.start + range.end)
     }
 
     /// Where a slice of the parsed text stands in it.
@@ -199,7 +204,9 @@ impl<'s> Compiler<'s> {
             ast::Expr::Compare(node) => {
                 let first = self.boxed(&node.expr);
                 let rest: Vec<_> = node.ops.iter().map(|op| Some((comparison(op.op), self.lower(&op.expr)?))).collect();
-                Some(Expr::Compare { first: first?, rest: rest.into_iter().collect::<Option<_>>()? })
+                let operands = std::iter::once(&node.expr).chain(node.ops.iter().map(|op| &op.expr));
+                let places = operands.map(|operand| self.place(self.range(operand))).collect();
+                Some(Expr::Compare { first: first?, rest: rest.into_iter().collect::<Option<_>>()?, places })
             }
             ast::Expr::IfExpr(node) => self.conditional(node, expr),
             ast::Expr::List(node) => self.list(&node.items),
@@ -268,9 +275,11 @@ impl<'s> Compiler<'s> {
         use ast::BinOpKind as Kind;
         let (left, right) = (self.boxed(&node.left), self.boxed(&node.right));
         let (left, right) = (left?, right?);
+        let places = [&node.left, &node.right].map(|operand| self.place(self.range(operand))).to_vec();
         let compare = |comparison, left: Box<Expr>, right: Box<Expr>| Expr::Compare {
             first: left,
             rest: vec![(comparison, *right)],
+            places,
         };
         let arithmetic = |operator, left, right| Expr::Arithmetic { operator, left, right };
         Some(match node.op {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::functions::{encoding, kubernetes, list, map, number, select, tests, text};
+use super::functions::{encoding, kubernetes, list, map, number, quantity, select, semver, tests, text};
 use super::value::{Operand, Stop, kind};
 
 /// A filter, function or test.
@@ -131,6 +131,8 @@ static FILTERS: &[Function] = &[
     function("max", EXTREME, list::max),
     function("min", EXTREME, list::min),
     variadic("only", VALUE, map::only),
+    function("quantity", VALUE, quantity::quantity),
+    function("regex_replace", &[required("value"), required("pattern"), required("replacement")], text::regex_replace),
     variadic("reject", CHOSEN, select::reject),
     variadic("rejectattr", CHOSEN_BY, select::rejectattr),
     function("replace", &[required("value"), required("from"), required("to")], text::replace),
@@ -139,6 +141,7 @@ static FILTERS: &[Function] = &[
     function("round", &[required("value"), optional("precision")], number::round),
     variadic("select", CHOSEN, select::select),
     variadic("selectattr", CHOSEN_BY, select::selectattr),
+    function("semver", VALUE, semver::semver),
     function("sha256", VALUE, encoding::sha256),
     function("sort", SORTED, list::sort),
     function("split", &[required("value"), optional("separator"), optional("maximum")], text::split),
@@ -181,6 +184,7 @@ static TESTS: &[Function] = &[
     function("null", VALUE, tests::none),
     function("number", VALUE, tests::number),
     function("odd", VALUE, tests::odd),
+    function("semver", &[required("value"), required("requirement")], semver::satisfies),
     function("sequence", VALUE, tests::sequence),
     function("startingwith", OTHER, tests::startingwith),
     function("string", VALUE, tests::string),

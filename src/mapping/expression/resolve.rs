@@ -23,7 +23,7 @@ impl Compiler<'_> {
         let (name, steps) = self.peel(expr)?;
         let range = self.range_of(name);
         match name {
-            _ if self.is_local(name) => Some(path(Base::Local(name.to_owned()), steps)),
+            _ if self.is_local(name) => Some(self.path(Base::Local(name.to_owned()), steps)),
             "omit" | "null" if steps.is_empty() => {
                 Some(Some(if name == "omit" { Expr::Omit } else { Expr::Literal(serde_json::Value::Null) }))
             }
@@ -60,13 +60,19 @@ impl Compiler<'_> {
         }
     }
 
+    fn path(&self, base: Base, steps: Steps) -> Option<Expr> {
+        let placed = steps.into_iter().map(|(segment, range)| (segment, self.place(range)));
+        Some(Expr::Path(Path::new(base, placed.collect())))
+    }
+
     fn is_local(&self, name: &str) -> bool {
         self.locals.iter().chain(self.names.locals).any(|local| local == name)
     }
 
     fn rooted(&mut self, root: Root, range: Range<usize>, steps: Steps) -> Option<Expr> {
         if !self.names.roots.contains(root) {
-            let readable: Vec<_> = self.names.roots.iter().map(|root| format!("`{}`", root.name())).collect();
+            let roots = self.names.roots.iter().map(|root| root.name().to_owned());
+            let readable: Vec<_> = roots.chain(self.names.locals.to_vec()).map(|name| format!("`{name}`")).collect();
             self.report("SE0306", range, format!("`{}` cannot be read here", root.name())).help =
                 Some(format!("here can be read: {}", readable.join(", ")));
             return None;
@@ -100,7 +106,7 @@ impl Compiler<'_> {
             return None;
         };
         if known.contains(&name) {
-            return path(base(name), steps.collect());
+            return self.path(base(name), steps.collect());
         }
         let help = match closest(&name, &known.iter().map(String::as_str).collect::<Vec<_>>()) {
             Some(hint) => format!("did you mean `{hint}`?"),
@@ -123,15 +129,15 @@ impl Compiler<'_> {
                 return None;
             }
         }
-        path(Base::Root(Root::Source), steps)
+        self.path(Base::Root(Root::Source), steps)
     }
 
     /// A path under a root whose fields the engine gives.
     fn fixed(&mut self, root: Root, range: Range<usize>, steps: Steps) -> Option<Expr> {
-        let Some(fields) = self.names.roots.fields(root) else { return path(Base::Root(root), steps) };
+        let Some(fields) = self.names.roots.fields(root) else { return self.path(Base::Root(root), steps) };
         match steps.first() {
-            Some((Segment::Key(name), _)) if fields.contains(&name.as_str()) => path(Base::Root(root), steps),
-            None if Some(fields) == root.fields() => path(Base::Root(root), steps),
+            Some((Segment::Key(name), _)) if fields.contains(&name.as_str()) => self.path(Base::Root(root), steps),
+            None if Some(fields) == root.fields() => self.path(Base::Root(root), steps),
             step => {
                 let place = step.map_or(range, |(_, place)| place.clone());
                 let read = fields.iter().map(|field| format!("{}.{field}", root.name())).collect::<Vec<_>>();
@@ -168,10 +174,6 @@ impl Compiler<'_> {
         self.report("SE0301", range, format!("`{name}` is not known")).help = Some(help);
         None
     }
-}
-
-fn path(base: Base, steps: Steps) -> Option<Expr> {
-    Some(Expr::Path(Path::new(base, steps.into_iter().map(|(segment, _)| segment).collect())))
 }
 
 fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {

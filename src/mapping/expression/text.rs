@@ -25,7 +25,7 @@ pub struct Text {
 }
 
 #[derive(Debug)]
-enum TextForm {
+pub(in crate::mapping) enum TextForm {
     Literal(String),
     /// `name: ${{ … }}` where text is wanted: its value is printed.
     Typed(Expression),
@@ -33,7 +33,7 @@ enum TextForm {
 }
 
 #[derive(Debug)]
-enum Piece {
+pub(in crate::mapping) enum Piece {
     Raw(String),
     Print(Expr),
     If { test: Expr, then: Vec<Piece>, otherwise: Vec<Piece> },
@@ -41,12 +41,12 @@ enum Piece {
 }
 
 #[derive(Debug)]
-struct Loop {
-    targets: Vec<String>,
-    items: Expr,
-    filter: Option<Expr>,
-    body: Vec<Piece>,
-    otherwise: Vec<Piece>,
+pub(in crate::mapping) struct Loop {
+    pub targets: Vec<String>,
+    pub items: Expr,
+    pub filter: Option<Expr>,
+    pub body: Vec<Piece>,
+    pub otherwise: Vec<Piece>,
 }
 
 impl Text {
@@ -88,6 +88,10 @@ impl Text {
             TextForm::Literal(text) => Some(text),
             _ => None,
         }
+    }
+
+    pub(in crate::mapping) fn form(&self) -> &TextForm {
+        &self.form
     }
 
     pub fn render(&self, scope: &Scope) -> Result<String, Unrendered> {

@@ -1,12 +1,15 @@
 //! A compiled expression: names resolved, functions looked up, arguments in their places.
 
+use std::ops::Range;
+
 use serde_json::Value;
 
+use super::pattern::Pattern;
 use super::registry::Function;
 
 /// One node of a compiled expression. Nothing in it is parsed or looked up by name again.
 #[derive(Debug)]
-pub(super) enum Expr {
+pub(in crate::mapping) enum Expr {
     Literal(Value),
     /// Leaves out the key or item it stands for.
     Omit,
@@ -43,6 +46,8 @@ pub(super) enum Expr {
     Compare {
         first: Box<Expr>,
         rest: Vec<(Comparison, Expr)>,
+        /// Where in the file each operand stands.
+        places: Vec<Range<usize>>,
     },
     Conditional {
         test: Box<Expr>,
@@ -55,20 +60,38 @@ pub(super) enum Expr {
         fallback: Option<Box<Expr>>,
         lax: Option<Box<Expr>>,
     },
+    /// `value | regex_replace(pattern, replacement)`: the pattern is compiled at load.
+    RegexReplace {
+        value: Box<Expr>,
+        pattern: Box<Pattern>,
+        replacement: Box<Expr>,
+    },
     Call(Call),
 }
 
 /// A filter, function or test with its arguments, one slot a parameter.
 #[derive(Debug)]
-pub(super) struct Call {
-    pub function: &'static Function,
+pub(in crate::mapping) struct Call {
+    pub(super) function: &'static Function,
     pub arguments: Vec<Option<Expr>>,
     /// Further arguments of a function that takes any number.
     pub rest: Vec<Expr>,
 }
 
+impl Call {
+    /// The name of what is called.
+    pub fn name(&self) -> &'static str {
+        self.function.name
+    }
+
+    /// Whether it stands after `is`: some names are filters as well.
+    pub fn is_test(&self) -> bool {
+        super::registry::Role::Test.functions().iter().any(|test| std::ptr::eq(test, self.function))
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arithmetic {
+pub(in crate::mapping) enum Arithmetic {
     Add,
     Subtract,
     Multiply,
@@ -79,7 +102,7 @@ pub(super) enum Arithmetic {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(in crate::mapping) enum Comparison {
     Equal,
     NotEqual,
     Less,
@@ -92,17 +115,19 @@ pub(super) enum Comparison {
 
 /// A path whose every segment is known at load: walked on the JSON itself.
 #[derive(Debug)]
-pub(super) struct Path {
+pub(in crate::mapping) struct Path {
     pub base: Base,
     pub segments: Vec<Segment>,
     /// The path as it is written, and where in it each segment ends.
     text: String,
     ends: Vec<usize>,
+    /// Where in the file each segment stands.
+    pub places: Vec<Range<usize>>,
 }
 
 /// What a path starts from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Base {
+pub(in crate::mapping) enum Base {
     Root(super::Root),
     Var(String),
     Object(String),
@@ -112,14 +137,15 @@ pub(super) enum Base {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Segment {
+pub(in crate::mapping) enum Segment {
     Key(String),
     /// Counted from the end where negative.
     Index(i64),
 }
 
 impl Path {
-    pub fn new(base: Base, segments: Vec<Segment>) -> Self {
+    pub fn new(base: Base, steps: Vec<(Segment, Range<usize>)>) -> Self {
+        let (segments, places): (Vec<_>, _) = steps.into_iter().unzip();
         let mut text = base.to_string();
         let ends = segments
             .iter()
@@ -128,7 +154,7 @@ impl Path {
                 text.len()
             })
             .collect();
-        Self { base, segments, text, ends }
+        Self { base, segments, text, ends, places }
     }
 
     /// The path up to and with a segment: what to name where that segment is missing.

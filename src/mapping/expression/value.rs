@@ -77,7 +77,7 @@ pub(super) fn own(value: Cow<'_, Value>, budget: &mut Budget) -> Result<Value, S
 }
 
 /// What a value is, with its article.
-pub(super) fn kind(value: &Value) -> &'static str {
+pub(in crate::mapping) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

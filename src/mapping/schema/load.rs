@@ -1,13 +1,14 @@
 //! Where schemas come from: APIResourceSchemas of kcp, CRDs, and OpenAPI v3 documents.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Schema, Schemas};
+use super::{Origin, Schema, Schemas};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::{Kind, Resource};
-use crate::yaml::{self, Limits, Node};
+use crate::yaml::{self, Limits, Node, NodeValue};
 
 impl Schemas {
     /// Adds what a file of a schemas directory holds, YAML or JSON. Documents of other kinds are passed over.
@@ -42,7 +43,7 @@ impl Schemas {
                     root: definition.clone(),
                     definitions: definitions.clone(),
                 };
-                self.insert(schema, None);
+                self.insert(schema, None, Origin::OpenApi);
             }
         }
         for (path, operations) in document["paths"].as_object().into_iter().flatten() {
@@ -65,8 +66,10 @@ impl Schemas {
 
     fn add_document(&mut self, document: &Value, node: Option<&Arc<Node>>, findings: &mut Vec<Finding>) {
         match document["kind"].as_str() {
-            Some("APIResourceSchema") => self.add_versions(document, node, false, findings),
-            Some("CustomResourceDefinition") => self.add_versions(document, node, true, findings),
+            Some("APIResourceSchema") => self.add_versions(document, node, Origin::ApiResourceSchema, findings),
+            Some("CustomResourceDefinition") => {
+                self.add_versions(document, node, Origin::CustomResourceDefinition, findings)
+            }
             Some("List") => {
                 for item in document["items"].as_array().into_iter().flatten() {
                     self.add_document(item, None, findings);
@@ -78,7 +81,14 @@ impl Schemas {
     }
 
     /// Both kinds list versions; a CRD has its schema one level deeper.
-    fn add_versions(&mut self, document: &Value, node: Option<&Arc<Node>>, crd: bool, findings: &mut Vec<Finding>) {
+    fn add_versions(
+        &mut self,
+        document: &Value,
+        node: Option<&Arc<Node>>,
+        origin: Origin,
+        findings: &mut Vec<Finding>,
+    ) {
+        let crd = origin == Origin::CustomResourceDefinition;
         let spec = &document["spec"];
         let at = node.map_or(0..0, |node| node.headline());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -91,17 +101,19 @@ impl Schemas {
             ));
             return;
         }
-        for version in spec["versions"].as_array().into_iter().flatten() {
+        for (index, version) in spec["versions"].as_array().into_iter().flatten().enumerate() {
             let name = text(&version["name"]);
             let given = &version["schema"];
             let nested = given.get("openAPIV3Schema");
             if !crd && nested.is_some() {
                 let message = format!("the schema of version `{name}` stands one level too deep");
-                let finding = Finding::new("SE0130", at.clone(), message);
-                findings
-                    .push(finding.help(
-                        "in an APIResourceSchema `versions[].schema` is the schema: leave `openAPIV3Schema` out",
-                    ));
+                let key = node.and_then(|node| nested_key(node, index)).unwrap_or(at.clone());
+                findings.push(
+                    Finding::new("SE0131", key, message)
+                        .label("kcp takes this for a field of no meaning")
+                        .help("leave this line out: in an APIResourceSchema, `versions[].schema` is the schema itself")
+                        .note("a CustomResourceDefinition has it one level deeper, under `openAPIV3Schema`"),
+                );
             }
             let Some(root) = nested.or((!crd).then_some(given)).filter(|root| root.is_object()) else { continue };
             let schema = Schema {
@@ -111,7 +123,13 @@ impl Schemas {
                 root: root.clone(),
                 definitions: Arc::default(),
             };
-            self.insert(schema, Some(&plural));
+            self.insert(schema, Some(&plural), origin);
         }
     }
+}
+
+/// Where `openAPIV3Schema` of a version stands.
+fn nested_key(node: &Node, version: usize) -> Option<Range<usize>> {
+    let NodeValue::Sequence(versions) = &node.get("spec")?.get("versions")?.value else { return None };
+    versions.get(version)?.get("schema")?.entry("openAPIV3Schema").map(|(key, _)| key.span.clone())
 }

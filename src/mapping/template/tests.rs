@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::expression::{ObjectState, Root, RootSet};
 use super::*;
-use crate::yaml::Scalar;
+use crate::yaml::{NodeValue, Scalar};
 
 /// A node as YAML would give it; the spans are of no use.
 fn node(value: &Value) -> Node {
@@ -104,7 +104,7 @@ fn failures_say_where_in_the_template() {
 #[test]
 fn keys_are_never_data() {
     let (template, findings) = compile(&json!({
-        "{{ source.metadata.name }}": 1, "${{ x }}": 1, "$each": [], "$item": {}, "$merg": [], "$x": 1, "a": "${{ nope }}", "b": ["{{ 1 | nope }}"]
+        "{{ source.metadata.name }}": 1, "${{ x }}": 1, "$item": {}, "$merg": [], "$x": 1, "a": "${{ nope }}", "b": ["{{ 1 | nope }}"]
     }));
     assert!(template.is_none());
     let said: Vec<_> = findings
@@ -114,10 +114,9 @@ fn keys_are_never_data() {
     insta::assert_snapshot!(said.join("\n"), @r#"
     SE0211 a key cannot hold an expression (keys are what the mapping's author writes, never data)
     SE0211 a key cannot hold an expression (keys are what the mapping's author writes, never data)
-    SE0190 `$each` is not supported yet (lists and maps can come whole from `${{ … }}`)
-    SE0190 `$item` is not supported yet (lists and maps can come whole from `${{ … }}`)
-    SE0191 `$merg` has no meaning (did you mean `$merge`?)
-    SE0191 `$x` has no meaning (a key of that name is written `$$x`)
+    SE0191 `$item` has no meaning here (it goes with `$each`: write `$each`, `$as` and `$item`)
+    SE0191 `$merg` has no meaning here (did you mean `$merge`?)
+    SE0191 `$x` has no meaning here (a key of that name is written `$$x`)
     SE0301 `nope` is not known (here can be read: `source`, `workspace`, `placement`, `target`, `vars`, `related`, `objects`, `mapping`; text stands in quotes)
     SE0202 there is no filter `nope` (-)
     "#);
@@ -129,4 +128,131 @@ fn knows_what_it_reads_and_whether_it_is_literal() {
     assert_eq!(reads.objects_read().collect::<Vec<_>>(), ["db", "later"]);
     assert_eq!(reads.literal(), None);
     assert_eq!(template(&json!({"a": [1, "x"]})).literal(), Some(&json!({"a": [1, "x"]})));
+}
+
+fn said(findings: &[Finding]) -> String {
+    let line = |finding: &Finding| {
+        format!("{} {} ({})", finding.code, finding.message, finding.help.as_deref().unwrap_or("-"))
+    };
+    findings.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_builds_a_list() {
+    let mut scope = scope();
+    let users =
+        json!([{"name": "ann", "roles": ["a", "b"]}, {"name": "bob", "roles": []}, {"name": "eve", "roles": ["c"]}]);
+    scope.set(Root::Source, Arc::new(json!({"users": users})));
+    let rendered = template(&json!({
+        "users": {
+            "$each": "${{ source.users }}", "$as": "user", "$when": "${{ user.name != 'bob' }}",
+            "$item": {
+                "name": "{{ user.name }}-x",
+                "roles": {"$each": "${{ user.roles }}", "$as": "role", "$item": {"role": "${{ role }}", "of": "${{ user.name }}"}}
+            }
+        },
+        "literal": {"$each": [1, 2], "$as": "n", "$item": "${{ n * 2 }}"},
+        "some": {"$each": "${{ source.users }}", "$as": "u", "$item": "${{ u.name if u.name != 'ann' else omit }}"},
+        "none": {"$each": "${{ source.missing | default(omit) }}", "$as": "u", "$item": 1},
+        "empty": {"$each": "${{ source.missing | default([]) }}", "$as": "u", "$item": 1},
+    }))
+    .render(&scope);
+    let expected = json!({
+        "users": [
+            {"name": "ann-x", "roles": [{"role": "a", "of": "ann"}, {"role": "b", "of": "ann"}]},
+            {"name": "eve-x", "roles": [{"role": "c", "of": "eve"}]}
+        ],
+        "literal": [2, 4], "some": ["bob", "eve"], "empty": []
+    });
+    assert_eq!(rendered.map(|value| value.to_string()), Ok(expected.to_string()));
+}
+
+#[test]
+fn merge_lays_maps_over_each_other() {
+    let rendered = template(&json!({
+        "$merge": [
+            {"a": 1, "b": {"c": 1, "d": [1, 2]}, "n": 1},
+            "${{ {'b': {'e': 2}, 'z': 3} }}",
+            "${{ omit }}",
+            {"b": {"d": [3], "c": "${{ omit }}"}, "n": null, "a": {"x": 1}, "$$merge": 1},
+        ]
+    }))
+    .render(&scope());
+    let expected = json!({"a": {"x": 1}, "b": {"c": 1, "d": [3], "e": 2}, "n": null, "z": 3, "$merge": 1});
+    assert_eq!(rendered.map(|value| value.to_string()), Ok(expected.to_string()));
+}
+
+#[test]
+fn structure_that_cannot_be_is_refused() {
+    let of = |value: Value| said(&compile(&value).1);
+    let all = [
+        of(json!({"$each": "${{ source.users }}"})),
+        of(json!({"$each": "text", "$as": "u", "$item": 1, "x": 1})),
+        of(json!({"$each": [], "$as": "source", "$item": 1})),
+        of(json!({"$each": [], "$as": "a-b", "$item": 1})),
+        of(json!({"$each": [], "$as": "u", "$item": {"$each": [], "$as": "u", "$item": 1}})),
+        of(json!({"$each": "${{ u }}", "$as": "u", "$when": "text", "$item": "${{ v }}"})),
+        of(json!({"$merge": {"a": 1}})),
+        of(json!({"$merge": [[], 1, "x{{ 1 }}", {"$each": [], "$as": "u", "$item": 1}], "b": 1})),
+        of(json!({"$when": "${{ true }}", "a": 1})),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @"
+    SE0191 `$each` needs `$as` (the name under which `$item` reads what it is made from)
+    SE0191 `x` cannot stand beside `$each` (it goes with $as, $when, $item alone)
+    SE0191 `$each` takes a list; this is the string `text` (a list, or `${{ … }}` that gives one)
+    SE0111 `source` has a meaning here already (choose another name)
+    SE0110 `$as` is a name: letters, digits and `_`, a letter first (`user`, for example, which `$item` reads as `${{ user.name }}`)
+    SE0111 `u` has a meaning here already (choose another name)
+    SE0301 `u` is not known (here can be read: `source`, `workspace`, `placement`, `target`, `vars`, `related`, `objects`, `mapping`; text stands in quotes)
+    SE0209 an expression is expected here (write `${{ … }}` and nothing around it)
+    SE0301 `v` is not known (here can be read: `source`, `workspace`, `placement`, `target`, `vars`, `related`, `objects`, `mapping`; text stands in quotes)
+    SE0191 `$merge` lists the maps it lays over each other; this is a mapping (write them with `-` before each)
+    SE0191 `b` cannot stand beside `$merge` (put it into a further item of `$merge`)
+    SE0191 `$merge` takes maps; this is a list (a map, or `${{ … }}` that gives one)
+    SE0191 `$merge` takes maps; this is the number `1` (a map, or `${{ … }}` that gives one)
+    SE0191 `$merge` takes maps; this is the string `x{{ 1 }}` (a map, or `${{ … }}` that gives one)
+    SE0191 `$merge` takes maps; this is a mapping (a map, or `${{ … }}` that gives one)
+    SE0191 `$when` has no meaning here (it goes with `$each`: write `$each`, `$as` and `$item`)
+    ");
+}
+
+#[test]
+fn structure_that_fails_says_where() {
+    let render = |value: Value| match template(&value).render(&scope()) {
+        Ok(value) => value.to_string(),
+        Err(unrendered) => unrendered.to_string(),
+    };
+    let said = [
+        render(json!({"a": {"$each": [{"n": 1}, {}], "$as": "i", "$item": {"x": "${{ i.n }}"}}})),
+        render(json!({"a": {"$each": "${{ source.spec }}", "$as": "i", "$item": 1}})),
+        render(json!({"a": {"$each": [1], "$as": "i", "$when": "${{ i }}", "$item": 1}})),
+        render(json!({"a": {"$merge": [{}, "${{ source.spec.users }}"]}})),
+        render(json!({"a": {"$each": "${{ source.spec.missing }}", "$as": "i", "$item": 1}})),
+    ];
+    insta::assert_snapshot!(said.join("\n"), @"
+    a[1].x: `i.n` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
+    a: `$each` takes a list, and was given a map: write `| items` for its pairs
+    a[0].$when: `i` must be true or false, and is a number
+    a: `$merge` takes maps, and was given a list
+    a: `source.spec.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
+    ");
+}
+
+/// A consumer's lists multiply what an author wrote: both caps are reached, and nothing else gives way first.
+#[test]
+fn structure_pays_for_what_it_multiplies() {
+    let mut scope = scope();
+    let many: Vec<_> = (0..1_000).collect();
+    scope.set(Root::Source, Arc::new(json!({"many": many})));
+    let squared = |item: Value| {
+        let inner = json!({"$each": "${{ source.many }}", "$as": "b", "$item": item});
+        let outer = json!({"$each": "${{ source.many }}", "$as": "a", "$item": inner});
+        template(&outer).render(&scope).map(|_| ()).unwrap_err().to_string()
+    };
+    let long = "x".repeat(5_000);
+    insta::assert_snapshot!([squared(json!(1)), squared(json!("${{ b }}")), squared(json!(long))].join("\n"), @"
+    [39][615]: the expression does more work than one evaluation may (4 MiB of data touched)
+    [30][232]: the expression does more work than one evaluation may (4 MiB of data touched)
+    [0][310]: the result is larger than 1572864 bytes
+    ");
 }

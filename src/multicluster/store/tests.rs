@@ -127,7 +127,7 @@ fn a_list_removes_what_it_does_not_hold_and_says_nothing_of_the_rest() {
 fn a_list_that_breaks_off_removes_nothing() {
     let scene = Scene::new();
     scene.list(&[("a", 2)], "4");
-    drop(scene.store.begin_list());
+    let _ = scene.store.begin_list();
     assert_eq!(scene.store.len(), 1);
 }
 
@@ -135,7 +135,7 @@ fn a_list_that_breaks_off_removes_nothing() {
 fn the_first_complete_list_is_the_initial_one() {
     let store = Store::new(ClustersOf::Annotated);
     let (_subscription, heard) = listen(&store);
-    drop(store.begin_list());
+    let _ = store.begin_list();
     let listing = store.begin_list();
     listing.item(Parsed::read(&text("c", "a", "u", 2, None), None).unwrap());
     listing.finish("3");

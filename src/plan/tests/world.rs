@@ -116,7 +116,7 @@ impl World {
         for _ in 0..40 {
             let (actions, last) = match plan(mapping, &observed) {
                 Plan::Act(actions) => (actions, None),
-                Plan::Last(action, then) => (vec![action], Some(then)),
+                Plan::Last(action, then) => (vec![*action], Some(then)),
                 Plan::Rest(rest) => return Some(rest),
             };
             assert!(!actions.is_empty(), "a plan to act says how");

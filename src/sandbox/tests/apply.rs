@@ -1,3 +1,5 @@
+//! Server-side apply, as the API server does it.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Workspaces, exports and bindings.
+
 use serde_json::json;
 
 use super::*;

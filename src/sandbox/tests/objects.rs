@@ -1,3 +1,5 @@
+//! Reading and writing objects.
+
 use serde_json::json;
 
 use super::*;
@@ -312,6 +314,11 @@ fn discovery_lists_what_is_served() {
     let document = world.get("/openapi/v3/apis/example.com/v1");
     let schema = &document["components"]["schemas"]["com.example.v1.Thing"];
     assert_eq!(schema["properties"]["spec"]["properties"]["size"]["type"], "integer");
+    let list = &document["paths"]["/apis/example.com/v1/namespaces/{namespace}/things"]["get"];
+    assert_eq!(
+        (&list["x-kubernetes-action"], &list["x-kubernetes-group-version-kind"]["kind"]),
+        (&json!("list"), &json!("Thing"))
+    );
     assert_eq!(world.get("/api/v1")["groupVersion"], "v1");
     assert!(world.get("/openapi/v3")["paths"]["apis/example.com/v1"].is_object());
 }

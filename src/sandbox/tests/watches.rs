@@ -1,3 +1,5 @@
+//! Lists and watches.
+
 use serde_json::json;
 
 use super::*;

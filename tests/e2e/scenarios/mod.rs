@@ -20,24 +20,27 @@ use crate::case::Case;
 
 /// All cases; those that stop a shared server come last, so that the others need not wait for them.
 pub fn cases() -> Vec<Case> {
-    let themes = [
-        harness::cases(),
-        mongodb::cases(),
+    let anywhere = [
         isolation::cases(),
         spec::cases(),
         status::cases(),
         deletion::cases(),
         ownership::cases(),
-        retention::cases(),
-        workspaces::cases(),
         restarts::cases(),
         reload::cases(),
         cost::cases(),
+    ];
+    let on_real_servers = [
+        harness::cases(),
+        mongodb::cases(),
+        retention::cases(),
+        workspaces::cases(),
         operation::cases(),
         bad_input::cases(),
         outages::cases(),
     ];
-    let mut cases: Vec<Case> = themes.into_iter().flatten().collect();
+    let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
+    let mut cases: Vec<Case> = anywhere.chain(on_real_servers.into_iter().flatten()).collect();
     cases.sort_by_key(Case::is_alone);
     cases
 }

@@ -43,6 +43,7 @@ async fn databases_of_two_consumers_run_apart(stage: &Stage) {
     let story = match stage.on {
         On::Kcp => in_workspaces(stage).await,
         On::Kube => in_namespaces(stage).await,
+        On::Sandbox => unreachable!("on real servers alone"),
     };
     let launch = story.launch.clone().flag("--target-kubeconfig", target_kubeconfig(stage, &server).display());
     let _engine = launch.ready().await;

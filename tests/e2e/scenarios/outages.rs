@@ -78,6 +78,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
     match stage.on {
         On::Kcp => stage.fleet.kcp().await.kill(),
         On::Kube => stage.fleet.kubernetes().await.source.kill(),
+        On::Sandbox => unreachable!("on real servers alone"),
     }
     engine.becomes_unready("watch of widgets", "cannot reach").await;
     world.target.report(&copy, json!({"phase": "Running"})).await;
@@ -92,6 +93,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
     match stage.on {
         On::Kcp => stage.fleet.kcp().await.resume().await,
         On::Kube => stage.fleet.kubernetes().await.source.resume().await,
+        On::Sandbox => unreachable!("on real servers alone"),
     }
     world.alpha.status("it", json!({"phase": "Running"})).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;

@@ -5,6 +5,8 @@ pub(super) mod kubernetes;
 pub(super) mod list;
 pub(super) mod map;
 pub(super) mod number;
+pub(super) mod quantity;
 pub(super) mod select;
+pub(super) mod semver;
 pub(super) mod tests;
 pub(super) mod text;

@@ -69,6 +69,11 @@ pub fn replace<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<
     Ok(Operand::owned(text.replace(&*from, &to)))
 }
 
+/// What `regex_replace` does is `Expr::RegexReplace`: its pattern is compiled at load. By name alone it has none.
+pub fn regex_replace<'a>(arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
+    Err(arguments.fail("has a pattern that is compiled at load: it cannot be called by its name"))
+}
+
 /// Splits at a separator, or at white space. At most `maximum` times.
 pub fn split<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let (text, separator, maximum) = (arguments.text(0)?, arguments.optional_text(1)?, arguments.optional_integer(2)?);

@@ -78,6 +78,11 @@ fn functions() {
         "${{ 1 if true }}",
         "${{ [1][::2] }}",
         "${{ nope(source.stats, vars.x) | alsonope(objects.y) }}",
+        "${{ 'a' | regex_replace('(', 'b') }}",
+        "${{ 'a' | regex_replace(source.spec.text, 'b') }}",
+        "${{ 'a' | regex_replace('a') }}",
+        "${{ 'a' | regex_replace('(\\\\w{99}){99}', 'b') }}",
+        "${{ ['a'] | map('regex_replace', 'a', 'b') }}",
     ]));
 }
 

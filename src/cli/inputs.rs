@@ -1,0 +1,111 @@
+//! Files that the command line names: mappings, schemas, objects.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::Misconfigured;
+use crate::catalog::{Catalog, Files, Update};
+use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::schema::Schemas;
+use crate::reload::scan::{self, Trouble};
+use crate::reload::{Problem, Snapshot};
+
+/// The path that stands for standard input.
+const STDIN: &str = "-";
+
+/// Files of mappings, by the path to show.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Inputs {
+    pub readable: BTreeMap<String, Vec<u8>>,
+    pub unreadable: BTreeMap<String, String>,
+}
+
+impl Inputs {
+    /// Reads directories (as the engine does), files, and `-` for standard input.
+    ///
+    /// # Errors
+    /// For a path that is not there, and when nothing is found at any of them.
+    pub(super) fn read(paths: &[PathBuf]) -> Result<Self, Misconfigured> {
+        let mut inputs = Self::default();
+        paths.iter().try_for_each(|path| inputs.add(path))?;
+        if inputs.readable.is_empty() && inputs.unreadable.is_empty() {
+            let paths: Vec<_> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+            return Err(Misconfigured(format!("there is no *.yaml or *.yml in {}", paths.join(", "))));
+        }
+        Ok(inputs)
+    }
+
+    fn add(&mut self, path: &Path) -> Result<(), Misconfigured> {
+        if path.as_os_str() == STDIN {
+            let mut content = Vec::new();
+            io::stdin().read_to_end(&mut content).map_err(|error| refused(path, &error))?;
+            self.readable.insert("<stdin>".to_owned(), content);
+        } else if path.is_dir() {
+            let read = scan::read(path).onto(&Snapshot::default());
+            let shown = |file: &str| path.join(file).display().to_string();
+            self.readable.extend(read.files.iter().map(|(file, content)| (shown(file), content.clone())));
+            self.unreadable.extend(read.problems.iter().map(|problem| (shown(&problem.path), why(problem))));
+        } else {
+            let content = scan::read_file(path).map_err(|trouble| refused(path, &trouble))?;
+            self.readable.insert(path.display().to_string(), content);
+        }
+        Ok(())
+    }
+
+    /// The mappings of the files as an engine that starts now would have them.
+    pub(super) fn catalog(&self) -> (Catalog, Update) {
+        let files = Files { readable: &self.readable, unreadable: &self.unreadable };
+        Catalog::default().update(files, &BTreeMap::new())
+    }
+}
+
+fn why(problem: &Problem) -> String {
+    problem.trouble.to_string()
+}
+
+fn refused(path: &Path, error: &dyn std::fmt::Display) -> Misconfigured {
+    Misconfigured(format!("cannot read `{}`: {error}", path.display()))
+}
+
+/// One file whole, such as an object of a consumer.
+pub(super) fn file(path: &Path) -> Result<Vec<u8>, Misconfigured> {
+    let mut inputs = Inputs::default();
+    if path.is_dir() {
+        return Err(refused(path, &"it is a directory"));
+    }
+    inputs.add(path)?;
+    Ok(inputs.readable.into_values().next().unwrap_or_default())
+}
+
+/// The schemas of `--schemas`, and what is wrong in their files.
+///
+/// # Errors
+/// When the directory, or a file in it, cannot be read.
+pub(super) fn schemas(directory: Option<&Path>) -> Result<(Schemas, Vec<Diagnostic>), Misconfigured> {
+    let mut schemas = Schemas::default();
+    let Some(directory) = directory else { return Ok((schemas, Vec::new())) };
+    let read = scan::read(directory).onto(&Snapshot::default());
+    if let Some(problem) = read.problems.first() {
+        return Err(unreadable_schemas(directory, problem));
+    }
+    let mut diagnostics = Vec::new();
+    for (path, content) in &read.files {
+        let findings = schemas.add_file(content);
+        let place = |finding| Diagnostic::new(finding, path, content).under(&directory.display().to_string());
+        diagnostics.extend(findings.into_iter().map(place));
+    }
+    Ok((schemas, diagnostics))
+}
+
+fn unreadable_schemas(directory: &Path, problem: &Problem) -> Misconfigured {
+    let path = directory.join(&problem.path);
+    let what = if problem.is_root() { "the schema directory" } else { "the schema file" };
+    let hint = if problem.trouble == Trouble::Missing { "; create it, or name another" } else { "" };
+    let shown = path.display().to_string();
+    Misconfigured(format!(
+        "cannot read {what} `{}` (--schemas): {}{hint}",
+        shown.trim_end_matches('/'),
+        problem.trouble
+    ))
+}

@@ -1,0 +1,158 @@
+//! Who works while the story is told: the engine, the operator, and those who bring news of them.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::stage::Stage;
+use crate::cli::Misconfigured;
+use crate::engine::{self, Settings};
+use crate::mapping::schema::Schemas;
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
+use crate::sandbox::story::{Player, Side, Trouble};
+use crate::sandbox::{Event, Sandbox};
+use crate::server::{Instruments, Overview, Server};
+
+/// The engine's id, and the namespace of its notes: the defaults of `run`.
+const ENGINE: &str = "main";
+pub(super) const NOTES: &str = "sync-engine";
+
+/// Something to tell.
+pub(super) enum News {
+    /// Something was written to a server.
+    Change(Instant, Side, Event),
+    /// The mappings were read.
+    Reload(Outcome),
+    /// The operator could not do something.
+    Trouble(Trouble),
+}
+
+/// Everybody at work.
+pub(super) struct Company {
+    tasks: JoinSet<()>,
+    instruments: Instruments,
+    drain: CancellationToken,
+    stopped: CancellationToken,
+    /// Address of the engine's status page.
+    pub status_page: String,
+    /// Keeps the reloader answering requests.
+    _reload: ReloadHandle,
+}
+
+impl Company {
+    /// Starts everybody on a stage.
+    pub async fn hire(stage: &Stage, port: Option<u16>) -> anyhow::Result<(Self, UnboundedReceiver<News>)> {
+        let (news, received) = unbounded_channel();
+        follow(&stage.scene.kcp, Side::Kcp, &news);
+        follow(&stage.scene.downstream, Side::Downstream, &news);
+        let instruments = Instruments::default();
+        instruments.status.publish(Overview { engine_id: ENGINE.to_owned(), ..Overview::default() });
+        let (reloader, reload, reloads) =
+            Reloader::open(&stage.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
+        let (drain, stopped) = (CancellationToken::new(), CancellationToken::new());
+        let mut tasks = JoinSet::new();
+        let status_page = serve(&mut tasks, port, &instruments, &reload, &stopped).await?;
+        operate(&mut tasks, stage, &news)?;
+        let (handed_on, engine_reloads) = mpsc::channel(1);
+        tasks.spawn(overhear(reloads, handed_on, news));
+        tasks.spawn(reloader.run(drain.clone()));
+        tasks.spawn(engine::run(settings(stage)?, engine_reloads, instruments.clone(), drain.clone()));
+        Ok((Self { tasks, instruments, drain, stopped, status_page, _reload: reload }, received))
+    }
+
+    /// What the engine is waiting for; `None` where it is ready.
+    pub fn waits_for(&self) -> Option<String> {
+        let waiting = self.instruments.health.standings().into_iter().find(|standing| !standing.condition.ready)?;
+        Some(format!("{}: {}", waiting.component, waiting.condition.message))
+    }
+
+    /// Ends when somebody does: none of them should. Cancel-safe, as `join_next` is.
+    pub async fn failed(&mut self) {
+        self.tasks.join_next().await;
+    }
+
+    /// Lets the engine end what is under way, and sends everybody home.
+    pub async fn dismiss(mut self) {
+        self.drain.cancel();
+        self.stopped.cancel();
+        self.tasks.shutdown().await;
+    }
+}
+
+fn follow(server: &Sandbox, side: Side, news: &UnboundedSender<News>) {
+    let news = news.clone();
+    server.follow(move |event| news.send(News::Change(Instant::now(), side, event.clone())).is_ok());
+}
+
+async fn serve(
+    tasks: &mut JoinSet<()>,
+    port: Option<u16>,
+    instruments: &Instruments,
+    reload: &ReloadHandle,
+    stopped: &CancellationToken,
+) -> anyhow::Result<String> {
+    // kcp and the downstream cluster have the two before it.
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.map_or(0, |port| port.saturating_add(2))));
+    let server = Server::bind(address, instruments.clone(), reload.clone()).await;
+    let server = server.with_context(|| format!("cannot listen on {address} for the status page"))?;
+    let address = server.address();
+    let serving = server.run(stopped.clone());
+    tasks.spawn(async move {
+        // A listener that fails is noticed by the end of its task.
+        let _ = serving.await;
+    });
+    Ok(format!("http://{address}/"))
+}
+
+fn operate(tasks: &mut JoinSet<()>, stage: &Stage, news: &UnboundedSender<News>) -> anyhow::Result<()> {
+    let (sender, mut troubles) = unbounded_channel();
+    let news = news.clone();
+    let operator = stage.operator.clone();
+    let resource = operator.resource.clone();
+    let player = Player::new(operator, stage.scene.downstream.clone(), sender)
+        .map_err(|answer| anyhow!("the downstream cluster does not serve {resource} ({})", answer.code))?;
+    tasks.spawn(player.run());
+    tasks.spawn(async move {
+        while let Some(trouble) = troubles.recv().await {
+            // Whoever tells the story may have stopped.
+            let _ = news.send(News::Trouble(trouble));
+        }
+    });
+    Ok(())
+}
+
+/// Hands each reload on to the engine, and tells what becomes of it.
+async fn overhear(mut reloads: mpsc::Receiver<Reload>, engine: mpsc::Sender<Reload>, news: UnboundedSender<News>) {
+    while let Some(reload) = reloads.recv().await {
+        let (reload, pending) = reload.hand_on();
+        if engine.send(reload).await.is_err() {
+            return;
+        }
+        if let Some(outcome) = pending.outcome().await {
+            // Whoever tells the story may have stopped.
+            let _ = news.send(News::Reload(outcome));
+        }
+    }
+}
+
+fn settings(stage: &Stage) -> anyhow::Result<Settings> {
+    let contexts = [("kcp", "provider"), ("target", "downstream")];
+    let connections: BTreeMap<String, Arc<Connection>> = contexts
+        .into_iter()
+        .map(|(name, context)| {
+            let source =
+                ConnectionSource::Kubeconfig { path: stage.own_kubeconfig.clone(), context: Some(context.to_owned()) };
+            Ok((name.to_owned(), Connection::open(ConnectionSpec { name: name.to_owned(), source })?))
+        })
+        .collect::<anyhow::Result<_>>()?;
+    // The consumers' schema is read from their own server.
+    let schemas = Schemas::default();
+    Ok(Settings { engine: ENGINE.to_owned(), inventory_namespace: NOTES.to_owned(), connections, schemas })
+}

@@ -1,0 +1,74 @@
+//! What the sandbox prints around the story: where everything is, and what to try.
+
+use std::path::Path;
+
+use super::stage::Stage;
+
+/// Where everything is.
+pub(super) fn endpoints(stage: &Stage, status_page: &str) -> String {
+    let mut lines = vec![
+        format!("kcp          {}", stage.scene.kcp.url()),
+        format!("downstream   {}", stage.scene.downstream.url()),
+        format!("status page  {status_page}"),
+        format!("mappings     {}", stage.mappings.display()),
+        format!("kubeconfig   {}", stage.kubeconfig().display()),
+    ];
+    lines.push(format!("contexts     {}", contexts(stage)));
+    lines.join("\n")
+}
+
+/// The first few, for there can be thousands.
+fn contexts(stage: &Stage) -> String {
+    const SHOWN: usize = 6;
+    let mut names: Vec<String> = stage.scene.contexts().into_iter().map(|context| context.name).collect();
+    let last = names.pop();
+    let hidden = names.len().saturating_sub(SHOWN);
+    names.truncate(SHOWN);
+    names.extend((hidden > 0).then(|| format!("… {hidden} more …")));
+    names.extend(last);
+    names.join(", ")
+}
+
+/// Lines to paste into another terminal. `database`: one of the first consumer's; `None` where there is none yet.
+pub(super) fn suggestions(stage: &Stage, database: Option<&str>) -> String {
+    let consumer = stage.scene.consumers.first().map_or("provider", |consumer| consumer.name.as_str());
+    let mut lines = vec![
+        "Try, in another terminal:".to_owned(),
+        String::new(),
+        format!("  export KUBECONFIG={}", quoted(stage.kubeconfig())),
+    ];
+    match database {
+        Some(database) => lines.extend([
+            format!("  kubectl --context {consumer} get mongodbcommunity -o yaml"),
+            "  kubectl --context downstream get mongodbcommunity -A".to_owned(),
+            format!(
+                "  kubectl --context {consumer} patch mongodbcommunity {database} --type merge -p '{{\"spec\":{{\"members\":5}}}}'"
+            ),
+        ]),
+        None => lines.push(format!("  kubectl --context {consumer} apply -f examples/mongodb/mongodb.yaml")),
+    }
+    lines.extend(edit(&stage.mappings));
+    lines.extend(database.map(|name| format!("  kubectl --context {consumer} delete mongodbcommunity {name}")));
+    lines.extend([String::new(), "What comes of it is told here. Ctrl-C ends it all.".to_owned()]);
+    lines.join("\n")
+}
+
+/// A label for every database, where the mapping is the one that this edit is written for.
+fn edit(mappings: &Path) -> Option<String> {
+    let file = mappings.join("mongodb.yaml");
+    let text = std::fs::read_to_string(&file).ok()?;
+    let fits = text.lines().any(|line| line.trim_start() == "kind: MongoDBCommunity");
+    (fits && !text.contains("offered-by")).then(|| {
+        format!(
+            "  perl -pi -e 's/^( +)kind: MongoDBCommunity$/$&\\n$1metadata: {{labels: {{offered-by: platform}}}}/' {}",
+            quoted(&file)
+        )
+    })
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |character: char| character.is_ascii_alphanumeric() || "/._-+:@".contains(character);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}

@@ -1,0 +1,157 @@
+//! `sync-engine sandbox`: servers, consumers, operator and engine in one process, and what happens among them told.
+
+mod arguments;
+mod company;
+mod guide;
+mod screen;
+mod stage;
+mod teller;
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+pub use arguments::{AFTER_HELP, SandboxArguments};
+
+use super::signals::StopSignals;
+use company::Company;
+use screen::Screen;
+use stage::Stage;
+use teller::Teller;
+
+/// How often the story goes on by itself: progress, deadlines, the next act.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How long the consumers wait for an engine that does not get ready.
+const OVERTURE: Duration = Duration::from_secs(5);
+
+/// Where the story is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    /// The engine gets ready.
+    Overture,
+    /// The consumers have ordered, and wait.
+    Ordered,
+    /// Nothing is waited for any more.
+    Open,
+}
+
+/// Plays until a signal, or until everything is synced.
+///
+/// # Errors
+/// [`Misconfigured`](super::Misconfigured) when something that the command line names is wrong; where not everything
+/// was synced in time, what it was waiting for.
+pub(super) async fn play(arguments: SandboxArguments) -> anyhow::Result<()> {
+    let mut signals = StopSignals::listen().context("cannot listen for signals")?;
+    // A closed terminal must leave nothing behind either.
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
+    let started = Instant::now();
+    let stage = Stage::set(&arguments).await?;
+    let (company, mut news) = Company::hire(&stage, arguments.port).await?;
+    let mut play = Play {
+        teller: Teller::new(Screen::of_this_process(), &stage.scene, started),
+        arguments: &arguments,
+        stage: &stage,
+        company,
+        act: Act::Overture,
+        since: started,
+    };
+    play.introduce()?;
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let outcome = loop {
+        // Each arm is cancel-safe: signals, a channel, a tick, and `join_next`.
+        tokio::select! {
+            () = signals.next() => break Ok(()),
+            _ = hangup.recv() => break Ok(()),
+            Some(news) = news.recv() => play.teller.hear(news)?,
+            _ = ticks.tick() => match play.go_on() {
+                Ok(false) => {}
+                Ok(true) => break Ok(()),
+                Err(error) => break Err(error),
+            },
+            () = play.company.failed() => break Err(anyhow::anyhow!("a part of the sandbox ended before the others")),
+        }
+    };
+    let Play { company, mut teller, .. } = play;
+    teller.close()?;
+    company.dismiss().await;
+    outcome
+}
+
+/// What the story needs at hand.
+struct Play<'s> {
+    teller: Teller,
+    arguments: &'s SandboxArguments,
+    stage: &'s Stage,
+    company: Company,
+    act: Act,
+    /// When the act began.
+    since: Instant,
+}
+
+impl Play<'_> {
+    fn introduce(&mut self) -> anyhow::Result<()> {
+        let endpoints = guide::endpoints(self.stage, &self.company.status_page);
+        Ok(self.teller.introduce(&endpoints, &self.stage.scene)?)
+    }
+
+    /// Looks whether the next act begins. Gives whether this was the last.
+    fn go_on(&mut self) -> anyhow::Result<bool> {
+        let waits_for = self.company.waits_for();
+        match self.act {
+            Act::Overture if self.is_ready(waits_for.as_deref()) || self.since.elapsed() > OVERTURE => self.begin()?,
+            Act::Ordered if self.teller.all_running() => return self.finish(),
+            Act::Ordered if self.since.elapsed() > self.arguments.deadline => self.give_up(waits_for.as_deref())?,
+            Act::Overture | Act::Ordered | Act::Open => {}
+        }
+        self.teller.pass_time(self.act == Act::Ordered, waits_for.as_deref())?;
+        Ok(false)
+    }
+
+    fn is_ready(&self, waits_for: Option<&str>) -> bool {
+        self.teller.has_heard_of_mappings() && waits_for.is_none()
+    }
+
+    fn begin(&mut self) -> anyhow::Result<()> {
+        if self.arguments.empty {
+            self.enter(Act::Open);
+            return self.suggest(None);
+        }
+        self.enter(Act::Ordered);
+        Ok(self.stage.scene.order()?)
+    }
+
+    fn finish(&mut self) -> anyhow::Result<bool> {
+        self.teller.finish(self.since.elapsed())?;
+        if self.arguments.exit_when_synced {
+            return Ok(true);
+        }
+        self.enter(Act::Open);
+        self.suggest(Some(&crate::sandbox::story::Scene::first_database()?))?;
+        Ok(false)
+    }
+
+    fn give_up(&mut self, waits_for: Option<&str>) -> anyhow::Result<()> {
+        let standing = self.teller.standing();
+        let why = waits_for.map(|what| format!("; waiting for {what}")).unwrap_or_default();
+        let seconds = self.arguments.deadline.as_secs();
+        let message = format!("not synced after {seconds} s: {standing}{why}");
+        if self.arguments.exit_when_synced {
+            bail!(message);
+        }
+        self.teller.complain(&message)?;
+        self.enter(Act::Open);
+        self.suggest(Some(&crate::sandbox::story::Scene::first_database()?))
+    }
+
+    fn suggest(&mut self, database: Option<&str>) -> anyhow::Result<()> {
+        Ok(self.teller.say(&format!("\n{}\n", guide::suggestions(self.stage, database)))?)
+    }
+
+    fn enter(&mut self, act: Act) {
+        (self.act, self.since) = (act, Instant::now());
+    }
+}

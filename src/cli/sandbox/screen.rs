@@ -1,0 +1,174 @@
+//! Where the story is told: a terminal with colours and a progress line, or plain lines.
+
+use std::env;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use crate::sandbox::story::{Actor, Line};
+
+/// Differences shown of one change.
+const MAX_DETAILS: usize = 8;
+/// Columns of a progress line, so that it never wraps on a usual terminal.
+const PROGRESS: usize = 78;
+/// Columns of a row of details, and what stands between two.
+const ROW: usize = 76;
+const GAP: &str = "; ";
+/// Column where the sentences begin.
+const INDENT: &str = "                      ";
+
+/// Somewhere to tell a story.
+pub(super) struct Screen<W> {
+    out: W,
+    colours: bool,
+    /// Whether a line can be written over.
+    rewrites: bool,
+    /// The progress line that stands there now; empty for none.
+    progress: String,
+}
+
+/// The colours, as SGR parameters (ECMA-48).
+#[derive(Clone, Copy)]
+pub(super) enum Style {
+    Strong,
+    Faint,
+    Good,
+    Bad,
+    Engine,
+    Consumer,
+    Operator,
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Strong => "1",
+            Self::Faint => "2",
+            Self::Good => "32",
+            Self::Bad => "31",
+            Self::Engine => "36",
+            Self::Consumer => "33",
+            Self::Operator => "35",
+        }
+    }
+}
+
+impl Screen<io::Stdout> {
+    /// Standard output; <https://no-color.org> is honoured.
+    pub fn of_this_process() -> Self {
+        let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+        let rewrites = io::stdout().is_terminal() && !dumb;
+        Self { out: io::stdout(), colours: rewrites && !refused, rewrites, progress: String::new() }
+    }
+}
+
+impl<W: Write> Screen<W> {
+    /// A text of one or more lines as it is.
+    pub fn say(&mut self, text: &str) -> io::Result<()> {
+        self.clear()?;
+        writeln!(self.out, "{text}")?;
+        self.out.flush()
+    }
+
+    /// A sentence of the story.
+    pub fn tell(&mut self, at: Duration, line: &Line) -> io::Result<()> {
+        let style = match &line.actor {
+            Actor::Engine => Style::Engine,
+            Actor::Operator => Style::Operator,
+            Actor::Consumer(_) | Actor::Somebody(_) => Style::Consumer,
+        };
+        self.sentence(at, line.actor.name(), style, &line.text)?;
+        let more = line.details.len().saturating_sub(MAX_DETAILS);
+        let more = (more > 0).then(|| format!("… and {more} more"));
+        for row in rows(line.details.iter().take(MAX_DETAILS).chain(&more)) {
+            self.detail(&row)?;
+        }
+        Ok(())
+    }
+
+    /// A sentence by somebody.
+    pub fn sentence(&mut self, at: Duration, who: &str, style: Style, text: &str) -> io::Result<()> {
+        let time = self.paint(Style::Faint, &format!("{:6.1}s", at.as_secs_f64()));
+        let who = self.paint(style, &format!("{who:<12}"));
+        self.say(&format!("{time}  {who} {text}"))
+    }
+
+    /// Something below a sentence.
+    pub fn detail(&mut self, text: &str) -> io::Result<()> {
+        let text = text.lines().map(|line| format!("{INDENT}{line}")).collect::<Vec<_>>().join("\n");
+        let text = self.paint(Style::Faint, &text);
+        self.say(&text)
+    }
+
+    /// What is waited for, on a line that the next one replaces. Says nothing where lines cannot be replaced.
+    pub fn progress(&mut self, text: &str) -> io::Result<()> {
+        let text: String = text.chars().take(PROGRESS).collect();
+        if !self.rewrites || text == self.progress {
+            return Ok(());
+        }
+        write!(self.out, "\r\x1b[K{text}")?;
+        self.progress = text;
+        self.out.flush()
+    }
+
+    /// Whether [`progress`](Self::progress) shows.
+    pub fn shows_progress(&self) -> bool {
+        self.rewrites
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.progress).is_empty() {
+            write!(self.out, "\r\x1b[K")?;
+        }
+        Ok(())
+    }
+
+    /// A text in a style, where there are colours.
+    pub fn paint(&self, style: Style, text: &str) -> String {
+        if self.colours { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_owned() }
+    }
+}
+
+/// Puts short texts beside one another.
+fn rows<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    for text in texts {
+        match rows.last_mut() {
+            Some(row) if row.chars().count() + text.chars().count() < ROW => {
+                row.push_str(GAP);
+                row.push_str(text);
+            }
+            _ => rows.push(text.clone()),
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(colours: bool) -> String {
+        let mut screen = Screen { out: Vec::new(), colours, rewrites: colours, progress: String::new() };
+        let details = (0..10).map(|index| format!("spec.f{index}: 1 → 2")).collect();
+        let line = Line { actor: Actor::Engine, text: "updates Thing a/b".to_owned(), details };
+        screen.progress("1 of 2").expect("writes to memory");
+        screen.tell(Duration::from_millis(1230), &line).expect("writes to memory");
+        String::from_utf8(screen.out).expect("text").replace('\x1b', "ESC").replace('\r', "CR")
+    }
+
+    #[test]
+    fn plain_lines_where_there_is_no_terminal() {
+        insta::assert_snapshot!(shown(false), @"
+        1.2s  engine       updates Thing a/b
+                           spec.f0: 1 → 2; spec.f1: 1 → 2; spec.f2: 1 → 2; spec.f3: 1 → 2
+                           spec.f4: 1 → 2; spec.f5: 1 → 2; spec.f6: 1 → 2; spec.f7: 1 → 2; … and 2 more
+        ");
+    }
+
+    #[test]
+    fn a_terminal_has_colours_and_a_line_that_is_replaced() {
+        let text = shown(true);
+        assert!(text.starts_with("CRESC[K1 of 2CRESC[KESC[2m   1.2sESC[0m  ESC[36mengine"), "{text}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Everything the sandbox sets up before the engine starts, and takes away again.
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use super::SandboxArguments;
+use crate::cli::Misconfigured;
+use crate::sandbox::story::{Folder, MAPPING, Plot, Scene, ToyOperator, kubeconfig, toy_operator};
+
+/// First line of every kubeconfig we write: how we know it as ours.
+const MARK: &str = "# Written by `sync-engine sandbox`, and removed when it ends.\n";
+
+/// The directory of mappings that is taken where none is named.
+const MAPPINGS: &str = "mappings";
+
+/// The servers, and the files that belong to them. Dropping it removes all of it.
+pub(super) struct Stage {
+    pub scene: Scene,
+    pub mappings: PathBuf,
+    pub operator: Arc<ToyOperator>,
+    /// The kubeconfig that the engine reads, whatever happens to the visitor's.
+    pub own_kubeconfig: PathBuf,
+    copy: Option<Copy>,
+    _folder: Folder,
+}
+
+/// A kubeconfig at a place that the visitor chose.
+struct Copy(PathBuf);
+
+impl Stage {
+    pub async fn set(arguments: &SandboxArguments) -> anyhow::Result<Self> {
+        let operator = Arc::new(operator(arguments.operator.as_deref())?);
+        let folder = Folder::create("sync-engine-sandbox").context("cannot make a temporary folder")?;
+        let mappings = mappings(arguments.mappings.as_deref(), &folder)?;
+        let plot = Plot {
+            workspaces: arguments.workspaces as usize,
+            objects: arguments.objects as usize,
+            shards: arguments.shards as usize,
+            port: arguments.port.unwrap_or(0),
+        };
+        let scene = Scene::set(plot).await?;
+        let text = format!("{MARK}{}", kubeconfig(&scene.contexts()));
+        let own_kubeconfig = folder.path().join(KUBECONFIG);
+        fs::write(&own_kubeconfig, &text).context("cannot write the kubeconfig")?;
+        let copy = arguments.kubeconfig_out.as_deref().map(|path| Copy::write(path, &text)).transpose()?;
+        Ok(Self { scene, mappings, operator, own_kubeconfig, copy, _folder: folder })
+    }
+
+    /// The kubeconfig to show to a visitor.
+    pub fn kubeconfig(&self) -> &Path {
+        self.copy.as_ref().map_or(&self.own_kubeconfig, |Copy(path)| path)
+    }
+}
+
+const KUBECONFIG: &str = "kubeconfig";
+
+fn operator(file: Option<&Path>) -> anyhow::Result<ToyOperator> {
+    let (name, text) = match file {
+        Some(file) => {
+            let text = fs::read_to_string(file)
+                .map_err(|error| Misconfigured(format!("cannot read `{}` (--operator): {error}", file.display())))?;
+            (file.display().to_string(), text)
+        }
+        None => ("operator.yaml".to_owned(), toy_operator::MONGODB.to_owned()),
+    };
+    let compiled = ToyOperator::compile(&name, &text);
+    compiled.map_err(|problems| Misconfigured(format!("{name} cannot be played:\n{}", problems.join("\n"))).into())
+}
+
+fn mappings(named: Option<&Path>, folder: &Folder) -> anyhow::Result<PathBuf> {
+    if let Some(named) = named {
+        return Ok(named.to_owned());
+    }
+    if Path::new(MAPPINGS).is_dir() {
+        return Ok(PathBuf::from(MAPPINGS));
+    }
+    let own = folder.path().join(MAPPINGS);
+    fs::create_dir(&own).context("cannot write the mapping")?;
+    fs::write(own.join("mongodb.yaml"), MAPPING).context("cannot write the mapping")?;
+    Ok(own)
+}
+
+impl Copy {
+    fn write(path: &Path, text: &str) -> Result<Self, Misconfigured> {
+        let refuse =
+            |why: String| Misconfigured(format!("cannot write `{}` (--kubeconfig-out): {why}", path.display()));
+        if !is_free(path).map_err(|error| refuse(error.to_string()))? {
+            return Err(refuse("it is there already, and none of ours; name another, or move it away".to_owned()));
+        }
+        fs::write(path, text).map_err(|error| refuse(error.to_string()))?;
+        // Somebody may go to another directory before we end.
+        Ok(Self(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())))
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // A file that was replaced meanwhile is somebody else's; one that is gone needs nothing.
+        if is_free(&self.0).unwrap_or(false) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+}
+
+/// Whether nothing is at a path, or a kubeconfig of a sandbox.
+fn is_free(path: &Path) -> std::io::Result<bool> {
+    let mut start = vec![0; MARK.len()];
+    match fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)) {
+        Ok(()) => Ok(start == MARK.as_bytes()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}

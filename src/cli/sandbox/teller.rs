@@ -1,0 +1,204 @@
+//! Tells news as they come, and keeps count.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::company::{NOTES, News};
+use super::screen::{Screen, Style};
+use crate::reload::Outcome;
+use crate::sandbox::story::{Narrator, Scene, Side};
+use crate::sandbox::{Change, ChangeKind, Key};
+
+/// Most databases whose way is told one by one.
+const FEW: usize = 8;
+/// Most sentences a second; beyond, they are counted.
+const SENTENCES: usize = 60;
+/// How often progress is told where it cannot be shown.
+const REPORT: Duration = Duration::from_secs(2);
+/// Kind of the objects that the story is about.
+const DATABASES: &str = "mongodbcommunity";
+
+/// The voice of the story.
+pub(super) struct Teller {
+    screen: Screen<io::Stdout>,
+    narrator: Narrator,
+    started: Instant,
+    /// How many databases are ordered.
+    orders: usize,
+    running: BTreeSet<Key>,
+    pace: Pace,
+    reported: Instant,
+    /// Whether the story is under way whose single sentences would be too many.
+    sums_up: bool,
+    /// Whether the engine has read its mappings.
+    has_mappings: bool,
+}
+
+/// Keeps a flood of changes readable.
+struct Pace {
+    second: u64,
+    told: usize,
+    untold: usize,
+}
+
+impl Teller {
+    pub fn new(screen: Screen<io::Stdout>, scene: &Scene, started: Instant) -> Self {
+        Self {
+            screen,
+            narrator: Narrator::new(&scene.consumers, NOTES),
+            started,
+            orders: scene.orders(),
+            running: BTreeSet::new(),
+            pace: Pace { second: 0, told: 0, untold: 0 },
+            reported: started,
+            sums_up: scene.orders() > FEW,
+            has_mappings: false,
+        }
+    }
+
+    /// Where everything is, and what stands there already.
+    pub fn introduce(&mut self, endpoints: &str, scene: &Scene) -> io::Result<()> {
+        let title =
+            self.screen.paint(Style::Strong, "sync-engine sandbox: a kcp, a cluster, an operator and the engine");
+        self.screen.say(&format!("{title}\n\n{endpoints}\n"))?;
+        let now = self.started.elapsed();
+        self.screen.sentence(now, "provider", Style::Consumer, "publishes the MongoDB API: APIExport mongodb")?;
+        for consumer in scene.consumers.iter().take(FEW) {
+            self.screen.sentence(now, &consumer.name, Style::Consumer, "binds it in a workspace of its own")?;
+        }
+        match scene.consumers.len().saturating_sub(FEW) {
+            0 => Ok(()),
+            more => self.screen.detail(&format!("… and {more} more")),
+        }
+    }
+
+    /// Something happened.
+    pub fn hear(&mut self, news: News) -> io::Result<()> {
+        match news {
+            News::Change(at, side, change) => self.change(at, side, &change),
+            News::Reload(outcome) => self.reload(&outcome),
+            News::Trouble(trouble) => {
+                let now = self.started.elapsed();
+                self.screen.sentence(now, "operator", Style::Bad, &format!("cannot go on: {trouble}"))
+            }
+        }
+    }
+
+    fn change(&mut self, at: Instant, side: Side, change: &Change) -> io::Result<()> {
+        if side == Side::Kcp && &*change.storage.plural == DATABASES {
+            self.count(change);
+        }
+        if self.sums_up {
+            return Ok(());
+        }
+        let Some(line) = self.narrator.tell(side, change) else { return Ok(()) };
+        let at = at.duration_since(self.started);
+        match self.pace.admits(at.as_secs()) {
+            true => self.screen.tell(at, &line),
+            false => Ok(()),
+        }
+    }
+
+    fn count(&mut self, change: &Change) {
+        let phase = |object: &Value| object["status"]["phase"] == "Running";
+        if change.kind != ChangeKind::Deleted && phase(&change.object.object()) {
+            self.running.insert(change.key.clone());
+        } else {
+            self.running.remove(&change.key);
+        }
+    }
+
+    /// Whether the engine has read its mappings for the first time.
+    pub fn has_heard_of_mappings(&self) -> bool {
+        self.has_mappings
+    }
+
+    fn reload(&mut self, outcome: &Outcome) -> io::Result<()> {
+        self.has_mappings = true;
+        let (style, text) = match (outcome.accepted, outcome.text.is_empty()) {
+            (true, true) => (Style::Engine, "reads the mappings: nothing changes"),
+            (true, false) => (Style::Engine, "reads the mappings"),
+            (false, _) => (Style::Bad, "reads the mappings, and keeps what ran where it cannot run them"),
+        };
+        self.screen.sentence(self.started.elapsed(), "engine", style, text)?;
+        if outcome.text.is_empty() { Ok(()) } else { self.screen.detail(&outcome.text) }
+    }
+
+    /// Shows what is waited for, and how many sentences were left out.
+    pub fn pass_time(&mut self, ordered: bool, waits_for: Option<&str>) -> io::Result<()> {
+        if let Some(untold) = self.pace.left_out(self.started.elapsed().as_secs()) {
+            self.screen.detail(&format!("… and {untold} more changes"))?;
+        }
+        let reason = waits_for.map(|what| format!("; {what}")).unwrap_or_default();
+        match (ordered, waits_for) {
+            (true, _) if self.screen.shows_progress() => {
+                let text = format!("         {}{reason}", self.standing());
+                self.screen.progress(&text)
+            }
+            (true, _) if self.sums_up && self.reported.elapsed() >= REPORT => {
+                self.reported = Instant::now();
+                let text = format!("{}{reason}", self.standing());
+                self.screen.sentence(self.started.elapsed(), "", Style::Faint, &text)
+            }
+            (false, Some(what)) => self.screen.progress(&format!("         waiting for {what}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// `1 of 2 databases are Running`.
+    pub fn standing(&self) -> String {
+        format!("{} of {} databases are Running in their workspaces", self.running.len(), self.orders)
+    }
+
+    pub fn all_running(&self) -> bool {
+        self.running.len() >= self.orders
+    }
+
+    /// Everything is synced.
+    pub fn finish(&mut self, took: Duration) -> io::Result<()> {
+        self.sums_up = false;
+        let text = format!("{}, {:.1} s after they were ordered", self.standing(), took.as_secs_f64());
+        let text = self.screen.paint(Style::Good, &text);
+        self.screen.say(&format!("\n{text}"))
+    }
+
+    /// Something is not as it should be.
+    pub fn complain(&mut self, text: &str) -> io::Result<()> {
+        self.sums_up = false;
+        let text = self.screen.paint(Style::Bad, text);
+        self.screen.say(&format!("\n{text}"))
+    }
+
+    pub fn say(&mut self, text: &str) -> io::Result<()> {
+        self.screen.say(text)
+    }
+
+    /// The end.
+    pub fn close(&mut self) -> io::Result<()> {
+        self.screen.sentence(self.started.elapsed(), "sandbox", Style::Faint, "ends, and leaves nothing behind")
+    }
+}
+
+impl Pace {
+    fn admits(&mut self, second: u64) -> bool {
+        if second != self.second {
+            (self.second, self.told) = (second, 0);
+        }
+        let admitted = self.told < SENTENCES;
+        match admitted {
+            true => self.told += 1,
+            false => self.untold += 1,
+        }
+        admitted
+    }
+
+    /// How many were left out, once their second is over.
+    fn left_out(&mut self, second: u64) -> Option<usize> {
+        let over = second != self.second && self.untold > 0;
+        over.then(|| std::mem::take(&mut self.untold))
+    }
+}

@@ -1,0 +1,122 @@
+//! Consumer objects from files, and the mapping that takes each.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Misconfigured;
+use super::inputs;
+use crate::catalog::Catalog;
+use crate::mapping::schema::Schemas;
+use crate::mapping::{Mapping, SourceClusters};
+use crate::object::metadata;
+use crate::yaml;
+
+/// The objects of a file: YAML documents, JSON, or a `List` of either.
+///
+/// # Errors
+/// When it cannot be read, or holds something else.
+pub(super) fn objects(path: &Path) -> Result<Vec<Value>, Misconfigured> {
+    let content = inputs::file(path)?;
+    let mut objects = Vec::new();
+    for document in yaml::parse_within(&content, yaml::Limits::SCHEMAS) {
+        let root = document.root.map(|root| root.to_json());
+        let Some(root) = root.filter(|_| document.findings.is_empty()) else {
+            let why = document.findings.first().map_or("it is empty", |finding| &finding.message);
+            return Err(Misconfigured(format!("`{}` holds no Kubernetes object: {why}", path.display())));
+        };
+        match root.get("items").and_then(Value::as_array) {
+            Some(items) if text(&root, "kind").ends_with("List") => objects.extend(items.iter().cloned()),
+            _ => objects.push(root),
+        }
+    }
+    match objects.iter().find(|object| !is_object(object)) {
+        None => Ok(objects),
+        Some(_) => Err(Misconfigured(format!(
+            "`{}` holds no Kubernetes object: `apiVersion`, `kind` and `metadata.name` are needed",
+            path.display()
+        ))),
+    }
+}
+
+fn is_object(object: &Value) -> bool {
+    !text(object, "apiVersion").is_empty() && !text(object, "kind").is_empty() && object["metadata"].is_object()
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `MongoDBCommunity default/my-database`
+pub(super) fn title(object: &Value) -> String {
+    let (namespace, name) = (metadata(object, "namespace"), metadata(object, "name"));
+    let separator = if namespace.is_empty() { "" } else { "/" };
+    format!("{} {namespace}{separator}{name}", text(object, "kind"))
+}
+
+/// Mappings whose source an object can be: all of its group and version whose kind fits the resource's name.
+pub(super) fn takers<'c>(catalog: &'c Catalog, schemas: &Schemas, object: &Value) -> Vec<&'c Arc<Mapping>> {
+    let mappings = catalog.mappings().map(|(_, entry)| &entry.mapping);
+    mappings.filter(|mapping| takes(mapping, schemas, object)).collect()
+}
+
+/// Whether an object can be a source of a mapping.
+pub(super) fn takes(mapping: &Mapping, schemas: &Schemas, object: &Value) -> bool {
+    let resource = &mapping.source.resource;
+    let version = if resource.group.is_empty() {
+        resource.version.clone()
+    } else {
+        format!("{}/{}", resource.group, resource.version)
+    };
+    let kind = text(object, "kind");
+    let fits = match schemas.resource(resource) {
+        Some(schema) => schema.kind.kind == kind,
+        None => is_plural(&resource.plural, &kind.to_lowercase()),
+    };
+    version == text(object, "apiVersion") && fits
+}
+
+/// Plurals are the author's own; those of English leave all of the kind but its last letter.
+fn is_plural(plural: &str, kind: &str) -> bool {
+    let mut stem = kind.chars();
+    stem.next_back();
+    !kind.is_empty() && plural.starts_with(stem.as_str()) && plural.len() <= kind.len() + 3
+}
+
+/// A namespaced object without a namespace stands in `default`, as for kubectl.
+pub(super) fn with_namespace(mut object: Value, mapping: &Mapping, schemas: &Schemas) -> Value {
+    let namespaced = schemas.resource(&mapping.source.resource).and_then(|schema| schema.namespaced);
+    if namespaced == Some(true) && metadata(&object, "namespace").is_empty() {
+        object["metadata"]["namespace"] = "default".into();
+    }
+    object
+}
+
+/// The workspace where none is said.
+pub(super) fn default_cluster(mapping: &Mapping) -> &'static str {
+    match mapping.source.clusters {
+        SourceClusters::ApiExport(_) => "workspace",
+        SourceClusters::Provider(_) => "cluster",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_plural;
+
+    #[test]
+    fn plurals_fit_their_kinds() {
+        for (plural, kind) in [
+            ("secrets", "secret"),
+            ("networkpolicies", "networkpolicy"),
+            ("mongodbcommunity", "mongodbcommunity"),
+            ("ingresses", "ingress"),
+        ] {
+            assert!(is_plural(plural, kind), "{plural}");
+        }
+        for (plural, kind) in [("secrets", "configmap"), ("podtemplates", "pod"), ("pods", "")] {
+            assert!(!is_plural(plural, kind), "{plural}");
+        }
+    }
+}

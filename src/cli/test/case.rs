@@ -1,0 +1,171 @@
+//! One case: a source, what is around it, and what must come of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::cli::difference::difference;
+use crate::cli::{Misconfigured, inputs, render, sources};
+use crate::mapping::Mapping;
+use crate::mapping::document::TestCaseSpec;
+use crate::mapping::jsonpath::JsonPath;
+use crate::object::ClusterName;
+use crate::object::compare::same;
+use crate::plan::preview::{Preview, Scene, Unseen, preview};
+use crate::yaml::{self, Entries, Raw};
+
+/// Problems of the case; none where it passes. Golden files to write are added to `goldens`.
+///
+/// # Errors
+/// When a file that the case names cannot be used.
+pub(super) fn run(
+    bench: &Bench,
+    mapping: &Mapping,
+    folder: &Path,
+    case: &TestCaseSpec,
+    goldens: &mut BTreeMap<PathBuf, String>,
+) -> Result<Vec<String>, Misconfigured> {
+    if !case.related.is_empty() {
+        return Err(Misconfigured(format!(
+            "case `{}`: `related` is not supported yet; leave it out, for it is refused rather than ignored",
+            case.name
+        )));
+    }
+    let scene = scene(bench, mapping, folder, case)?;
+    let preview = match preview(mapping, &scene) {
+        Ok(preview) => preview,
+        Err(Unseen::Out) => return Ok(vec!["the mapping's filter leaves the source alone".to_owned()]),
+        Err(Unseen::Unrendered(reason)) => return Ok(vec![format!("{}: {}", reason.cause.as_str(), reason.detail)]),
+    };
+    let mut problems = unrecognized(&preview, &scene);
+    let rendered = json!({"objects": objects(&preview), "placement": {
+        "namespace": preview.rendering.place.namespace, "name": preview.rendering.place.name,
+    }});
+    let status = preview.status.clone().unwrap_or(Value::Null);
+    let before = problems.len();
+    problems.extend(unmet(&case.expect, &rendered, ""));
+    problems.extend(unmet(&case.expect_status, &status, "status."));
+    let documents = render::documents(&preview, &scene, false, true);
+    let golden = golden(bench, folder, case, &yaml::write_all(&documents), goldens)?;
+    problems.extend(golden);
+    // Why something is not there helps where it was expected; by itself it may be what the case shows.
+    let expects_nothing = case.expect.0.is_empty() && case.expect_status.0.is_empty() && case.golden.is_none();
+    if problems.len() > before || expects_nothing && preview.failed() {
+        problems.extend(preview.reasons.0.iter().map(|reason| format!("{}: {}", reason.cause.as_str(), reason.detail)));
+    }
+    Ok(problems)
+}
+
+fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -> Result<Scene, Misconfigured> {
+    let cluster = match &case.workspace {
+        Some(workspace) => ClusterName::try_from(workspace.cluster.as_str())
+            .map_err(|error| Misconfigured(format!("case `{}`: workspace.cluster: {error}", case.name)))?,
+        None => render::default_cluster(mapping)?,
+    };
+    let source = match &given(folder, &case.source)?[..] {
+        [source] => source.clone(),
+        several => one_of(bench, mapping, case, several)?,
+    };
+    let standing = case.observed.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Scene {
+        engine: "main".to_owned(),
+        cluster,
+        workspace_path: case.workspace.as_ref().and_then(|workspace| workspace.path.clone()),
+        source: Arc::new(sources::with_namespace(source, mapping, bench.schemas)),
+        standing: standing.concat(),
+        schema: bench.schemas.resource(&mapping.source.resource).cloned(),
+    })
+}
+
+/// The objects of a field: inline, or of the file whose path it holds.
+fn given(folder: &Path, raw: &Raw) -> Result<Vec<Value>, Misconfigured> {
+    match raw.0.as_str() {
+        Some(path) => sources::objects(&folder.join(path)),
+        None => Ok(vec![raw.0.to_json()]),
+    }
+}
+
+/// Of a file with several objects, the one that the mapping takes.
+fn one_of(bench: &Bench, mapping: &Mapping, case: &TestCaseSpec, all: &[Value]) -> Result<Value, Misconfigured> {
+    let mut taken = all.iter().filter(|object| sources::takes(mapping, bench.schemas, object));
+    match (taken.next(), taken.next()) {
+        (Some(source), None) => Ok(source.clone()),
+        _ => Err(Misconfigured(format!(
+            "case `{}`: its source file must hold one {}",
+            case.name, mapping.source.resource
+        ))),
+    }
+}
+
+fn unrecognized(preview: &Preview, scene: &Scene) -> Vec<String> {
+    let strangers = preview.strangers.iter().filter_map(|position| scene.standing.get(*position));
+    let title = |object| format!("observed: {} stands for no object of the mapping", sources::title(object));
+    strangers.map(title).collect()
+}
+
+fn objects(preview: &Preview) -> Value {
+    let rendered = preview.objects().map(|(rule, desired)| (rule.id.clone(), desired.body.clone()));
+    Value::Object(rendered.collect())
+}
+
+/// Expectations that do not hold. Null stands for what is not there.
+fn unmet(expected: &Entries<Raw>, actual: &Value, prefix: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (path, raw) in &expected.0 {
+        let wanted = raw.0.to_json();
+        match found(&path.value, actual) {
+            Err(why) => problems.push(format!("{prefix}{}: {why}", path.value)),
+            Ok(found) if same(&found, &wanted) => {}
+            Ok(found) => {
+                problems.push(format!("{prefix}{}: expected {}, got {}", path.value, show(&wanted), show(&found)))
+            }
+        }
+    }
+    problems
+}
+
+/// What stands at a path: several matches are a list, none is null.
+fn found(path: &str, actual: &Value) -> Result<Value, String> {
+    let rooted = if path.starts_with(['$', '.', '{', '[']) { path.to_owned() } else { format!(".{path}") };
+    let path = JsonPath::parse(&rooted).map_err(|error| format!("not a path: {error}"))?;
+    Ok(match &path.select(actual)[..] {
+        [] => Value::Null,
+        [one] => (*one).clone(),
+        several => several.iter().map(|value| (*value).clone()).collect(),
+    })
+}
+
+fn show(value: &Value) -> String {
+    if value.is_null() { "nothing".to_owned() } else { value.to_string() }
+}
+
+/// Compares with the case's golden file; with `--update`, notes it for writing instead.
+fn golden(
+    bench: &Bench,
+    folder: &Path,
+    case: &TestCaseSpec,
+    rendered: &str,
+    goldens: &mut BTreeMap<PathBuf, String>,
+) -> Result<Option<String>, Misconfigured> {
+    let Some(name) = &case.golden else { return Ok(None) };
+    let path = folder.join(name);
+    let standing = if path.exists() { Some(inputs::file(&path)?) } else { None };
+    if standing.as_deref() == Some(rendered.as_bytes()) {
+        return Ok(None);
+    }
+    if bench.update {
+        let earlier = goldens.insert(path, rendered.to_owned());
+        let clash = earlier.filter(|earlier| earlier != rendered);
+        return Ok(clash.map(|_| format!("golden {name}: another case of the test writes something else to it")));
+    }
+    Ok(Some(match standing {
+        None => format!("golden {name} does not exist; write it with --update"),
+        Some(content) => {
+            let changes = difference(&String::from_utf8_lossy(&content), rendered);
+            format!("golden {name} differs (- the file, + what is rendered; --update takes the latter):\n{changes}")
+        }
+    }))
+}

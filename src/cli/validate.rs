@@ -1,0 +1,186 @@
+//! `sync-engine validate`: everything that is wrong with mappings, at once and without a cluster.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+
+use super::inputs::{self, Inputs};
+use super::terminal::{self, count};
+use super::{Exit, Misconfigured};
+use crate::catalog::Catalog;
+use crate::mapping::check::check;
+use crate::mapping::diagnostic::{Diagnostic, Severity};
+use crate::mapping::schema::Schemas;
+use crate::yaml;
+
+pub(super) const AFTER_HELP: &str = "\
+Exit codes: 0 nothing is wrong (warnings aside); 2 the command line cannot be understood; 78 something is wrong.
+
+Each finding has a code; `sync-engine explain CODE` says more about it.";
+
+/// Flags of `validate`.
+#[derive(Debug, Args)]
+pub struct ValidateArguments {
+    /// Directories and files of mappings, read as the engine reads its directory; `-` is standard input.
+    #[arg(value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS", default_value = "mappings")]
+    pub paths: Vec<PathBuf>,
+
+    /// Directory of schemas (APIResourceSchemas, CustomResourceDefinitions) that mappings are checked against.
+    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
+    pub schemas: Option<PathBuf>,
+
+    /// For people, for programs, or as annotations of a pull request.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// Validate again at each change, until interrupted.
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// How findings are shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// With the place in the file, coloured on a terminal unless NO_COLOR is set.
+    #[default]
+    Text,
+    /// One JSON array on one line.
+    Json,
+    /// Workflow commands of GitHub Actions.
+    Github,
+}
+
+/// What is wrong, and in how much.
+#[derive(Debug, PartialEq, Eq)]
+struct Report {
+    diagnostics: Vec<Diagnostic>,
+    mappings: usize,
+    files: usize,
+}
+
+pub(super) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
+    if arguments.watch {
+        return watch(arguments);
+    }
+    let report = Report::of(arguments)?;
+    terminal::print(&report.show(arguments.format, terminal::colours()))?;
+    Ok(report.exit())
+}
+
+impl Report {
+    fn of(arguments: &ValidateArguments) -> Result<Self, Misconfigured> {
+        let inputs = Inputs::read(&arguments.paths)?;
+        let (schemas, mut diagnostics) = inputs::schemas(arguments.schemas.as_deref())?;
+        let (catalog, update) = inputs.catalog();
+        diagnostics.extend(update.diagnostics);
+        diagnostics.extend(checked(&inputs, &catalog, &schemas));
+        diagnostics.sort_by(|one, other| (&one.file, one.span.start).cmp(&(&other.file, other.span.start)));
+        let files = inputs.readable.len() + inputs.unreadable.len();
+        Ok(Self { diagnostics, mappings: catalog.mappings().count(), files })
+    }
+
+    fn exit(&self) -> Exit {
+        if self.diagnostics.iter().any(Diagnostic::is_error) { Exit::Configuration } else { Exit::Success }
+    }
+
+    fn show(&self, format: Format, colours: bool) -> String {
+        match format {
+            Format::Text => {
+                let findings = self.diagnostics.iter().map(|diagnostic| format!("{}\n\n", diagnostic.render(colours)));
+                findings.chain([self.summary(), "\n".to_owned()]).collect()
+            }
+            Format::Json => {
+                let findings: serde_json::Value = self.diagnostics.iter().map(Diagnostic::to_json).collect();
+                format!("{findings}\n")
+            }
+            Format::Github => self.diagnostics.iter().map(annotation).collect(),
+        }
+    }
+
+    /// `1 error and 2 warnings in 3 files`, or what is fine.
+    fn summary(&self) -> String {
+        let of = |severity| self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count();
+        let files = count(self.files, "file");
+        let good = count(self.mappings, "good mapping");
+        match (of(Severity::Error), of(Severity::Warning)) {
+            (0, 0) => format!("{} in {files}, nothing wrong", count(self.mappings, "mapping")),
+            (0, warnings) => format!("{} in {files}; {good}", count(warnings, "warning")),
+            (errors, 0) => format!("{} in {files}; {good}", count(errors, "error")),
+            (errors, warnings) => {
+                format!("{} and {} in {files}; {good}", count(errors, "error"), count(warnings, "warning"))
+            }
+        }
+    }
+}
+
+/// What the static checks find in the mappings that compile.
+fn checked(inputs: &Inputs, catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
+    for (file, content) in &inputs.readable {
+        for document in yaml::parse(content) {
+            let entry = document.claim.name.as_deref().and_then(|name| catalog.mapping(name));
+            let Some(entry) = entry.filter(|entry| entry.mapping.text == document.text) else { continue };
+            let findings = check(&document, &entry.mapping, schemas);
+            diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
+        }
+    }
+    diagnostics
+}
+
+/// A line that GitHub shows beside the file: <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
+fn annotation(diagnostic: &Diagnostic) -> String {
+    let Diagnostic { severity, code, file, line, column, .. } = diagnostic;
+    let help = diagnostic.help.iter().map(|help| format!("help: {help}"));
+    let lines: Vec<String> =
+        std::iter::once(diagnostic.message.clone()).chain(help).chain(diagnostic.notes.clone()).collect();
+    let message = lines.join("\n").replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let file = file.replace('%', "%25").replace(':', "%3A").replace(',', "%2C");
+    format!("::{severity} file={file},line={line},col={column},title={code}::{message}\n")
+}
+
+/// Changes come in bursts; one that no event tells is found after a while.
+const SETTLE: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_secs(5);
+
+/// Shows the findings, and shows them again whenever they are others. Ends with the process.
+fn watch(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
+    let (hints, changes) = mpsc::channel();
+    let _watcher = watcher(arguments, hints).context("cannot watch the files")?;
+    let mut shown = None;
+    loop {
+        let now = Report::of(arguments).map_err(|error| error.to_string());
+        if shown.as_ref() != Some(&now) {
+            terminal::print(&match &now {
+                Ok(report) => report.show(arguments.format, terminal::colours()),
+                Err(error) => format!("error: {error}\n"),
+            })?;
+            shown = Some(now);
+        }
+        // Either an event or a time-out: both are a reason to look, and what comes while it settles is the same hint.
+        let _ = changes.recv_timeout(POLL);
+        while changes.recv_timeout(SETTLE).is_ok() {}
+    }
+}
+
+fn watcher(arguments: &ValidateArguments, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // Our own reading is an event too. Nobody listens once the process ends.
+        if !event.is_ok_and(|event| event.kind.is_access()) {
+            let _ = hints.send(());
+        }
+    })?;
+    for path in arguments.paths.iter().chain(&arguments.schemas) {
+        // Editors replace files: an event is sure only in the folder that holds one.
+        let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+        let folder = folder.map(|folder| if folder.as_os_str().is_empty() { ".".as_ref() } else { folder });
+        let mode = if path.is_dir() { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        if let Some(folder) = folder.filter(|folder| folder.is_dir()) {
+            watcher.watch(folder, mode)?;
+        }
+    }
+    Ok(watcher)
+}

@@ -1,0 +1,133 @@
+//! Static checks: a compiled mapping against the schemas of what it reads and writes.
+//!
+//! Everything is found at once. What a schema leaves open, and what has no schema, is `any` and never a finding.
+
+mod fit;
+mod places;
+mod reads;
+mod safety;
+mod status;
+mod target;
+mod types;
+
+use std::sync::Arc;
+
+use super::diagnostic::Finding;
+use super::expression::Expr;
+use super::schema::{Schema, Schemas};
+use super::template::Tree;
+use super::{Mapping, ObjectRule};
+use crate::yaml::{self, Node, NodeValue};
+
+use reads::{Reads, guards};
+use target::{Place, Target};
+use types::{Bound, Environment, Type};
+
+/// Everything that is wrong with a mapping that compiles, in the order of the file.
+///
+/// `document` is the one `mapping` was compiled from; the findings point into its file.
+pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
+    let Some(spec) = document.root.as_ref().and_then(|root| root.get("spec")) else { return Vec::new() };
+    let mut checker = Checker::new(spec, mapping, schemas);
+    checker.filter();
+    checker.vars();
+    places::check(spec, mapping, &mut checker.findings);
+    checker.objects();
+    status::check(spec, mapping, schemas, &checker.environment, &mut checker.findings);
+    let mut findings = checker.findings;
+    findings.sort_by_key(|finding| (finding.span.start, finding.code));
+    findings.dedup();
+    findings
+}
+
+struct Checker<'s> {
+    spec: &'s Node,
+    mapping: &'s Mapping,
+    schemas: &'s Schemas,
+    environment: Environment<'s>,
+    /// The source's filter asks what is there: everything else may rely on it.
+    guarded: bool,
+    findings: Vec<Finding>,
+}
+
+impl<'s> Checker<'s> {
+    fn new(spec: &'s Node, mapping: &'s Mapping, schemas: &'s Schemas) -> Self {
+        let of = |rule: &'s ObjectRule| (rule.id.as_str(), schema_of(schemas, rule));
+        let environment = Environment {
+            source: schemas.resource(&mapping.source.resource).map(|schema| &**schema),
+            objects: mapping.objects.iter().map(of).collect(),
+            vars: Vec::new(),
+            locals: Vec::new(),
+            value: vec![Type::Any],
+        };
+        let guarded = mapping.source.when.as_ref().is_some_and(|when| guards(when.expr()));
+        Self { spec, mapping, schemas, environment, guarded, findings: Vec::new() }
+    }
+
+    fn filter(&mut self) {
+        if let Some(when) = &self.mapping.source.when {
+            Reads { environment: &self.environment, findings: &mut self.findings }.expression(when.expr(), false);
+        }
+        let placement = &self.mapping.placement;
+        for text in [&placement.namespace, &placement.name] {
+            Reads { environment: &self.environment, findings: &mut self.findings }.text(text, self.guarded);
+        }
+    }
+
+    /// A variable that is nothing but a path may be absent: it is undefined where it is read.
+    fn vars(&mut self) {
+        for (name, template) in &self.mapping.vars {
+            let node = self.spec.get("vars").and_then(|vars| vars.get(name));
+            let bound = match template.root() {
+                Tree::Expression(expression) => Bound {
+                    types: self.environment.infer(expression.expr()),
+                    is_consumers: self.environment.is_consumers(expression.expr()),
+                },
+                // What a structure holds is not followed; that a consumer may have filled it is assumed nowhere.
+                _ => Bound { types: vec![Type::Any], is_consumers: false },
+            };
+            if let Some(node) = node {
+                let alone = matches!(
+                    template.root(),
+                    Tree::Expression(expression) if matches!(expression.expr(), Expr::Path(_))
+                );
+                self.template(node, template.root(), None, self.guarded || alone);
+            }
+            self.environment.vars.push((name.clone(), bound));
+        }
+    }
+
+    fn template(&mut self, node: &Node, tree: &'s Tree, rule: Option<&'s ObjectRule>, guarded: bool) {
+        let kind = rule.map(|rule| &rule.kind);
+        let view = rule.and_then(|rule| schema_of(self.schemas, rule)).map(Schema::view);
+        let mut target = Target { environment: &self.environment, kind, guarded, findings: &mut self.findings };
+        target.tree(node, tree, &Place::top(view));
+    }
+
+    fn objects(&mut self) {
+        let Some(NodeValue::Sequence(nodes)) = self.spec.get("objects").map(|objects| &objects.value) else { return };
+        for (node, rule) in nodes.iter().zip(&self.mapping.objects) {
+            self.object(node, rule);
+        }
+    }
+
+    fn object(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
+        if let Some(when) = &rule.when {
+            Reads { environment: &self.environment, findings: &mut self.findings }
+                .expression(when.expr(), self.guarded);
+        }
+        let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
+        let Some(template) = node.get("template") else { return };
+        if let Some(kind) = template.get("kind") {
+            safety::scope(&rule.kind, schema_of(self.schemas, rule), kind, &mut self.findings);
+        }
+        self.template(template, rule.template.root(), Some(rule), guarded);
+    }
+}
+
+fn schema_of<'s>(schemas: &'s Schemas, rule: &ObjectRule) -> Option<&'s Schema> {
+    schemas.kind(&rule.kind).map(|schema| &**schema)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! SE0702: whether two sources can meet at one place. The rule is tried on sources that tell weak rules apart, so that
+//! what is reported is a pair that really meets.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::mapping::diagnostic::Finding;
+use crate::mapping::expression::{Base, Expr, Path, Piece, Root, Scope, Segment, Text, TextForm};
+use crate::mapping::{Mapping, ObjectRule, SourceClusters};
+use crate::yaml::{Node, NodeValue};
+
+const CLUSTERS: [&str; 2] = ["2xcau5l8pb5n4bev", "1kd7fq0ntn2qv9ew"];
+
+/// Namespaces and names that meet where a rule joins, shortens or simplifies them. The plain ones come first: the
+/// simplest pair is the one to show.
+const NAMESPACES: [&str; 6] = ["default", "team", "team-a", "a", LONG_NAMESPACES[0], LONG_NAMESPACES[1]];
+const NAMES: [&str; 7] = ["my-database", "a", "a-b", "b", "a.b", LONG_NAMES[0], LONG_NAMES[1]];
+
+const LONG_NAMESPACES: [&str; 2] = [
+    "a-namespace-with-a-name-as-long-as-kubernetes-lets-it-become-01",
+    "a-namespace-with-a-name-as-long-as-kubernetes-lets-it-become-02",
+];
+const LONG_NAMES: [&str; 2] = [
+    "a-database-with-a-name-as-long-as-the-longest-label-may-become1",
+    "a-database-with-a-name-as-long-as-the-longest-label-may-become2",
+];
+
+/// A source that the rule is tried on.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    cluster: &'static str,
+    namespace: &'static str,
+    name: &'static str,
+}
+
+pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
+    let rule = spec.get("placement");
+    let written = |field: &str| rule.and_then(|rule| rule.get(field));
+    let Some(node) = written("namespace").or(written("name")) else {
+        // The default rule is injective; names of objects are looked at below.
+        return names(spec, mapping, findings);
+    };
+    match meeting(mapping, None) {
+        Some(pair) => findings.push(finding(node, &pair)),
+        None => names(spec, mapping, findings),
+    }
+}
+
+/// Objects that are named by a template of their own.
+fn names(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
+    let Some(NodeValue::Sequence(nodes)) = spec.get("objects").map(|objects| &objects.value) else { return };
+    for (node, rule) in nodes.iter().zip(&mapping.objects) {
+        let name = node.get("template").and_then(|template| template.get("metadata")?.get("name"));
+        let own = rule.name.as_ref().filter(|name| !rule.shared && name.literal().is_none());
+        if let (Some(node), Some(_)) = (name, own)
+            && let Some(pair) = meeting(mapping, Some(rule))
+        {
+            findings.push(finding(node, &pair));
+        }
+    }
+}
+
+/// Two sources, and the place where they meet.
+type Pair = (Candidate, Candidate, String);
+
+/// The first two sources whose objects get one namespace and name.
+fn meeting(mapping: &Mapping, rule: Option<&ObjectRule>) -> Option<Pair> {
+    let spec = stand_in(mapping, rule);
+    let mut taken: BTreeMap<(String, String), Candidate> = BTreeMap::new();
+    for candidate in candidates(mapping) {
+        let Some(place) = place(mapping, rule, candidate, &spec) else { continue };
+        if let Some(first) = taken.get(&place) {
+            return Some((*first, candidate, format!("{}/{}", place.0, place.1)));
+        }
+        taken.insert(place, candidate);
+    }
+    None
+}
+
+/// A single cluster tells no clusters apart, and needs not.
+fn candidates(mapping: &Mapping) -> impl Iterator<Item = Candidate> {
+    let clusters = match mapping.source.clusters {
+        SourceClusters::ApiExport(_) => &CLUSTERS[..],
+        SourceClusters::Provider(_) => &CLUSTERS[..1],
+    };
+    let served = |namespace: &&&str| mapping.source.namespaces.matches(namespace);
+    let namespaces: Vec<&'static str> = NAMESPACES.iter().filter(served).copied().collect();
+    let of = move |name: &'static str| {
+        let namespaces = namespaces.clone();
+        namespaces
+            .into_iter()
+            .flat_map(move |namespace| clusters.iter().map(move |cluster| Candidate { cluster, namespace, name }))
+    };
+    NAMES.into_iter().flat_map(of)
+}
+
+fn place(
+    mapping: &Mapping,
+    rule: Option<&ObjectRule>,
+    candidate: Candidate,
+    spec: &Map<String, Value>,
+) -> Option<(String, String)> {
+    let mut source = spec.clone();
+    source.insert("metadata".to_owned(), json!({"namespace": candidate.namespace, "name": candidate.name}));
+    let mut scope = Scope::new();
+    scope.set(Root::Source, Arc::new(Value::Object(source)));
+    scope.set(
+        Root::Workspace,
+        Arc::new(json!({"cluster": candidate.cluster, "path": format!("root:{}", candidate.cluster)})),
+    );
+    scope.set(Root::Target, Arc::new(json!({"cluster": mapping.target})));
+    scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
+    let place = mapping.placement.place(&scope).ok()?;
+    let Some(name) = rule.and_then(|rule| rule.name.as_ref()) else { return Some((place.namespace, place.name)) };
+    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
+    Some((place.namespace, name.render(&scope).ok()?))
+}
+
+/// Fields of the source that the rule reads beside its identity: two sources may well have the same there.
+fn stand_in(mapping: &Mapping, rule: Option<&ObjectRule>) -> Map<String, Value> {
+    let mut source = Value::Object(Map::new());
+    let mut put = |path: &Path| {
+        let mut at = &mut source;
+        for segment in &path.segments {
+            let Segment::Key(key) = segment else { return };
+            let Value::Object(fields) = at else { return };
+            at = fields.entry(key.clone()).or_insert_with(|| json!({}));
+        }
+        if at.as_object().is_some_and(Map::is_empty) {
+            *at = json!("same");
+        }
+    };
+    let placement = &mapping.placement;
+    let texts = [&placement.namespace, &placement.name].into_iter().chain(rule.and_then(|rule| rule.name.as_ref()));
+    texts.for_each(|text| paths(text, &mut put));
+    match source {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+fn paths(text: &Text, put: &mut impl FnMut(&Path)) {
+    fn of_pieces(pieces: &[Piece], put: &mut impl FnMut(&Path)) {
+        for piece in pieces {
+            match piece {
+                Piece::Raw(_) => {}
+                Piece::Print(expr) => of(expr, put),
+                Piece::If { test, then, otherwise } => {
+                    of(test, put);
+                    of_pieces(then, put);
+                    of_pieces(otherwise, put);
+                }
+                Piece::For(node) => {
+                    of(&node.items, put);
+                    of_pieces(&node.body, put);
+                }
+            }
+        }
+    }
+    fn of(expr: &Expr, put: &mut impl FnMut(&Path)) {
+        match expr {
+            Expr::Path(path) if path.base == Base::Root(Root::Source) => {
+                let own = matches!(path.segments.first(), Some(Segment::Key(key)) if key == "metadata");
+                if !own {
+                    put(path);
+                }
+            }
+            Expr::Call(call) => call.arguments.iter().flatten().chain(&call.rest).for_each(|expr| of(expr, put)),
+            Expr::Concat(one, other) => {
+                of(one, put);
+                of(other, put);
+            }
+            Expr::Default { value, .. } | Expr::RegexReplace { value, .. } => of(value, put),
+            _ => {}
+        }
+    }
+    match text.form() {
+        TextForm::Literal(_) => {}
+        TextForm::Typed(expression) => of(expression.expr(), put),
+        TextForm::Pieces(pieces) => of_pieces(pieces, put),
+    }
+}
+
+fn finding(node: &Node, (first, second, place): &Pair) -> Finding {
+    let part = match (first.cluster == second.cluster, first.namespace == second.namespace) {
+        (false, _) => {
+            "`short_hash(workspace.cluster, source.metadata.namespace)` in the namespace tells workspaces apart"
+        }
+        (true, false) => "`short_hash(workspace.cluster, source.metadata.namespace)` tells namespaces apart",
+        (true, true) => "`short_hash(source.metadata.name)` beside a shortened name tells names apart",
+    };
+    Finding::new("SE0702", node.headline(), "two sources can meet at one place, and one would overwrite the other")
+        .label(format!("both get `{place}`"))
+        .help(part)
+        .note(format!("for example {first} and {second}"))
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}/{}` of workspace {}", self.namespace, self.name, self.cluster)
+    }
+}

@@ -1,0 +1,48 @@
+//! SE07: what a consumer must not decide.
+
+use super::{Code, error, warning};
+
+pub(super) const SAFETY: &[Code] = &[
+    error(
+        "SE0701",
+        "two mappings writing one status field of one resource",
+        "Two mappings may watch one resource, if no status field is written by both.",
+        "# a second mapping of the same resource that writes `phase` as well\n",
+        "# write the field in one of them; the other sets `observedGeneration: Off` and `engineConditions: []`\n",
+    ),
+    error(
+        "SE0702",
+        "a placement where two sources can meet",
+        "Namespace and name of the placement must differ for any two sources; the note shows a pair that would meet.",
+        "placement: {namespace: \"{{ source.metadata.namespace }}\"}\n",
+        "placement: {namespace: \"{{ source.metadata.namespace | dns_label(40) }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}\n",
+    ),
+    warning(
+        "SE0703",
+        "a consumer's text that reaches a namespace or a kind",
+        "A controller that follows the field would reach into a namespace, or for a kind, of the consumer's choice.",
+        "objects:\n  - {id: db, template: {apiVersion: v1, kind: Service, spec: {ref: {namespace: \"{{ source.spec.type }}\"}}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: v1, kind: Service, spec: {ref: {namespace: \"{{ placement.namespace }}\"}}}}\n",
+    ),
+    error(
+        "SE0704",
+        "a consumer's text that reaches RBAC",
+        "Who may do what on the target is never the consumer's to say.",
+        "objects:\n  - id: db\n    template:\n      apiVersion: rbac.authorization.k8s.io/v1\n      kind: RoleBinding\n      subjects: [{kind: User, name: \"{{ source.spec.type }}\"}]\n",
+        "objects:\n  - id: db\n    template:\n      apiVersion: rbac.authorization.k8s.io/v1\n      kind: RoleBinding\n      subjects: [{kind: ServiceAccount, name: database}]\n",
+    ),
+    warning(
+        "SE0705",
+        "a pod template that a consumer can fill",
+        "Pods of the consumer's making would run on the target, with what its nodes and service accounts may do.",
+        "objects:\n  - {id: db, template: {apiVersion: apps/v1, kind: Deployment, spec: \"${{ source.spec.free | default({}) }}\"}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: apps/v1, kind: Deployment, spec: {replicas: \"${{ source.spec.members | default(1) }}\"}}}\n",
+    ),
+    error(
+        "SE0706",
+        "a kind that is cluster-scoped",
+        "An object outside of namespaces would be one for all tenants, and cannot be placed.",
+        "objects:\n  - {id: db, template: {apiVersion: v1, kind: Namespace}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap}}\n",
+    ),
+];

@@ -1,0 +1,118 @@
+//! SE04 to SE06: types of what is read, written, and flows back.
+
+use super::{Code, error};
+
+pub(super) const TYPES: &[Code] = &[
+    error(
+        "SE0401",
+        "a field that the consumer's schema does not have",
+        "No object of this API can have the field: it would be absent for ever.",
+        "vars: {members: \"${{ source.spec.member | default(3) }}\"}\n",
+        "vars: {members: \"${{ source.spec.members | default(3) }}\"}\n",
+    ),
+    error(
+        "SE0402",
+        "an optional field that nothing stands in for",
+        "An object without the field is valid, and its rendering would fail.",
+        "vars: {next: \"${{ source.spec.members + 1 }}\"}\n",
+        "vars: {next: \"${{ source.spec.members | default(3) + 1 }}\"}\n",
+    ),
+    error(
+        "SE0403",
+        "a comparison with what a value can never be",
+        "The schema lists the field's values, or gives it another type: the comparison always comes out the same.",
+        "vars: {sharded: \"${{ source.spec.type == 'sharded' }}\"}\n",
+        "vars: {sharded: \"${{ source.spec.type == 'Sharded' }}\"}\n",
+    ),
+    error(
+        "SE0404",
+        "a field that the downstream object does not have",
+        "The target's schema does not know it, so no controller can write it.",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {phase: {value: \"${{ objects.db.status.phas | default('Pending') }}\"}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {phase: {value: \"${{ objects.db.status.phase | default('Pending') }}\"}}\n",
+    ),
+    error(
+        "SE0501",
+        "a field that the target's schema does not have",
+        "The API server would drop it without a word.",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, siz: 1, size: 1}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\n",
+    ),
+    error(
+        "SE0502",
+        "a value of another type than the target's field",
+        "The API server would refuse the object.",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: \"{{ source.spec.members | default(1) }}\"}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: \"${{ source.spec.members | default(1) }}\"}}}\n",
+    ),
+    error(
+        "SE0503",
+        "a field that the target's schema requires",
+        "The API server would refuse the object without it.",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\n",
+    ),
+    error(
+        "SE0504",
+        "a value that the target's schema does not take",
+        "It is of the right type, and not one of the listed values, outside the bounds, or not of the pattern.",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 9}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 7}}}\n",
+    ),
+    error(
+        "SE0601",
+        "a field that the consumer's status does not have",
+        "The consumer's server would drop it without a word.",
+        "status:\n  fields: {fase: {value: Running}}\n",
+        "status:\n  fields: {phase: {value: Running}}\n",
+    ),
+    error(
+        "SE0602",
+        "a value that does not fit the consumer's status",
+        "The consumer's server would refuse the whole status.",
+        "status:\n  fields: {members: {value: \"{{ placement.name }}\"}}\n",
+        "status:\n  fields: {members: {value: 3}}\n",
+    ),
+    error(
+        "SE0603",
+        "a status field that is required, and that nothing writes",
+        "Where the schema requires a status field, a status without it is refused as a whole: none would ever be written.",
+        "source: {apiExport: {name: mongodb}, resource: samples.v1.mongodbcommunity.mongodb.com}\nstatus:\n  fields: {phase: {value: Running}}\n",
+        "source: {apiExport: {name: mongodb}, resource: samples.v1.mongodbcommunity.mongodb.com}\nstatus:\n  fields:\n    phase: {value: Running}\n    mongoUri: {value: \"mongodb://{{ placement.name }}\"}\n    currentMongoDBMembers: {value: 3}\n    currentStatefulSetReplicas: {value: 3}\n",
+    ),
+    error(
+        "SE0604",
+        "conditions that the consumer's schema has no place for",
+        "Without `status.conditions` in the schema, the server would drop them without a word.",
+        "status:\n  conditions: [{type: Ready, status: \"${{ true }}\"}]\n",
+        "status:\n  fields: {phase: {value: Running}}\n",
+    ),
+    error(
+        "SE0605",
+        "an observedGeneration that the consumer's schema has no place for",
+        "Without `status.observedGeneration` in the schema, the server would drop it without a word.",
+        "status: {observedGeneration: Auto}\n",
+        "status: {observedGeneration: Off}\n",
+    ),
+    error(
+        "SE0606",
+        "a path that the downstream object does not have",
+        "The target's schema does not know it: the value would be missing for ever.",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {phase: $.status.phas}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {phase: $.status.phase}\n",
+    ),
+    error(
+        "SE0607",
+        "a path that can match several values",
+        "With more than one match the field fails, unless `take` says which counts.",
+        "status:\n  fields: {hosts: \"$.data.hosts[*]\"}\n",
+        "status:\n  fields: {hosts: {path: \"$.data.hosts[*]\", take: all}}\n",
+    ),
+    error(
+        "SE0608",
+        "an API without a status subresource",
+        "Status is written through `/status`, which this API does not serve.",
+        "source: {apiExport: {name: plains}, resource: plains.v1.example.com}\n",
+        "source: {apiExport: {name: databases}, resource: databases.v1.example.com}\n",
+    ),
+];

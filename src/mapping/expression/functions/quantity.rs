@@ -1,0 +1,117 @@
+//! Kubernetes' quantities: `500m`, `1.5Gi`, `2e3`.
+
+use serde_json::Value;
+
+use super::super::budget::Budget;
+use super::super::registry::Arguments;
+use super::super::value::{Operand, Stop};
+
+type Answer<'a> = Result<Operand<'a>, Stop>;
+
+/// Digits a quantity may have: more do not fit a number of JSON.
+const DIGITS: usize = 40;
+
+/// The number a quantity stands for, in its base unit: an integer where it is whole. A number stays as it is.
+///
+/// Suffixes are those of apimachinery's `resource.Quantity`: `n u m k M G T P E`, `Ki Mi Gi Ti Pi Ei`, and an exponent.
+pub fn quantity<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let value = arguments.value(0)?;
+    let text = match &*value {
+        Value::Number(_) => return Ok(Operand::Value(value)),
+        Value::String(text) => text,
+        other => return Err(arguments.wrong("a quantity such as `500m` or `1Gi`", other)),
+    };
+    budget.charge(text.len())?;
+    number(text).map(Operand::owned).ok_or_else(|| arguments.fail("needs a quantity such as `500m` or `1Gi`"))
+}
+
+fn number(text: &str) -> Option<Value> {
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let (digits, suffix) = rest.split_at(end);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let written = whole.len() + fraction.len();
+    if written == 0 || written > DIGITS || fraction.contains('.') {
+        return None;
+    }
+    let (binary, decimal) = scale(suffix)?;
+    let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let exponent = decimal - i32::try_from(fraction.len()).ok()?;
+    exact(sign * mantissa, binary, exponent).or_else(|| {
+        let value = sign as f64 * mantissa as f64 * 2_f64.powi(binary) * 10_f64.powi(exponent);
+        serde_json::Number::from_f64(value).map(Value::Number)
+    })
+}
+
+/// The powers of 2 and of 10 that a suffix multiplies with.
+fn scale(suffix: &str) -> Option<(i32, i32)> {
+    Some(match suffix {
+        "" => (0, 0),
+        "n" => (0, -9),
+        "u" => (0, -6),
+        "m" => (0, -3),
+        "k" => (0, 3),
+        "M" => (0, 6),
+        "G" => (0, 9),
+        "T" => (0, 12),
+        "P" => (0, 15),
+        "E" => (0, 18),
+        "Ki" => (10, 0),
+        "Mi" => (20, 0),
+        "Gi" => (30, 0),
+        "Ti" => (40, 0),
+        "Pi" => (50, 0),
+        "Ei" => (60, 0),
+        _ => {
+            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            (0, (-40..=40).contains(&exponent).then_some(exponent)?)
+        }
+    })
+}
+
+/// The value as an integer of JSON, where it is one.
+fn exact(mantissa: i128, binary: i32, exponent: i32) -> Option<Value> {
+    let scaled = mantissa.checked_mul(1_i128.checked_shl(binary.unsigned_abs())?)?;
+    let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
+    let whole =
+        if exponent >= 0 { scaled.checked_mul(power)? } else { (scaled % power == 0).then_some(scaled / power)? };
+    i64::try_from(whole).map(Value::from).or_else(|_| u64::try_from(whole).map(Value::from)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn quantities_are_apimachinerys() {
+        for (text, value) in [
+            ("0", json!(0)),
+            ("500m", json!(0.5)),
+            ("1500m", json!(1.5)),
+            ("2000m", json!(2)),
+            ("1Gi", json!(1_073_741_824)),
+            ("1.5Gi", json!(1_610_612_736)),
+            ("10k", json!(10_000)),
+            ("1e3", json!(1000)),
+            ("1E", json!(1_000_000_000_000_000_000_i64)),
+            ("2E2", json!(200)),
+            ("-3", json!(-3)),
+            ("+.5", json!(0.5)),
+            ("5.", json!(5)),
+            ("16Ei", json!(18_446_744_073_709_551_616_f64)),
+            ("8Ei", json!(9_223_372_036_854_775_808_u64)),
+        ] {
+            assert_eq!(number(text), Some(value), "{text}");
+        }
+        for bad in ["", ".", "-", "1gi", "1 Gi", "Gi", "1.2.3", "1e", "1e99", "0x1", "NaN", "1KiB", "٣"] {
+            assert_eq!(number(bad), None, "{bad}");
+        }
+        assert_eq!(number(&"9".repeat(41)), None);
+        assert!(number(&"9".repeat(38)).is_some_and(|value| value.is_f64()));
+    }
+}

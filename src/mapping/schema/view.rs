@@ -1,0 +1,160 @@
+//! A place of a schema, and where one can go from it.
+
+use serde_json::Value;
+
+use super::{Schema, Step};
+
+/// A place of a schema: the whole object, a field, an item.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'s> {
+    schema: &'s Schema,
+    node: &'s Value,
+    is_root: bool,
+}
+
+/// What stands under a name.
+#[derive(Debug, Clone, Copy)]
+pub enum Field<'s> {
+    Known(View<'s>),
+    /// The schema leaves it open.
+    Open,
+    Unknown,
+}
+
+/// The type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    List,
+    Map,
+    IntegerOrText,
+    /// The schema does not say.
+    Any,
+}
+
+impl Schema {
+    /// The whole object.
+    pub fn view(&self) -> View<'_> {
+        View { schema: self, node: self.resolve(&self.root), is_root: true }
+    }
+}
+
+impl<'s> View<'s> {
+    fn below(self, node: &'s Value) -> Self {
+        View { schema: self.schema, node: self.schema.resolve(node), is_root: false }
+    }
+
+    /// The schema it is a place of.
+    pub fn schema(self) -> &'s Schema {
+        self.schema
+    }
+
+    /// What a field of a map is.
+    pub fn field(self, name: &str) -> Field<'s> {
+        if self.is_root && matches!(name, "apiVersion" | "kind" | "metadata") {
+            return Field::Open;
+        }
+        match self.schema.step(self.node, name) {
+            Step::Into(node) => Field::Known(self.below(node)),
+            Step::Open => Field::Open,
+            Step::Nowhere => Field::Unknown,
+        }
+    }
+
+    /// What the items of a list are; `None`: the schema does not say.
+    pub fn item(self) -> Option<Self> {
+        self.node.get("items").filter(|items| items.is_object()).map(|items| self.below(items))
+    }
+
+    /// The fields that are spelled out.
+    pub fn fields(self) -> impl Iterator<Item = (&'s str, View<'s>)> {
+        let properties = self.node.get("properties").and_then(Value::as_object);
+        properties.into_iter().flatten().map(move |(name, node)| (name.as_str(), self.below(node)))
+    }
+
+    pub fn required(self) -> impl Iterator<Item = &'s str> {
+        self.node.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// Whether the server puts a value where there is none.
+    pub fn has_default(self) -> bool {
+        self.node.get("default").is_some()
+    }
+
+    pub fn is_nullable(self) -> bool {
+        self.node["nullable"] == true
+    }
+
+    /// The values it can have, where they are listed.
+    pub fn choices(self) -> Option<&'s [Value]> {
+        self.node.get("enum").and_then(Value::as_array).map(Vec::as_slice)
+    }
+
+    /// The pattern, the smallest and the largest value.
+    pub fn bounds(self) -> (Option<&'s str>, Option<f64>, Option<f64>) {
+        (self.node["pattern"].as_str(), self.node["minimum"].as_f64(), self.node["maximum"].as_f64())
+    }
+
+    pub fn form(self) -> Form {
+        if self.node["x-kubernetes-int-or-string"] == true || self.node["format"] == "int-or-string" {
+            return Form::IntegerOrText;
+        }
+        match self.node["type"].as_str() {
+            Some("string") => Form::Text,
+            Some("integer") => Form::Integer,
+            Some("number") => Form::Number,
+            Some("boolean") => Form::Boolean,
+            Some("array") => Form::List,
+            Some("object") => Form::Map,
+            _ => Form::Any,
+        }
+    }
+}
+
+impl Form {
+    /// Of a value.
+    pub fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Any,
+            Value::Bool(_) => Self::Boolean,
+            // Numbers are compared by value: the server takes `1.0` for an integer.
+            Value::Number(number) if number.as_f64().is_some_and(|number| number.fract() == 0.0) => Self::Integer,
+            Value::Number(_) => Self::Number,
+            Value::String(_) => Self::Text,
+            Value::Array(_) => Self::List,
+            Value::Object(_) => Self::Map,
+        }
+    }
+
+    /// Whether some value of this type is one of the other.
+    pub fn meets(self, other: Self) -> bool {
+        use Form::{Any, Integer, IntegerOrText, Number, Text};
+        self == other
+            || matches!(
+                (self, other),
+                (Any, _)
+                    | (_, Any)
+                    | (Integer, Number)
+                    | (Number, Integer)
+                    | (IntegerOrText, Integer | Number | Text)
+                    | (Integer | Number | Text, IntegerOrText)
+            )
+    }
+
+    /// With its article.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "a string",
+            Self::Integer => "an integer",
+            Self::Number => "a number",
+            Self::Boolean => "a boolean",
+            Self::List => "a list",
+            Self::Map => "a map",
+            Self::IntegerOrText => "an integer or a string",
+            Self::Any => "anything",
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What the engine would make of one source, without any cluster: for the author of a mapping.
+//!
+//! Rendering and status rules are the engine's own. What differs is where the picture comes from: a file instead of
+//! caches, and downstream objects that may lack our marks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::memo::Memo;
+use super::observed::{Learned, Observed, Phase, Source, Standing, Target};
+use super::render::{self, Desired, Rendering, Wanted};
+use super::{Cause, Reason, Reasons, is_in, status};
+use crate::mapping::schema::Schema;
+use crate::mapping::template::Unrendered;
+use crate::mapping::{Mapping, ObjectRule};
+use crate::object::marks::{Reference, Writer};
+use crate::object::{ClusterName, Key, metadata};
+
+/// One source and what is around it.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    /// The engine's id.
+    pub engine: String,
+    /// Where the source stands.
+    pub cluster: ClusterName,
+    pub workspace_path: Option<String>,
+    pub source: Arc<Value>,
+    /// Downstream objects as they stand. One counts as made from the object of the mapping that has its kind, and its
+    /// namespace and name where it gives them.
+    pub standing: Vec<Value>,
+    /// The consumer API, where its schema is known.
+    pub schema: Option<Arc<Schema>>,
+}
+
+/// What becomes of a source.
+#[derive(Debug)]
+pub struct Preview<'m> {
+    mapping: &'m Mapping,
+    pub rendering: Rendering,
+    /// The consumer's status as it would stand once everything rendered is applied: as it is, where a write would be
+    /// withheld. Times that the engine would set are left out.
+    pub status: Option<Value>,
+    /// What the engine would wait for, or report.
+    pub reasons: Reasons,
+    /// Positions in the scene of standing objects that no object of the mapping looks like.
+    pub strangers: Vec<usize>,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Unseen {
+    /// The source does not pass the mapping's filter.
+    Out,
+    /// The filter cannot be evaluated, or the placement or a variable cannot be rendered.
+    Unrendered(Reason),
+}
+
+/// Renders a source and computes its status.
+///
+/// # Errors
+/// Where the mapping leaves the source alone, or nothing of it can be rendered.
+pub fn preview<'m>(mapping: &'m Mapping, scene: &Scene) -> Result<Preview<'m>, Unseen> {
+    let mut observed = observed(mapping, scene);
+    if !is_in(mapping, &observed, &scene.source).map_err(Unseen::Unrendered)? {
+        return Err(Unseen::Out);
+    }
+    let first = rendered(mapping, &observed, scene)?;
+    let strangers = recognize(mapping, scene, &first, &mut observed);
+    let rendering = rendered(mapping, &observed, scene)?;
+    let mut reasons =
+        Reasons(each(mapping, &rendering).filter_map(|(rule, wanted)| unrendered(&rule.id, wanted)).collect());
+    let mut status = status::wanted(mapping, &observed, &scene.source, Some(&rendering), &mut reasons);
+    if status::is_withheld(&observed, status.as_ref(), &mut reasons) {
+        status = scene.source.get("status").cloned();
+    }
+    status.iter_mut().for_each(forget_times);
+    Ok(Preview { mapping, rendering, status, reasons, strangers })
+}
+
+fn rendered(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Rendering, Unseen> {
+    render::render(mapping, observed, &scene.source).map_err(|unrendered| Unseen::Unrendered(unrendered.into()))
+}
+
+/// Each rule with what it comes to.
+fn each<'a>(
+    mapping: &'a Mapping,
+    rendering: &'a Rendering,
+) -> impl Iterator<Item = (&'a ObjectRule, &'a Result<Wanted, Unrendered>)> {
+    mapping.objects.iter().zip(rendering.objects.iter())
+}
+
+fn unrendered(id: &str, wanted: &Result<Wanted, Unrendered>) -> Option<Reason> {
+    let Reason { cause, detail } = wanted.as_ref().err()?.clone().into();
+    Some(Reason { cause, detail: format!("object `{id}`: {detail}") })
+}
+
+/// A target where every kind is served and nothing stands.
+fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
+    let source = &scene.source;
+    let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
+    Observed {
+        writer: Writer { engine: scene.engine.clone(), mapping: mapping.name.clone() },
+        phase: Phase::Active,
+        key: Key {
+            cluster: scene.cluster.clone(),
+            namespace: metadata(source, "namespace").into(),
+            name: metadata(source, "name").into(),
+        },
+        workspace_path: scene.workspace_path.clone(),
+        source: Source::Present(source.clone()),
+        target: Target::Known { identity: String::new(), kinds: kinds.collect() },
+        owned: Vec::new(),
+        shared: Vec::new(),
+        shared_in_use: BTreeMap::new(),
+        namespaces: BTreeSet::new(),
+        schema: scene.schema.clone(),
+        unkept_status: BTreeSet::new(),
+        now: Timestamp::UNIX_EPOCH,
+        learned: Learned::default(),
+        memo: Memo::default(),
+    }
+}
+
+/// Takes the standing objects for ours, each for the first object of the mapping that it looks like; gives the positions
+/// of those that look like none.
+fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut Observed) -> Vec<usize> {
+    let place = &first.place;
+    let known: Vec<_> = mapping
+        .objects
+        .iter()
+        .filter_map(|rule| Some((rule, render::reference(rule, place, &first.scope).ok()?)))
+        .collect();
+    let mut strangers = Vec::new();
+    for (position, object) in scene.standing.iter().enumerate() {
+        let marked = known.iter().find(|(_, reference)| looks_like(object, reference)).and_then(|(rule, reference)| {
+            let body = render::mark(observed, rule, place, reference, object.clone()).ok()?;
+            Some((rule.shared, Standing { reference: reference.clone(), object: Arc::new(body) }))
+        });
+        match marked {
+            Some((true, standing)) => observed.shared.push(standing),
+            Some((false, standing)) => observed.owned.push(standing),
+            None => strangers.push(position),
+        }
+    }
+    strangers
+}
+
+fn looks_like(object: &Value, reference: &Reference) -> bool {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let agrees = |field: &str, expected: &str| [expected, ""].contains(&metadata(object, field));
+    text("kind") == reference.kind.kind
+        && text("apiVersion") == reference.kind.api_version()
+        && agrees("name", &reference.name)
+        && agrees("namespace", &reference.namespace)
+}
+
+/// Takes out the times that were set just now: they would be others each time.
+fn forget_times(status: &mut Value) {
+    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if condition.get("lastTransitionTime").is_some_and(|time| time == "1970-01-01T00:00:00Z") {
+            condition.shift_remove("lastTransitionTime");
+        }
+    }
+}
+
+impl Preview<'_> {
+    /// What is rendered, in the mapping's order.
+    pub fn objects(&self) -> impl Iterator<Item = (&ObjectRule, &Desired)> {
+        each(self.mapping, &self.rendering).filter_map(|(rule, wanted)| match wanted {
+            Ok(Wanted::Present(desired)) => Some((rule, desired)),
+            _ => None,
+        })
+    }
+
+    /// Whether something cannot be rendered or computed; waiting is none.
+    pub fn failed(&self) -> bool {
+        self.reasons.0.iter().any(|reason| !matches!(reason.cause, Cause::Waiting | Cause::Unknown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::mapping::compile::{Compiled, compile};
+
+    const MAPPING: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source:
+    provider: edge
+    resource: databases.v1.example.dev
+    when: ${{ source.spec.size | default(0) < 100 }}
+  objects:
+    - id: account
+      shared: Namespace
+      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: runner}}
+    - id: db
+      template: {apiVersion: example.dev/v1, kind: Cluster, spec: {size: "${{ source.spec.size }}"}}
+    - id: view
+      template:
+        apiVersion: example.dev/v1
+        kind: View
+        spec: {host: "${{ objects.db.status.host }}"}
+  status:
+    from: db
+    fields:
+      phase: {path: $.status.phase, default: Pending}
+      host: $.status.host
+"#;
+
+    fn mapping() -> Arc<Mapping> {
+        let document = crate::yaml::parse_one(MAPPING).expect("a document");
+        match compile(&document).compiled {
+            Some(Compiled::Mapping(mapping)) => mapping,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn scene(spec: Value, standing: Vec<Value>) -> Scene {
+        let source = json!({
+            "apiVersion": "example.dev/v1", "kind": "Database", "metadata": {"namespace": "default", "name": "a"},
+            "spec": spec,
+        });
+        Scene {
+            engine: "main".into(),
+            cluster: ClusterName::try_from("abc").expect("a name"),
+            workspace_path: None,
+            source: Arc::new(source),
+            standing,
+            schema: None,
+        }
+    }
+
+    #[test]
+    fn what_stands_is_recognized_and_read() {
+        let mapping = mapping();
+        let cluster =
+            json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "status": {"phase": "Up", "host": "h"}});
+        let other = json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "metadata": {"name": "b"}});
+        let preview = preview(&mapping, &scene(json!({"size": 3}), vec![other, cluster])).expect("rendered");
+        assert_eq!(preview.strangers, [0]);
+        assert!(preview.reasons.0.is_empty(), "{}", preview.reasons);
+        let (_, view) = preview.objects().nth(2).expect("rendered");
+        assert_eq!(view.body["spec"], json!({"host": "h"}));
+        let synced = json!([{"type": "Synced", "status": "True", "reason": "Synced", "message": ""}]);
+        assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));
+    }
+
+    #[test]
+    fn what_does_not_stand_is_waited_for() {
+        let mapping = mapping();
+        let preview = preview(&mapping, &scene(json!({"size": 3}), Vec::new())).expect("rendered");
+        assert!(!preview.failed());
+        insta::assert_snapshot!(preview.reasons, @"Waiting: object `view`: object `db` (read at `spec.host`)");
+        assert_eq!(preview.status.expect("a status")["phase"], "Pending");
+    }
+
+    #[test]
+    fn a_filter_and_a_failure_are_told_apart() {
+        let mapping = mapping();
+        assert_eq!(preview(&mapping, &scene(json!({"size": 100}), Vec::new())).err(), Some(Unseen::Out));
+        assert!(preview(&mapping, &scene(json!({}), Vec::new())).expect("rendered").failed());
+        let undecided = preview(&mapping, &scene(json!({"size": "many"}), Vec::new())).err();
+        assert!(matches!(undecided, Some(Unseen::Unrendered(_))), "{undecided:?}");
+    }
+}

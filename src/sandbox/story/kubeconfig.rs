@@ -1,0 +1,29 @@
+//! The kubeconfig that a visitor gets: a context for each place.
+
+use serde_json::{Value, json};
+
+/// One context: a server's address under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context {
+    /// Name of the context and of its cluster.
+    pub name: String,
+    /// Base URL.
+    pub server: String,
+}
+
+/// A kubeconfig of contexts, the first of which is current. JSON, which is YAML.
+pub fn kubeconfig(contexts: &[Context]) -> String {
+    let named = |each: &dyn Fn(&Context) -> Value| contexts.iter().map(each).collect::<Vec<_>>();
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config",
+        "current-context": contexts.first().map(|context| &context.name),
+        "clusters": named(&|context| json!({"name": context.name, "cluster": {"server": context.server}})),
+        "users": [{"name": USER, "user": {}}],
+        "contexts": named(&|context| {
+            json!({"name": context.name, "context": {"cluster": context.name, "user": USER}})
+        }),
+    });
+    format!("{config:#}\n")
+}
+
+const USER: &str = "sandbox";

@@ -1,0 +1,142 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::schedule::Schedule;
+use super::*;
+use crate::sandbox::{ApiRef, Key, Options, Request};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn steps_follow_one_another_for_each_object() {
+    let (a, b) = (Key::new("", "n", "a"), Key::new("", "n", "b"));
+    let mut schedule = Schedule::new(vec![seconds(1), seconds(2)]);
+    schedule.saw(&a, 1, seconds(0));
+    schedule.saw(&b, 1, seconds(2));
+    assert_eq!((schedule.next(), schedule.take(seconds(0))), (Some(seconds(1)), None));
+    let taken: Vec<_> = std::iter::from_fn(|| schedule.take(seconds(9))).collect();
+    assert_eq!(taken, [(a.clone(), 0), (a, 1), (b.clone(), 0), (b, 1)]);
+    assert_eq!(schedule.next(), None);
+}
+
+#[test]
+fn a_new_generation_begins_again_and_what_is_gone_ends() {
+    let key = Key::new("", "n", "a");
+    let mut schedule = Schedule::new(vec![seconds(1), seconds(2)]);
+    schedule.saw(&key, 1, seconds(0));
+    assert_eq!(schedule.take(seconds(1)), Some((key.clone(), 0)));
+    schedule.saw(&key, 1, seconds(2));
+    assert_eq!(schedule.next(), Some(seconds(3)), "its own write changes nothing");
+    schedule.saw(&key, 2, seconds(2));
+    assert_eq!(schedule.take(seconds(3)), Some((key.clone(), 0)));
+    schedule.gone(&key);
+    assert_eq!(schedule.next(), None);
+}
+
+#[test]
+fn the_shipped_operator_renders_what_the_schema_requires() {
+    let operator = ToyOperator::compile("operator.yaml", toy_operator::MONGODB).expect("compiles");
+    let object = Arc::new(json!({
+        "metadata": {"name": "db", "namespace": "tenant"}, "spec": {"members": 3, "version": "6.0.5"},
+    }));
+    let last = operator.steps.last().expect("steps");
+    let status = last.status(&object).expect("a status").expect("renders");
+    insta::assert_snapshot!(status, @r#"{"phase":"Running","message":null,"version":"6.0.5","currentMongoDBMembers":3,"currentStatefulSetReplicas":3,"mongoUri":"mongodb://db-svc.tenant.svc.cluster.local:27017"}"#);
+    let secrets = last.secrets(&object).expect("renders");
+    assert_eq!(secrets[0]["metadata"], json!({"name": "db-admin-app", "namespace": "tenant"}));
+}
+
+#[test]
+fn what_is_wrong_with_an_operator_is_said_with_its_place() {
+    let text = toy_operator::MONGODB.replace("object.spec.version", "source.spec.version").replace("300ms", "soon");
+    let problems = ToyOperator::compile("operator.yaml", &text).expect_err("two mistakes");
+    insta::assert_snapshot!(problems.join("\n"), @"
+    error[SE0102]: `soon` is no length of time; write `30s`, `15m`, `10h` or `1h30m`
+     --> operator.yaml:9:14
+      |
+    9 |     - after: soon
+      |              ^^^^
+    error[SE0306]: `source` cannot be read here
+      --> operator.yaml:20:22
+       |
+    20 |         version: ${{ source.spec.version }}
+       |                      ^^^^^^
+       |
+       = help: here can be read: `object`
+    ");
+}
+
+/// What the narrator says of what `act` does to a cluster.
+async fn told(act: impl FnOnce(&crate::sandbox::Sandbox)) -> String {
+    let sandbox = Options::kubernetes().start().await.expect("starts");
+    let (sender, changes) = std::sync::mpsc::channel();
+    sandbox.follow(move |change| sender.send(change.clone()).is_ok());
+    act(&sandbox);
+    let narrator = Narrator::new(&[], "sync-engine");
+    let lines = changes.try_iter().filter_map(|change| narrator.tell(Side::Downstream, &change));
+    let lines: Vec<_> = lines.map(|line| format!("{}: {} {:?}", line.actor.name(), line.text, line.details)).collect();
+    lines.join("\n")
+}
+
+#[tokio::test]
+async fn a_life_is_told() {
+    const MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
+    let by = |manager: &str, name: &str| format!("{}?fieldManager={manager}", MAPS.url("default", name));
+    let story = told(|sandbox| {
+        let annotations = json!({"sync-engine.dev/workspace": "root:acme"});
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "annotations": annotations},
+            "data": {"x": "1"},
+        });
+        assert_eq!(sandbox.request(&Request::post(&by("sync-engine/main/m", ""), &map)).code, 201);
+        let merge = "application/merge-patch+json";
+        let edit = json!({"data": {"x": null, "y.z": "2"}, "metadata": {"labels": {"l": "v"}}});
+        sandbox.request(&Request::patch(&by("kubectl-edit", "a"), merge, &edit));
+        let noise = json!({"metadata": {"annotations": {"sync-engine.dev/hash": "0"}}});
+        sandbox.request(&Request::patch(&by("sync-engine/main/m", "a"), merge, &noise));
+        sandbox.request(&Request::delete(&by("sync-engine", "a")));
+    });
+    insta::assert_snapshot!(story.await, @r#"
+    engine: renders ConfigMap default/a for acme []
+    kubectl-edit: changes ConfigMap default/a ["metadata.labels.l: v", "data[y.z]: 2", "data.x: removed"]
+    engine: deletes ConfigMap default/a []
+    "#);
+}
+
+#[test]
+fn a_status_is_told_with_its_conditions() {
+    let old = json!({"status": {"phase": "Pending"}});
+    let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "reason": "Because", "message": message, "lastTransitionTime": "now"});
+    let conditions = json!([condition("Ready", "True", "fine"), condition("Synced", "False", "somebody else's")]);
+    let new = json!({"status": {"phase": "Running", "observedGeneration": 2, "conditions": conditions}});
+    insta::assert_snapshot!(describe::status_changes(&old, &new).join("\n"), @"
+    phase: Pending → Running
+    Ready: True (Because)
+    Synced: False (Because: somebody else's)
+    ");
+}
+
+#[test]
+fn a_kubeconfig_reads_as_kubectl_reads_it() {
+    let context = |name: &str| Context { name: name.to_owned(), server: format!("http://127.0.0.1:1/clusters/{name}") };
+    let text = kubeconfig(&[context("provider"), context("acme")]);
+    let read = kube::config::Kubeconfig::from_yaml(&text).expect("a kubeconfig");
+    assert_eq!(read.current_context.as_deref(), Some("provider"));
+    let servers: Vec<_> = read.clusters.iter().filter_map(|one| one.cluster.as_ref()?.server.clone()).collect();
+    assert_eq!(servers, ["http://127.0.0.1:1/clusters/provider", "http://127.0.0.1:1/clusters/acme"]);
+}
+
+#[test]
+fn a_folder_goes_with_its_owner() {
+    let folder = Folder::create("sync-engine-test").expect("a folder");
+    let path = folder.path().to_owned();
+    std::fs::write(path.join("file"), "text").expect("a file");
+    let second = Folder::create("sync-engine-test").expect("another");
+    assert_ne!(second.path(), path);
+    drop(folder);
+    assert!(!path.exists());
+}

@@ -1,0 +1,263 @@
+//! `sync-engine sandbox` as its visitor meets it: what it tells, what its kubeconfig shows, and what it leaves behind.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
+use tempfile::TempDir;
+
+/// Longer than anything here takes, on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A place without mappings, whose `tmp` is the program's folder for temporary files.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir(place.path().join("tmp")).expect("a directory");
+        Self(place)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+        command.env_clear().env("TMPDIR", self.path("tmp")).current_dir(self.0.path()).stdin(Stdio::null());
+        command.arg("sandbox").args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the binary starts")
+    }
+
+    /// What is left in it, `tmp` and what is in that included.
+    fn remains(&self) -> Vec<String> {
+        let names = |folder: &Path| {
+            let entries = fs::read_dir(folder).expect("a directory").map(|entry| entry.expect("an entry").file_name());
+            entries.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        let mut all = names(self.0.path());
+        all.extend(names(&self.path("tmp")));
+        all.sort();
+        all
+    }
+}
+
+/// A sandbox that stays.
+struct Running {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Running {
+    fn start(place: &Place, arguments: &[&str]) -> Self {
+        let mut child = place.command(arguments).stdout(Stdio::piped()).spawn().expect("the binary starts");
+        let stdout = child.stdout.take().expect("a pipe");
+        let (sender, lines) = mpsc::channel();
+        // The thread ends with the pipe, and the pipe with the child.
+        thread::spawn(move || {
+            BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, lines }
+    }
+
+    /// The first line from here on that contains `text`.
+    fn line(&self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|error| panic!("no line with `{text}`: {error}"));
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a signal; gives the exit code.
+    fn stop(&mut self, signal: &str) -> Option<i32> {
+        let sent = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill(1) is there").success());
+        self.child.wait().expect("an end").code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing to stop where the test has seen the end already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The databases that a context of a kubeconfig shows.
+async fn databases(kubeconfig: &Path, context: &str) -> Vec<DynamicObject> {
+    let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+    let read = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(read, &options).await.expect("a usable context");
+    let client = Client::try_from(config).expect("a client");
+    let kind = GroupVersionKind::gvk("mongodbcommunity.mongodb.com", "v1", "MongoDBCommunity");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "mongodbcommunity");
+    Api::<DynamicObject>::all_with(client, &resource).list(&ListParams::default()).await.expect("a list").items
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+#[test]
+fn the_story_ends_well_and_leaves_nothing_behind() {
+    let place = Place::new();
+    let output = place.run(&["--exit-when-synced"]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for sentence in [
+        "provider     publishes the MongoDB API",
+        "acme         creates MongoDBCommunity default/my-database",
+        "globex       creates MongoDBCommunity default/my-database",
+        "for acme",
+        "for globex",
+        "2 of 2 databases are Running",
+    ] {
+        assert!(text.contains(sentence), "`{sentence}` is not told:\n{text}");
+    }
+    assert!(!text.contains('\x1b') && !text.contains('\r'), "no colours and no progress line in a pipe: {text}");
+    assert_eq!(place.remains(), ["tmp"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_visitor_looks_around_edits_a_mapping_and_leaves() {
+    let place = Place::new();
+    let kubeconfig = place.path("kubeconfig");
+    let mut sandbox = Running::start(&place, &["--kubeconfig-out", "kubeconfig"]);
+    let pages: Vec<String> = ["kcp  ", "downstream", "status page"].map(|name| sandbox.line(name)).into();
+    sandbox.line("2 of 2 databases are Running");
+
+    for consumer in ["acme", "globex"] {
+        let found = databases(&kubeconfig, consumer).await;
+        let [database] = &found[..] else { panic!("{consumer} has one database: {found:?}") };
+        assert_eq!(database.metadata.name.as_deref(), Some("my-database"));
+        assert_eq!(database.data["status"]["phase"], "Running", "{database:?}");
+        assert_eq!(database.data["status"]["version"], "6.0.5", "{database:?}");
+    }
+    assert_eq!(databases(&kubeconfig, "downstream").await.len(), 2);
+    assert_listens_on_loopback_alone(&sandbox.child);
+
+    let edit = sandbox.line("perl -pi -e");
+    sandbox.line("Ctrl-C");
+    paste(&place, &edit);
+    sandbox.line("generation 2");
+    sandbox.line("metadata.labels.offered-by: platform");
+    sandbox.line("metadata.labels.offered-by: platform");
+    let labelled = databases(&kubeconfig, "downstream").await.into_iter().filter_map(|one| one.metadata.labels);
+    assert_eq!(labelled.filter(|labels| labels["offered-by"] == "platform").count(), 2);
+    paste(&place, &edit);
+    sandbox.line("keeps what ran");
+    sandbox.line("error[SE0002]");
+
+    assert_eq!(sandbox.stop("TERM"), Some(0));
+    assert_eq!(place.remains(), ["tmp"]);
+    for page in pages {
+        let address = page.split("http://").nth(1).expect("an address").trim_end_matches('/');
+        std::net::TcpStream::connect(address).expect_err("nobody listens any more");
+    }
+}
+
+/// Runs a line that the sandbox suggests.
+fn paste(place: &Place, line: &str) {
+    let status = Command::new("sh").args(["-c", line.trim()]).current_dir(place.0.path()).status();
+    assert!(status.expect("a shell").success(), "{line}");
+}
+
+/// What Linux tells of a process's sockets.
+fn assert_listens_on_loopback_alone(child: &Child) {
+    let process = PathBuf::from(format!("/proc/{}", child.id()));
+    let Ok(files) = fs::read_dir(process.join("fd")) else { return };
+    let own: HashSet<String> = files.flatten().filter_map(|file| inode(&file.path())).collect();
+    let mut listening = Vec::new();
+    for table in ["net/tcp", "net/tcp6"] {
+        let table = fs::read_to_string(process.join(table)).unwrap_or_default();
+        for row in table.lines().skip(1) {
+            // sl, local address, remote address, state (0A: listening), queues, timer, retransmits, uid, timeout, inode
+            let fields: Vec<&str> = row.split_whitespace().collect();
+            if fields[3] == "0A" && own.contains(fields[9]) {
+                listening.push(fields[1].to_owned());
+            }
+        }
+    }
+    assert_eq!(listening.len(), 3, "kcp, the downstream cluster and the status page: {listening:?}");
+    assert!(listening.iter().all(|address| address.starts_with("0100007F:")), "127.0.0.1 alone: {listening:?}");
+}
+
+/// `socket:[12345]`
+fn inode(file: &Path) -> Option<String> {
+    let link = fs::read_link(file).ok()?;
+    Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+}
+
+#[test]
+fn an_end_in_the_middle_leaves_nothing_behind_either() {
+    for signal in ["INT", "HUP"] {
+        let place = Place::new();
+        let mut sandbox = Running::start(&place, &["--kubeconfig-out", "kubeconfig"]);
+        sandbox.line("creates MongoDBCommunity");
+        assert_eq!(sandbox.stop(signal), Some(0), "{signal}");
+        assert_eq!(place.remains(), ["tmp"], "{signal}");
+    }
+}
+
+#[test]
+fn a_crowd_on_several_shards_is_summed_up() {
+    let place = Place::new();
+    let output = place.run(&["--exit-when-synced", "--workspaces", "6", "--objects", "5", "--shards", "3"]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("30 of 30 databases are Running"), "{text}");
+    assert!(!text.contains("creates MongoDBCommunity"), "{text}");
+}
+
+#[test]
+fn an_empty_sandbox_waits_for_its_visitor() {
+    let place = Place::new();
+    let mut sandbox = Running::start(&place, &["--empty"]);
+    sandbox.line("apply -f examples/mongodb/mongodb.yaml");
+    assert_eq!(sandbox.stop("TERM"), Some(0));
+    assert!(sandbox.lines.try_iter().all(|line| !line.contains("creates MongoDBCommunity")));
+}
+
+#[test]
+fn what_is_not_synced_in_time_is_a_failure_that_says_so() {
+    let place = Place::new();
+    fs::create_dir(place.path("mappings")).expect("a directory");
+    let output = place.run(&["--exit-when-synced", "--deadline", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr);
+    insta::assert_snapshot!(error.trim(), @"error: not synced after 1 s: 0 of 2 databases are Running in their workspaces");
+    assert_eq!(place.remains(), ["mappings", "tmp"]);
+}
+
+#[test]
+fn what_is_wrong_with_the_command_line_exits_with_78() {
+    let place = Place::new();
+    fs::write(place.path("mine"), "apiVersion: v1").expect("a file");
+    let refused = |arguments: &[&str]| {
+        let output = place.run(arguments);
+        format!("exit {:?}\n{}", output.status.code(), String::from_utf8_lossy(&output.stderr).trim())
+    };
+    insta::assert_snapshot!(refused(&["--kubeconfig-out", "mine"]), @"");
+    insta::assert_snapshot!(refused(&["--mappings", "missing"]), @"");
+    insta::assert_snapshot!(refused(&["--operator", "mine"]), @"");
+    assert_eq!(fs::read_to_string(place.path("mine")).expect("still there"), "apiVersion: v1");
+    assert_eq!(place.remains(), ["mine", "tmp"]);
+}

@@ -1,0 +1,304 @@
+//! The verbs for authors, as their user meets them: texts and exit codes.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use clap::CommandFactory;
+use insta::assert_snapshot;
+use sync_engine::cli::Arguments;
+use sync_engine::mapping::document::json_schema;
+use tempfile::TempDir;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The built binary at the top of the repository, in an environment that says nothing.
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+    command.env_clear().current_dir(ROOT).args(arguments).stdin(Stdio::null());
+    command.output().expect("the binary starts")
+}
+
+/// Everything that a user sees, with the exit code.
+fn shown(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let errors = if stderr.is_empty() { String::new() } else { format!("stderr:\n{stderr}") };
+    format!("exit {}\n{stdout}{errors}", output.status.code().expect("an exit code"))
+}
+
+/// The same with the temporary directory's path replaced.
+fn shown_in(root: &TempDir, arguments: &[&str]) -> String {
+    let path = root.path().display().to_string();
+    let arguments: Vec<String> = arguments.iter().map(|argument| argument.replace("ROOT", &path)).collect();
+    shown(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).replace(&path, "ROOT")
+}
+
+fn directory(files: &[(&str, &str)]) -> TempDir {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    for (name, content) in files {
+        let path = root.path().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        fs::write(path, content).expect("a file");
+    }
+    root
+}
+
+const GOOD: &str = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source:
+    apiExport: {name: databases, path: root:databases}
+    resource: databases.v1.example.dev
+    selector: {matchLabels: {tier: managed}}
+  objects:
+    - id: db
+      template: {apiVersion: example.dev/v1, kind: Cluster, spec: {size: '${{ source.spec.size }}'}}
+  status:
+    from: db
+    fields:
+      phase: {path: $.status.phase, default: Pending}
+";
+
+const SOURCE: &str = "\
+apiVersion: example.dev/v1
+kind: Database
+metadata: {name: a, namespace: default, labels: {tier: managed}}
+spec: {size: 3}
+";
+
+/// The good mapping under another name, with two mistakes.
+fn broken() -> String {
+    GOOD.replace("name: databases}\n", "name: broken}\n").replace("source.spec", "sauce.spec").replace("from:", "form:")
+}
+
+#[test]
+fn validate_is_content_with_what_is_shipped() {
+    assert_snapshot!(shown(&["validate", "mappings", "--schemas", "schemas"]), @"
+    exit 0
+    1 mapping in 1 file, nothing wrong
+    ");
+}
+
+#[test]
+fn validate_says_everything_at_once() {
+    let root = directory(&[("maps/good.yaml", GOOD), ("maps/broken.yaml", &broken()), ("maps/deep/none.yml", "a: [")]);
+    assert_snapshot!("validate-text", shown_in(&root, &["validate", "ROOT/maps"]));
+    assert_snapshot!("validate-github", shown_in(&root, &["validate", "ROOT/maps", "--format", "github"]));
+    let output = run(&["validate", "--format", "json", &root.path().join("maps").display().to_string()]);
+    assert_eq!(output.status.code(), Some(78));
+    let findings: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON value");
+    let codes: Vec<_> = findings.as_array().expect("a list").iter().map(|one| one["code"].clone()).collect();
+    assert_eq!(codes, ["SE0301", "SE0101", "SE0001"], "{findings:#}");
+}
+
+#[test]
+fn validate_needs_something_to_read() {
+    let root = directory(&[("empty/notes.md", "")]);
+    assert_snapshot!(shown_in(&root, &["validate", "ROOT/empty"]), @"
+    exit 78
+    stderr:
+    error: there is no *.yaml or *.yml in `ROOT/empty`
+    ");
+    assert_snapshot!(shown_in(&root, &["validate", "ROOT/nothing.yaml"]), @"
+    exit 78
+    stderr:
+    error: cannot read `ROOT/nothing.yaml`: it does not exist
+    ");
+    assert_snapshot!(shown_in(&root, &["validate", "mappings", "--schemas", "ROOT/nothing"]), @"
+    exit 78
+    stderr:
+    error: cannot read the schema directory `ROOT/nothing` (--schemas): it does not exist; create it, or name another
+    ");
+}
+
+#[test]
+fn explain_knows_every_code_it_lists() {
+    let list = shown(&["explain"]);
+    assert!(list.lines().skip(1).count() > 40, "{list}");
+    for code in list.lines().skip(1).filter_map(|line| line.split(' ').next()) {
+        assert!(run(&["explain", code]).status.success(), "{code}");
+    }
+    assert_snapshot!(shown(&["explain", "se01O1"]), @"
+    exit 78
+    stderr:
+    error: there is no code `se01O1`; did you mean SE0101? `sync-engine explain` lists them all
+    ");
+}
+
+#[test]
+fn render_prints_the_objects_of_the_shipped_mapping() {
+    let source = "examples/mongodb/mongodb.yaml";
+    let place = ["--workspace-cluster", "abc123", "--workspace-path", "root:orgs:acme"];
+    assert_snapshot!("render-yaml", shown(&[&["render", "--source", source], &place[..]].concat()));
+    let flags = ["--no-marks", "--status", "-o", "json"];
+    assert_snapshot!("render-json", shown(&[&["render", "--source", source], &place[..], &flags[..]].concat()));
+}
+
+#[test]
+fn render_reads_what_stands() {
+    let standing = "{apiVersion: example.dev/v1, kind: Cluster, metadata: {name: a}, status: {phase: Up}}";
+    let other = "{apiVersion: v1, kind: Pod, metadata: {name: b}}";
+    let root = directory(&[
+        ("maps/a.yaml", GOOD),
+        ("source.yaml", SOURCE),
+        ("observed.yaml", &format!("{standing}\n---\n{other}\n")),
+    ]);
+    let arguments = ["render", "--mappings", "ROOT/maps", "--source", "ROOT/source.yaml", "--no-marks"];
+    let observed = ["--observed", "ROOT/observed.yaml"];
+    assert_snapshot!("render-observed", shown_in(&root, &[&arguments[..], &observed[..]].concat()));
+}
+
+#[test]
+fn render_says_why_there_is_nothing() {
+    let root = directory(&[
+        ("maps/a.yaml", GOOD),
+        ("bad/a.yaml", &broken()),
+        ("filtered.yaml", &SOURCE.replace("managed", "free")),
+        ("failing.yaml", &SOURCE.replace("size", "sise")),
+        ("other.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: b}}"),
+        ("nothing.yaml", "{kind: Secret}"),
+    ]);
+    let said =
+        |file: &str| shown_in(&root, &["render", "--mappings", "ROOT/maps", "--source", &format!("ROOT/{file}")]);
+    assert_snapshot!("render-filtered", said("filtered.yaml"));
+    assert_snapshot!("render-failing", said("failing.yaml"));
+    assert_snapshot!("render-other", said("other.yaml"));
+    assert_snapshot!("render-nothing", said("nothing.yaml"));
+    let bad = ["render", "--mappings", "ROOT/bad", "--source", "ROOT/failing.yaml"];
+    assert_snapshot!("render-broken-mapping", shown_in(&root, &bad));
+    let unknown = ["render", "--mappings", "ROOT/maps", "--source", "ROOT/failing.yaml", "--mapping", "database"];
+    assert_snapshot!("render-unknown-mapping", shown_in(&root, &unknown));
+}
+
+#[test]
+fn the_shipped_tests_pass() {
+    assert_snapshot!(shown(&["test", "examples/mongodb", "--mappings", "mappings"]), @"
+    exit 0
+    mongodb (examples/mongodb/mongodb.test.yaml)
+      ok    a new database is Pending
+      ok    a running one says so, in the consumer's own words
+
+    2 cases passed, 0 failed
+    ");
+}
+
+const TEST: &str = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: MappingTest
+metadata: {name: sizes}
+spec:
+  mapping: databases
+  cases:
+    - name: holds
+      source: source.yaml
+      expect: {objects.db.spec: {size: 3}, objects.db.spec.plan: null}
+      expectStatus: {phase: Pending}
+    - name: does not hold
+      source: source.yaml
+      observed: [{apiVersion: v1, kind: Pod, metadata: {name: b}}]
+      expect: {objects.db.spec.size: '3', objects.cache.spec: {}, 'objects[': 1}
+      expectStatus: {phase: Running}
+      golden: golden/a.yaml
+    - name: cannot be rendered
+      source: {apiVersion: example.dev/v1, kind: Database, metadata: {name: b, labels: {tier: managed}}}
+      expect: {objects.db.spec.size: 3}
+    - name: is not let in
+      source: {apiVersion: example.dev/v1, kind: Database, metadata: {name: b}}
+";
+
+#[test]
+fn test_says_what_does_not_hold() {
+    let root = directory(&[
+        ("maps/a.yaml", GOOD),
+        ("maps/a.test.yaml", TEST),
+        ("maps/source.yaml", SOURCE),
+        ("maps/golden/a.yaml", "apiVersion: example.dev/v1\nkind: Cluster\nspec:\n  size: 2\n"),
+    ]);
+    assert_snapshot!("test-failing", shown_in(&root, &["test", "ROOT/maps"]));
+}
+
+#[test]
+fn update_writes_golden_files_that_hold_from_then_on() {
+    let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
+    let test = format!("{head}      golden: golden/new.yaml\n");
+    let root = directory(&[("maps/a.yaml", GOOD), ("maps/a.test.yaml", &test), ("maps/source.yaml", SOURCE)]);
+    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @"
+    exit 1
+    sizes (ROOT/maps/a.test.yaml)
+      FAIL  holds
+            golden golden/new.yaml does not exist; write it with --update
+
+    0 cases passed, 1 failed
+    ");
+    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps", "--update"]), @"
+    exit 0
+    sizes (ROOT/maps/a.test.yaml)
+      ok    holds
+    wrote ROOT/maps/golden/new.yaml
+
+    1 case passed, 0 failed
+    ");
+    assert!(run(&["test", &root.path().join("maps").display().to_string()]).status.success());
+}
+
+#[test]
+fn test_needs_a_test_and_its_mapping() {
+    let root = directory(&[("maps/a.yaml", GOOD), ("tests/a.yaml", TEST), ("bad/b.yaml", &broken())]);
+    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @"
+    exit 78
+    stderr:
+    error: there is no MappingTest in `ROOT/maps`
+    ");
+    assert_snapshot!(shown_in(&root, &["test", "ROOT/tests"]), @"
+    exit 78
+    stderr:
+    error: ROOT/tests/a.yaml: the test `sizes` is about mapping `databases`, which is not among the files; add its directory with --mappings
+    ");
+    assert_eq!(run(&["test", &root.path().join("bad").display().to_string()]).status.code(), Some(78));
+}
+
+/// Written anew by `sync-engine schema export > schemas/sync-engine.dev_v1alpha1.json`.
+#[test]
+fn the_schema_for_editors_is_fresh() {
+    let file = fs::read_to_string(Path::new(ROOT).join("schemas/sync-engine.dev_v1alpha1.json")).expect("the file");
+    assert!(
+        file == format!("{:#}\n", json_schema()),
+        "run: sync-engine schema export > schemas/sync-engine.dev_v1alpha1.json"
+    );
+    let output = run(&["schema", "export"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), file);
+}
+
+#[test]
+fn completions_are_written_for_every_shell() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = run(&["completions", shell]);
+        let script = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && script.contains("validate"), "{shell}: {script}");
+    }
+}
+
+#[test]
+fn the_readme_names_every_verb() {
+    let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("the README");
+    for verb in Arguments::command().get_subcommands() {
+        let name = format!("`sync-engine {}", verb.get_name());
+        assert!(readme.contains(&name), "the README lacks {name}`");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sync-engine"))
+        .args(["schema", "export"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("an end");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
