@@ -5,14 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// Writes the policy that makes an API server note every request once, when it is answered.
-pub fn write_policy(folder: &Path) -> PathBuf {
+/// Writes the policy that makes an API server note every request of `users` once, when it is answered, and no other.
+pub fn write_policy(folder: &Path, users: &[String]) -> PathBuf {
     let file = folder.join("audit-policy.yaml");
-    let policy =
-        "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
-    fs::write(&file, policy).expect("the audit policy");
+    let policy = json!({
+        "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata", "users": users}, {"level": "None"}],
+    });
+    fs::write(&file, policy.to_string()).expect("the audit policy");
     file
 }
 

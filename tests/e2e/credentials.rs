@@ -21,6 +21,11 @@ pub fn engine(number: usize) -> String {
     format!("engine-{number:03}")
 }
 
+/// Every user whose requests a test may ask for.
+pub fn watched() -> Vec<String> {
+    (0..ENGINES).map(engine).chain([NOBODY.to_owned()]).collect()
+}
+
 /// The bearer token of a user.
 pub fn token(user: &str) -> String {
     format!("{user}-token")

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::audit::{AuditLog, write_policy};
-use crate::credentials::{ADMIN, kubeconfig, write_tokens};
+use crate::credentials::{ADMIN, kubeconfig, watched, write_tokens};
 use crate::eventually::eventually;
 use crate::process::{Process, free_port};
 use crate::rest::Rest;
@@ -41,7 +41,7 @@ impl Kcp {
         let folder = folder.join("kcp");
         fs::create_dir_all(&folder).expect("kcp's folder");
         write_tokens(&folder.join("tokens.csv"), "system:kcp:admin", "engines");
-        write_policy(&folder);
+        write_policy(&folder, &watched());
         let etcd_ports = [free_port(), free_port()];
         let kcp = Self { binary, folder, port: free_port(), etcd_ports, process: Mutex::new(None) };
         kcp.resume().await;

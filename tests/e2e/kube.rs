@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use crate::audit::{AuditLog, write_policy};
-use crate::credentials::{ADMIN, SigningKey, kubeconfig, write_tokens};
+use crate::credentials::{ADMIN, SigningKey, kubeconfig, watched, write_tokens};
 use crate::eventually::eventually;
 use crate::process::{Process, free_port};
 use crate::rest::Rest;
@@ -54,7 +54,7 @@ impl ApiServer {
         let folder = folder.join(name);
         fs::create_dir_all(&folder).expect("the server's folder");
         write_tokens(&folder.join("tokens.csv"), "system:masters", "system:masters");
-        write_policy(&folder);
+        write_policy(&folder, &watched());
         SigningKey::write(&folder);
         let server = Self {
             name: name.to_owned(),

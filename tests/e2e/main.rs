@@ -36,7 +36,7 @@ use tokio::runtime::Runtime;
 use fleet::Fleet;
 
 /// Cases mostly wait for servers, so there can be more of them at a time than processors.
-const CASES_AT_A_TIME: usize = 4;
+const CASES_AT_A_TIME: usize = 8;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
 use crate::target::uid;
-use crate::world::World;
+use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -17,6 +17,9 @@ pub fn cases() -> Vec<Case> {
         case!(a_source_replaced_behind_the_engine_gets_a_new_object),
         case!(a_deletion_needs_no_rendering),
         case!(an_orphaned_object_stays),
+        case!(an_object_that_is_not_wanted_any_more_goes),
+        case!(a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so),
+        case!(a_removed_mapping_takes_its_objects_along_where_it_says_so),
     ]
 }
 
@@ -155,4 +158,65 @@ async fn an_orphaned_object_stays(stage: &Stage) {
     let left = world.target.again(&copy).await;
     assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
     assert!(left["metadata"]["labels"]["sync-engine.dev/owner"].is_null(), "an orphan carries no marks: {left}");
+}
+
+const OPTIONAL: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  objects:
+    - id: widget
+      when: ${{ source.spec.size | default(0) > 0 }}
+      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+"#;
+
+async fn an_object_that_is_not_wanted_any_more_goes(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", OPTIONAL);
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.copy(&world.alpha, "it").await;
+    world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
+    world.target.gone(&world.alpha, "it").await;
+    world.alpha.object("it").await;
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+}
+
+async fn a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so(stage: &Stage) {
+    let world = stage.widgets().await;
+    let source = world.mappings.fill("<source>");
+    let selective =
+        source.trim_end_matches('}').to_owned() + ", when: \"${{ source.spec.size > 0 }}\", onExit: Delete}";
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &selective));
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.copy(&world.alpha, "it").await;
+    world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
+    world.target.gone(&world.alpha, "it").await;
+    let_go(&world).await;
+}
+
+/// Waits until no engine holds alpha's object.
+async fn let_go(world: &World<'_>) {
+    eventually("the source is let go", async || {
+        let held = world.alpha.holds("it").await;
+        held.is_empty().then_some(()).ok_or_else(|| format!("{held:?}"))
+    })
+    .await;
+}
+
+async fn a_removed_mapping_takes_its_objects_along_where_it_says_so(stage: &Stage) {
+    let world = stage.widgets().await;
+    let text = WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n";
+    world.mappings.write("widgets.yaml", &text);
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.copy(&world.alpha, "it").await;
+    world.alpha.synced("it", "True", "Synced").await;
+    world.mappings.remove("widgets.yaml");
+    world.target.gone(&world.alpha, "it").await;
+    let_go(&world).await;
 }

@@ -14,7 +14,6 @@ pub fn cases() -> Vec<Case> {
         case!(namespaces_are_finalized).on_kube(),
         case!(an_api_can_be_hidden_shown_and_removed).on_kube(),
         case!(a_killed_server_comes_back_with_its_data).on_kube(),
-        case!(a_killed_kcp_comes_back_with_its_data).on_kcp().alone(),
     ]
 }
 
@@ -84,16 +83,4 @@ async fn an_api_can_be_hidden_shown_and_removed(stage: &Stage) {
     world.api.uninstall(cluster).await;
     world.api.install(cluster).await;
     assert!(cluster.list(&collection).await.is_empty(), "removing an API removes its objects");
-}
-
-async fn a_killed_kcp_comes_back_with_its_data(stage: &Stage) {
-    let world = stage.widgets().await;
-    let made = world.alpha.create("it", json!({"size": 1})).await;
-    let kcp = stage.fleet.kcp().await;
-    kcp.kill();
-    let answer = world.alpha.rest.look(&world.alpha.path("it")).await;
-    assert!(answer.is_err(), "a killed kcp answers: {answer:?}");
-    kcp.resume().await;
-    assert_eq!(uid(&world.alpha.object("it").await), uid(&made));
-    world.beta.create("it", json!({"size": 2})).await;
 }

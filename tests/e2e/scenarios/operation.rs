@@ -1,5 +1,7 @@
 //! What the people see who run the engine: health, metrics, flags and signals.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::case::{Case, Stage, case};
@@ -12,6 +14,8 @@ pub fn cases() -> Vec<Case> {
         case!(health_and_metrics_are_served).on_kube(),
         case!(a_variable_stands_for_each_flag).on_kube(),
         case!(marks_say_whose_an_object_is),
+        case!(an_observing_mapping_writes_nothing).on_kube(),
+        case!(a_suspended_mapping_still_deletes).on_kube(),
     ]
 }
 
@@ -77,4 +81,40 @@ async fn marks_say_whose_an_object_is(stage: &Stage) {
     let managers = metadata["managedFields"].as_array().cloned().unwrap_or_default();
     let applied = managers.iter().any(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
     assert!(applied, "{managers:?}");
+}
+
+fn in_mode(mode: &str) -> String {
+    WIDGETS.replace("spec:\n  source:", &format!("spec:\n  mode: {mode}\n  source:"))
+}
+
+async fn an_observing_mapping_writes_nothing(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", &in_mode("Observe"));
+    let mut engine = world.engine().await;
+    world.settled().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    engine.says(&["it", "finalizer"]).await;
+    world.no_write(Duration::from_secs(3)).await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None);
+    assert!(world.alpha.holds("it").await.is_empty());
+
+    world.mappings.write("widgets.yaml", &in_mode("Enforce"));
+    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+}
+
+async fn a_suspended_mapping_still_deletes(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.alpha.synced("it", "True", "Synced").await;
+    let lines = engine.lines_logged();
+    world.mappings.write("widgets.yaml", &in_mode("Suspend"));
+    engine.says_after(lines, &[&world.name]).await;
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    world.no_write(Duration::from_secs(2)).await;
+    assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}));
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }

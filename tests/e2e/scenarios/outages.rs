@@ -29,7 +29,7 @@ async fn a_killed_target_comes_back(stage: &Stage) {
     server.kill();
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.alpha.create("new", json!({"size": 1})).await;
-    engine.becomes_unready("target target", "cannot reach").await;
+    engine.becomes_unready("watch of widgets", "cannot reach").await;
     throughout(Duration::from_secs(3), "the engine stays up and concludes nothing", async || {
         engine.is_running()?;
         let held = world.alpha.holds("it").await;

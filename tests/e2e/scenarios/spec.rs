@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Case> {
         case!(an_edit_of_another_field_stays),
         case!(an_object_deleted_by_hand_is_made_again),
         case!(values_arrive_as_the_server_stored_them),
+        case!(what_the_mapping_leaves_to_others_is_left).on_kube(),
     ]
 }
 
@@ -124,5 +125,36 @@ async fn values_arrive_as_the_server_stored_them(stage: &Stage) {
         assert_eq!(stored["big"], 9_007_199_254_740_993_i64, "the source's server keeps the integer");
         world.target.has_spec(tenant, "it", stored).await;
     }
+    // What the server keeps in another form is not written again and again.
+    world.settled().await;
     world.no_write(Duration::from_secs(3)).await;
+}
+
+const LENIENT: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  objects:
+    - id: widget
+      apply: {ignore: [/spec/size]}
+      drift: Report
+      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+"#;
+
+async fn what_the_mapping_leaves_to_others_is_left(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", LENIENT);
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1, "version": "6", "note": "a"})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.target.edit(&copy, json!({"spec": {"size": 7, "version": "by hand"}})).await;
+    engine.says(&["/spec/version"]).await;
+    throughout(Duration::from_secs(2), "what differs is reported, not put right", async || {
+        let spec = world.target.again(&copy).await["spec"].clone();
+        let left = spec["size"] == 7 && spec["version"] == "by hand";
+        left.then_some(()).ok_or_else(|| spec.to_string())
+    })
+    .await;
 }
