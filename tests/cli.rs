@@ -79,6 +79,8 @@ fn help_is_for_strangers() {
 
     Commands:
       run          Run the engine: the same as giving its flags without a verb
+      sandbox      Play the whole story on this machine, in memory: a kcp, a cluster, consumers, an
+                   operator, and the engine
       validate     Say everything that is wrong with mappings, without a cluster
       explain      Say what a code of `validate` stands for, or list all codes
       render       Print the objects that a mapping makes of a consumer's object, without a cluster
@@ -261,6 +263,10 @@ fn what_is_not_there_exits_with_78() {
     insta::assert_snapshot!(with_connections(&root, &["--kubeconfig", "edge=ROOT/good#lost"]), @"
     exit 78
     error: connection `edge`: context `lost` of ROOT/good cannot be used: its cluster `elsewhere` is not in the file
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--kubeconfig", "edge=ROOT/good#nobody"]), @"
+    exit 78
+    error: connection `edge`: context `nobody` of ROOT/good cannot be used: its user `ghost` is not in the file
     ");
 }
 

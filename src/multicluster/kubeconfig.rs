@@ -59,6 +59,10 @@ fn from_files(spec: &ConnectionSpec, paths: &[PathBuf], context: Option<&str>) -
     let origin = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let merged = merge(spec, paths)?;
     let context = chosen_context(spec, &merged, context, &origin)?;
+    if let Some(user) = missing_user(&merged, &context) {
+        let (connection, reason) = (spec.name.clone(), format!("its user `{user}` is not in the file"));
+        return Err(ConnectionError::InvalidContext { connection, origin, context, reason });
+    }
     let fingerprint = fingerprint(paths, &merged);
     let config = Config::try_from(Kubeconfig { current_context: Some(context.clone()), ..merged })
         .map_err(|e| invalid(spec, &origin, &context, &e))?;
@@ -98,6 +102,13 @@ fn chosen_context(
             Err(ConnectionError::UnknownContext { connection, origin, context: wanted.to_owned(), contexts })
         }
     }
+}
+
+/// The user that a context names and nobody defines: kube would go on without any credential.
+fn missing_user<'c>(config: &'c Kubeconfig, context: &str) -> Option<&'c str> {
+    let entry = config.contexts.iter().find(|entry| entry.name == context)?;
+    let user = entry.context.as_ref()?.user.as_deref().filter(|user| !user.is_empty())?;
+    config.auth_infos.iter().all(|known| known.name != user).then_some(user)
 }
 
 fn listed(names: &[&str]) -> String {
