@@ -61,7 +61,7 @@ pub fn kcp() -> Result<PathBuf, String> {
     found.ok_or_else(|| "there is no `kcp` on PATH, and KCP does not name one".to_owned())
 }
 
-/// Whether a machine without the servers fails the run instead of listing the cases as not run.
+/// Whether a machine without the servers that Go builds fails the run instead of listing the cases as not run.
 pub fn required() -> bool {
     env::var("SYNC_ENGINE_REQUIRE_SERVERS").is_ok_and(|value| value == "1")
 }
