@@ -176,7 +176,8 @@ mod tests {
         );
         let two = write(
             "two",
-            r#"{"current-context": "b", "clusters": [{"name": "c", "cluster": {"server": "https://one:1"}}]}"#,
+            r#"{"current-context": "b", "clusters": [{"name": "c", "cluster": {"server": "https://one:1"}}],
+                "users": [{"name": "u", "user": {"token": "t"}}]}"#,
         );
         let variable = std::env::join_paths([one.as_path(), Path::new(""), two.as_path()]).unwrap();
         let files = listed_files(Some(variable));
