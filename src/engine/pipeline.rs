@@ -73,6 +73,8 @@ struct State {
     unprimed: HashSet<Key>,
     /// Sources whose last plan did not end in sync, and why.
     unsettled: BTreeMap<Key, String>,
+    /// Sources being reconciled now: what changes while they look has to wake them as well.
+    looking: HashSet<Key>,
     /// Versions that were answered by a conflict: read anew if the cache does not move on.
     conflicts: HashMap<Key, String>,
     /// Status leaves that the consumer's server drops.
@@ -388,8 +390,20 @@ impl Pipeline {
     }
 
     pub fn wake_unsettled(&self) {
-        let keys: Vec<Key> = self.state().unsettled.keys().cloned().collect();
+        let state = self.state();
+        let keys: Vec<Key> = state.unsettled.keys().chain(&state.looking).cloned().collect();
+        drop(state);
         keys.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+    }
+
+    /// A reconcile begins. Until [`looked`](Self::looked) it is woken by everything that wakes the unsettled: it may have
+    /// seen the world as it was just before.
+    pub fn looks(&self, key: &Key) {
+        self.state().looking.insert(key.clone());
+    }
+
+    pub fn looked(&self, key: &Key) {
+        self.state().looking.remove(key);
     }
 
     /// Notes how a reconcile ended. `true`: the reason is news.

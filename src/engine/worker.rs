@@ -40,6 +40,7 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let started = Instant::now();
     let generation = pipeline.generation();
     let key = lease.key().clone();
+    pipeline.looks(&key);
     let (ended, cost, overtaken) = run(&pipeline, &generation, &key).await;
     pipeline.shared.instruments.metrics.reconciled(
         &pipeline.writer.mapping,
@@ -47,6 +48,7 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
         started.elapsed(),
     );
     let finish = finish(&pipeline, &generation, &key, ended);
+    pipeline.looked(&key);
     lease.finish(finish, cost);
     if overtaken {
         pipeline.queue.add(key, crate::multicluster::queue::Priority::Live);
