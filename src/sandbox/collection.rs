@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use serde_json::Value;
 
+use super::garbage;
 use super::object;
 use super::resource::Storage;
 
@@ -38,6 +39,8 @@ pub struct Stored {
     pub labels: Labels,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// Uids of `metadata.ownerReferences`.
+    pub owners: Box<[Box<str>]>,
     /// The whole object as JSON.
     pub body: Bytes,
 }
@@ -120,6 +123,7 @@ impl Stored {
             uid: object::text(&object, "uid").into(),
             labels: Labels::of(&object),
             deleting: object::is_deleting(&object),
+            owners: garbage::owners_of(&object),
             body: object.to_string().into(),
         }
     }

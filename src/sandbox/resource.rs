@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::schema::Schema;
+use super::shape::Shape;
 
 /// A kind with all its served versions.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub struct Version {
     pub status: bool,
     /// What objects may contain; `None` for anything.
     pub schema: Option<Schema>,
+    /// How objects merge.
+    pub shape: Shape,
     /// The schema as it was written, for OpenAPI.
     pub document: Value,
 }

@@ -56,8 +56,13 @@ impl Names {
     fn replace(&self, value: Value, key: Option<&str>) -> Value {
         match value {
             Value::Array(mut items) => {
-                if key == Some("managedFields") {
-                    items.sort_by_key(manager_key);
+                match key {
+                    Some("managedFields") => items.sort_by_key(manager_key),
+                    // Servers name the managers in any order.
+                    Some("causes") if items.iter().all(|cause| cause["reason"] == "FieldManagerConflict") => {
+                        items.sort_by_key(Value::to_string);
+                    }
+                    _ => (),
                 }
                 items.into_iter().map(|item| self.replace(item, None)).collect()
             }
@@ -113,13 +118,14 @@ fn looks_like_a_uid(text: &str) -> bool {
 }
 
 /// Volatile texts in messages, and what stands for them.
-static PATTERNS: LazyLock<[(Regex, &str); 4]> = LazyLock::new(|| {
+static PATTERNS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
     let pattern = |pattern: &str| Regex::new(pattern).expect("a pattern");
     [
         (pattern(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z"), "<time>"),
         // Where etcd keeps an object.
         (pattern(r"Key: /\S+,"), "Key: <key>,"),
         (pattern(r"(ResourceVersion in record )\(\d+\)"), "$1(<version>)"),
+        (pattern(r#"in scheme "[^"]+""#), "in scheme <scheme>"),
         (pattern(r"(resource version: )\d+ \(\d+\)"), "$1<version> (<version>)"),
     ]
 });
