@@ -52,8 +52,12 @@ pub fn apply(
         return Ok(Applied { object: merged, managers });
     }
     let before = managers.fields_of(author);
-    managers.set(author, FieldSet::of_object(&config, shape), options.now);
+    managers.set(author, FieldSet::of_object(&config, shape));
     let object = pruned(merged, &before, &managers, shape);
+    // Who says what is so already is not noted with a time.
+    if object != *live {
+        managers.stamp(author, options.now);
+    }
     let difference = Difference::between(live, &object, shape);
     let conflicts = managers.conflicts(author, &difference.changed);
     if !options.forced && !conflicts.is_empty() {
@@ -69,7 +73,7 @@ fn pruned(merged: Value, before: &FieldSet, managers: &Managers, shape: &Shape) 
         return merged;
     }
     let all_in = |object: &Value| FieldSet::all_of_object(object, shape).with_declared_parents(shape);
-    let without = |fields: &FieldSet| fields.taken_out_of(&merged, shape).unwrap_or_else(|| json!({}));
+    let without = |fields: &FieldSet| fields.taken_out_of(&merged, shape);
     let before = before.with_declared_parents(shape);
     let everything = all_in(&merged);
     // What is owned comes back, and then what is not, but never was the author's either.

@@ -39,6 +39,7 @@ mod compare;
 mod known;
 mod mask;
 mod play;
+mod random;
 mod recording;
 mod script;
 mod server;
