@@ -113,7 +113,7 @@ mod tests {
     fn items_of_built_in_kinds_get_their_type() {
         let page = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}"#;
         let mut json = String::new();
-        read_page(page.as_bytes(), |parsed| json = parsed.object.json().into_owned()).unwrap();
+        read_page(page.as_bytes(), |parsed| json = parsed.object().json().into_owned()).unwrap();
         assert_eq!(json, r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}"#);
     }
 
@@ -124,7 +124,7 @@ mod tests {
             r#"{"object":{"metadata":{"name":"a","resourceVersion":"3"}},"type":"MODIFIED"}"#,
         ] {
             let WatchLine::Put(parsed) = WatchLine::read(line.as_bytes()).unwrap() else { panic!("{line}") };
-            assert_eq!((parsed.name, parsed.object.resource_version()), ("a", "3"));
+            assert_eq!((parsed.name, parsed.resource_version), ("a", "3"));
         }
     }
 
