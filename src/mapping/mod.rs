@@ -142,6 +142,12 @@ pub struct ObjectRule {
     /// One per (target, namespace) for all sources; otherwise one per source.
     pub shared: bool,
     pub when: Option<Expression>,
+    /// Positions in [`Mapping::objects`] of the objects that must be ready before this one is made.
+    pub depends_on: Vec<usize>,
+    /// When it is ready; `None`: as its kind tells.
+    pub ready: Option<Expression>,
+    /// When it has failed for good.
+    pub failed: Option<Expression>,
     /// The whole document, `apiVersion` and `kind` included.
     pub template: Template,
     /// `metadata.name` when the template gives one; else the placement's name.
@@ -195,7 +201,7 @@ pub struct StatusField {
 #[derive(Debug)]
 pub enum StatusValue {
     Path { object: String, path: JsonPath, take: Take },
-    Value(Template),
+    Value(Box<Template>),
 }
 
 /// Which of several matches of a path counts.
@@ -240,6 +246,17 @@ impl Mapping {
     pub fn objects_read(&self) -> impl Iterator<Item = &str> {
         let vars = self.vars.iter().flat_map(|(_, template)| template.objects_read());
         vars.chain(self.objects.iter().flat_map(ObjectRule::objects_read))
+    }
+
+    /// The rule of this id.
+    pub fn rule(&self, id: &str) -> Option<&ObjectRule> {
+        self.objects.iter().find(|rule| rule.id == id)
+    }
+
+    /// Whether one object depends on another, at once or through others.
+    pub fn depends(&self, rule: &ObjectRule, id: &str) -> bool {
+        let direct = rule.depends_on.iter().filter_map(|position| self.objects.get(*position));
+        direct.into_iter().any(|other| other.id == id || self.depends(other, id))
     }
 }
 

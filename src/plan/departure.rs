@@ -29,7 +29,7 @@ pub fn depart(mapping: &Mapping, observed: &Observed, source: Option<&Arc<Value>
     let place = place(mapping, observed, source);
     let mut reasons = Reasons(kinds(observed).filter_map(|kind| kind_unseen(observed, kind)).collect());
     let mut actions = Vec::new();
-    for standing in in_reverse_order(mapping, &observed.owned) {
+    for standing in last_first(mapping, &observed.owned) {
         take_away(mapping, observed, standing, policy, &mut actions, &mut reasons);
     }
     if actions.is_empty() && reasons.0.is_empty() {
@@ -65,10 +65,12 @@ fn kinds(observed: &Observed) -> impl Iterator<Item = &Kind> {
     kinds.into_iter().flatten()
 }
 
-/// Later objects may need earlier ones.
-fn in_reverse_order<'o>(mapping: &Mapping, owned: &'o [Standing]) -> Vec<&'o Standing> {
+/// What can go now, later ones of the mapping first: an object goes after those that depend on it are gone.
+fn last_first<'o>(mapping: &Mapping, owned: &'o [Standing]) -> Vec<&'o Standing> {
     let position = |standing: &&Standing| mapping.objects.iter().position(|rule| rule.id == standing.object_id());
-    let mut all: Vec<_> = owned.iter().collect();
+    let rules: Vec<_> = owned.iter().filter_map(|standing| mapping.rule(standing.object_id())).collect();
+    let is_needed = |standing: &&Standing| rules.iter().any(|rule| mapping.depends(rule, standing.object_id()));
+    let mut all: Vec<_> = owned.iter().filter(|standing| !is_needed(standing)).collect();
     all.sort_by_key(|standing| std::cmp::Reverse(position(standing)));
     all
 }
@@ -104,7 +106,7 @@ fn shared(
     actions: &mut Vec<Action>,
     reasons: &mut Reasons,
 ) {
-    for standing in in_reverse_order(mapping, &observed.shared) {
+    for standing in last_first(mapping, &observed.shared) {
         let namespace = &standing.reference.namespace;
         if place.is_some_and(|place| &place.namespace != namespace) {
             continue;

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::observed::{Look, Observed, Standing, Target};
 use super::render::{self, Desired, Rendering, Wanted};
-use super::{Action, Cause, Intent, Plan, Reason, Reasons, departure, owns_finalizer, source, status, target_changed};
+use super::{
+    Action, Cause, Intent, Plan, Reason, Reasons, departure, owns_finalizer, readiness, source, status, target_changed,
+};
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Drift, IdentityChange, Kind, Mapping, ObjectRule, Propagation};
 use crate::object::compare::differences;
@@ -44,17 +46,21 @@ pub fn undecided(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, re
 /// Row "no finalizer": taken before the first object, if there is one to make.
 fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: &str, rendering: &Rendering) -> Plan {
     let wanted = |(rule, wanted): &(&ObjectRule, &Result<Wanted, _>)| {
-        matches!(wanted, Ok(Wanted::Present(_))) && kind_unseen(observed, &rule.kind).is_none()
+        matches!(wanted, Ok(Wanted::Present(_)))
+            && kind_unseen(observed, &rule.kind).is_none()
+            && readiness::unmet(mapping, observed, rule, rendering).is_none()
     };
     let rules = || mapping.objects.iter().zip(rendering.objects.iter());
     if rules().any(|pair| wanted(&pair)) {
         // What stands at the places can be looked at in the same breath: a look writes nothing.
-        let looks = rules().filter_map(|(rule, wanted)| first_look(observed, rule, wanted));
+        let free = |(rule, _): &(&ObjectRule, _)| readiness::unmet(mapping, observed, rule, rendering).is_none();
+        let looks = rules().filter(free).filter_map(|(rule, wanted)| first_look(observed, rule, wanted));
         return Plan::Act(std::iter::once(source::add_finalizer(observed, source, identity)).chain(looks).collect());
     }
     let reasons = rules().filter_map(|(rule, wanted)| match wanted {
         Err(unrendered) => Some(named(rule, unrendered.clone().into())),
-        Ok(Wanted::Present(_)) => kind_unseen(observed, &rule.kind),
+        Ok(Wanted::Present(_)) => kind_unseen(observed, &rule.kind)
+            .or_else(|| Some(named(rule, readiness::unmet(mapping, observed, rule, rendering)?))),
         Ok(Wanted::Absent) => None,
     });
     say(mapping, observed, source, Some(rendering), Reasons(reasons.collect()))
@@ -81,7 +87,7 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
     say(mapping, observed, source, Some(rendering), all.reasons)
 }
 
-fn named(rule: &ObjectRule, reason: Reason) -> Reason {
+pub fn named(rule: &ObjectRule, reason: Reason) -> Reason {
     Reason { cause: reason.cause, detail: format!("object `{}`: {}", rule.id, reason.detail) }
 }
 
@@ -127,7 +133,7 @@ fn object(
     match wanted {
         Err(unrendered) => Step::rest(unrendered.clone().into()),
         Ok(Wanted::Absent) => unwanted(mapping, observed, rule, rendering),
-        Ok(Wanted::Present(desired)) => present(mapping, observed, rule, desired),
+        Ok(Wanted::Present(desired)) => present(mapping, observed, rule, desired, rendering),
     }
 }
 
@@ -146,7 +152,28 @@ pub fn kind_unseen(observed: &Observed, kind: &Kind) -> Option<Reason> {
 /// the last of them leaves.
 fn unwanted(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Step {
     let standing = render::standing(mapping, observed, rule, &rendering.place).filter(|_| !rule.shared);
-    standing.map_or_else(Step::default, |standing| remove(mapping, observed, rule, standing))
+    let Some(standing) = standing else { return Step::default() };
+    match depending(mapping, observed, rule, rendering) {
+        Some(other) => Step::rest(Reason {
+            cause: Cause::Waiting,
+            detail: format!("{} goes after {other}, which depends on it", standing.reference),
+        }),
+        None => remove(mapping, observed, rule, standing),
+    }
+}
+
+/// Another object that is on its way out as well, and depends on this one.
+fn depending<'o>(
+    mapping: &Mapping,
+    observed: &'o Observed,
+    rule: &ObjectRule,
+    rendering: &Rendering,
+) -> Option<&'o Reference> {
+    mapping.objects.iter().zip(rendering.objects.iter()).find_map(|(other, wanted)| {
+        let leaves = matches!(wanted, Ok(Wanted::Absent)) && mapping.depends(other, &rule.id);
+        let standing = leaves.then(|| render::standing(mapping, observed, other, &rendering.place))?;
+        standing.map(|standing| &standing.reference)
+    })
 }
 
 fn remove(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, standing: &Standing) -> Step {
@@ -156,7 +183,13 @@ fn remove(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, standing: &
     }
 }
 
-fn present(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Step {
+fn present(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    desired: &Desired,
+    rendering: &Rendering,
+) -> Step {
     if let Some(step) = moved(observed, rule, desired) {
         return step;
     }
@@ -169,12 +202,15 @@ fn present(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, desired: &
             Step::act(departure::delete(standing, Propagation::Background))
         }
         Some(standing) => update(observed, rule, desired, standing),
-        None => create(observed, desired),
+        None => match readiness::unmet(mapping, observed, rule, rendering) {
+            Some(reason) => Step::rest(reason),
+            None => create(observed, desired),
+        },
     }
 }
 
 /// Row "OursEarlier": made for an object of the same name that is gone.
-fn is_earlier(observed: &Observed, rule: &ObjectRule, standing: &Standing) -> bool {
+pub fn is_earlier(observed: &Observed, rule: &ObjectRule, standing: &Standing) -> bool {
     !rule.shared && marks::annotation(&standing.object, marks::SOURCE_UID) != Some(observed.source_uid())
 }
 

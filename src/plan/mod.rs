@@ -7,6 +7,7 @@
 //! | live, in, render failed or waiting | any | any | write nothing; say why |
 //! | live, in | no | any | add finalizer |
 //! | live, in | yes | OursEarlier | delete it, then create |
+//! | live, in | yes | Absent, what it depends on not ready | wait, say for what |
 //! | live, in | yes | Absent | create (look first) |
 //! | live, in | yes | Ours, differs | apply |
 //! | live, in | yes | Ours, same | nothing |
@@ -16,6 +17,7 @@
 //! | live, out | no | any | nothing |
 //! | live, out | yes | Absent or Foreign (fresh read) | release finalizer |
 //! | live, out | yes | Ours or OursEarlier | `onExit` |
+//! | deleting | yes | Ours or OursEarlier, another that depends on it stands | after the other |
 //! | deleting | yes | Ours or OursEarlier | `onSourceDelete` |
 //! | deleting | yes | Absent or Foreign (fresh read) | release finalizer |
 //! | deleting | no | any | nothing |
@@ -31,6 +33,7 @@ mod live;
 pub mod memo;
 pub mod observed;
 pub mod preview;
+mod readiness;
 pub mod render;
 mod source;
 pub mod status;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::memo::Memo;
 use super::observed::{Learned, Observed, Phase, Source, Standing, Target};
 use super::render::{self, Desired, Rendering, Wanted};
-use super::{Cause, Reason, Reasons, is_in, status};
+use super::{Cause, Reason, Reasons, is_in, live, readiness, status};
 use crate::mapping::schema::Schema;
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, ObjectRule};
@@ -70,8 +70,8 @@ pub fn preview<'m>(mapping: &'m Mapping, scene: &Scene) -> Result<Preview<'m>, U
     let first = rendered(mapping, &observed, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut observed);
     let rendering = rendered(mapping, &observed, scene)?;
-    let mut reasons =
-        Reasons(each(mapping, &rendering).filter_map(|(rule, wanted)| unrendered(&rule.id, wanted)).collect());
+    let waits = |(rule, wanted)| unrendered(rule, wanted).or_else(|| waiting(mapping, &observed, rule, &rendering));
+    let mut reasons = Reasons(each(mapping, &rendering).filter_map(waits).collect());
     let mut status = status::wanted(mapping, &observed, &scene.source, Some(&rendering), &mut reasons);
     if status::is_withheld(&observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();
@@ -92,9 +92,15 @@ fn each<'a>(
     mapping.objects.iter().zip(rendering.objects.iter())
 }
 
-fn unrendered(id: &str, wanted: &Result<Wanted, Unrendered>) -> Option<Reason> {
-    let Reason { cause, detail } = wanted.as_ref().err()?.clone().into();
-    Some(Reason { cause, detail: format!("object `{id}`: {detail}") })
+fn unrendered(rule: &ObjectRule, wanted: &Result<Wanted, Unrendered>) -> Option<Reason> {
+    Some(live::named(rule, wanted.as_ref().err()?.clone().into()))
+}
+
+/// What an object that does not stand yet waits for.
+fn waiting(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Option<Reason> {
+    let stands = render::standing(mapping, observed, rule, &rendering.place).is_some();
+    let unmet = || readiness::unmet(mapping, observed, rule, rendering);
+    if stands { None } else { unmet().map(|reason| live::named(rule, reason)) }
 }
 
 /// A target where every kind is served and nothing stands.

@@ -116,6 +116,10 @@ impl<'s> Checker<'s> {
             Reads { environment: &self.environment, findings: &mut self.findings }
                 .expression(when.expr(), self.guarded);
         }
+        for expression in rule.ready.iter().chain(&rule.failed) {
+            Reads { environment: &self.environment, findings: &mut self.findings }
+                .expression(expression.expr(), self.guarded);
+        }
         let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         let Some(template) = node.get("template") else { return };
         if let Some(kind) = template.get("kind") {

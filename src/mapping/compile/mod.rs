@@ -1,10 +1,12 @@
 //! Document → [`Mapping`]: the only way from what was written to what runs, with every finding at once.
 
+mod dependencies;
 mod names;
 mod object;
 mod source;
 mod status;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use super::document::{
     API_VERSION, ClusterProviderDocument, ClusterProviderSpec, LifecycleSpec, MappingDocument, MappingSpec,
     MappingTestDocument, Period, ReconcileSpec, required_fields,
 };
-use super::expression::{Names, RootSet};
+use super::expression::{Names, References, RootSet};
 use super::template::Template;
 use super::{ClusterProvider, Lifecycle, Mapping, ProviderKind, Reconcile};
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
@@ -121,6 +123,8 @@ struct Compiler {
     vars: Vec<String>,
     objects: Vec<String>,
     related: Vec<String>,
+    /// What each variable reads, also through the ones before it.
+    var_references: BTreeMap<String, References>,
     /// Names of the object at hand: its `as`.
     locals: Vec<String>,
     /// Whether the placement's namespace reads the source, so that a fixed name there can be unique.
@@ -134,6 +138,7 @@ impl Compiler {
             vars: spec.vars.0.iter().map(|(name, _)| name.value.clone()).collect(),
             objects: spec.objects.iter().map(|object| object.id.value.clone()).collect(),
             related: spec.related.iter().map(|related| related.id.value.clone()).collect(),
+            var_references: BTreeMap::new(),
             locals: Vec::new(),
             namespace_per_source: source::namespace_reads_source(spec.placement.as_ref()),
         }
@@ -223,8 +228,12 @@ impl Compiler {
         let mut compiled = Vec::new();
         for (name, value) in &vars.0 {
             names::check_identifier(name, "a variable's name", &mut self.findings);
-            compiled
-                .push(self.leaf(value, RootSet::TEMPLATE, Template::compile).map(|value| (name.value.clone(), value)));
+            let template = self.leaf(value, RootSet::TEMPLATE, Template::compile);
+            if let Some(template) = &template {
+                let references = self.all_references(template.references());
+                self.var_references.insert(name.value.clone(), references);
+            }
+            compiled.push(template.map(|template| (name.value.clone(), template)));
             self.vars.push(name.value.clone());
         }
         self.vars = all;

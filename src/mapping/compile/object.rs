@@ -33,8 +33,9 @@ impl Compiler {
             self.report(Finding::new("SE0103", specs.span(), "a mapping has at least one object"));
         }
         self.check_ids(specs);
-        let rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
+        let mut rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
         self.check_identities(specs, &rules);
+        self.dependencies(specs, &mut rules);
         rules.into_iter().collect()
     }
 
@@ -83,6 +84,7 @@ impl Compiler {
         let kind = self.kind(&spec.template.0);
         let name = self.object_name(spec, roots);
         let template = self.leaf(&spec.template, roots, Template::compile);
+        let (ready, failed) = (self.verdict(spec.ready.as_ref()), self.verdict(spec.failed.as_ref()));
         self.locals.clear();
         let ignore = self.ignored(spec);
         Some(ObjectRule {
@@ -90,6 +92,9 @@ impl Compiler {
             kind: kind?,
             shared,
             when: when?,
+            depends_on: Vec::new(),
+            ready: ready?,
+            failed: failed?,
             template: template?,
             name: name?,
             ignore,
@@ -104,8 +109,16 @@ impl Compiler {
         })
     }
 
+    /// `ready` and `failed`, which read what stands. The outer `None`: a finding says why.
+    fn verdict(&mut self, given: Option<&Raw>) -> Option<Option<Expression>> {
+        match given {
+            Some(expression) => self.leaf(expression, RootSet::STATUS, Expression::compile).map(Some),
+            None => Some(None),
+        }
+    }
+
     fn refuse_what_objects_cannot_do(&mut self, spec: &Spanned<ObjectSpec>) {
-        for field in ["forEach", "as", "key", "dependsOn", "ready", "failed"] {
+        for field in ["forEach", "as", "key"] {
             self.field_not_yet(&spec.node, field);
         }
         if let Some(adopt) = spec.adopt.as_ref().filter(|adopt| adopt.value != Adopt::Never) {

@@ -99,7 +99,7 @@ impl Compiler {
                         finding.help("an expression names its object itself: `${{ objects.db.status.phase }}`"),
                     );
                 }
-                self.leaf(value, RootSet::STATUS, Template::compile).map(StatusValue::Value)
+                self.leaf(value, RootSet::STATUS, Template::compile).map(Box::new).map(StatusValue::Value)
             }
             (None, None) => {
                 let message = format!("`{}` has neither `path` nor `value`", key.value);

@@ -1,12 +1,12 @@
 //! From an author's text to a compiled expression: the syntax is minijinja's, everything after it is ours.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use minijinja::machinery::{Span, ast, parse_expr};
 use serde_json::Value;
 
 use super::names::Names;
+use super::references::References;
 use super::registry::Role;
 use super::source::{ESCAPED, EXPRESSION_LENGTH, PLACEHOLDER};
 use super::tree::{Arithmetic, Comparison, Expr, Segment};
@@ -20,8 +20,8 @@ const DEPTH: usize = 64;
 pub(super) struct Compiler<'s> {
     pub names: &'s Names<'s>,
     pub findings: &'s mut Vec<Finding>,
-    /// Ids of the objects that are read.
-    pub objects: BTreeSet<String>,
+    /// What is read by name.
+    pub references: References,
     /// Loop variables around the place.
     pub locals: Vec<String>,
     scalar: &'s Scalar,
@@ -44,7 +44,7 @@ impl<'s> Compiler<'s> {
         Self {
             names,
             findings,
-            objects: BTreeSet::new(),
+            references: References::default(),
             locals: Vec::new(),
             scalar,
             source,

@@ -77,14 +77,12 @@ impl Compiler<'_> {
                 Some(format!("here can be read: {}", readable.join(", ")));
             return None;
         }
+        if let Some((Segment::Key(name), _)) = steps.first() {
+            self.references.add(root, name);
+        }
         match root {
             Root::Vars => self.declared(root, range, steps, Base::Var),
-            Root::Objects => {
-                if let Some((Segment::Key(id), _)) = steps.first() {
-                    self.objects.insert(id.clone());
-                }
-                self.declared(root, range, steps, Base::Object)
-            }
+            Root::Objects => self.declared(root, range, steps, Base::Object),
             Root::Related => self.declared(root, range, steps, Base::Related),
             Root::Source => self.source_path(steps),
             _ => self.fixed(root, range, steps),

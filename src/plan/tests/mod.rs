@@ -1,5 +1,6 @@
 //! Every row of the decision table, the fixpoint, and a crash after every write.
 
+mod dependencies;
 mod rows;
 mod sweep;
 mod world;
@@ -34,6 +35,35 @@ spec:
     fields:
       phase: {path: $.status.phase, default: Pending}
       version: $.status.version
+"#;
+
+/// A mapping whose objects depend on each other: `account` and `config` by name, `db` and `view` by what they read.
+const CHAIN: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source:
+    apiExport: {name: databases, path: "root:databases"}
+    resource: databases.v1.example.dev
+  vars:
+    database: ${{ objects.db.metadata.name }}
+  objects:
+    - id: view
+      template: {apiVersion: example.dev/v1, kind: View, spec: {of: "{{ vars.database }}"}}
+    - id: db
+      dependsOn: [config]
+      template: {apiVersion: example.dev/v1, kind: Database, spec: "${{ source.spec }}"}
+    - id: config
+      dependsOn: [account]
+      template: {apiVersion: v1, kind: ConfigMap, data: {a: b}}
+    - id: account
+      shared: Namespace
+      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: database}}
+  status:
+    from: db
+    fields:
+      phase: {path: $.status.phase, default: Pending}
 "#;
 
 fn mapping(text: &str) -> Mapping {
