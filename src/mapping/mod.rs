@@ -141,6 +141,8 @@ pub struct ObjectRule {
     pub kind: Kind,
     /// One per (target, namespace) for all sources; otherwise one per source.
     pub shared: bool,
+    /// Several objects of this rule, one for each item of a list.
+    pub for_each: Option<Box<ForEach>>,
     pub when: Option<Expression>,
     /// Positions in [`Mapping::objects`] of the objects that must be ready before this one is made.
     pub depends_on: Vec<usize>,
@@ -159,6 +161,16 @@ pub struct ObjectRule {
     pub orphan_on_delete: bool,
     pub propagation: Propagation,
     pub on_identity_change: IdentityChange,
+}
+
+/// `forEach`, `as` and `key`: one object for each item of a list.
+#[derive(Debug)]
+pub struct ForEach {
+    pub list: Template,
+    /// The name under which expressions read the item.
+    pub item: String,
+    /// Tells the objects apart, and is part of who they are.
+    pub key: Text,
 }
 
 /// `propagationPolicy` of a delete.
@@ -264,7 +276,8 @@ impl ObjectRule {
     fn objects_read(&self) -> impl Iterator<Item = &str> {
         let when = self.when.iter().flat_map(Expression::objects_read);
         let name = self.name.iter().flat_map(Text::objects_read);
-        self.template.objects_read().chain(when).chain(name)
+        let each = self.for_each.iter().flat_map(|each| each.list.objects_read().chain(each.key.objects_read()));
+        self.template.objects_read().chain(when).chain(name).chain(each)
     }
 
     /// Whether this is the rule of a shared object at a place.

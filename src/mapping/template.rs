@@ -18,7 +18,7 @@ pub use super::expression::{Text, Unrendered};
 #[derive(Debug)]
 pub struct Template {
     root: Tree,
-    references: References,
+    references: Box<References>,
 }
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Template {
     pub fn compile(node: &Node, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let mut references = References::default();
         let root = compile::Compiler::new(names, findings, &mut references).tree(node)?;
-        Some(Self { root, references })
+        Some(Self { root, references: Box::new(references) })
     }
 
     /// The whole tree as a value. An absent leaf is a failure, `omit` leaves its key or item out.

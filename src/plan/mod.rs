@@ -11,7 +11,7 @@
 //! | live, in | yes | Absent | create (look first) |
 //! | live, in | yes | Ours, differs | apply |
 //! | live, in | yes | Ours, same | nothing |
-//! | live, in | yes | Ours, `when` false | delete |
+//! | live, in | yes | Ours, `when` false, or its key gone from a list that was rendered whole | delete |
 //! | live, in | yes | Ours, in no id of the mapping | left, and counted |
 //! | live, in | yes | Foreign | `Conflict` |
 //! | live, out | no | any | nothing |
@@ -29,6 +29,7 @@
 
 pub mod action;
 mod departure;
+mod each;
 mod live;
 pub mod memo;
 pub mod observed;

@@ -16,7 +16,7 @@ use super::diagnostic::Finding;
 use super::expression::Expr;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{Mapping, ObjectRule};
+use super::{ForEach, Mapping, ObjectRule};
 use crate::yaml::{self, Node, NodeValue};
 
 use reads::{Reads, guards};
@@ -52,7 +52,9 @@ struct Checker<'s> {
 
 impl<'s> Checker<'s> {
     fn new(spec: &'s Node, mapping: &'s Mapping, schemas: &'s Schemas) -> Self {
-        let of = |rule: &'s ObjectRule| (rule.id.as_str(), schema_of(schemas, rule));
+        // Of several objects, the first step is a key.
+        let of =
+            |rule: &'s ObjectRule| (rule.id.as_str(), schema_of(schemas, rule).filter(|_| rule.for_each.is_none()));
         let environment = Environment {
             source: schemas.resource(&mapping.source.resource).map(|schema| &**schema),
             objects: mapping.objects.iter().map(of).collect(),
@@ -112,6 +114,27 @@ impl<'s> Checker<'s> {
     }
 
     fn object(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
+        if let Some(each) = &rule.for_each {
+            self.list(node, each);
+        }
+        self.parts(node, rule);
+        self.environment.locals.clear();
+    }
+
+    /// What a list's items are, for all that is made from them.
+    fn list(&mut self, node: &Node, each: &'s ForEach) {
+        let items = match each.list.root() {
+            Tree::Expression(expression) => self.environment.items(expression.expr()),
+            _ => Bound { types: vec![Type::Any], is_consumers: false },
+        };
+        if let Some(node) = node.get("forEach") {
+            self.template(node, each.list.root(), None, self.guarded);
+        }
+        self.environment.locals.push((each.item.clone(), items));
+        Reads { environment: &self.environment, findings: &mut self.findings }.text(&each.key, self.guarded);
+    }
+
+    fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
         if let Some(when) = &rule.when {
             Reads { environment: &self.environment, findings: &mut self.findings }
                 .expression(when.expr(), self.guarded);

@@ -42,6 +42,10 @@ impl Compiler {
         let mut direct = rule.template.references().clone();
         rule.when.iter().map(Expression::references).for_each(|when| direct.extend(when));
         rule.name.iter().map(Text::references).for_each(|name| direct.extend(name));
+        if let Some(each) = &rule.for_each {
+            direct.extend(each.list.references());
+            direct.extend(each.key.references());
+        }
         self.all_references(&direct)
     }
 

@@ -36,7 +36,7 @@ use crate::yaml::{Node, NodeValue, Scalar};
 pub(in crate::mapping) use budget::Budget;
 pub use names::{Names, Root, RootSet};
 pub use references::References;
-pub use scope::{ObjectState, Scope};
+pub use scope::{ObjectState, Scope, Several};
 pub use text::Text;
 pub(in crate::mapping) use text::{Piece, TextForm};
 pub(in crate::mapping) use tree::{Base, Call, Comparison, Expr, Path, Segment};
@@ -52,7 +52,7 @@ use value::{Operand, Stop};
 pub struct Expression {
     expr: Expr,
     source: String,
-    references: References,
+    references: Box<References>,
 }
 
 /// What came of evaluating an expression.
@@ -91,7 +91,7 @@ impl Expression {
                 return None;
             }
         };
-        Some(Self { source: constant.to_string(), expr: Expr::Literal(constant), references: References::default() })
+        Some(Self { source: constant.to_string(), expr: Expr::Literal(constant), references: Box::default() })
     }
 
     /// Whether a node is one `${{ }}`, or was meant to be.
@@ -123,7 +123,7 @@ impl Expression {
         let source = &scalar.text[range.clone()];
         let mut compiler = Compiler::new(scalar, source, range.start, names, findings);
         let expr = compiler.parse()?;
-        Some(Self { expr, references: compiler.references, source: source.trim().to_owned() })
+        Some(Self { expr, references: Box::new(compiler.references), source: source.trim().to_owned() })
     }
 
     pub fn evaluate(&self, scope: &Scope) -> Outcome {

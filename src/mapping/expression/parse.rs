@@ -29,6 +29,8 @@ pub(super) struct Compiler<'s> {
     source: &'s str,
     start: usize,
     depth: usize,
+    /// Whether the path at hand is followed by a key that is computed.
+    pub keyed: bool,
     /// Said once, however many branches are too deep.
     too_deep: bool,
 }
@@ -50,6 +52,7 @@ impl<'s> Compiler<'s> {
             source,
             start,
             depth: 0,
+            keyed: false,
             too_deep: false,
         }
     }
@@ -192,7 +195,10 @@ impl<'s> Compiler<'s> {
                 written: self.written(expr),
             }),
             ast::Expr::GetItem(node) => {
-                let (base, index) = (self.boxed(&node.expr), self.boxed(&node.subscript_expr));
+                self.keyed = self.is_declared(&node.expr);
+                let base = self.boxed(&node.expr);
+                self.keyed = false;
+                let index = self.boxed(&node.subscript_expr);
                 Some(Expr::Index { base: base?, index: index?, written: self.written(expr) })
             }
             ast::Expr::Slice(node) => self.slice(node),

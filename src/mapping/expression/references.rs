@@ -13,6 +13,8 @@ pub struct References {
     pub vars: BTreeSet<String>,
     /// `related.<id>`
     pub related: BTreeSet<String>,
+    /// Names that stand without a root.
+    pub locals: BTreeSet<String>,
 }
 
 impl References {
@@ -26,9 +28,14 @@ impl References {
         names.insert(name.to_owned());
     }
 
+    pub(super) fn add_local(&mut self, name: &str) {
+        self.locals.insert(name.to_owned());
+    }
+
     pub fn extend(&mut self, other: &Self) {
         self.objects.extend(other.objects.iter().cloned());
         self.vars.extend(other.vars.iter().cloned());
         self.related.extend(other.related.iter().cloned());
+        self.locals.extend(other.locals.iter().cloned());
     }
 }

@@ -20,7 +20,7 @@ use crate::yaml::{Node, NodeValue, Scalar};
 #[derive(Debug)]
 pub struct Text {
     form: TextForm,
-    references: References,
+    references: Box<References>,
 }
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Text {
     }
 
     pub(in crate::mapping) fn from_literal(text: &str) -> Self {
-        Self { form: TextForm::Literal(text.to_owned()), references: References::default() }
+        Self { form: TextForm::Literal(text.to_owned()), references: Box::default() }
     }
 
     pub(super) fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
@@ -78,7 +78,7 @@ impl Text {
             Ok(_) => return None,
             Err(error) => return compiler.syntax_error(&error),
         };
-        Some(Self { references: compiler.references, form: TextForm::of(pieces) })
+        Some(Self { references: Box::new(compiler.references), form: TextForm::of(pieces) })
     }
 
     /// The text, where it holds no expression.

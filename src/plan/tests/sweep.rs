@@ -3,24 +3,27 @@
 use serde_json::json;
 
 use super::world::World;
-use super::{CHAIN, DATABASES, mapping, source};
+use super::{CHAIN, DATABASES, LISTS, mapping, source};
 use crate::mapping::Mapping;
 use crate::plan::Rest;
 
 type Story = (&'static str, fn(&mut World));
 
 /// What may happen to a synced source before the engine looks again.
-const STORIES: [Story; 6] = [
+const STORIES: [Story; 7] = [
     ("created", |_| {}),
     ("spec changed", |world| world.edit_source(|source| source["spec"] = json!({"members": 9}))),
     ("edited by hand", |world| world.edit("Database", |object| object["spec"]["members"] = json!(0))),
     ("recreated", |world| world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"))),
     ("downstream lost", |world| world.objects.clear()),
+    ("list changed", |world| {
+        world.edit_source(|source| source["spec"]["users"] = json!([{"name": "eve"}, {"name": "ann"}]));
+    }),
     ("deleted", World::delete_source),
 ];
 
 /// What the stories are told of.
-const MAPPINGS: [&str; 2] = [DATABASES, CHAIN];
+const MAPPINGS: [&str; 3] = [DATABASES, CHAIN, LISTS];
 
 fn stories() -> impl Iterator<Item = (&'static Story, Mapping)> {
     MAPPINGS.iter().flat_map(|text| STORIES.iter().map(|story| (story, mapping(text))))

@@ -137,6 +137,13 @@ pub(super) const EXPRESSIONS: &[Code] = &[
         "vars: {cluster: \"${{ workspace.cluster }}\"}\n",
     ),
     error(
+        "SE0308",
+        "several objects that are read as one",
+        "An object with `forEach` is read by its key: `objects.user[\"bob\"]`, or `objects.user[name]`.",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, data: \"${{ objects.user }}\"}}\n",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, data: \"${{ objects.user[source.spec.users[0].name].data }}\"}}\n",
+    ),
+    error(
         "SE0310",
         "an object that the mapping does not have, in a field",
         "`from` names an entry of `spec.objects`.",
