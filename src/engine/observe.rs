@@ -50,6 +50,7 @@ pub fn observe(
         shared: Shared::default(),
         shared_settled: false,
         shared_in_use: BTreeMap::new(),
+        related: Vec::new(),
         namespaces: BTreeSet::new(),
         schema: schema(pipeline, generation, feed).flatten(),
         unkept_status: pipeline.unkept_status(),

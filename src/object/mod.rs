@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod hash;
 pub mod marks;
+pub mod readiness;
 
 use std::cmp::Ordering;
 use std::fmt;

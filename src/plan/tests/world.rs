@@ -90,6 +90,7 @@ impl World {
             })),
             shared_settled: self.shared_settled,
             shared_in_use: self.in_use(),
+            related: Vec::new(),
             namespaces: self.namespaces.clone(),
             schema: None,
             unkept_status: Arc::default(),
