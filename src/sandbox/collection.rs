@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::object;
 use super::resource::Storage;
+use super::timestamp::Timestamp;
 
 /// Where an object is: ordered so that a cluster's objects, and a namespace's, stand together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +63,8 @@ pub struct Change {
     pub shard: usize,
     /// What happened.
     pub kind: ChangeKind,
+    /// When.
+    pub at: Timestamp,
     /// The object after it; for a deletion its last state, under the version of the deletion.
     pub object: Arc<Stored>,
     /// The object before it.

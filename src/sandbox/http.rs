@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
+use hyper::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
@@ -116,11 +116,11 @@ async fn read(request: hyper::Request<Incoming>, shard: usize) -> Result<Request
     let (head, body) = request.into_parts();
     let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
-    let user_agent = header(USER_AGENT).to_owned();
+    let (accept, user_agent) = (header(ACCEPT).to_owned(), header(USER_AGENT).to_owned());
     let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let path = head.uri.path().to_owned();
-    Ok(Request { method: head.method, path, query, content_type, user_agent, body, shard })
+    Ok(Request { method: head.method, path, query, content_type, accept, user_agent, body, shard })
 }
 
 fn respond(outcome: Outcome) -> hyper::Response<Content> {

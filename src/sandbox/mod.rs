@@ -21,12 +21,13 @@
 //! * **Strategic merge patch** merges finalizers and ownerReferences, and replaces all other lists.
 //! * **Garbage collection**: ownerReferences mean nothing yet, and every deletion is one in the background.
 //! * **Lists** are always of the latest state, also the later pages of one: these can be newer than the version they
-//!   carry. `resourceVersion` and `resourceVersionMatch` of a list are ignored. Field selectors know `metadata.name` and
-//!   `metadata.namespace`.
+//!   carry. `resourceVersion` and `resourceVersionMatch` of a list are ignored. Field selectors know
+//!   name and namespace, and what Kubernetes knows of Events, Secrets and Namespaces.
 //! * **Watches** have no end of their own and no limit on what waits for a slow client. History is bounded by number of
 //!   changes, not by time.
-//! * **Formats**: JSON only, also for server-side apply; no YAML, Protobuf, CBOR or compression. No tables, no aggregated
-//!   discovery, no OpenAPI v2.
+//! * **Formats**: answers are JSON; bodies are JSON, also for server-side apply, or Protobuf of the built-in kinds. No
+//!   YAML, CBOR or compression. Reads and watches come as tables or as metadata alone where that is asked for, answers
+//!   to writes never. No aggregated discovery, no OpenAPI v2.
 //! * **Names**: every kind takes RBAC's colons; the kinds' own rules for names are not checked.
 //! * **kcp**: no workspace types, no initializers, terminators, mounts, partitions or replication; the virtual
 //!   workspace of exports is the only one. `fieldManager` is never recorded as `kcp`. An export that is deleted leaves
@@ -46,8 +47,10 @@ mod kcp;
 mod managers;
 mod object;
 mod patch;
+mod protobuf;
 mod read;
 mod reply;
+mod representation;
 mod request;
 mod resource;
 mod schema;
@@ -58,6 +61,7 @@ mod setup;
 mod state;
 mod status;
 pub mod story;
+mod table;
 mod timestamp;
 mod validation;
 mod watch;

@@ -117,10 +117,15 @@ impl Failure {
         Failure::status(405, "MethodNotAllowed", message)
     }
 
-    pub(super) fn unsupported_media_type(got: &str, accepted: &str) -> Failure {
-        let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: {accepted}; got {got:?}"
-        );
+    /// What a request gets that accepts no form that there is.
+    pub(super) fn not_acceptable() -> Failure {
+        let message = "only the following media types are accepted: application/json";
+        Failure::status(406, "NotAcceptable", message)
+    }
+
+    pub(super) fn unsupported_media_type(accepted: &str) -> Failure {
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
         Failure::status(415, "UnsupportedMediaType", message)
     }
 
