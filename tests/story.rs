@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
@@ -153,6 +154,8 @@ async fn a_visitor_looks_around_edits_a_mapping_and_leaves() {
     }
     assert_eq!(databases(&kubeconfig, "downstream").await.len(), 2);
     assert_listens_on_loopback_alone(&sandbox.child);
+    let mode = fs::metadata(&kubeconfig).expect("the kubeconfig").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it holds tokens");
 
     let edit = sandbox.line("perl -pi -e");
     sandbox.line("Ctrl-C");

@@ -8,8 +8,8 @@
 //!
 //! # What is not modelled
 //!
-//! * **Who asks.** No authentication, no authorization, no admission plugins, no quotas. RBAC objects are kept, and mean
-//!   nothing. Permission claims are looked at, their verbs and selectors are not.
+//! * **Who asks.** One token for all, and one for each workspace: no other users, no groups, no impersonation, nobody is
+//!   anonymous. No admission plugins, no quotas. RBAC objects are kept, and mean nothing. Permission claims are looked at, their verbs and selectors are not.
 //! * **Built-in kinds** have no schemas: what Kubernetes would refuse or drop in a ConfigMap or a Role is stored. Served are
 //!   namespaces, configmaps, secrets, serviceaccounts, events, RBAC, leases and CustomResourceDefinitions; nothing that
 //!   runs (pods, deployments, jobs), no `/scale`, no tokens, no access reviews.
@@ -33,6 +33,7 @@
 //!   workspace of exports is the only one. `fieldManager` is never recorded as `kcp`. An export that is deleted leaves
 //!   its bindings as they are. Two exports bound in one workspace that bring the same resource: the later one is served.
 
+mod access;
 mod apply;
 mod builtin;
 mod collection;
@@ -70,6 +71,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use access::User;
 pub use collection::{Change, ChangeKind, Event, Key, Labels, Stored};
 pub use counters::Counters;
 pub use faults::{Fault, Faults};
@@ -90,6 +92,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use self::access::Tokens;
+use self::request::Place;
 use self::server::{Clock, Outcome, Server};
 
 /// A running API server. Dropping it closes its ports and every connection.
@@ -179,7 +183,7 @@ impl Options {
         let ports: Vec<u16> = listeners.iter().map(port_of).collect::<io::Result<_>>()?;
         self.settings.urls = ports.iter().map(|port| url(*port)).collect();
         let state = State::new(self.settings, (self.clock)());
-        let server = Arc::new(Server::new(state, self.clock));
+        let server = Arc::new(Server::new(state, Tokens::draw()?, self.clock));
         let mut sandbox = Sandbox { server, ports, bookmarks_every: self.bookmarks_every, tasks: JoinSet::new() };
         sandbox.serve(listeners);
         Ok(sandbox)
@@ -192,14 +196,29 @@ impl Sandbox {
         url(self.ports[0])
     }
 
-    /// A kubeconfig for the cluster, or for a workspace of kcp by its name or path; JSON, which is YAML.
+    /// The bearer token of whoever started the server, for everything in it.
+    pub fn token(&self) -> &str {
+        self.server.tokens.administrator()
+    }
+
+    /// The bearer token for one workspace, by its name or path; `None` where there is none.
+    pub fn token_of(&self, workspace: &str) -> Option<String> {
+        let path = self.server.with_state(|state| {
+            let cluster = state.cluster_at(&Place::Cluster(workspace.to_owned())).ok()?;
+            Some(state.path_of(&cluster))
+        })?;
+        Some(self.server.tokens.of(User::Workspace(path.into())))
+    }
+
+    /// The administrator's kubeconfig for the cluster, or for a workspace of kcp by its name or path; JSON, which is
+    /// YAML.
     pub fn kubeconfig(&self, workspace: Option<&str>) -> String {
         let path = workspace.map(|workspace| format!("/clusters/{workspace}")).unwrap_or_default();
         let server = format!("{}{path}", self.url());
         json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "sandbox",
             "clusters": [{"name": "sandbox", "cluster": {"server": server}}],
-            "users": [{"name": "sandbox", "user": {}}],
+            "users": [{"name": "sandbox", "user": {"token": self.token()}}],
             "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": "sandbox"}}],
         })
         .to_string()

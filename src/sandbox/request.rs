@@ -6,6 +6,7 @@ use http::Method;
 use hyper::body::Bytes;
 use serde_json::Value;
 
+use super::access::User;
 use super::protobuf::{self, PROTOBUF, Unreadable};
 use super::status::Failure;
 
@@ -26,6 +27,8 @@ pub struct Request {
     pub user_agent: String,
     /// JSON; for patches also a list, for server-side apply JSON (which is YAML).
     pub body: Bytes,
+    /// Who sends it.
+    pub user: User,
     /// The shard whose address the request came to.
     pub shard: usize,
 }
@@ -137,6 +140,7 @@ impl Request {
             content_type: "application/json".into(),
             accept: String::new(),
             user_agent: "sandbox".into(),
+            user: User::Administrator,
             body: Bytes::new(),
             shard: 0,
         }
@@ -283,6 +287,13 @@ impl fmt::Display for Verb {
             Verb::Delete => "delete",
             Verb::DeleteCollection => "deletecollection",
         })
+    }
+}
+
+impl Verb {
+    /// As roles name it: server-side apply is a patch.
+    pub(super) fn of_rbac(self) -> Verb {
+        if self == Verb::Apply { Verb::Patch } else { self }
     }
 }
 

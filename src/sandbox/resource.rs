@@ -99,6 +99,7 @@ pub(super) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-fn qualified(name: &str, group: &str) -> String {
+/// `configmaps`, `things.example.com`.
+pub(super) fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }

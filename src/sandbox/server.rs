@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::access::Tokens;
 use super::collection::Event;
 use super::counters::Counters;
 use super::faults::{Fault, Faults};
@@ -23,6 +24,7 @@ pub(super) struct Server {
     counters: Mutex<Counters>,
     auditors: Mutex<Vec<Auditor>>,
     pub faults: Faults,
+    pub tokens: Tokens,
     clock: Clock,
 }
 
@@ -63,9 +65,10 @@ pub(super) struct Stream {
 }
 
 impl Server {
-    pub fn new(state: State, clock: Clock) -> Server {
+    pub fn new(state: State, tokens: Tokens, clock: Clock) -> Server {
         let core = Mutex::new(Core { state, watchers: HashMap::new(), followers: Vec::new() });
-        Server { core, counters: Mutex::default(), auditors: Mutex::default(), faults: Faults::default(), clock }
+        let (counters, auditors, faults) = (Mutex::default(), Mutex::default(), Faults::default());
+        Server { core, counters, auditors, faults, tokens, clock }
     }
 
     /// Counts a request that came from outside, and tells what is to go wrong with it.

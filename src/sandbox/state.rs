@@ -181,7 +181,9 @@ impl State {
     }
 
     fn answer(&mut self, request: &Request) -> Result<Reply, Failure> {
-        let Route { place, endpoint } = request.route();
+        let route = request.route();
+        self.authorize(request, &route)?;
+        let Route { place, endpoint } = route;
         match endpoint {
             Endpoint::Health => Ok(Answer::text(200, "ok").into()),
             Endpoint::Resource(path) => {

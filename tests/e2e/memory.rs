@@ -30,8 +30,8 @@ impl Memory {
     }
 
     /// The target as its administrator sees it.
-    pub fn target(&self) -> Rest {
-        Rest::at(&self.target.url())
+    pub async fn target(&self) -> Rest {
+        Rest::of_kubeconfig(&self.target_kubeconfig()).await
     }
 
     pub fn target_kubeconfig(&self) -> String {
@@ -43,10 +43,11 @@ impl Memory {
     }
 
     /// Makes the workspace `root:<name>`.
-    pub fn workspace(&self, name: &str) -> Workspace {
+    pub async fn workspace(&self, name: &str) -> Workspace {
         let cluster = self.kcp.create_workspace("root", name).expect("a workspace");
         let path = format!("root:{name}");
-        Workspace { rest: Rest::at(&self.kcp.url()).below(&format!("/clusters/{path}")), path, cluster }
+        let rest = Rest::of_kubeconfig(&self.kcp.kubeconfig(None)).await.below(&format!("/clusters/{path}"));
+        Workspace { rest, path, cluster }
     }
 }
 

@@ -70,7 +70,7 @@ impl Stage {
     async fn world_in_memory(&self, installed: bool) -> World<'_> {
         let memory = Memory::start(&self.user).await;
         let at = TargetServer {
-            admin: memory.target(),
+            admin: memory.target().await,
             kubeconfig: memory.target_kubeconfig(),
             audit: memory.target_audit.clone(),
         };
@@ -141,9 +141,9 @@ impl Stage {
 
     async fn memory_source(&self, memory: &Memory, api: &Api) -> Source {
         let [provider, alpha, beta] = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
-        let (provider, alpha, beta) = (memory.workspace(&provider), memory.workspace(&alpha), memory.workspace(&beta));
+        let workspaces = tokio::join!(memory.workspace(&provider), memory.workspace(&alpha), memory.workspace(&beta));
         let (kubeconfig, audit) = (memory.source_kubeconfig(), memory.source_audit.clone());
-        self.source_of_workspaces(api, [provider, alpha, beta], &kubeconfig, audit).await
+        self.source_of_workspaces(api, workspaces.into(), &kubeconfig, audit).await
     }
 
     async fn kcp_source(&self, api: &Api) -> Source {

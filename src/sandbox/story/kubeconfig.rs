@@ -2,13 +2,15 @@
 
 use serde_json::{Value, json};
 
-/// One context: a server's address under a name.
+/// One context: a server's address and a user's token under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// Name of the context and of its cluster.
+    /// Name of the context, its cluster and its user.
     pub name: String,
     /// Base URL.
     pub server: String,
+    /// Bearer token.
+    pub token: String,
 }
 
 /// A kubeconfig of contexts, the first of which is current. JSON, which is YAML.
@@ -18,12 +20,10 @@ pub fn kubeconfig(contexts: &[Context]) -> String {
         "apiVersion": "v1", "kind": "Config",
         "current-context": contexts.first().map(|context| &context.name),
         "clusters": named(&|context| json!({"name": context.name, "cluster": {"server": context.server}})),
-        "users": [{"name": USER, "user": {}}],
+        "users": named(&|context| json!({"name": context.name, "user": {"token": context.token}})),
         "contexts": named(&|context| {
-            json!({"name": context.name, "context": {"cluster": context.name, "user": USER}})
+            json!({"name": context.name, "context": {"cluster": context.name, "user": context.name}})
         }),
     });
     format!("{config:#}\n")
 }
-
-const USER: &str = "sandbox";

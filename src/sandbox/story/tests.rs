@@ -122,7 +122,11 @@ fn a_status_is_told_with_its_conditions() {
 
 #[test]
 fn a_kubeconfig_reads_as_kubectl_reads_it() {
-    let context = |name: &str| Context { name: name.to_owned(), server: format!("http://127.0.0.1:1/clusters/{name}") };
+    let context = |name: &str| Context {
+        name: name.to_owned(),
+        server: format!("http://127.0.0.1:1/clusters/{name}"),
+        token: format!("token-of-{name}"),
+    };
     let text = kubeconfig(&[context("provider"), context("acme")]);
     let read = kube::config::Kubeconfig::from_yaml(&text).expect("a kubeconfig");
     assert_eq!(read.current_context.as_deref(), Some("provider"));
