@@ -8,9 +8,10 @@
 //!
 //! # What is not modelled
 //!
-//! * **Who asks.** One token for all, and one for each workspace: no other users, no groups, no impersonation, nobody is
-//!   anonymous. No admission plugins, no quotas. RBAC objects are kept, and mean nothing. Permission claims are looked at, their verbs and selectors are not.
-//! * **Built-in kinds** have no schemas: what Kubernetes would refuse or drop in a ConfigMap or a Role is stored. Served are
+//! * **Who asks.** One token for all, and one for each workspace, as `Bearer` or as the password of the URL: no other
+//!   users, no groups, no impersonation, nobody is anonymous. No admission plugins, no quotas. RBAC objects are kept, and mean nothing. Permission claims are looked at, their verbs and selectors are not.
+//! * **Built-in kinds** are not validated: what Kubernetes would refuse or drop in a ConfigMap or a Role is stored (their
+//!   schemas are for `kubectl explain`; kcp's kinds have none). Served are
 //!   namespaces, configmaps, secrets, serviceaccounts, events, RBAC, leases and CustomResourceDefinitions; nothing that
 //!   runs (pods, deployments, jobs), no `/scale`, no tokens, no access reviews.
 //! * **Schemas**: CEL rules, `oneOf`, `anyOf`, `allOf`, `not` and formats are not evaluated. Defaults are filled in on
@@ -45,8 +46,10 @@ mod faults;
 mod fields;
 mod http;
 mod kcp;
+mod last_applied;
 mod managers;
 mod object;
+mod openapi;
 mod patch;
 mod protobuf;
 mod read;
@@ -214,7 +217,7 @@ impl Sandbox {
     /// YAML.
     pub fn kubeconfig(&self, workspace: Option<&str>) -> String {
         let path = workspace.map(|workspace| format!("/clusters/{workspace}")).unwrap_or_default();
-        let server = format!("{}{path}", self.url());
+        let server = access::with_password(&format!("{}{path}", self.url()), "sandbox", self.token());
         json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "sandbox",
             "clusters": [{"name": "sandbox", "cluster": {"server": server}}],

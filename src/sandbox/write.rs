@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::apply::{self, Applied, Part};
 use super::builtin;
 use super::collection::{ChangeKind, Key};
+use super::last_applied;
 use super::managers::{Author, Managers, Operation};
 use super::object;
 use super::patch::PatchKind;
@@ -125,7 +126,9 @@ impl State {
         validation::check_uid_unchanged(config, &current.object, write.resource())?;
         validation::check_version(config, &current.object, write.resource())?;
         let applied = apply::apply(&current.object, current.managers.clone(), config, &write.author, options)?;
-        self.replace(write, current, Draft::from(applied))
+        let mut draft = Draft::from(applied);
+        last_applied::follow(&mut draft.object, config, request.field_manager());
+        self.replace(write, current, draft)
     }
 
     fn apply_new(&mut self, write: &Write, config: &Value, options: apply::Options) -> Result<Answer, Failure> {

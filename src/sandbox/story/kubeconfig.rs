@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::sandbox::access;
+
 /// One context: a server's address and a user's token under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
@@ -19,11 +21,15 @@ pub fn kubeconfig(contexts: &[Context]) -> String {
     let config = json!({
         "apiVersion": "v1", "kind": "Config",
         "current-context": contexts.first().map(|context| &context.name),
-        "clusters": named(&|context| json!({"name": context.name, "cluster": {"server": context.server}})),
+        "clusters": named(&|context| json!({"name": context.name, "cluster": {"server": server(context)}})),
         "users": named(&|context| json!({"name": context.name, "user": {"token": context.token}})),
         "contexts": named(&|context| {
             json!({"name": context.name, "context": {"cluster": context.name, "user": context.name}})
         }),
     });
     format!("{config:#}\n")
+}
+
+fn server(context: &Context) -> String {
+    access::with_password(&context.server, &context.name, &context.token)
 }

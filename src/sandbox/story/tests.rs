@@ -131,7 +131,13 @@ fn a_kubeconfig_reads_as_kubectl_reads_it() {
     let read = kube::config::Kubeconfig::from_yaml(&text).expect("a kubeconfig");
     assert_eq!(read.current_context.as_deref(), Some("provider"));
     let servers: Vec<_> = read.clusters.iter().filter_map(|one| one.cluster.as_ref()?.server.clone()).collect();
-    assert_eq!(servers, ["http://127.0.0.1:1/clusters/provider", "http://127.0.0.1:1/clusters/acme"]);
+    assert_eq!(
+        servers,
+        [
+            "http://provider:token-of-provider@127.0.0.1:1/clusters/provider",
+            "http://acme:token-of-acme@127.0.0.1:1/clusters/acme"
+        ]
+    );
 }
 
 #[test]
