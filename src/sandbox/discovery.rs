@@ -106,11 +106,15 @@ fn resource_list(served: &[Arc<Resource>], group: &str, version: &str) -> Result
     }))
 }
 
+/// In the order of built-in kinds, and in that of custom resources.
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const CUSTOM_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
 fn api_resource(resource: &Resource) -> Value {
     let mut entry = json!({
         "name": *resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
         "kind": *resource.kind,
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "verbs": if resource.custom { CUSTOM_VERBS } else { VERBS },
     });
     if !resource.short_names.is_empty() {
         entry["shortNames"] = resource.short_names.clone().into();

@@ -5,6 +5,7 @@ mod cost;
 mod deletion;
 mod harness;
 mod isolation;
+mod kubectl;
 mod mongodb;
 mod operation;
 mod outages;
@@ -32,6 +33,7 @@ pub fn cases() -> Vec<Case> {
     ];
     let on_real_servers = [
         harness::cases(),
+        kubectl::cases(),
         mongodb::cases(),
         retention::cases(),
         workspaces::cases(),
