@@ -4,6 +4,7 @@ mod bad_input;
 mod cost;
 mod deletion;
 mod harness;
+mod informers;
 mod isolation;
 mod kubectl;
 mod mongodb;
@@ -34,6 +35,7 @@ pub fn cases() -> Vec<Case> {
     let on_real_servers = [
         harness::cases(),
         kubectl::cases(),
+        informers::cases(),
         mongodb::cases(),
         retention::cases(),
         workspaces::cases(),
