@@ -59,7 +59,7 @@ impl State {
 
     /// Whether the history of a resource goes back to a version.
     fn remembers(&self, view: &View, version: u64) -> bool {
-        self.collection(&view.resource).is_none_or(|collection| collection.since(version).is_some())
+        self.collection(&view.resource).is_none_or(|collection| collection.since(version, None).is_some())
     }
 
     /// Objects of a view, in order, beginning after a key.

@@ -77,7 +77,7 @@ impl State {
     /// What happened since the version that the watch resumes from.
     fn missed_events(&self, interest: &Interest) -> Result<Vec<Bytes>, Failure> {
         let Some(collection) = self.collection(&interest.resource) else { return Ok(Vec::new()) };
-        let Some(missed) = collection.since(interest.after) else {
+        let Some(missed) = collection.since(interest.after, interest.cluster()) else {
             let (from, now) = (interest.after, self.version());
             return Err(Failure::expired(format!("too old resource version: {from} ({now})")));
         };
@@ -101,6 +101,14 @@ impl Interest {
     /// The collection watched.
     pub fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// The logical cluster watched; `None` for several of them, or none.
+    pub fn cluster(&self) -> Option<&str> {
+        match &self.reach {
+            Reach::Cluster(cluster) => Some(cluster),
+            Reach::Shard(_) | Reach::Nothing => None,
+        }
     }
 
     /// The line a change is sent as; `None` where it is not of interest.
