@@ -142,6 +142,10 @@ fn of_kcp(plural: &str) -> Vec<Column> {
             column("URL", ".spec.URL"),
             age,
         ]),
+        "apibindings" => json!([age, column("Ready", ".status.conditions[?(@.type==\"Ready\")].status")]),
+        "apiexportendpointslices" => {
+            json!([column("Export", ".spec.export.name"), column("Partition", ".spec.partition"), age])
+        }
         "logicalclusters" => json!([column("Phase", ".status.phase"), column("URL", ".status.URL"), age]),
         _ => json!([age]),
     };
@@ -173,6 +177,22 @@ mod tests {
         });
         let expected = json!(["30s", "Normal", "Started", "pod/p", "", "kubelet, n1", "It runs.", "60s", 2, "e"]);
         assert_eq!(Value::from(row("", "events", &event)), expected);
+    }
+
+    #[test]
+    fn kinds_of_kcp_show_what_they_are_about() {
+        let binding = json!({
+            "metadata": {"name": "b", "creationTimestamp": "1970-01-01T00:00:00Z"},
+            "status": {"conditions": [{"type": "APIExportValid", "status": "True"}, {"type": "Ready", "status": "False"}]},
+        });
+        assert_eq!(Value::from(row(APIS, "apibindings", &binding)), json!(["b", "90s", "False"]));
+        let slice = json!({"metadata": {"name": "s"}, "spec": {"export": {"name": "e"}}});
+        assert_eq!(Value::from(row(APIS, "apiexportendpointslices", &slice)), json!(["s", "e", null, null]));
+        let workspace = json!({"metadata": {"name": "w"}, "spec": {"URL": "http://x"}, "status": {"phase": "Ready"}});
+        assert_eq!(
+            Value::from(row(TENANCY, "workspaces", &workspace)),
+            json!(["w", null, null, "Ready", "http://x", null])
+        );
     }
 
     #[test]
