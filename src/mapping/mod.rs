@@ -241,6 +241,33 @@ impl Mapping {
         let vars = self.vars.iter().flat_map(|(_, template)| template.objects_read());
         vars.chain(self.objects.iter().flat_map(ObjectRule::objects_read))
     }
+
+    /// Whether what its shared objects come to is the same for all sources of a namespace, and read by nothing else:
+    /// then it needs not be computed for each of them.
+    pub fn shares_without_reading(&self) -> bool {
+        let is_read = |rule: &ObjectRule| {
+            self.objects_read().chain(self.status.objects_read()).any(|id| id == rule.id) || rule.when.is_some()
+        };
+        self.objects.iter().any(|rule| rule.shared) && !self.objects.iter().any(|rule| rule.shared && is_read(rule))
+    }
+}
+
+impl StatusRules {
+    fn objects_read(&self) -> impl Iterator<Item = &str> {
+        let fields = self.fields.iter().flat_map(|field| {
+            let (at, value) = match &field.from {
+                StatusValue::Path { object, .. } => (Some(object.as_str()), None),
+                StatusValue::Value(template) => (None, Some(template)),
+            };
+            let templates = value.into_iter().chain(&field.transform);
+            at.into_iter().chain(templates.flat_map(Template::objects_read))
+        });
+        let conditions = self.conditions.iter().flat_map(|rule| {
+            let templates = std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message);
+            templates.flat_map(Template::objects_read)
+        });
+        fields.chain(conditions)
+    }
 }
 
 impl ObjectRule {

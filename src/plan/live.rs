@@ -44,7 +44,7 @@ pub fn undecided(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, re
 /// Row "no finalizer": taken before the first object, if there is one to make.
 fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: &str, rendering: &Rendering) -> Plan {
     let wanted = |(rule, wanted): &(&ObjectRule, &Result<Wanted, _>)| {
-        matches!(wanted, Ok(Wanted::Present(_))) && kind_unseen(observed, &rule.kind).is_none()
+        matches!(wanted, Ok(Wanted::Present(_) | Wanted::Settled)) && kind_unseen(observed, &rule.kind).is_none()
     };
     let rules = || mapping.objects.iter().zip(rendering.objects.iter());
     if rules().any(|pair| wanted(&pair)) {
@@ -54,7 +54,7 @@ fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: 
     }
     let reasons = rules().filter_map(|(rule, wanted)| match wanted {
         Err(unrendered) => Some(named(rule, unrendered.clone().into())),
-        Ok(Wanted::Present(_)) => kind_unseen(observed, &rule.kind),
+        Ok(Wanted::Present(_) | Wanted::Settled) => kind_unseen(observed, &rule.kind),
         Ok(Wanted::Absent) => None,
     });
     say(mapping, observed, source, Some(rendering), Reasons(reasons.collect()))
@@ -126,6 +126,7 @@ fn object(
     }
     match wanted {
         Err(unrendered) => Step::rest(unrendered.clone().into()),
+        Ok(Wanted::Settled) => Step::default(),
         Ok(Wanted::Absent) => unwanted(mapping, observed, rule, rendering),
         Ok(Wanted::Present(desired)) => present(mapping, observed, rule, desired),
     }

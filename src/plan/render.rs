@@ -34,6 +34,8 @@ pub enum Wanted {
     Present(Desired),
     /// Its `when` is false.
     Absent,
+    /// A shared object that is known to stand as it should.
+    Settled,
 }
 
 /// A rendered object with its marks.
@@ -49,7 +51,7 @@ pub struct Desired {
 /// What stands in the way of all of them: a placement or a variable that cannot be rendered.
 pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Rendering, Unrendered> {
     let mut scope = base_scope(mapping, observed, source);
-    let place = place(mapping, observed, &scope)?;
+    let place = place(mapping, observed, source, &scope)?;
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
     set_objects(mapping, observed, &place, &mut scope);
     let inputs = Inputs {
@@ -76,18 +78,21 @@ fn objects_read(mapping: &Mapping, observed: &Observed, place: &Place) -> Vec<Op
 
 /// The roots that need no placement: enough for filters and for the placement itself.
 pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
-    let mut scope = Scope::new();
-    scope.set(Root::Source, observed.memo.readable(source));
-    let path = observed.workspace_path.as_deref();
-    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
-    scope.set(Root::Target, Arc::new(json!({"cluster": mapping.target})));
-    scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
-    scope
+    let readable = observed.memo.readable(source);
+    observed.memo.base(&readable, || {
+        let mut scope = Scope::new();
+        scope.set(Root::Source, readable.clone());
+        let path = observed.workspace_path.as_deref();
+        scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
+        scope.set(Root::Target, Arc::new(json!({"cluster": mapping.target})));
+        scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
+        scope
+    })
 }
 
 /// The rule's place, unless nothing of the source stands there and something of it stands elsewhere: placement is sticky.
-pub fn place(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Result<Place, Unrendered> {
-    let rule = mapping.placement.place(scope);
+pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, scope: &Scope) -> Result<Place, Unrendered> {
+    let rule = observed.memo.place(&observed.memo.readable(source), || mapping.placement.place(scope));
     if let Ok(place) = &rule
         && observed.owned.iter().any(|standing| stands_at(standing, mapping, place))
     {
@@ -127,7 +132,7 @@ fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Vec<(String, Outcome)> {
 
 /// Makes the objects that stand now readable as `objects.<id>`.
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
-    for rule in &mapping.objects {
+    for rule in mapping.objects.iter().filter(|rule| !is_settled(observed, rule)) {
         let state = match standing(mapping, observed, rule, place) {
             Some(standing) => ObjectState::Present(standing.object.clone()),
             None => ObjectState::Missing,
@@ -144,7 +149,7 @@ pub fn standing<'o>(
     rule: &ObjectRule,
     place: &Place,
 ) -> Option<&'o Standing> {
-    let candidates = if rule.shared { &observed.shared } else { &observed.owned };
+    let candidates = if rule.shared { observed.shared.all() } else { &observed.owned };
     candidates.iter().find(|standing| {
         standing.object_id() == rule.id
             && standing.reference.kind.group == rule.kind.group
@@ -155,6 +160,9 @@ pub fn standing<'o>(
 }
 
 fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Wanted, Unrendered> {
+    if is_settled(observed, rule) {
+        return Ok(Wanted::Settled);
+    }
     if let Some(when) = &rule.when
         && !truth(when.evaluate(scope))?
     {
@@ -165,6 +173,11 @@ fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) 
     rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
     let body = mark(observed, rule, place, &reference, body)?;
     Ok(Wanted::Present(Desired { reference, body }))
+}
+
+/// Nothing reads a settled object: see [`Mapping::shares_without_reading`].
+fn is_settled(observed: &Observed, rule: &ObjectRule) -> bool {
+    rule.shared && observed.shared_settled
 }
 
 /// Where a rule's object goes.
