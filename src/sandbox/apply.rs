@@ -35,8 +35,8 @@ pub enum Part {
 
 /// Applies a configuration to a live object. Fails where it would change fields of others and is not `forced` to.
 ///
-/// With `as_update`, kcp's virtual workspaces: the outcome is recorded as an ordinary update, so nothing is ever given
-/// up by a later apply.
+/// With `as_update`, kcp's virtual workspaces: the outcome is to be recorded as an ordinary update, so nothing is ever
+/// given up by a later apply.
 pub fn apply(
     live: &Value,
     mut managers: Managers,
@@ -48,8 +48,11 @@ pub fn apply(
     let config = options.part.of(config);
     let merged = merge::merged(live, &config, shape);
     if options.as_update {
-        managers.record_update(author, live, &merged, shape, options.now);
-        return Ok(Applied { object: merged, managers });
+        let conflicts = managers.conflicts(author, &Difference::between(live, &merged, shape).changed);
+        return match options.forced || conflicts.is_empty() {
+            true => Ok(Applied { object: merged, managers }),
+            false => Err(Failure::apply_conflicts(&conflicts)),
+        };
     }
     let before = managers.fields_of(author);
     managers.set(author, FieldSet::of_object(&config, shape));

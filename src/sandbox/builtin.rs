@@ -10,6 +10,7 @@ use super::object;
 use super::resource::{Resource, Version};
 use super::schema::Schema;
 use super::shape::Shape;
+use super::table;
 
 /// Resources of one cluster, by group and plural.
 pub(super) type Served = BTreeMap<(Arc<str>, Arc<str>), Arc<Resource>>;
@@ -56,6 +57,7 @@ impl Row {
             status: self.status,
             schema: Some(Schema::compile(&builtin_schemas::document(self.kind))),
             shape: Shape::of_object(&builtin_schemas::document(self.kind)),
+            columns: table::columns_of(self.group, self.plural),
             document: json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
         });
         Resource {

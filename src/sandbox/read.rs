@@ -36,7 +36,7 @@ struct Page {
 impl State {
     pub(super) fn get(&self, view: &View, path: &ResourcePath) -> Result<Answer, Failure> {
         let (_, stored) = self.existing(view, path)?;
-        Ok(Answer::json(200, body(&view.resource, &view.version, stored)))
+        Ok(Answer::json(200, view.representation.object(&view.resource, &view.version, stored, self.now)))
     }
 
     /// The object that a URL names.
@@ -45,7 +45,7 @@ impl State {
         let Scope::Cluster(cluster) = &view.scope else { return Err(Failure::PageNotFound) };
         let key = Key::new(cluster, path.namespace.as_deref().unwrap_or_default(), name);
         let selector = view.selector(&Query::default())?;
-        let found = self.stored(&view.resource, &key).filter(|stored| selector.matches(&key, &stored.labels));
+        let found = self.stored(&view.resource, &key).filter(|stored| selector.matches(&key, stored));
         found.map(|stored| (key, stored)).ok_or_else(|| Failure::not_found(&view.resource, name))
     }
 
@@ -69,7 +69,7 @@ impl State {
 
     /// Whether the history of a resource goes back to a version.
     fn remembers(&self, view: &View, version: u64) -> bool {
-        self.collection(&view.resource).is_none_or(|collection| collection.since(version).is_some())
+        self.collection(&view.resource).is_none_or(|collection| collection.since(version, None).is_some())
     }
 
     /// Objects of a view, in order, beginning after a key.
@@ -106,7 +106,11 @@ impl State {
                 && namespace.is_none_or(|namespace| namespace == &*key.namespace)
                 && after.is_none_or(|after| key > after)
         };
-        let since = self.collection(&view.resource).and_then(|collection| collection.since(version));
+        let cluster = match &view.scope {
+            Scope::Cluster(cluster) => Some(&**cluster),
+            _ => None,
+        };
+        let since = self.collection(&view.resource).and_then(|collection| collection.since(version, cluster));
         let mut before: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();
         for change in since.into_iter().flatten().filter(|change| in_reach(&change.key)) {
             before.entry(&change.key).or_insert(change.previous.as_ref());
@@ -130,11 +134,11 @@ impl State {
             true => self.objects_at(view, namespace, version, after),
             false => self.objects_of(view, namespace, after),
         };
-        let mut matching = objects.filter(|(key, stored)| selector.matches(key, &stored.labels)).peekable();
+        let mut matching = objects.filter(|(key, stored)| selector.matches(key, stored)).peekable();
         let mut page = Page { items: Vec::new(), next: None, remaining: 0 };
         while limit.is_none_or(|limit| page.items.len() < limit) {
             let Some((key, stored)) = matching.next() else { return page };
-            page.items.push(body(&view.resource, &view.version, stored));
+            page.items.push(view.representation.item(&view.resource, &view.version, stored, self.now));
             page.next = matching.peek().is_some().then(|| key.clone());
         }
         page.remaining = matching.count();
@@ -146,7 +150,8 @@ impl State {
         if let Scope::Nothing = view.scope {
             metadata = json!({});
         }
-        if view.resource.custom && matches!(view.scope, Scope::Cluster(_)) {
+        let is_defined = view.resource.custom || view.resource.group.ends_with(".kcp.io");
+        if is_defined && !matches!(view.scope, Scope::Nothing) {
             metadata["continue"] = "".into();
         }
         if let Some(after) = page.next.filter(|_| page.remaining > 0) {
@@ -155,28 +160,15 @@ impl State {
                 metadata["remainingItemCount"] = page.remaining.into();
             }
         }
-        let head = json!({
-            "kind": view.resource.list_kind, "apiVersion": view.resource.api_version(&view.version), "metadata": metadata,
-        });
-        let mut text = head.to_string();
-        text.pop();
-        text.reserve(page.items.iter().map(|item| item.len() + 1).sum::<usize>() + 16);
-        text.push_str(",\"items\":[");
-        for (index, item) in page.items.iter().enumerate() {
-            if index > 0 {
-                text.push(',');
-            }
-            text.push_str(std::str::from_utf8(item).expect("bodies are serialized JSON"));
-        }
-        text.push_str("]}");
-        text
+        let head = view.representation.head(&view.resource, &view.version, metadata);
+        view.representation.with_items(&head, &page.items)
     }
 }
 
 impl View {
     /// The request's selectors, and the mark that the view itself asks for.
     pub(super) fn selector(&self, query: &Query) -> Result<Selector, Failure> {
-        let selector = Selector::parse(query.get("labelSelector"), query.get("fieldSelector"))?;
+        let selector = Selector::parse(query.get("labelSelector"), query.get("fieldSelector"), &self.resource)?;
         Ok(match &self.mark {
             Some((key, value)) => selector.and_label(key, value),
             None => selector,

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::schema::Schema;
 use super::shape::Shape;
+use super::table::Column;
 
 /// A kind with all its served versions.
 #[derive(Debug)]
@@ -49,6 +50,8 @@ pub struct Version {
     pub schema: Option<Schema>,
     /// How objects merge.
     pub shape: Shape,
+    /// What tables show.
+    pub columns: Vec<Column>,
     /// The schema as it was written, for OpenAPI.
     pub document: Value,
 }
@@ -99,6 +102,7 @@ pub(super) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-fn qualified(name: &str, group: &str) -> String {
+/// `configmaps`, `things.example.com`.
+pub(super) fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }

@@ -13,6 +13,7 @@ use super::garbage::Ownership;
 use super::kcp::Exports;
 use super::options;
 use super::reply::{Answer, Reply};
+use super::representation::Representation;
 use super::request::{Endpoint, Place, Request, ResourcePath, Route, Verb};
 use super::resource::{Resource, Storage};
 use super::settle::{Draining, Touched};
@@ -97,6 +98,8 @@ pub(super) struct View {
     pub mark: Option<(String, String)>,
     /// Reached through a virtual workspace, where apply is recorded as an update.
     pub is_virtual: bool,
+    /// How objects are shown to who asks.
+    pub representation: Representation,
 }
 
 /// Whose objects are meant.
@@ -195,11 +198,14 @@ impl State {
     }
 
     fn answer(&mut self, request: &Request) -> Result<Reply, Failure> {
-        let Route { place, endpoint } = request.route();
+        let route = request.route();
+        self.authorize(request, &route)?;
+        let Route { place, endpoint } = route;
         match endpoint {
             Endpoint::Health => Ok(Answer::text(200, "ok").into()),
             Endpoint::Resource(path) => {
-                let view = self.view(&place, &path, request.shard)?;
+                let view = self.view(&place, &path, request)?;
+                let view = View { representation: Representation::asked_for(request)?, ..view };
                 self.answer_resource(request, &view, &path)
             }
             other => self.discover(&place, &other).map(Reply::from),
@@ -236,16 +242,26 @@ impl State {
         check_method(resource, path, verb)?;
         match (&view.scope, &path.namespace) {
             (Scope::Cluster(_), _) => Ok(()),
-            (_, _) if !reads_many => Err(Failure::PageNotFound),
-            (_, Some(_)) => Err(Failure::bad_request("cross-cluster LIST and WATCH are not supported in a namespace")),
+            // What patches an object has to read it first, and finds none.
+            (_, _) if verb.of_rbac() == Verb::Patch => {
+                Err(Failure::not_found(resource, path.name.as_deref().unwrap_or_default()))
+            }
+            (_, _) if !reads_many => Err(Failure::no_page_behind()),
+            (_, Some(namespace)) => Err(Failure::status(
+                400,
+                "",
+                format!(
+                    "cross-cluster LIST and WATCH are required to be cross-namespace, not scoped to namespace {namespace}"
+                ),
+            )),
             (_, None) => Ok(()),
         }
     }
 
-    fn view(&self, place: &Place, path: &ResourcePath, shard: usize) -> Result<View, Failure> {
+    fn view(&self, place: &Place, path: &ResourcePath, request: &Request) -> Result<View, Failure> {
         let cluster = match place {
             Place::Virtual { provider, export, cluster } => {
-                return self.virtual_view(provider, export, cluster.as_deref(), path, shard);
+                return self.virtual_view(provider, export, cluster.as_deref(), path, request);
             }
             Place::Here | Place::Cluster(_) => self.cluster_at(place)?,
         };
@@ -277,7 +293,7 @@ impl State {
             });
         }
         let version = version.name.clone();
-        Ok(View { resource, version, scope, mark: None, is_virtual: false })
+        Ok(View { resource, version, scope, mark: None, is_virtual: false, representation: Representation::Whole })
     }
 
     /// The logical cluster that a URL names, by name or path.
@@ -332,6 +348,7 @@ impl State {
             key: key.clone(),
             shard,
             kind,
+            at: self.now,
             object: object.clone(),
             previous,
             author: self.author.clone(),

@@ -102,7 +102,7 @@ fn is_namespace(name: &str) -> bool {
     name == "namespace" || name.ends_with("Namespace")
 }
 
-fn reaching(node: &Node, path: &str, what: &str) -> Finding {
+pub(super) fn reaching(node: &Node, path: &str, what: &str) -> Finding {
     let help = if what == "kind" {
         "write the kind as a literal"
     } else {
