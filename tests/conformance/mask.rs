@@ -118,7 +118,7 @@ fn looks_like_a_uid(text: &str) -> bool {
 }
 
 /// Volatile texts in messages, and what stands for them.
-static PATTERNS: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
+static PATTERNS: LazyLock<[(Regex, &str); 7]> = LazyLock::new(|| {
     let pattern = |pattern: &str| Regex::new(pattern).expect("a pattern");
     [
         (pattern(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z"), "<time>"),
@@ -126,6 +126,8 @@ static PATTERNS: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
         (pattern(r"Key: /\S+,"), "Key: <key>,"),
         (pattern(r"(ResourceVersion in record )\(\d+\)"), "$1(<version>)"),
         (pattern(r#"in scheme "[^"]+""#), "in scheme <scheme>"),
+        // A whole object, printed into a message with all that is volatile of it.
+        (pattern(r#"Invalid value: "\{\\.*\}": "#), "Invalid value: <object>: "),
         (pattern(r#"User "[^"]*""#), "User <user>"),
         (pattern(r"(resource version: )\d+ \(\d+\)"), "$1<version> (<version>)"),
     ]
