@@ -1,5 +1,8 @@
 //! The verbs for authors, as their user meets them: texts and exit codes.
 
+#[path = "verbs/init.rs"]
+mod init;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

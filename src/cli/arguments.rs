@@ -8,6 +8,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::completions::{self, CompletionsArguments};
 use super::explain::ExplainArguments;
+use super::init::{self, InitArguments};
 use super::options::{KubeconfigRef, Listen, NamedKubeconfig};
 use super::render::{self, RenderArguments};
 use super::sandbox::{self, SandboxArguments};
@@ -60,6 +61,9 @@ pub enum Verb {
     /// Play the whole story on this machine, in memory: a kcp, a cluster, consumers, an operator, and the engine.
     #[command(after_help = sandbox::AFTER_HELP)]
     Sandbox(SandboxArguments),
+    /// Make a folder that offers an operator's API to workspaces, of its CustomResourceDefinition.
+    #[command(after_help = init::AFTER_HELP)]
+    Init(InitArguments),
     /// Say everything that is wrong with mappings, without a cluster.
     #[command(after_help = validate::AFTER_HELP)]
     Validate(ValidateArguments),

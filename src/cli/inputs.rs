@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use super::Misconfigured;
 use crate::catalog::{Catalog, Files, Update};
 use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::document::API_VERSION;
 use crate::mapping::schema::Schemas;
 use crate::reload::scan::{self, Trouble};
 use crate::reload::{Problem, Snapshot};
+use crate::yaml;
 
 /// The path that stands for standard input.
 const STDIN: &str = "-";
@@ -53,11 +55,31 @@ impl Inputs {
         Ok(())
     }
 
+    /// Files of both.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.readable.extend(other.readable);
+        self.unreadable.extend(other.unreadable);
+    }
+
+    /// Without the files that hold nothing of sync-engine's.
+    pub(super) fn only_ours(mut self) -> Self {
+        self.readable.retain(|_, content| is_ours(content));
+        self
+    }
+
     /// The mappings of the files as an engine that starts now would have them.
     pub(super) fn catalog(&self) -> (Catalog, Update) {
         let files = Files { readable: &self.readable, unreadable: &self.unreadable };
         Catalog::default().update(files, &BTreeMap::new())
     }
+}
+
+/// Whether a file holds a document of sync-engine's, good or bad.
+pub(super) fn is_ours(content: &[u8]) -> bool {
+    yaml::parse_within(content, yaml::Limits::SCHEMAS).iter().any(|document| match &document.root {
+        Some(root) => root.get("apiVersion").is_some_and(|version| version.as_str() == Some(API_VERSION)),
+        None => document.text.contains(API_VERSION),
+    })
 }
 
 fn why(problem: &Problem) -> String {

@@ -5,6 +5,7 @@ pub mod completions;
 mod connections;
 mod difference;
 pub mod explain;
+pub mod init;
 mod inputs;
 pub mod options;
 pub mod render;
@@ -49,6 +50,7 @@ pub fn execute(verb: Verb) -> Exit {
     let result = match verb {
         Verb::Run(arguments) => RunOptions::try_from(arguments).map_err(Into::into).and_then(run_engine),
         Verb::Sandbox(arguments) => play_sandbox(arguments),
+        Verb::Init(arguments) => init::init(&arguments),
         Verb::Validate(arguments) => validate::validate(&arguments),
         Verb::Explain(arguments) => explain::explain(&arguments),
         Verb::Render(arguments) => render::render(&arguments),
