@@ -2,6 +2,8 @@
 
 #[path = "verbs/init.rs"]
 mod init;
+#[path = "verbs/rbac.rs"]
+mod rbac;
 
 use std::fs;
 use std::path::Path;

@@ -10,6 +10,7 @@ use super::completions::{self, CompletionsArguments};
 use super::explain::ExplainArguments;
 use super::init::{self, InitArguments};
 use super::options::{KubeconfigRef, Listen, NamedKubeconfig};
+use super::rbac::{self, RbacArguments};
 use super::render::{self, RenderArguments};
 use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
@@ -72,6 +73,9 @@ pub enum Verb {
     /// Print the objects that a mapping makes of a consumer's object, without a cluster.
     #[command(after_help = render::AFTER_HELP)]
     Render(RenderArguments),
+    /// Print the least rights that the engine needs for mappings, without a cluster.
+    #[command(after_help = rbac::AFTER_HELP)]
+    Rbac(RbacArguments),
     /// Run MappingTest documents, without a cluster.
     #[command(after_help = test::AFTER_HELP)]
     Test(TestArguments),

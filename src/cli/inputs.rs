@@ -74,6 +74,28 @@ impl Inputs {
     }
 }
 
+/// The mappings of paths, where nothing is wrong with any of them; files that hold nothing of ours are passed over.
+///
+/// # Errors
+/// Everything that is wrong, or that there is no mapping.
+pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
+    let (catalog, update) = Inputs::read(paths)?.only_ours().catalog();
+    let shown: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    let shown = shown.join("`, `");
+    match errors(&update) {
+        Some(errors) => Err(Misconfigured(format!("not every mapping in `{shown}` can be used\n\n{errors}"))),
+        None if catalog.mappings().next().is_none() => Err(Misconfigured(format!("there is no mapping in `{shown}`"))),
+        None => Ok(catalog),
+    }
+}
+
+/// What keeps documents from running.
+pub(super) fn errors(update: &Update) -> Option<String> {
+    let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+    let errors: Vec<_> = errors.map(|one| one.render(false)).collect();
+    (!errors.is_empty()).then(|| errors.join("\n\n"))
+}
+
 /// Whether a file holds a document of sync-engine's, good or bad.
 pub(super) fn is_ours(content: &[u8]) -> bool {
     yaml::parse_within(content, yaml::Limits::SCHEMAS).iter().any(|document| match &document.root {

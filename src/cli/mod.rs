@@ -8,12 +8,14 @@ pub mod explain;
 pub mod init;
 mod inputs;
 pub mod options;
+pub mod rbac;
 pub mod render;
 mod run;
 pub mod sandbox;
 pub mod schema;
 mod signals;
 mod sources;
+mod table;
 mod terminal;
 pub mod test;
 pub mod validate;
@@ -54,6 +56,7 @@ pub fn execute(verb: Verb) -> Exit {
         Verb::Validate(arguments) => validate::validate(&arguments),
         Verb::Explain(arguments) => explain::explain(&arguments),
         Verb::Render(arguments) => render::render(&arguments),
+        Verb::Rbac(arguments) => rbac::rbac(&arguments),
         Verb::Test(arguments) => test::test(&arguments),
         Verb::Schema(verb) => schema::schema(&verb),
         Verb::Completions(arguments) => completions::completions(&arguments),
