@@ -103,8 +103,8 @@ impl Plan {
         let required: Vec<&str> = self.parts.iter().filter(|part| part.required).map(|part| &*part.name).collect();
         if let Some(fields) = schema.as_object_mut() {
             fields.insert("properties".to_owned(), properties.into());
-            fields.shift_remove("required");
-            fields.shift_remove("x-kubernetes-validations");
+            fields.remove("required");
+            fields.remove("x-kubernetes-validations");
             if !required.is_empty() {
                 fields.insert("required".to_owned(), required.into());
             }

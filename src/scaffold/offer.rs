@@ -100,7 +100,7 @@ fn reduce(schema: &mut Value, everywhere: bool, path: &mut Vec<String>, kept: &m
     if outcome != Outcome::Whole
         && let Some(schema) = schema.as_object_mut()
     {
-        RULES.iter().for_each(|rule| drop(schema.shift_remove(*rule)));
+        RULES.iter().for_each(|rule| drop(schema.remove(*rule)));
     }
     outcome
 }
@@ -170,7 +170,7 @@ fn forget(schema: &mut Value, gone: &[String]) {
     if required.is_empty()
         && let Some(schema) = schema.as_object_mut()
     {
-        schema.shift_remove("required");
+        schema.remove("required");
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
             "exporter": {"type": "object", "required": ["image"], "properties": {"image": {"type": "string"}}},
             "enabled": {"type": "boolean"},
         }}));
-        assert_eq!(kept, ["jobs: Incomplete false", "exporter: Incomplete false"]);
+        assert_eq!(kept, ["exporter: Incomplete false", "jobs: Incomplete false"]);
         assert_eq!(schema["properties"], json!({"enabled": {"type": "boolean"}}));
     }
 
