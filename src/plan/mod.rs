@@ -31,6 +31,7 @@ mod live;
 pub mod memo;
 pub mod observed;
 pub mod preview;
+pub mod rehearsal;
 pub mod render;
 mod source;
 pub mod status;
