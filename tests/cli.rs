@@ -90,7 +90,8 @@ fn help_is_for_strangers() {
       render       Print the objects that a mapping makes of a consumer's object, without a cluster
       rbac         Print the least rights that the engine needs for mappings, without a cluster
       test         Run MappingTest documents, without a cluster
-      schema       The JSON Schema of the documents, for editors
+      schema       The JSON Schema of the documents, for editors; and schemas from live clusters, for
+                   checks
       completions  Print a completion script for a shell
 
     Options:

@@ -8,6 +8,8 @@ mod init;
 mod live;
 #[path = "verbs/rbac.rs"]
 mod rbac;
+#[path = "verbs/schemas.rs"]
+mod schemas;
 
 use std::fs;
 use std::path::Path;

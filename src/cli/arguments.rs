@@ -83,7 +83,7 @@ pub enum Verb {
     /// Run MappingTest documents, without a cluster.
     #[command(after_help = test::AFTER_HELP)]
     Test(TestArguments),
-    /// The JSON Schema of the documents, for editors.
+    /// The JSON Schema of the documents, for editors; and schemas from live clusters, for checks.
     #[command(subcommand)]
     Schema(SchemaVerb),
     /// Print a completion script for a shell.

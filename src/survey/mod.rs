@@ -3,6 +3,8 @@
 //! The engine's own caches are watches; a verb that ends needs one look. What is read is handed to the same planner.
 
 mod observe;
+mod openapi;
+pub mod schemas;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -192,7 +194,7 @@ fn cluster_of(object: &Value) -> Option<ClusterName> {
     ClusterName::try_from(crate::object::marks::annotation(object, "kcp.io/cluster")?).ok()
 }
 
-fn kcp(version: &str, plural: &str) -> Resource {
+pub(crate) fn kcp(version: &str, plural: &str) -> Resource {
     Resource { group: KCP.to_owned(), version: version.to_owned(), plural: plural.to_owned() }
 }
 
