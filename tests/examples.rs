@@ -1,0 +1,103 @@
+//! The folders under `examples/`: each validates without a word, renders what its tests say, and is played whole.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A folder, and where its mapping and schemas stand.
+struct Example {
+    name: String,
+    mapping: String,
+    schemas: String,
+}
+
+/// All of them, by name.
+fn examples() -> Vec<Example> {
+    let entries = fs::read_dir(Path::new(ROOT).join("examples")).expect("the examples");
+    let folders = entries.map(|entry| entry.expect("an entry")).filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names.into_iter().map(Example::named).collect()
+}
+
+impl Example {
+    /// The first example has its parts where the engine's defaults look; the others stand for themselves.
+    fn named(name: String) -> Self {
+        let own = Path::new(ROOT).join("examples").join(&name).join("mapping.yaml").is_file();
+        match own {
+            true => {
+                let (mapping, schemas) = (format!("examples/{name}/mapping.yaml"), format!("examples/{name}/schemas"));
+                Self { name, mapping, schemas }
+            }
+            false => {
+                let (mapping, schemas) = (format!("mappings/{name}.yaml"), format!("schemas/{name}"));
+                Self { name, mapping, schemas }
+            }
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+    command.env_clear().current_dir(ROOT).args(arguments).stdin(Stdio::null());
+    command.output().expect("the binary starts")
+}
+
+fn shown(output: &Output) -> String {
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("exit {}\n{stdout}{stderr}", output.status.code().expect("an exit code"))
+}
+
+#[test]
+fn there_are_many_and_the_index_names_each() {
+    let examples = examples();
+    assert!(examples.len() >= 7, "{}", examples.len());
+    let index = fs::read_to_string(Path::new(ROOT).join("examples/README.md")).expect("the index");
+    for Example { name, .. } in &examples {
+        assert!(index.contains(&format!("[{name}]({name}/README.md)")), "examples/README.md lacks {name}");
+        let folder = Path::new(ROOT).join("examples").join(name);
+        for file in ["README.md", "operator.yaml", "testdata"] {
+            assert!(folder.join(file).exists(), "examples/{name} lacks {file}");
+        }
+    }
+}
+
+#[test]
+fn each_validates_without_a_word() {
+    for Example { mapping, schemas, .. } in examples() {
+        let output = run(&["validate", &mapping, "--schemas", &schemas]);
+        assert_eq!(shown(&output), "exit 0\n1 mapping in 1 file, nothing wrong\n", "{mapping}");
+    }
+}
+
+#[test]
+fn each_renders_what_its_tests_say() {
+    // The tests of the first one are run, and told in full, by tests/verbs.rs.
+    for Example { name, schemas, .. } in examples().into_iter().filter(|example| example.name != "mongodb") {
+        let output = run(&["test", &format!("examples/{name}"), "--schemas", &schemas]);
+        assert!(output.status.success(), "{name}: {}", shown(&output));
+    }
+}
+
+/// Schemas are what the mapping is checked against: without one, nothing would be wrong with anything.
+#[test]
+fn each_has_schemas_for_all_that_it_reads_and_writes() {
+    for Example { mapping, schemas, .. } in examples() {
+        let text = |path: &str| fs::read_to_string(Path::new(ROOT).join(path)).expect("readable");
+        let definitions = text(&format!("{schemas}/crd.yaml")) + &text(&format!("{schemas}/apiresourceschema.yaml"));
+        let kinds: Vec<String> = text(&mapping)
+            .lines()
+            .filter_map(|line| line.strip_prefix("        kind: ").map(str::to_owned))
+            .filter(|kind| !["ServiceAccount", "Role", "RoleBinding", "ConfigMap"].contains(&kind.as_str()))
+            .collect();
+        assert!(!kinds.is_empty(), "{mapping} writes something");
+        for kind in kinds {
+            assert!(
+                definitions.contains(&format!("kind: {kind},")) || definitions.contains(&format!("kind: {kind}\n")),
+                "{schemas}/crd.yaml lacks {kind}"
+            );
+        }
+    }
+}
