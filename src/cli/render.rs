@@ -182,7 +182,7 @@ fn one(arguments: &RenderArguments, mapping: &Mapping, scene: &Scene, printed: &
 /// What is rendered, in the mapping's order; the consumer's object with its status last.
 pub(super) fn documents(preview: &Preview, scene: &Scene, marks: bool, status: bool) -> Vec<Value> {
     let objects = preview.objects().map(|(_, desired)| desired.body.clone());
-    let mut documents: Vec<Value> = objects.map(|body| ordered(if marks { body } else { unmarked(body) })).collect();
+    let mut documents: Vec<Value> = objects.map(|body| if marks { body } else { unmarked(body) }).collect();
     if let Some(computed) = preview.status.as_ref().filter(|_| status) {
         documents.push(consumer(&scene.source, computed));
     }
@@ -206,25 +206,10 @@ fn unmarked(mut body: Value) -> Value {
         let Some(entries) = metadata.get_mut(field).and_then(Value::as_object_mut) else { continue };
         entries.retain(|key, _| !is_mark(key));
         if entries.is_empty() {
-            metadata.shift_remove(field);
+            metadata.remove(field);
         }
     }
     body
-}
-
-/// The same with its fields as people expect them: what it is and its name first.
-fn ordered(mut body: Value) -> Value {
-    if let Some(metadata) = body.get_mut("metadata") {
-        *metadata = first(metadata.take(), &["name", "namespace", "labels", "annotations"]);
-    }
-    first(body, &["apiVersion", "kind", "metadata"])
-}
-
-fn first(value: Value, keys: &[&str]) -> Value {
-    let Value::Object(mut fields) = value else { return value };
-    let mut ordered: Map<String, Value> = keys.iter().filter_map(|key| fields.shift_remove_entry(*key)).collect();
-    ordered.extend(fields);
-    Value::Object(ordered)
 }
 
 fn shown(format: OutputFormat, documents: &[Value]) -> String {

@@ -177,7 +177,7 @@ mod tests {
         let diagnostic = at("ä: {ö: 1, memberz: 3}\n", "memberz");
         insta::assert_snapshot!(diagnostic, @"mappings/mongodb.yaml:1:11: error[SE0101]: unknown field `memberz` (did you mean `members`?)");
         assert_eq!(diagnostic.column, 11);
-        insta::assert_snapshot!(diagnostic.to_json(), @r#"{"severity":"error","code":"SE0101","file":"mappings/mongodb.yaml","line":1,"column":11,"span":{"start":12,"end":19},"message":"unknown field `memberz`","label":"no such field","help":"did you mean `members`?","notes":["mapping `mongodb` keeps running generation 7"]}"#);
+        insta::assert_snapshot!(diagnostic.to_json(), @r#"{"code":"SE0101","column":11,"file":"mappings/mongodb.yaml","help":"did you mean `members`?","label":"no such field","line":1,"message":"unknown field `memberz`","notes":["mapping `mongodb` keeps running generation 7"],"severity":"error","span":{"end":19,"start":12}}"#);
     }
 
     #[test]

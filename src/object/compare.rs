@@ -68,7 +68,7 @@ pub fn remove_pointer(tree: &mut Value, pointer: &str) {
     let Some((parent, last)) = pointer.rsplit_once('/') else { return };
     let last = last.replace("~1", "/").replace("~0", "~");
     match tree.pointer_mut(parent) {
-        Some(Value::Object(map)) => drop(map.shift_remove(&last)),
+        Some(Value::Object(map)) => drop(map.remove(&last)),
         Some(Value::Array(items)) => {
             if let Some(index) = last.parse().ok().filter(|index: &usize| *index < items.len()) {
                 items.remove(index);

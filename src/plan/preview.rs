@@ -162,7 +162,7 @@ fn forget_times(status: &mut Value) {
     let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
         if condition.get("lastTransitionTime").is_some_and(|time| time == "1970-01-01T00:00:00Z") {
-            condition.shift_remove("lastTransitionTime");
+            condition.remove("lastTransitionTime");
         }
     }
 }

@@ -19,7 +19,7 @@ pub fn release_finalizer(observed: &Observed, source: &Value) -> Action {
     let ours = observed.writer.finalizer();
     let patch = metadata_patch(source, |finalizers, annotations| {
         finalizers.retain(|finalizer| finalizer != ours.as_str());
-        annotations.shift_remove(&observed.writer.target_annotation());
+        annotations.remove(&observed.writer.target_annotation());
     });
     Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, patch }
 }
@@ -37,7 +37,7 @@ fn metadata_patch(source: &Value, change: impl FnOnce(&mut Vec<Value>, &mut serd
     }
     match annotations {
         Some(annotations) => old["annotations"] = json!(annotations),
-        None if new_annotations_are_empty(&new) => drop(new.as_object_mut().map(|new| new.shift_remove("annotations"))),
+        None if new_annotations_are_empty(&new) => drop(new.as_object_mut().map(|new| new.remove("annotations"))),
         None => {}
     }
     guarded(source, &json!({"metadata": old}), &json!({"metadata": new}))

@@ -208,7 +208,7 @@ fn put(status: &mut Value, path: &[String], leaf: Leaf) -> Result<(), String> {
     let (last, parents) = path.split_last().ok_or("an empty path")?;
     if leaf == Leaf::Remove {
         if let Some(Value::Object(parent)) = status.pointer_mut(&pointer(parents)) {
-            parent.shift_remove(last);
+            parent.remove(last);
         }
         return Ok(());
     }

@@ -161,7 +161,7 @@ fn complete_secret(secret: &mut Value) {
 
 /// Moves a Secret's `stringData`, which is never stored, to its `data`.
 pub(super) fn encode_string_data(secret: &mut Value) {
-    let Some(Value::Object(plain)) = secret.as_object_mut().and_then(|map| map.shift_remove("stringData")) else {
+    let Some(Value::Object(plain)) = secret.as_object_mut().and_then(|map| map.remove("stringData")) else {
         return;
     };
     if !secret["data"].is_object() {

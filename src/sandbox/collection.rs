@@ -113,8 +113,7 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Labels {
 
 impl Stored {
     /// Takes an object into storage under a version, which is written into it.
-    pub fn new(object: Value, version: u64) -> Stored {
-        let mut object = object::in_order(object);
+    pub fn new(mut object: Value, version: u64) -> Stored {
         object["metadata"]["resourceVersion"] = version.to_string().into();
         Stored {
             version,

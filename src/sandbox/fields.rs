@@ -105,7 +105,7 @@ impl FieldSet {
             let nothing = FieldSet::default();
             let kept_child = kept.children.get(key).unwrap_or(&nothing);
             if child.removes(map.get_mut(&**key), kept_child) {
-                map.shift_remove(&**key);
+                map.remove(&**key);
             }
         }
     }

@@ -41,7 +41,7 @@ struct Manager {
 impl Managers {
     /// Takes the managers out of an object.
     pub fn take_from(object: &mut Value) -> Managers {
-        let taken = object["metadata"].as_object_mut().and_then(|metadata| metadata.shift_remove("managedFields"));
+        let taken = object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
         let entries = taken.as_ref().and_then(Value::as_array);
         let named = entries.into_iter().flatten().filter(|entry| entry["manager"].is_string());
         Managers(named.map(Manager::from_json).collect())

@@ -40,7 +40,7 @@ pub(super) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
 pub(super) fn set(object: &mut Value, field: &str, value: Option<Value>) {
     match value {
         Some(value) => drop(metadata(object).insert(field.to_owned(), value)),
-        None => drop(metadata(object).shift_remove(field)),
+        None => drop(metadata(object).remove(field)),
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn set_part(object: &mut Value, field: &str, value: Option<Value>) {
     let Some(map) = object.as_object_mut() else { return };
     match value {
         Some(value) => drop(map.insert(field.to_owned(), value)),
-        None => drop(map.shift_remove(field)),
+        None => drop(map.remove(field)),
     }
 }
 
@@ -62,19 +62,8 @@ pub(super) fn set_entry(object: &mut Value, map: &str, key: &str, value: Option<
     let Some(entries) = metadata.get_mut(map).and_then(Value::as_object_mut) else { return };
     match value {
         Some(value) => drop(entries.insert(key.to_owned(), value.into())),
-        None => drop(entries.shift_remove(key)),
+        None => drop(entries.remove(key)),
     }
-}
-
-/// The object with its identity first, as servers print it.
-pub(super) fn in_order(object: Value) -> Value {
-    let Value::Object(mut map) = object else { return object };
-    let mut ordered = Map::with_capacity(map.len());
-    for field in ["apiVersion", "kind", "metadata"] {
-        ordered.extend(map.shift_remove_entry(field));
-    }
-    ordered.append(&mut map);
-    Value::Object(ordered)
 }
 
 /// Numbers as a server written in Go stores them: integers beyond 64 bits and numbers with a fraction are floating

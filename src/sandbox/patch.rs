@@ -70,7 +70,7 @@ fn merge_strategically(object: &mut Value, patch: &Value) {
 
 fn merge_member(object: &mut Value, key: &str, value: &Value) {
     match (key, value) {
-        (_, Value::Null) => drop(object.as_object_mut().map(|map| map.shift_remove(key))),
+        (_, Value::Null) => drop(object.as_object_mut().map(|map| map.remove(key))),
         ("finalizers", Value::Array(items)) => merge_items(&mut object[key], items, |item| item),
         ("ownerReferences", Value::Array(items)) => merge_items(&mut object[key], items, |item| &item["uid"]),
         _ => merge_strategically(&mut object[key], value),

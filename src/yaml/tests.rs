@@ -25,7 +25,7 @@ fn values() {
     let node = root("a: 1\nb: [x, {c: ~}]\nd: !!str 5\ne: 'it''s'\non: yes\n1: 1.0\nf:\n");
     assert_eq!(
         node.to_json().to_string(),
-        r#"{"a":1,"b":["x",{"c":null}],"d":"5","e":"it's","on":"yes","1":1.0,"f":null}"#
+        r#"{"1":1.0,"a":1,"b":["x",{"c":null}],"d":"5","e":"it's","f":null,"on":"yes"}"#
     );
 }
 

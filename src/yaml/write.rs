@@ -142,34 +142,34 @@ mod tests {
             "spec": {"members": 3, "ratio": 1.0, "hosts": ["a", {"b": [1, [2]], "c": null}], "none": []},
         });
         insta::assert_snapshot!(write(&value), @r#"
-        metadata:
-          name: db
-          labels:
-            app.kubernetes.io/name: db
-            "on": "1"
-          annotations: {}
         data:
           config: |
             a: 1
             b:
 
               c
+          empty: ""
+          odd: "a \nb"
+          port: "27017"
           tail: |-
             one
             two
-          odd: "a \nb"
-          port: "27017"
-          empty: ""
+        metadata:
+          annotations: {}
+          labels:
+            app.kubernetes.io/name: db
+            "on": "1"
+          name: db
         spec:
-          members: 3
-          ratio: 1.0
           hosts:
           - a
           - b:
             - 1
             - - 2
             c: null
+          members: 3
           none: []
+          ratio: 1.0
         "#);
         insta::assert_snapshot!(write_all([&json!({"a": 1}), &json!("b")]), @r"
         a: 1

@@ -204,7 +204,7 @@ pub(super) fn member<'a>(base: Operand<'a>, segment: &Segment, written: &'a str)
         Operand::Value(Cow::Borrowed(value)) => Ok(step(value, segment).map_or_else(absent, Operand::borrowed)),
         Operand::Value(Cow::Owned(value)) => {
             let found = match (value, segment) {
-                (Value::Object(mut fields), Segment::Key(key)) => fields.swap_remove(key),
+                (Value::Object(mut fields), Segment::Key(key)) => fields.remove(key),
                 (Value::Array(mut items), Segment::Index(index)) => position(*index, items.len())
                     .filter(|index| *index < items.len())
                     .map(|index| items.swap_remove(index)),

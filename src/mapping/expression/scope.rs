@@ -185,10 +185,10 @@ fn without_feedback(mut source: Arc<Value>) -> Arc<Value> {
     let feeds_back = source.get("status").is_some()
         || UNREADABLE.iter().any(|field| metadata.is_some_and(|metadata| metadata.get(field).is_some()));
     if feeds_back && let Value::Object(fields) = Arc::make_mut(&mut source) {
-        fields.shift_remove("status");
+        fields.remove("status");
         if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
             for field in UNREADABLE {
-                metadata.shift_remove(field);
+                metadata.remove(field);
             }
         }
     }

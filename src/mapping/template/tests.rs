@@ -111,15 +111,15 @@ fn keys_are_never_data() {
         .iter()
         .map(|finding| format!("{} {} ({})", finding.code, finding.message, finding.help.as_deref().unwrap_or("-")))
         .collect();
-    insta::assert_snapshot!(said.join("\n"), @r#"
-    SE0211 a key cannot hold an expression (keys are what the mapping's author writes, never data)
-    SE0211 a key cannot hold an expression (keys are what the mapping's author writes, never data)
+    insta::assert_snapshot!(said.join("\n"), @r"
     SE0191 `$item` has no meaning here (it goes with `$each`: write `$each`, `$as` and `$item`)
     SE0191 `$merg` has no meaning here (did you mean `$merge`?)
     SE0191 `$x` has no meaning here (a key of that name is written `$$x`)
+    SE0211 a key cannot hold an expression (keys are what the mapping's author writes, never data)
     SE0301 `nope` is not known (here can be read: `source`, `workspace`, `placement`, `target`, `vars`, `related`, `objects`, `mapping`; text stands in quotes)
     SE0202 there is no filter `nope` (-)
-    "#);
+    SE0211 a key cannot hold an expression (keys are what the mapping's author writes, never data)
+    ");
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn a_status_change_is_one_write() {
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert_eq!(world.source.as_ref().unwrap()["status"]["phase"], "Running");
     assert_eq!(world.take_log(), ["update status"]);
-    world.edit("Database", |object| drop(object.as_object_mut().unwrap().shift_remove("status")));
+    world.edit("Database", |object| drop(object.as_object_mut().unwrap().remove("status")));
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     let status = &world.source.as_ref().unwrap()["status"];
     assert_eq!((&status["phase"], status.get("version")), (&json!("Pending"), None), "default, and removed");
@@ -180,7 +180,7 @@ fn ours_the_same_is_nothing() {
 #[test]
 fn ours_without_its_label_is_found_by_the_look_and_marked_again() {
     let mut world = synced();
-    world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().shift_remove("labels")));
+    world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels")));
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(marks::label(world.object("Database"), marks::OWNER).is_some());
 }
@@ -298,7 +298,7 @@ fn deleting_waits_for_what_holds_the_object() {
 #[test]
 fn deleting_finds_what_lost_its_label() {
     let mut world = synced();
-    world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().shift_remove("labels")));
+    world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels")));
     world.delete_source();
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.objects.is_empty());

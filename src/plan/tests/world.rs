@@ -282,7 +282,7 @@ impl World {
     pub fn essence(&self) -> (Option<Value>, BTreeMap<Reference, Value>, BTreeSet<String>) {
         let strip = |mut object: Value| {
             for field in ["resourceVersion", "uid", "creationTimestamp"] {
-                object["metadata"].as_object_mut().map(|metadata| metadata.shift_remove(field));
+                object["metadata"].as_object_mut().map(|metadata| metadata.remove(field));
             }
             sorted(object)
         };
@@ -328,7 +328,7 @@ fn give_up(object: &mut Value, former: &Value, body: &Value) {
     for (key, value) in former {
         match (object.get_mut(key), body.get(key)) {
             (Some(slot), Some(body)) => give_up(slot, value, body),
-            (Some(_), None) if key != "uid" => drop(object.shift_remove(key)),
+            (Some(_), None) if key != "uid" => drop(object.remove(key)),
             _ => {}
         }
     }

@@ -18,25 +18,25 @@ pub(in crate::sandbox) fn convert(resource: &Resource, version: &str, object: &m
 }
 
 fn to_v1alpha1(spec: &mut Map<String, Value>) {
-    if let Some(Value::Array(resources)) = spec.shift_remove("resources") {
+    if let Some(Value::Array(resources)) = spec.remove("resources") {
         let schemas = resources.iter().map(|resource| resource["schema"].clone()).collect();
         spec.insert("latestResourceSchemas".into(), Value::Array(schemas));
     }
     for claim in claims(spec) {
-        if claim.shift_remove("verbs").is_some() {
-            claim.shift_remove("selector");
+        if claim.remove("verbs").is_some() {
+            claim.remove("selector");
             claim.insert("all".into(), true.into());
         }
     }
 }
 
 fn to_v1alpha2(spec: &mut Map<String, Value>) {
-    if let Some(Value::Array(schemas)) = spec.shift_remove("latestResourceSchemas") {
+    if let Some(Value::Array(schemas)) = spec.remove("latestResourceSchemas") {
         let resources = schemas.iter().filter_map(|schema| exported(schema.as_str()?)).collect();
         spec.insert("resources".into(), Value::Array(resources));
     }
     for claim in claims(spec) {
-        if claim.shift_remove("all").is_some() {
+        if claim.remove("all").is_some() {
             let is_accepted_or_refused = claim.contains_key("state");
             claim.insert("verbs".into(), json!(["*"]));
             if is_accepted_or_refused {

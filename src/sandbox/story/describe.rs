@@ -75,7 +75,7 @@ fn shown(value: &Value) -> String {
 fn without_noise(object: &Value) -> Value {
     let mut object = object.clone();
     let Some(fields) = object.as_object_mut() else { return object };
-    fields.shift_remove("status");
+    fields.remove("status");
     if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
         metadata.retain(|key, _| !NOISE.contains(&key.as_str()));
         if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
@@ -94,8 +94,8 @@ fn is_mark(key: &str) -> bool {
 /// A status whose conditions are fields: `Ready=True (Running)`.
 fn by_condition(status: &Value) -> Value {
     let Value::Object(mut fields) = status.clone() else { return Value::Object(Map::new()) };
-    fields.shift_remove("observedGeneration");
-    let Some(Value::Array(conditions)) = fields.shift_remove("conditions") else { return Value::Object(fields) };
+    fields.remove("observedGeneration");
+    let Some(Value::Array(conditions)) = fields.remove("conditions") else { return Value::Object(fields) };
     for condition in &conditions {
         let text = |field: &str| condition[field].as_str().unwrap_or_default();
         let message = if text("status") == "False" { text("message") } else { "" };

@@ -45,7 +45,7 @@ fn the_shipped_operator_renders_what_the_schema_requires() {
     }));
     let last = operator.steps.last().expect("steps");
     let status = last.status(&object).expect("a status").expect("renders");
-    insta::assert_snapshot!(status, @r#"{"phase":"Running","message":null,"version":"6.0.5","currentMongoDBMembers":3,"currentStatefulSetReplicas":3,"mongoUri":"mongodb://db-svc.tenant.svc.cluster.local:27017"}"#);
+    insta::assert_snapshot!(status, @r#"{"currentMongoDBMembers":3,"currentStatefulSetReplicas":3,"message":null,"mongoUri":"mongodb://db-svc.tenant.svc.cluster.local:27017","phase":"Running","version":"6.0.5"}"#);
     let secrets = last.secrets(&object).expect("renders");
     assert_eq!(secrets[0]["metadata"], json!({"name": "db-admin-app", "namespace": "tenant"}));
 }
@@ -102,7 +102,7 @@ async fn a_life_is_told() {
     });
     insta::assert_snapshot!(story.await, @r#"
     engine: renders ConfigMap default/a for acme []
-    kubectl-edit: changes ConfigMap default/a ["metadata.labels.l: v", "data[y.z]: 2", "data.x: removed"]
+    kubectl-edit: changes ConfigMap default/a ["data[y.z]: 2", "data.x: removed", "metadata.labels.l: v"]
     engine: deletes ConfigMap default/a []
     "#);
 }
@@ -113,10 +113,10 @@ fn a_status_is_told_with_its_conditions() {
     let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "reason": "Because", "message": message, "lastTransitionTime": "now"});
     let conditions = json!([condition("Ready", "True", "fine"), condition("Synced", "False", "somebody else's")]);
     let new = json!({"status": {"phase": "Running", "observedGeneration": 2, "conditions": conditions}});
-    insta::assert_snapshot!(describe::status_changes(&old, &new).join("\n"), @"
-    phase: Pending → Running
+    insta::assert_snapshot!(describe::status_changes(&old, &new).join("\n"), @r"
     Ready: True (Because)
     Synced: False (Because: somebody else's)
+    phase: Pending → Running
     ");
 }
 
