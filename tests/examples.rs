@@ -6,11 +6,13 @@ use std::process::{Command, Output, Stdio};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A folder, and where its mapping and schemas stand.
+/// A folder, and where its parts stand.
 struct Example {
     name: String,
-    mapping: String,
+    mappings: String,
     schemas: String,
+    /// Objects, tests and the operator.
+    examples: String,
 }
 
 /// All of them, by name.
@@ -23,19 +25,16 @@ fn examples() -> Vec<Example> {
 }
 
 impl Example {
-    /// The first example has its parts where the engine's defaults look; the others stand for themselves.
+    /// The first example has its parts where the program's defaults look; the others stand for themselves.
     fn named(name: String) -> Self {
-        let own = Path::new(ROOT).join("examples").join(&name).join("mapping.yaml").is_file();
-        match own {
-            true => {
-                let (mapping, schemas) = (format!("examples/{name}/mapping.yaml"), format!("examples/{name}/schemas"));
-                Self { name, mapping, schemas }
+        let (mappings, schemas, examples) = match name.as_str() {
+            "mongodb" => ("mappings".to_owned(), "schemas/mongodb".to_owned(), "examples/mongodb".to_owned()),
+            _ => {
+                let part = |part: &str| format!("examples/{name}/{part}");
+                (part("mappings"), part("schemas"), part("examples"))
             }
-            false => {
-                let (mapping, schemas) = (format!("mappings/{name}.yaml"), format!("schemas/{name}"));
-                Self { name, mapping, schemas }
-            }
-        }
+        };
+        Self { name, mappings, schemas, examples }
     }
 }
 
@@ -55,28 +54,28 @@ fn there_are_many_and_the_index_names_each() {
     let examples = examples();
     assert!(examples.len() >= 7, "{}", examples.len());
     let index = fs::read_to_string(Path::new(ROOT).join("examples/README.md")).expect("the index");
-    for Example { name, .. } in &examples {
+    for Example { name, examples, .. } in &examples {
         assert!(index.contains(&format!("[{name}]({name}/README.md)")), "examples/README.md lacks {name}");
-        let folder = Path::new(ROOT).join("examples").join(name);
-        for file in ["README.md", "operator.yaml", "testdata"] {
-            assert!(folder.join(file).exists(), "examples/{name} lacks {file}");
+        assert!(Path::new(ROOT).join("examples").join(name).join("README.md").is_file(), "{name} is explained");
+        for part in ["operator.yaml", "testdata"] {
+            assert!(Path::new(ROOT).join(examples).join(part).exists(), "{examples} lacks {part}");
         }
     }
 }
 
 #[test]
 fn each_validates_without_a_word() {
-    for Example { mapping, schemas, .. } in examples() {
-        let output = run(&["validate", &mapping, "--schemas", &schemas]);
-        assert_eq!(shown(&output), "exit 0\n1 mapping in 1 file, nothing wrong\n", "{mapping}");
+    for Example { mappings, schemas, .. } in examples() {
+        let output = run(&["validate", &mappings, "--schemas", &schemas]);
+        assert_eq!(shown(&output), "exit 0\n1 mapping in 1 file, nothing wrong\n", "{mappings}");
     }
 }
 
 #[test]
 fn each_renders_what_its_tests_say() {
     // The tests of the first one are run, and told in full, by tests/verbs.rs.
-    for Example { name, schemas, .. } in examples().into_iter().filter(|example| example.name != "mongodb") {
-        let output = run(&["test", &format!("examples/{name}"), "--schemas", &schemas]);
+    for Example { name, mappings, schemas, examples } in examples().into_iter().filter(|one| one.name != "mongodb") {
+        let output = run(&["test", &examples, "--mappings", &mappings, "--schemas", &schemas]);
         assert!(output.status.success(), "{name}: {}", shown(&output));
     }
 }
@@ -84,15 +83,15 @@ fn each_renders_what_its_tests_say() {
 /// Schemas are what the mapping is checked against: without one, nothing would be wrong with anything.
 #[test]
 fn each_has_schemas_for_all_that_it_reads_and_writes() {
-    for Example { mapping, schemas, .. } in examples() {
+    for Example { name, mappings, schemas, .. } in examples() {
         let text = |path: &str| fs::read_to_string(Path::new(ROOT).join(path)).expect("readable");
         let definitions = text(&format!("{schemas}/crd.yaml")) + &text(&format!("{schemas}/apiresourceschema.yaml"));
-        let kinds: Vec<String> = text(&mapping)
+        let kinds: Vec<String> = text(&format!("{mappings}/{name}.yaml"))
             .lines()
             .filter_map(|line| line.strip_prefix("        kind: ").map(str::to_owned))
             .filter(|kind| !["ServiceAccount", "Role", "RoleBinding", "ConfigMap"].contains(&kind.as_str()))
             .collect();
-        assert!(!kinds.is_empty(), "{mapping} writes something");
+        assert!(!kinds.is_empty(), "{name} writes something");
         for kind in kinds {
             assert!(
                 definitions.contains(&format!("kind: {kind},")) || definitions.contains(&format!("kind: {kind}\n")),
