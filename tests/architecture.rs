@@ -15,7 +15,7 @@ use sync_engine::yaml;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Modules without async, I/O, clock, randomness or environment.
-const PURE: [&str; 5] = ["yaml", "mapping", "catalog", "object", "plan"];
+const PURE: [&str; 7] = ["yaml", "mapping", "catalog", "object", "plan", "scaffold", "rights"];
 
 /// Modules that touch the world.
 const SHELL: [&str; 9] =

@@ -1,5 +1,10 @@
 //! The verbs for authors, as their user meets them: texts and exit codes.
 
+#[path = "verbs/init.rs"]
+mod init;
+#[path = "verbs/rbac.rs"]
+mod rbac;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

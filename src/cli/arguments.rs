@@ -8,7 +8,9 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::completions::{self, CompletionsArguments};
 use super::explain::ExplainArguments;
+use super::init::{self, InitArguments};
 use super::options::{KubeconfigRef, Listen, NamedKubeconfig};
+use super::rbac::{self, RbacArguments};
 use super::render::{self, RenderArguments};
 use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
@@ -60,6 +62,9 @@ pub enum Verb {
     /// Play the whole story on this machine, in memory: a kcp, a cluster, consumers, an operator, and the engine.
     #[command(after_help = sandbox::AFTER_HELP)]
     Sandbox(SandboxArguments),
+    /// Make a folder that offers an operator's API to workspaces, of its CustomResourceDefinition.
+    #[command(after_help = init::AFTER_HELP)]
+    Init(InitArguments),
     /// Say everything that is wrong with mappings, without a cluster.
     #[command(after_help = validate::AFTER_HELP)]
     Validate(ValidateArguments),
@@ -68,6 +73,9 @@ pub enum Verb {
     /// Print the objects that a mapping makes of a consumer's object, without a cluster.
     #[command(after_help = render::AFTER_HELP)]
     Render(RenderArguments),
+    /// Print the least rights that the engine needs for mappings, without a cluster.
+    #[command(after_help = rbac::AFTER_HELP)]
+    Rbac(RbacArguments),
     /// Run MappingTest documents, without a cluster.
     #[command(after_help = test::AFTER_HELP)]
     Test(TestArguments),

@@ -5,14 +5,17 @@ pub mod completions;
 mod connections;
 mod difference;
 pub mod explain;
+pub mod init;
 mod inputs;
 pub mod options;
+pub mod rbac;
 pub mod render;
 mod run;
 pub mod sandbox;
 pub mod schema;
 mod signals;
 mod sources;
+mod table;
 mod terminal;
 pub mod test;
 pub mod validate;
@@ -49,9 +52,11 @@ pub fn execute(verb: Verb) -> Exit {
     let result = match verb {
         Verb::Run(arguments) => RunOptions::try_from(arguments).map_err(Into::into).and_then(run_engine),
         Verb::Sandbox(arguments) => play_sandbox(arguments),
+        Verb::Init(arguments) => init::init(&arguments),
         Verb::Validate(arguments) => validate::validate(&arguments),
         Verb::Explain(arguments) => explain::explain(&arguments),
         Verb::Render(arguments) => render::render(&arguments),
+        Verb::Rbac(arguments) => rbac::rbac(&arguments),
         Verb::Test(arguments) => test::test(&arguments),
         Verb::Schema(verb) => schema::schema(&verb),
         Verb::Completions(arguments) => completions::completions(&arguments),

@@ -104,15 +104,15 @@ pub(super) fn default_cluster(mapping: &Mapping) -> Result<ClusterName, Misconfi
     ClusterName::try_from(sources::default_cluster(mapping)).map_err(|error| Misconfigured(error.to_string()))
 }
 
-/// The mappings of a path, all of them good: what is wrong stands in the error.
+/// The good mappings of a path; where there is none, what is wrong stands in the error.
 fn catalog(path: &PathBuf) -> Result<Catalog, Misconfigured> {
     let (catalog, update) = Inputs::read(std::slice::from_ref(path))?.catalog();
-    let errors: Vec<_> =
-        update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).map(|one| one.render(false)).collect();
-    if errors.is_empty() || catalog.mappings().next().is_some() {
-        return Ok(catalog);
+    match inputs::errors(&update) {
+        Some(errors) if catalog.mappings().next().is_none() => {
+            Err(Misconfigured(format!("no mapping in `{}` can be used\n\n{errors}", path.display())))
+        }
+        _ => Ok(catalog),
     }
-    Err(Misconfigured(format!("no mapping in `{}` can be used\n\n{}", path.display(), errors.join("\n\n"))))
 }
 
 /// `None`: no mapping takes the object, and it was said.

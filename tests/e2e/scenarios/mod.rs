@@ -12,6 +12,7 @@ mod ownership;
 mod reload;
 mod restarts;
 mod retention;
+mod rights;
 mod spec;
 mod status;
 mod workspaces;
@@ -37,6 +38,7 @@ pub fn cases() -> Vec<Case> {
         workspaces::cases(),
         operation::cases(),
         bad_input::cases(),
+        rights::cases(),
         outages::cases(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
