@@ -1,4 +1,5 @@
 use super::*;
+use crate::mapping::compile::Compiled;
 
 /// A mapping that gets along with others on its resource, unless `status` says otherwise.
 fn mapping(name: &str, status: &str) -> String {
@@ -21,6 +22,14 @@ struct World {
 }
 
 impl World {
+    /// As an engine with schemas.
+    fn checking() -> Self {
+        let mut schemas = Schemas::default();
+        let file = include_bytes!("../../tests/ui/checks/schemas/database.yaml");
+        assert_eq!(schemas.add_file(file), []);
+        Self { catalog: Catalog::checking(schemas), ..Self::default() }
+    }
+
     fn write(&mut self, path: &str, content: &str) -> String {
         self.files.insert(path.to_owned(), content.as_bytes().to_vec());
         self.reload()
@@ -275,6 +284,54 @@ fn what_the_inventory_knows() {
     ");
     assert_eq!(named.standing("mongodb"), Some((Standing::KeptOnError, 1)));
     insta::assert_snapshot!(named.write("a.yaml", &mapping("mongodb", "x: $.x")), @"mapping mongodb: its document is good again; generation 1 keeps running");
+}
+
+/// A mapping of the databases that the schemas describe.
+fn checked(name: &str, data: &str) -> String {
+    format!(
+        "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: {name}}}\nspec:\n  source: {{apiExport: {{name: {name}}}, \
+         resource: databases.v1.example.com}}\n  objects:\n    - id: w\n      template: {{apiVersion: v1, kind: ConfigMap, data: {{a: \"{data}\"}}}}\n"
+    )
+}
+
+/// An engine refuses what `validate` refuses, keeps what ran, and says its warnings of what runs.
+#[test]
+fn what_the_schemas_refuse_does_not_run() {
+    let mut world = World::checking();
+    let (good, bad) = (checked("db", "{{ source.spec.type }}"), checked("db", "{{ source.spec.typ }}"));
+    insta::assert_snapshot!(world.write("a.yaml", &bad), @"a.yaml:8:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?)");
+    assert_eq!(world.standing("db"), None);
+    insta::assert_snapshot!(world.write("a.yaml", &good), @"mapping db: generation 1: added");
+    insta::assert_snapshot!(world.write("a.yaml", &bad), @"
+    mapping db: its document cannot be used; generation 1 keeps running
+    a.yaml:8:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?) [mapping `db` keeps running generation 1]
+    ");
+    assert_eq!(world.standing("db"), Some((Standing::KeptOnError, 1)));
+    insta::assert_snapshot!(world.write("a.yaml", &good), @"mapping db: its document is good again; generation 1 keeps running");
+    let warned = good.replace(", data: {a:", ", spec: {namespace:");
+    insta::assert_snapshot!(world.write("a.yaml", &warned), @"
+    mapping db: generation 2: template of object w changed
+    a.yaml:8:69: warning[SE0703]: what a consumer writes reaches a namespace: `spec.namespace` (`${{ placement.namespace }}` is the tenant's own; `without(…)` leaves a field out)
+    ");
+    assert_eq!(world.standing("db"), Some((Standing::Running, 2)));
+}
+
+/// What did not change in a file is not compiled again, and its findings follow it to its new place.
+#[test]
+fn unchanged_documents_of_a_file_are_kept() {
+    let mut world = World::checking();
+    let (one, bad) = (checked("one", "{{ source.spec.type }}"), checked("bad", "{{ source.spec.typ }}"));
+    world.write("a.yaml", &format!("{bad}---\n{one}"));
+    let of = |world: &World, index: usize| match &world.catalog.files["a.yaml"].documents[index].compiled {
+        Some(Compiled::Mapping(mapping)) => mapping.clone(),
+        other => panic!("{other:?}"),
+    };
+    let before = of(&world, 1);
+    insta::assert_snapshot!(world.write("a.yaml", &format!("# A comment\n---\n{one}---\n{bad}---\n{}", checked("two", "x"))), @"
+    mapping two: generation 1: added
+    a.yaml:19:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?)
+    ");
+    assert!(Arc::ptr_eq(&before, &of(&world, 0)));
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn one(arguments: &RenderArguments, mapping: &Mapping, scene: &Scene, printed: &
 
 /// What is rendered, in the mapping's order; the consumer's object with its status last.
 pub(super) fn documents(preview: &Preview, scene: &Scene, marks: bool, status: bool) -> Vec<Value> {
-    let objects = preview.objects().map(|(_, desired)| desired.body.clone());
+    let objects = preview.objects().map(|(.., desired)| desired.body.clone());
     let mut documents: Vec<Value> = objects.map(|body| if marks { body } else { unmarked(body) }).collect();
     if let Some(computed) = preview.status.as_ref().filter(|_| status) {
         documents.push(consumer(&scene.source, computed));

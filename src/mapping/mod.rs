@@ -141,7 +141,15 @@ pub struct ObjectRule {
     pub kind: Kind,
     /// One per (target, namespace) for all sources; otherwise one per source.
     pub shared: bool,
+    /// Several objects of this rule, one for each item of a list.
+    pub for_each: Option<Box<ForEach>>,
     pub when: Option<Expression>,
+    /// Positions in [`Mapping::objects`] of the objects that must be ready before this one is made.
+    pub depends_on: Vec<usize>,
+    /// When it is ready; `None`: as its kind tells.
+    pub ready: Option<Expression>,
+    /// When it has failed for good.
+    pub failed: Option<Expression>,
     /// The whole document, `apiVersion` and `kind` included.
     pub template: Template,
     /// `metadata.name` when the template gives one; else the placement's name.
@@ -153,6 +161,16 @@ pub struct ObjectRule {
     pub orphan_on_delete: bool,
     pub propagation: Propagation,
     pub on_identity_change: IdentityChange,
+}
+
+/// `forEach`, `as` and `key`: one object for each item of a list.
+#[derive(Debug)]
+pub struct ForEach {
+    pub list: Template,
+    /// The name under which expressions read the item.
+    pub item: String,
+    /// Tells the objects apart, and is part of who they are.
+    pub key: Text,
 }
 
 /// `propagationPolicy` of a delete.
@@ -195,7 +213,7 @@ pub struct StatusField {
 #[derive(Debug)]
 pub enum StatusValue {
     Path { object: String, path: JsonPath, take: Take },
-    Value(Template),
+    Value(Box<Template>),
 }
 
 /// Which of several matches of a path counts.
@@ -241,13 +259,25 @@ impl Mapping {
         let vars = self.vars.iter().flat_map(|(_, template)| template.objects_read());
         vars.chain(self.objects.iter().flat_map(ObjectRule::objects_read))
     }
+
+    /// The rule of this id.
+    pub fn rule(&self, id: &str) -> Option<&ObjectRule> {
+        self.objects.iter().find(|rule| rule.id == id)
+    }
+
+    /// Whether one object depends on another, at once or through others.
+    pub fn depends(&self, rule: &ObjectRule, id: &str) -> bool {
+        let direct = rule.depends_on.iter().filter_map(|position| self.objects.get(*position));
+        direct.into_iter().any(|other| other.id == id || self.depends(other, id))
+    }
 }
 
 impl ObjectRule {
     fn objects_read(&self) -> impl Iterator<Item = &str> {
         let when = self.when.iter().flat_map(Expression::objects_read);
         let name = self.name.iter().flat_map(Text::objects_read);
-        self.template.objects_read().chain(when).chain(name)
+        let each = self.for_each.iter().flat_map(|each| each.list.objects_read().chain(each.key.objects_read()));
+        self.template.objects_read().chain(when).chain(name).chain(each)
     }
 
     /// Whether this is the rule of a shared object at a place.

@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::memo::Memo;
 use super::observed::{Learned, Observed, Phase, Source, Standing, Target};
-use super::render::{self, Desired, Rendering, Wanted};
-use super::{Cause, Reason, Reasons, is_in, status};
+use super::render::{self, Desired, Rendering};
+use super::{Cause, Reason, Reasons, is_in, live, readiness, status};
 use crate::mapping::schema::Schema;
-use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::object::marks::{Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
@@ -70,8 +69,7 @@ pub fn preview<'m>(mapping: &'m Mapping, scene: &Scene) -> Result<Preview<'m>, U
     let first = rendered(mapping, &observed, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut observed);
     let rendering = rendered(mapping, &observed, scene)?;
-    let mut reasons =
-        Reasons(each(mapping, &rendering).filter_map(|(rule, wanted)| unrendered(&rule.id, wanted)).collect());
+    let mut reasons = Reasons(unrendered(mapping, &rendering).chain(waiting(mapping, &observed, &rendering)).collect());
     let mut status = status::wanted(mapping, &observed, &scene.source, Some(&rendering), &mut reasons);
     if status::is_withheld(&observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();
@@ -84,17 +82,23 @@ fn rendered(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Ren
     render::render(mapping, observed, &scene.source).map_err(|unrendered| Unseen::Unrendered(unrendered.into()))
 }
 
-/// Each rule with what it comes to.
-fn each<'a>(
-    mapping: &'a Mapping,
-    rendering: &'a Rendering,
-) -> impl Iterator<Item = (&'a ObjectRule, &'a Result<Wanted, Unrendered>)> {
-    mapping.objects.iter().zip(rendering.objects.iter())
+fn unrendered<'r>(mapping: &'r Mapping, rendering: &'r Rendering) -> impl Iterator<Item = Reason> + 'r {
+    rendering.unrendered(mapping).map(|(id, why)| live::named(&id, why.clone().into()))
 }
 
-fn unrendered(id: &str, wanted: &Result<Wanted, Unrendered>) -> Option<Reason> {
-    let Reason { cause, detail } = wanted.as_ref().err()?.clone().into();
-    Some(Reason { cause, detail: format!("object `{id}`: {detail}") })
+/// What objects wait for that do not stand yet.
+fn waiting<'r>(
+    mapping: &'r Mapping,
+    observed: &'r Observed,
+    rendering: &'r Rendering,
+) -> impl Iterator<Item = Reason> + 'r {
+    let missing = |(rule, key, desired): (&'r ObjectRule, Option<&str>, &Desired)| {
+        let id = key.map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
+        let stands = observed.ours_at(&desired.reference, rule.shared).is_some();
+        let unmet = (!stands).then(|| readiness::unmet(mapping, observed, rule, rendering)).flatten();
+        unmet.map(|reason| live::named(&id, reason))
+    };
+    rendering.desired(mapping).filter_map(missing)
 }
 
 /// A target where every kind is served and nothing stands.
@@ -128,15 +132,13 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
 /// of those that look like none.
 fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut Observed) -> Vec<usize> {
     let place = &first.place;
-    let known: Vec<_> = mapping
-        .objects
-        .iter()
-        .filter_map(|rule| Some((rule, render::reference(rule, place, &first.scope).ok()?)))
-        .collect();
+    let places = |rule| render::places(rule, place, &first.scope).into_iter().map(move |(id, at)| (rule, id, at));
+    let known: Vec<_> = mapping.objects.iter().flat_map(places).collect();
     let mut strangers = Vec::new();
     for (position, object) in scene.standing.iter().enumerate() {
-        let marked = known.iter().find(|(_, reference)| looks_like(object, reference)).and_then(|(rule, reference)| {
-            let body = render::mark(observed, rule, place, reference, object.clone()).ok()?;
+        let found = known.iter().find(|(_, _, reference)| looks_like(object, reference));
+        let marked = found.and_then(|(rule, id, reference)| {
+            let body = render::mark(observed, rule, id, place, reference, object.clone()).ok()?;
             Some((rule.shared, Standing { reference: reference.clone(), object: Arc::new(body) }))
         });
         match marked {
@@ -168,12 +170,9 @@ fn forget_times(status: &mut Value) {
 }
 
 impl Preview<'_> {
-    /// What is rendered, in the mapping's order.
-    pub fn objects(&self) -> impl Iterator<Item = (&ObjectRule, &Desired)> {
-        each(self.mapping, &self.rendering).filter_map(|(rule, wanted)| match wanted {
-            Ok(Wanted::Present(desired)) => Some((rule, desired)),
-            _ => None,
-        })
+    /// What is rendered, in the mapping's order; with its key what is one of several.
+    pub fn objects(&self) -> impl Iterator<Item = (&ObjectRule, Option<&str>, &Desired)> {
+        self.rendering.desired(self.mapping)
     }
 
     /// Whether something cannot be rendered or computed; waiting is none.
@@ -248,7 +247,7 @@ spec:
         let preview = preview(&mapping, &scene(json!({"size": 3}), vec![other, cluster])).expect("rendered");
         assert_eq!(preview.strangers, [0]);
         assert!(preview.reasons.0.is_empty(), "{}", preview.reasons);
-        let (_, view) = preview.objects().nth(2).expect("rendered");
+        let (_, _, view) = preview.objects().nth(2).expect("rendered");
         assert_eq!(view.body["spec"], json!({"host": "h"}));
         let synced = json!([{"type": "Synced", "status": "True", "reason": "Synced", "message": ""}]);
         assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));

@@ -67,7 +67,7 @@ fn whole(status: Option<Value>) -> Value {
 }
 
 /// In status expressions an object that is not there yet is undefined, not a reason to wait.
-fn lenient(scope: &Scope) -> Scope {
+pub fn lenient(scope: &Scope) -> Scope {
     let mut scope = scope.clone();
     scope.lenient_objects(true);
     scope

@@ -106,9 +106,16 @@ fn unrecognized(preview: &Preview, scene: &Scene) -> Vec<String> {
     strangers.map(title).collect()
 }
 
+/// The rendered objects by their ids; several of one id by their keys.
 fn objects(preview: &Preview) -> Value {
-    let rendered = preview.objects().map(|(rule, desired)| (rule.id.clone(), desired.body.clone()));
-    Value::Object(rendered.collect())
+    let mut rendered = json!({});
+    for (rule, key, desired) in preview.objects() {
+        match key {
+            Some(key) => rendered[&rule.id][key] = desired.body.clone(),
+            None => rendered[&rule.id] = desired.body.clone(),
+        }
+    }
+    rendered
 }
 
 /// Expectations that do not hold. Null stands for what is not there.

@@ -16,7 +16,7 @@ use super::diagnostic::Finding;
 use super::expression::Expr;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{Mapping, ObjectRule};
+use super::{ForEach, Mapping, ObjectRule};
 use crate::yaml::{self, Node, NodeValue};
 
 use reads::{Reads, guards};
@@ -53,7 +53,9 @@ struct Checker<'s> {
 
 impl<'s> Checker<'s> {
     fn new(spec: &'s Node, mapping: &'s Mapping, schemas: &'s Schemas) -> Self {
-        let of = |rule: &'s ObjectRule| (rule.id.as_str(), schema_of(schemas, rule));
+        // Of several objects, the first step is a key.
+        let of =
+            |rule: &'s ObjectRule| (rule.id.as_str(), schema_of(schemas, rule).filter(|_| rule.for_each.is_none()));
         let environment = Environment {
             source: schemas.resource(&mapping.source.resource).map(|schema| &**schema),
             objects: mapping.objects.iter().map(of).collect(),
@@ -113,9 +115,34 @@ impl<'s> Checker<'s> {
     }
 
     fn object(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
+        if let Some(each) = &rule.for_each {
+            self.list(node, each);
+        }
+        self.parts(node, rule);
+        self.environment.locals.clear();
+    }
+
+    /// What a list's items are, for all that is made from them.
+    fn list(&mut self, node: &Node, each: &'s ForEach) {
+        let items = match each.list.root() {
+            Tree::Expression(expression) => self.environment.items(expression.expr()),
+            _ => Bound { types: vec![Type::Any], is_consumers: false },
+        };
+        if let Some(node) = node.get("forEach") {
+            self.template(node, each.list.root(), None, self.guarded);
+        }
+        self.environment.locals.push((each.item.clone(), items));
+        Reads { environment: &self.environment, findings: &mut self.findings }.text(&each.key, self.guarded);
+    }
+
+    fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
         if let Some(when) = &rule.when {
             Reads { environment: &self.environment, findings: &mut self.findings }
                 .expression(when.expr(), self.guarded);
+        }
+        for expression in rule.ready.iter().chain(&rule.failed) {
+            Reads { environment: &self.environment, findings: &mut self.findings }
+                .expression(expression.expr(), self.guarded);
         }
         let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         let Some(template) = node.get("template") else { return };

@@ -1,10 +1,13 @@
 //! Document → [`Mapping`]: the only way from what was written to what runs, with every finding at once.
 
+mod dependencies;
+mod for_each;
 mod names;
 mod object;
 mod source;
 mod status;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ use super::document::{
     API_VERSION, ClusterProviderDocument, ClusterProviderSpec, LifecycleSpec, MappingDocument, MappingSpec,
     MappingTestDocument, Period, ReconcileSpec, required_fields,
 };
-use super::expression::{Names, RootSet};
+use super::expression::{Names, References, Root, RootSet};
 use super::template::Template;
 use super::{ClusterProvider, Lifecycle, Mapping, ProviderKind, Reconcile};
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
@@ -48,6 +51,8 @@ pub fn compile(document: &yaml::Document) -> Outcome {
     let mut findings = document.findings.clone();
     let compiled = document.root.as_ref().and_then(|root| compile_root(root, &document.text, &mut findings));
     findings.sort_by_key(|finding| (finding.span.start, finding.code));
+    // An object's name is a leaf of its template, too.
+    findings.dedup();
     let failed = findings.iter().any(|finding| super::diagnostic::is_error(finding.code));
     Outcome { compiled: compiled.filter(|_| !failed), findings }
 }
@@ -121,6 +126,10 @@ struct Compiler {
     vars: Vec<String>,
     objects: Vec<String>,
     related: Vec<String>,
+    /// Which of both are several, by `forEach`.
+    several: Vec<(Root, String)>,
+    /// What each variable reads, also through the ones before it.
+    var_references: BTreeMap<String, References>,
     /// Names of the object at hand: its `as`.
     locals: Vec<String>,
     /// Whether the placement's namespace reads the source, so that a fixed name there can be unique.
@@ -134,6 +143,8 @@ impl Compiler {
             vars: spec.vars.0.iter().map(|(name, _)| name.value.clone()).collect(),
             objects: spec.objects.iter().map(|object| object.id.value.clone()).collect(),
             related: spec.related.iter().map(|related| related.id.value.clone()).collect(),
+            several: several(spec),
+            var_references: BTreeMap::new(),
             locals: Vec::new(),
             namespace_per_source: source::namespace_reads_source(spec.placement.as_ref()),
         }
@@ -170,8 +181,14 @@ impl Compiler {
         roots: RootSet,
         compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
     ) -> Option<T> {
-        let names =
-            Names { vars: &self.vars, objects: &self.objects, related: &self.related, locals: &self.locals, roots };
+        let names = Names {
+            vars: &self.vars,
+            objects: &self.objects,
+            related: &self.related,
+            several: &self.several,
+            locals: &self.locals,
+            roots,
+        };
         compile(&raw.0, &names, &mut self.findings)
     }
 
@@ -223,8 +240,12 @@ impl Compiler {
         let mut compiled = Vec::new();
         for (name, value) in &vars.0 {
             names::check_identifier(name, "a variable's name", &mut self.findings);
-            compiled
-                .push(self.leaf(value, RootSet::TEMPLATE, Template::compile).map(|value| (name.value.clone(), value)));
+            let template = self.leaf(value, RootSet::TEMPLATE, Template::compile);
+            if let Some(template) = &template {
+                let references = self.all_references(template.references());
+                self.var_references.insert(name.value.clone(), references);
+            }
+            compiled.push(template.map(|template| (name.value.clone(), template)));
             self.vars.push(name.value.clone());
         }
         self.vars = all;
@@ -261,6 +282,14 @@ impl Compiler {
             target_writes_per_second: spec.target_writes_per_second.unwrap_or(0),
         }
     }
+}
+
+/// What stands for several objects.
+fn several(spec: &MappingSpec) -> Vec<(Root, String)> {
+    let objects = spec.objects.iter().filter(|object| object.for_each.is_some());
+    let related = spec.related.iter().filter(|related| related.for_each.is_some());
+    let objects = objects.map(|object| (Root::Objects, object.id.value.clone()));
+    objects.chain(related.map(|related| (Root::Related, related.id.value.clone()))).collect()
 }
 
 fn not_yet(at: std::ops::Range<usize>, what: &str) -> Finding {

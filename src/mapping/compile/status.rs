@@ -8,7 +8,7 @@ use crate::mapping::document::{
     ConditionSpec, EngineConditionSpec, ObjectSpec, ObservedGeneration, Redact, StatusFieldObject, StatusFieldSpec,
     StatusSpec, TakeSpec, WrittenConditionSpec,
 };
-use crate::mapping::expression::RootSet;
+use crate::mapping::expression::{Root, RootSet};
 use crate::mapping::jsonpath::JsonPath;
 use crate::mapping::template::Template;
 use crate::mapping::{ConditionRule, EngineCondition, StatusField, StatusRules, StatusValue, Take};
@@ -42,6 +42,13 @@ impl Compiler {
     }
 
     fn check_object(&mut self, id: &Spanned<String>) {
+        if self.several.contains(&(Root::Objects, id.value.clone())) {
+            let finding = Finding::new("SE0308", id.span(), format!("`{}` is several objects", id.value));
+            return self.report(finding.help(format!(
+                "read one of them by its key, or all: `value: ${{{{ objects.{}[…].status.phase }}}}`",
+                id.value
+            )));
+        }
         if self.objects.contains(&id.value) {
             return;
         }
@@ -99,7 +106,7 @@ impl Compiler {
                         finding.help("an expression names its object itself: `${{ objects.db.status.phase }}`"),
                     );
                 }
-                self.leaf(value, RootSet::STATUS, Template::compile).map(StatusValue::Value)
+                self.leaf(value, RootSet::STATUS, Template::compile).map(Box::new).map(StatusValue::Value)
             }
             (None, None) => {
                 let message = format!("`{}` has neither `path` nor `value`", key.value);
@@ -260,7 +267,7 @@ fn default_object(spec: &StatusSpec, objects: &Objects) -> Option<String> {
     if let Some(from) = &spec.from {
         return Some(from.value.clone());
     }
-    let mut own = objects.iter().filter(|object| object.shared.is_none());
+    let mut own = objects.iter().filter(|object| object.shared.is_none() && object.for_each.is_none());
     match (own.next(), own.next()) {
         (Some(only), None) => Some(only.id.value.clone()),
         _ => None,

@@ -15,6 +15,7 @@ mod names;
 mod operators;
 mod parse;
 mod pattern;
+mod references;
 mod registry;
 mod resolve;
 mod scope;
@@ -27,8 +28,6 @@ mod yaml_text;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use crate::mapping::diagnostic::Finding;
@@ -36,7 +35,8 @@ use crate::yaml::{Node, NodeValue, Scalar};
 
 pub(in crate::mapping) use budget::Budget;
 pub use names::{Names, Root, RootSet};
-pub use scope::{ObjectState, Scope};
+pub use references::References;
+pub use scope::{ObjectState, Scope, Several};
 pub use text::Text;
 pub(in crate::mapping) use text::{Piece, TextForm};
 pub(in crate::mapping) use tree::{Base, Call, Comparison, Expr, Path, Segment};
@@ -53,7 +53,7 @@ use value::{Operand, Stop};
 pub struct Expression {
     expr: Expr,
     source: String,
-    objects: BTreeSet<String>,
+    references: Box<References>,
 }
 
 /// What came of evaluating an expression.
@@ -108,7 +108,7 @@ impl Expression {
                 return None;
             }
         };
-        Some(Self { source: constant.to_string(), expr: Expr::Literal(constant), objects: BTreeSet::new() })
+        Some(Self { source: constant.to_string(), expr: Expr::Literal(constant), references: Box::default() })
     }
 
     /// Whether a node is one `${{ }}`, or was meant to be.
@@ -140,7 +140,7 @@ impl Expression {
         let source = &scalar.text[range.clone()];
         let mut compiler = Compiler::new(scalar, source, range.start, names, findings);
         let expr = compiler.parse()?;
-        Some(Self { expr, objects: compiler.objects, source: source.trim().to_owned() })
+        Some(Self { expr, references: Box::new(compiler.references), source: source.trim().to_owned() })
     }
 
     pub fn evaluate(&self, scope: &Scope) -> Outcome {
@@ -185,7 +185,12 @@ impl Expression {
 
     /// Ids of the objects it reads, as `objects.<id>`.
     pub fn objects_read(&self) -> impl Iterator<Item = &str> {
-        self.objects.iter().map(String::as_str)
+        self.references.objects.iter().map(String::as_str)
+    }
+
+    /// Everything it reads by name.
+    pub fn references(&self) -> &References {
+        &self.references
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the expressions of one reconcile read.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,9 +25,14 @@ pub struct Scope {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObjectState {
     Present(Arc<Value>),
+    /// Several objects of one `forEach`, those that are there, by key.
+    Several(Several),
     /// Declared, and not there yet.
     Missing,
 }
+
+/// Objects of one `forEach` by their keys.
+pub type Several = BTreeMap<String, Arc<Value>>;
 
 /// What came of a variable: reading it has the same outcome.
 #[derive(Debug, Clone)]
@@ -95,7 +101,7 @@ impl Scope {
     /// Walks a path whose base is not a loop variable.
     pub(super) fn read<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Stop> {
         match self.base(path)? {
-            Operand::Value(std::borrow::Cow::Borrowed(value)) => Ok(walk(value, path)),
+            Operand::Value(Cow::Borrowed(value)) => Ok(walk(value, path, usize::from(self.several(path).is_some()))),
             other if path.segments.is_empty() => Ok(other),
             Operand::Omit => Err(Stop::omit()),
             other => Ok(other),
@@ -119,6 +125,32 @@ impl Scope {
         }
     }
 
+    /// The several objects that a path starts from, where it starts from such.
+    pub(super) fn several(&self, path: &Path) -> Option<&Several> {
+        let state = match &path.base {
+            Base::Object(id) => self.objects.get(id),
+            Base::Related(id) => self.related.get(id),
+            _ => None,
+        };
+        match state {
+            Some(ObjectState::Several(all)) => Some(all),
+            _ => None,
+        }
+    }
+
+    /// One of several objects.
+    pub(super) fn one<'a>(&'a self, all: &'a Several, base: &Base, key: &str) -> Result<Operand<'a>, Stop> {
+        match all.get(key) {
+            Some(value) => Ok(Operand::borrowed(value)),
+            None if self.lenient => Ok(Operand::Absent(format!("{base}[{key:?}]").into())),
+            None => {
+                let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
+                let id = base.name();
+                Err(Stop::Waiting(format!("{related}object `{id}[{key}]`")))
+            }
+        }
+    }
+
     fn object<'a>(
         &'a self,
         state: Option<&'a ObjectState>,
@@ -127,6 +159,11 @@ impl Scope {
     ) -> Result<Operand<'a>, Stop> {
         match state {
             Some(ObjectState::Present(value)) => Ok(Operand::borrowed(value)),
+            Some(ObjectState::Several(all)) => match path.segments.first() {
+                Some(Segment::Key(key)) => self.one(all, &path.base, key),
+                Some(Segment::Index(index)) => self.one(all, &path.base, &index.to_string()),
+                None => Err(Stop::failed(format!("`{}` is several objects: read one by its key", path.base))),
+            },
             _ if self.lenient => Ok(Operand::Absent(path.base_text().into())),
             _ => Err(Stop::Waiting(what())),
         }
@@ -144,10 +181,10 @@ impl Variable {
     }
 }
 
-/// Follows a path's segments into a value.
-pub(super) fn walk<'a>(value: &'a Value, path: &'a Path) -> Operand<'a> {
+/// Follows a path's segments into a value, from the one at `first` on.
+pub(super) fn walk<'a>(value: &'a Value, path: &'a Path, first: usize) -> Operand<'a> {
     let mut value = value;
-    for (position, segment) in path.segments.iter().enumerate() {
+    for (position, segment) in path.segments.iter().enumerate().skip(first) {
         match step(value, segment) {
             Some(next) => value = next,
             None => return Operand::Absent(path.up_to(position).into()),

@@ -102,6 +102,13 @@ pub(super) const DOCUMENT: &[Code] = &[
         "objects:\n  - id: db\n    template: {apiVersion: v1, kind: ConfigMap}\n    apply: {ignore: [/spec/replicas]}\n",
     ),
     error(
+        "SE0119",
+        "objects of one list that could not be told apart",
+        "With `forEach`, each item's key and `metadata.name` are made from the item: with one name they would be one object.",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap}\n",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n",
+    ),
+    error(
         "SE0120",
         "a ClusterProvider that no document defines",
         "`source.provider` names a ClusterProvider of the same directory.",
