@@ -80,6 +80,21 @@ fn each_renders_what_its_tests_say() {
     }
 }
 
+/// Without a word of what cannot be played; two consumers order, and read that what they ordered is ready.
+#[test]
+fn each_is_played_whole() {
+    for Example { name, .. } in examples() {
+        let folder = if name == "mongodb" { "mappings".to_owned() } else { format!("examples/{name}") };
+        let output = run(&["sandbox", "--mappings", &folder, "--exit-when-synced"]);
+        let text = shown(&output);
+        assert!(output.status.success(), "{name}: {text}");
+        assert!(text.contains("2 of 2 "), "{name}: {text}");
+        for word in ["not played", "cannot go on", "keeps what ran", "error"] {
+            assert!(!text.contains(word), "{name}: {text}");
+        }
+    }
+}
+
 /// Schemas are what the mapping is checked against: without one, nothing would be wrong with anything.
 #[test]
 fn each_has_schemas_for_all_that_it_reads_and_writes() {

@@ -10,6 +10,7 @@ mod generated;
 mod links;
 mod operations;
 mod snippets;
+mod steps;
 mod tutorial;
 
 use std::fs;

@@ -1,53 +1,42 @@
-//! The tutorial is followed: its files are written, its commands run, and what it says they print is looked for.
+//! The tutorial is followed: its files are written, its commands run, and what it says they print is looked for. The part
+//! that needs servers is followed by `tests/e2e/scenarios/tutorial.rs`.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use super::read;
-
-const PAGE: &str = "docs/tutorial.md";
-
-/// Something that the tutorial has its reader do, or see.
-#[derive(Debug)]
-enum Step {
-    File {
-        name: String,
-        text: String,
-    },
-    Commands {
-        text: String,
-        fails: bool,
-    },
-    /// A part of what the commands before it print.
-    Output(String),
-}
+use super::steps::{Commands, Step, steps};
 
 #[test]
 fn every_command_of_the_tutorial_runs() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let mut place = folder.path().to_owned();
-    let mut printed = String::new();
-    let steps = steps(&read(PAGE));
+    // Nothing where it takes servers to see it.
+    let mut printed = None;
+    let steps = steps(&read("docs/tutorial.md"));
     assert!(steps.len() > 15, "{}", steps.len());
     for step in steps {
         match step {
             Step::File { name, text } => fs::write(place.join(name), text).expect("a file in a folder of the tutorial"),
-            Step::Commands { text, fails } => {
-                printed.clear();
+            Step::Commands { kind: Commands::OnServers, .. } => printed = None,
+            Step::Commands { text, kind } => {
+                let mut all = String::new();
                 for line in text.lines() {
                     if let Some(name) = line.strip_prefix("cd ") {
                         place.push(name);
                         continue;
                     }
                     let (succeeds, said) = run(&place, line);
-                    assert_eq!(succeeds, !fails, "{line}\n{said}");
-                    printed.push_str(&said);
+                    assert_eq!(succeeds, kind == Commands::Succeed, "{line}\n{said}");
+                    all.push_str(&said);
                 }
+                printed = Some(all);
             }
             Step::Output(text) => {
-                for line in text.lines() {
-                    assert!(printed.contains(line), "`{line}` is not in:\n{printed}");
+                for said in &printed {
+                    let missing: Vec<_> = text.lines().filter(|line| !said.contains(line)).collect();
+                    assert!(missing.is_empty(), "not printed: {missing:#?}\n{said}");
                 }
             }
         }
@@ -63,27 +52,4 @@ fn run(place: &Path, line: &str) -> (bool, String) {
     let output = command.output().expect("a shell");
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
-}
-
-/// The code blocks of the page that mean something, in order.
-fn steps(page: &str) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let mut lines = page.lines();
-    let mut mark = "";
-    while let Some(line) = lines.next() {
-        let Some(language) = line.strip_prefix("```") else {
-            mark = if line.is_empty() { mark } else { line };
-            continue;
-        };
-        let text: String = lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
-        let name = mark.strip_prefix("<!-- file: ").and_then(|rest| rest.strip_suffix(" -->"));
-        steps.push(match (language, name) {
-            ("yaml", Some(name)) => Step::File { name: name.to_owned(), text },
-            ("sh" | "sh fails", None) => Step::Commands { text, fails: language == "sh fails" },
-            ("text", None) if mark == "<!-- output -->" => Step::Output(text),
-            _ => panic!("what is this block for? {mark}\n{text}"),
-        });
-        mark = "";
-    }
-    steps
 }

@@ -15,6 +15,7 @@ mod retention;
 mod rights;
 mod spec;
 mod status;
+mod tutorial;
 mod workspaces;
 
 use crate::case::Case;
@@ -38,6 +39,7 @@ pub fn cases() -> Vec<Case> {
         workspaces::cases(),
         operation::cases(),
         bad_input::cases(),
+        tutorial::cases(),
         rights::cases(),
         outages::cases(),
     ];
