@@ -154,8 +154,20 @@ fn objects(before: &Value, after: &Value, words: &mut Words) {
 
 fn status(before: &Value, after: &Value, words: &mut Words) {
     words.entries("status field", &before["fields"], &after["fields"]);
-    let conditions = |status: &Value| Value::Object(by_key(&status["conditions"], "type"));
+    let conditions = |status: &Value| {
+        let mut by_type = by_key(&status["conditions"], "type");
+        // Mirrored ones have no type of their own.
+        by_type.remove("");
+        Value::Object(by_type)
+    };
     words.entries("condition", &conditions(before), &conditions(after));
+    let mirrored = |status: &Value| -> Vec<Value> {
+        let all = status["conditions"].as_array().into_iter().flatten();
+        all.filter(|condition| condition.get("mirror").is_some()).cloned().collect()
+    };
+    if mirrored(before) != mirrored(after) {
+        words.say("mirrored conditions changed".into());
+    }
     let rest = |status: &Value| without(&without(status, "fields"), "conditions");
     if rest(before) != rest(after) {
         words.say("status settings changed".into());

@@ -102,13 +102,14 @@ fn what_changed_is_said() {
         edit("version: $.status.version\n", "release: $.status.version\n"),
         edit("    observedGeneration: Auto\n", "    observedGeneration: Off\n"),
         edit("type: Ready", "type: Available"),
+        edit("types: [Ready, Healthy]", "types: [Ready]"),
         edit("stuckAfter: 1h30m", "stuckAfter: 2h"),
         edit("concurrency: 4", "concurrency: 5"),
         edit("# Everything", "# Nearly everything"),
     ];
     let words: Vec<_> =
         edits.iter().map(|edit| edit.split_once(": generation").map_or("nothing", |(_, what)| what)).collect();
-    insta::assert_snapshot!(words.join("\n"), @r"
+    insta::assert_snapshot!(words.join("\n"), @"
      2: mode Observe becomes Enforce
      4: source filter changed
      6: source changed
@@ -120,8 +121,9 @@ fn what_changed_is_said() {
      18: status field release added; status field version removed
      20: status settings changed
      22: condition Available added; condition Ready removed
-     24: lifecycle changed
-     26: reconcile settings changed
+     24: mirrored conditions changed
+     26: lifecycle changed
+     28: reconcile settings changed
     nothing
     ");
 }

@@ -187,6 +187,7 @@ pub enum Propagation {
 pub struct StatusRules {
     pub fields: Vec<StatusField>,
     pub conditions: Vec<ConditionRule>,
+    pub mirrors: Vec<MirrorRule>,
     /// The engine's own conditions (`Synced`), by the type they are written under.
     pub engine_conditions: Vec<EngineCondition>,
     pub observed_generation: bool,
@@ -236,6 +237,15 @@ pub struct ConditionRule {
     pub message: Option<Template>,
 }
 
+/// Conditions of a downstream object, carried over one by one.
+#[derive(Debug)]
+pub struct MirrorRule {
+    /// Id of the object.
+    pub object: String,
+    /// The type there, and the type it is written under.
+    pub types: Vec<(String, String)>,
+}
+
 #[derive(Debug, Clone)]
 pub struct Lifecycle {
     pub on_source_delete: SourceDelete,
@@ -269,6 +279,14 @@ impl Mapping {
     pub fn depends(&self, rule: &ObjectRule, id: &str) -> bool {
         let direct = rule.depends_on.iter().filter_map(|position| self.objects.get(*position));
         direct.into_iter().any(|other| other.id == id || self.depends(other, id))
+    }
+}
+
+impl StatusRules {
+    /// Types of the conditions that the mapping itself writes.
+    pub fn condition_types(&self) -> impl Iterator<Item = &str> {
+        let mirrored = self.mirrors.iter().flat_map(|rule| rule.types.iter().map(|(_, written)| written.as_str()));
+        self.conditions.iter().map(|rule| rule.kind.as_str()).chain(mirrored)
     }
 }
 

@@ -32,6 +32,7 @@ mod departure;
 mod each;
 mod live;
 pub mod memo;
+mod mirror;
 pub mod observed;
 pub mod preview;
 mod readiness;

@@ -71,6 +71,7 @@ fn everything_written_is_kept() {
     assert_eq!(mapping.objects[1].ignore, ["/spec/statefulSet/spec/replicas"]);
     assert_eq!(mapping.status.fields[4].target, ["connection", "secret"]);
     assert!(matches!(&mapping.status.fields[1].from, StatusValue::Path { object, .. } if object == "db"));
+    assert_eq!(mapping.status.condition_types().collect::<Vec<_>>(), ["Ready", "BackendReady", "BackendHealthy"]);
     assert_eq!(mapping.lifecycle.stuck_after, Duration::from_secs(5400));
     assert_eq!((mapping.reconcile.concurrency, mapping.reconcile.target_writes_per_second), (4, 10));
     assert!(mapping.text.starts_with("# Everything") && mapping.text.ends_with("PerSecond: 10}\n"));
