@@ -38,6 +38,14 @@ impl Example {
     }
 }
 
+/// What uses a part of the language that does not run yet.
+const REFUSED: [&str; 1] = ["account"];
+
+/// The examples that run.
+fn running() -> impl Iterator<Item = Example> {
+    examples().into_iter().filter(|example| !REFUSED.contains(&example.name.as_str()))
+}
+
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
     command.env_clear().current_dir(ROOT).args(arguments).stdin(Stdio::null());
@@ -52,12 +60,13 @@ fn shown(output: &Output) -> String {
 #[test]
 fn there_are_many_and_the_index_names_each() {
     let examples = examples();
-    assert!(examples.len() >= 7, "{}", examples.len());
+    assert!(examples.len() >= 8 && running().count() >= 6, "{}", examples.len());
     let index = fs::read_to_string(Path::new(ROOT).join("examples/README.md")).expect("the index");
     for Example { name, examples, .. } in &examples {
         assert!(index.contains(&format!("[{name}]({name}/README.md)")), "examples/README.md lacks {name}");
         assert!(Path::new(ROOT).join("examples").join(name).join("README.md").is_file(), "{name} is explained");
-        for part in ["operator.yaml", "testdata"] {
+        let parts = if REFUSED.contains(&name.as_str()) { &[][..] } else { &["operator.yaml", "testdata"][..] };
+        for part in parts {
             assert!(Path::new(ROOT).join(examples).join(part).exists(), "{examples} lacks {part}");
         }
     }
@@ -65,7 +74,7 @@ fn there_are_many_and_the_index_names_each() {
 
 #[test]
 fn each_validates_without_a_word() {
-    for Example { mappings, schemas, .. } in examples() {
+    for Example { mappings, schemas, .. } in running() {
         let output = run(&["validate", &mappings, "--schemas", &schemas]);
         assert_eq!(shown(&output), "exit 0\n1 mapping in 1 file, nothing wrong\n", "{mappings}");
     }
@@ -74,16 +83,47 @@ fn each_validates_without_a_word() {
 #[test]
 fn each_renders_what_its_tests_say() {
     // The tests of the first one are run, and told in full, by tests/verbs.rs.
-    for Example { name, mappings, schemas, examples } in examples().into_iter().filter(|one| one.name != "mongodb") {
+    for Example { name, mappings, schemas, examples } in running().filter(|one| one.name != "mongodb") {
         let output = run(&["test", &examples, "--mappings", &mappings, "--schemas", &schemas]);
         assert!(output.status.success(), "{name}: {}", shown(&output));
+    }
+}
+
+/// Nothing but the part that does not run yet is found; without it the mapping renders what its tests say.
+#[test]
+fn what_does_not_run_yet_is_refused_in_plain_words() {
+    for name in REFUSED {
+        let Example { mappings, schemas, examples, .. } = Example::named(name.to_owned());
+        let output = run(&["validate", &mappings, "--schemas", &schemas]);
+        insta::assert_snapshot!(shown(&output), @"
+        exit 78
+        error[SE0190]: the target `workspace` is not supported yet
+          --> examples/account/mappings/account.yaml:14:21
+           |
+        14 |   target: {cluster: workspace}
+           |                     ^^^^^^^^^
+           |
+           = help: leave it out; it is refused rather than ignored
+
+        1 error in 1 file; 0 good mappings
+        ");
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let text =
+            fs::read_to_string(Path::new(ROOT).join(&mappings).join(format!("{name}.yaml"))).expect("the mapping");
+        let runs: String =
+            text.lines().filter(|line| !line.starts_with("  target:")).map(|line| format!("{line}\n")).collect();
+        assert_ne!(runs, text);
+        fs::write(folder.path().join("mapping.yaml"), runs).expect("a file");
+        let place = folder.path().display().to_string();
+        let output = run(&["test", &examples, "--mappings", &place, "--schemas", &schemas]);
+        assert!(output.status.success(), "{}", shown(&output));
     }
 }
 
 /// Without a word of what cannot be played; two consumers order, and read that what they ordered is ready.
 #[test]
 fn each_is_played_whole() {
-    for Example { name, .. } in examples() {
+    for Example { name, .. } in running() {
         let folder = if name == "mongodb" { "mappings".to_owned() } else { format!("examples/{name}") };
         let output = run(&["sandbox", "--mappings", &folder, "--exit-when-synced"]);
         let text = shown(&output);

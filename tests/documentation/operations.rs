@@ -1,10 +1,11 @@
 //! The page for operators names every series, flag and exit code.
 
 use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
 
 use sync_engine::server::Metrics;
 
-use super::read;
+use super::{read, root};
 
 const PAGE: &str = "docs/operations.md";
 
@@ -20,6 +21,18 @@ fn every_series_is_on_the_page_and_no_other() {
     written.sort();
     names.sort();
     assert_eq!(written, names, "{PAGE} and the registry");
+}
+
+#[test]
+fn the_rights_on_the_page_are_those_that_are_computed() {
+    let page = read(PAGE);
+    let (_, rest) = page.split_once("-o table\n```\n\n```text\n").expect("the table");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+    command.env_clear().current_dir(root()).args(["rbac", "mappings", "--schemas", "schemas", "-o", "table"]);
+    let output = command.stdin(Stdio::null()).output().expect("the binary starts");
+    let computed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+    assert_eq!(lines(rest.split("```").next().expect("its end")), lines(&computed));
 }
 
 #[test]
