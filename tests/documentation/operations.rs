@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
+use clap::CommandFactory;
+use sync_engine::cli::Arguments;
 use sync_engine::server::Metrics;
 
 use super::{read, root};
@@ -36,12 +38,21 @@ fn the_rights_on_the_page_are_those_that_are_computed() {
 }
 
 #[test]
-fn every_flag_of_the_engine_is_on_the_page() {
+fn every_flag_of_the_engine_is_on_the_page_with_its_default() {
     let page = read(PAGE);
-    let arguments = read("src/cli/arguments.rs");
-    let variables = arguments.split("env = \"SYNC_ENGINE_").skip(1).filter_map(|rest| rest.split('"').next());
-    for flag in variables.map(|name| format!("`--{} ", name.to_lowercase().replace('_', "-"))) {
-        assert!(page.contains(&flag), "{PAGE} lacks {flag}…`");
+    let command = Arguments::command();
+    let run = command.find_subcommand("run").expect("the verb");
+    let global = command.get_arguments().filter(|flag| flag.is_global_set());
+    let flags: Vec<_> = run.get_arguments().chain(global).collect();
+    assert!(flags.len() >= 10, "{}", flags.len());
+    for flag in flags {
+        let name = flag.get_long().expect("a flag has a name");
+        let row = page.lines().find(|line| line.starts_with(&format!("| `--{name} ")));
+        let row = row.unwrap_or_else(|| panic!("{PAGE} lacks --{name}"));
+        for default in flag.get_default_values() {
+            let default = format!("| `{}` |", default.to_string_lossy());
+            assert!(row.contains(&default), "{row} lacks {default}");
+        }
     }
 }
 
