@@ -3,6 +3,7 @@
 mod bad_input;
 mod cost;
 mod deletion;
+mod examples;
 mod harness;
 mod isolation;
 mod mongodb;
@@ -39,6 +40,7 @@ pub fn cases() -> Vec<Case> {
         workspaces::cases(),
         operation::cases(),
         bad_input::cases(),
+        examples::cases(),
         tutorial::cases(),
         rights::cases(),
         outages::cases(),
