@@ -56,6 +56,8 @@ pub mod reload;
 
 pub mod engine;
 
+pub mod survey;
+
 pub mod server;
 
 pub mod telemetry;

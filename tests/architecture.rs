@@ -18,8 +18,8 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PURE: [&str; 7] = ["yaml", "mapping", "catalog", "object", "plan", "scaffold", "rights"];
 
 /// Modules that touch the world.
-const SHELL: [&str; 9] =
-    ["cli", "engine", "health", "multicluster", "provider", "reload", "sandbox", "server", "telemetry"];
+const SHELL: [&str; 10] =
+    ["cli", "engine", "health", "multicluster", "provider", "reload", "sandbox", "server", "survey", "telemetry"];
 
 /// What a pure module must not name, beside the shell.
 const IMPURE: [&str; 24] = [

@@ -1,9 +1,15 @@
 //! The verbs for authors, as their user meets them: texts and exit codes.
 
+#[path = "verbs/diff.rs"]
+mod diff;
 #[path = "verbs/init.rs"]
 mod init;
+#[path = "verbs/live.rs"]
+mod live;
 #[path = "verbs/rbac.rs"]
 mod rbac;
+#[path = "verbs/schemas.rs"]
+mod schemas;
 
 use std::fs;
 use std::path::Path;

@@ -3,6 +3,7 @@
 pub mod arguments;
 pub mod completions;
 mod connections;
+pub mod diff;
 mod difference;
 pub mod explain;
 pub mod init;
@@ -53,6 +54,7 @@ pub fn execute(verb: Verb) -> Exit {
         Verb::Run(arguments) => RunOptions::try_from(arguments).map_err(Into::into).and_then(run_engine),
         Verb::Sandbox(arguments) => play_sandbox(arguments),
         Verb::Init(arguments) => init::init(&arguments),
+        Verb::Diff(arguments) => diff::diff(&arguments),
         Verb::Validate(arguments) => validate::validate(&arguments),
         Verb::Explain(arguments) => explain::explain(&arguments),
         Verb::Render(arguments) => render::render(&arguments),
@@ -83,6 +85,12 @@ fn run_engine(options: RunOptions) -> anyhow::Result<Exit> {
     // What is still under way was told to stop and did not: a second signal, or a lost file system.
     runtime.shutdown_background();
     result.map(|()| Exit::Success)
+}
+
+/// Runs what a verb asks of live clusters.
+fn ask<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the runtime that requests run on")?.block_on(work)
 }
 
 fn play_sandbox(arguments: SandboxArguments) -> anyhow::Result<Exit> {
