@@ -69,6 +69,8 @@ pub fn describe(before: &Mapping, after: &Mapping) -> Vec<String> {
         words.say("placement rule changed (new sources only)".into());
     }
     words.entries("variable", &before["vars"], &after["vars"]);
+    let related = |spec: &Value| Value::Object(by_key(&spec["related"], "id"));
+    words.entries("related object", &related(&before), &related(&after));
     objects(&before["objects"], &after["objects"], &mut words);
     status(&before["status"], &after["status"], &mut words);
     words.field(&before, &after, "lifecycle", "lifecycle");

@@ -318,6 +318,25 @@ fn what_the_schemas_refuse_does_not_run() {
     assert_eq!(world.standing("db"), Some((Standing::Running, 2)));
 }
 
+/// The language has it, and only an engine refuses it.
+#[test]
+fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
+    let related = mapping("db", "x: $.x").replace(
+        "  objects:",
+        "  related: [{id: ca, direction: ToTarget, resource: configmaps.v1, from: {name: ca}}]\n  objects:",
+    );
+    let provider = PROVIDER.replace("kubeconfig: {connection: target}", "clusterApi: {connection: target}");
+    let files = format!("{related}---\n{provider}");
+    insta::assert_snapshot!(World::default().write("a.yaml", &files), @"
+    mapping db: generation 1: added
+    provider edge: added
+    ");
+    insta::assert_snapshot!(World::checking().write("a.yaml", &files), @"
+    a.yaml:6:3: error[SE0190]: `related` is not supported yet (leave it out; it is refused rather than ignored)
+    a.yaml:15:8: error[SE0190]: the provider `clusterApi` is not supported yet (leave it out; it is refused rather than ignored)
+    ");
+}
+
 /// What did not change in a file is not compiled again, and its findings follow it to its new place.
 #[test]
 fn unchanged_documents_of_a_file_are_kept() {

@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use document::{Drift, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, SourceDelete};
+pub use document::{
+    Direction, Drift, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, RelatedMissing, SourceDelete,
+};
 
 use expression::Expression;
 use jsonpath::JsonPath;
@@ -31,8 +33,11 @@ pub struct Mapping {
     pub name: String,
     pub mode: Mode,
     pub source: Source,
-    /// The connection (or provider's cluster) that receives the objects.
+    /// The connection (or provider's cluster) that receives the objects; where a rule chooses, the first it may choose.
     pub target: String,
+    pub target_rule: Option<TargetRule>,
+    /// Objects that travel along.
+    pub related: Vec<RelatedRule>,
     pub placement: Placement,
     /// In the order of their evaluation; a variable may read the ones before it.
     pub vars: Vec<(String, Template)>,
@@ -87,6 +92,45 @@ pub struct ClusterProvider {
 pub enum ProviderKind {
     /// One plain cluster, reached through a connection.
     Kubeconfig { connection: String },
+    /// A way that has no run time yet, by its name: an engine refuses its document.
+    NotYet(String),
+}
+
+/// An expression that chooses the target of a source.
+#[derive(Debug)]
+pub struct TargetRule {
+    pub cluster: Text,
+    pub allowed: Vec<String>,
+}
+
+/// One entry of `spec.related`: an object that travels along.
+#[derive(Debug)]
+pub struct RelatedRule {
+    pub id: String,
+    pub direction: Direction,
+    pub resource: Resource,
+    pub for_each: Option<Box<ForEach>>,
+    pub from: RelatedPlace,
+    pub to: RelatedPlace,
+    pub data: RelatedData,
+    pub on_missing: RelatedMissing,
+}
+
+/// Where a related object stands. What is not said follows from the direction.
+#[derive(Debug, Default)]
+pub struct RelatedPlace {
+    pub namespace: Option<Text>,
+    pub name: Option<Text>,
+    /// All objects with these labels, told apart by their names.
+    pub selector: Option<Selector>,
+}
+
+/// Which keys of a Secret or ConfigMap are carried, and under which names.
+#[derive(Debug, Default)]
+pub struct RelatedData {
+    /// Empty: all.
+    pub include: Vec<String>,
+    pub rename: BTreeMap<String, String>,
 }
 
 /// A served resource: `plural.version.group`, the core group left out.
@@ -146,6 +190,8 @@ pub struct ObjectRule {
     pub when: Option<Expression>,
     /// Positions in [`Mapping::objects`] of the objects that must be ready before this one is made.
     pub depends_on: Vec<usize>,
+    /// The same of [`Mapping::related`].
+    pub depends_on_related: Vec<usize>,
     /// When it is ready; `None`: as its kind tells.
     pub ready: Option<Expression>,
     /// When it has failed for good.
@@ -305,6 +351,20 @@ impl ObjectRule {
 }
 
 impl Resource {
+    /// Whether a kind may be served under this name. Plurals are the author's own; those of English leave all of the kind
+    /// but its last letter.
+    pub fn may_serve(&self, kind: &str) -> bool {
+        let kind = kind.to_lowercase();
+        let mut stem = kind.chars();
+        stem.next_back();
+        !kind.is_empty() && self.plural.starts_with(stem.as_str()) && self.plural.len() <= kind.len() + 3
+    }
+
+    /// `group/version`, or `version` for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
     /// `apis/<group>/<version>`, or `api/<version>` for the core group.
     pub fn group_version_path(&self) -> String {
         if self.group.is_empty() {
@@ -340,6 +400,29 @@ impl std::fmt::Display for SourceClusters {
         match self {
             Self::ApiExport(export) => write!(f, "APIExport {}", export.name),
             Self::Provider(name) => write!(f, "ClusterProvider {name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Resource;
+
+    #[test]
+    fn plurals_fit_their_kinds() {
+        let fits = |plural: &str, kind: &str| {
+            Resource { group: String::new(), version: "v1".into(), plural: plural.into() }.may_serve(kind)
+        };
+        for (plural, kind) in [
+            ("secrets", "Secret"),
+            ("networkpolicies", "NetworkPolicy"),
+            ("mongodbcommunity", "MongoDBCommunity"),
+            ("ingresses", "Ingress"),
+        ] {
+            assert!(fits(plural, kind), "{plural}");
+        }
+        for (plural, kind) in [("secrets", "ConfigMap"), ("podtemplates", "Pod"), ("pods", "")] {
+            assert!(!fits(plural, kind), "{plural}");
         }
     }
 }

@@ -37,6 +37,7 @@ pub mod observed;
 pub mod preview;
 mod readiness;
 pub mod rehearsal;
+pub mod related;
 pub mod render;
 mod source;
 pub mod status;

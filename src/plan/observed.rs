@@ -30,6 +30,8 @@ pub struct Observed {
     pub shared: Vec<Standing>,
     /// Whether another source needs the shared objects of a namespace; a namespace not listed is not known of.
     pub shared_in_use: BTreeMap<String, bool>,
+    /// Related objects as they stand, where they come from.
+    pub related: Vec<Arc<Value>>,
     /// Namespaces of the target known to exist.
     pub namespaces: BTreeSet<String>,
     /// The consumer API, where its schema is known.

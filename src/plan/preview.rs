@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::memo::Memo;
 use super::observed::{Learned, Observed, Phase, Source, Standing, Target};
 use super::render::{self, Desired, Rendering};
-use super::{Cause, Reason, Reasons, is_in, live, readiness, status};
+use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
 use crate::mapping::schema::Schema;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::object::marks::{Reference, Writer};
@@ -30,6 +30,8 @@ pub struct Scene {
     /// Downstream objects as they stand. One counts as made from the object of the mapping that has its kind, and its
     /// namespace and name where it gives them.
     pub standing: Vec<Value>,
+    /// Related objects as they stand where they come from.
+    pub related: Vec<Arc<Value>>,
     /// The consumer API, where its schema is known.
     pub schema: Option<Arc<Schema>>,
 }
@@ -69,7 +71,9 @@ pub fn preview<'m>(mapping: &'m Mapping, scene: &Scene) -> Result<Preview<'m>, U
     let first = rendered(mapping, &observed, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut observed);
     let rendering = rendered(mapping, &observed, scene)?;
-    let mut reasons = Reasons(unrendered(mapping, &rendering).chain(waiting(mapping, &observed, &rendering)).collect());
+    let lacking = mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one));
+    let objects = unrendered(mapping, &rendering).chain(waiting(mapping, &observed, &rendering));
+    let mut reasons = Reasons(lacking.chain(objects).collect());
     let mut status = status::wanted(mapping, &observed, &scene.source, Some(&rendering), &mut reasons);
     if status::is_withheld(&observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();
@@ -119,6 +123,7 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
         owned: Vec::new(),
         shared: Vec::new(),
         shared_in_use: BTreeMap::new(),
+        related: scene.related.clone(),
         namespaces: BTreeSet::new(),
         schema: scene.schema.clone(),
         unkept_status: BTreeSet::new(),
@@ -175,6 +180,12 @@ impl Preview<'_> {
         self.rendering.desired(self.mapping)
     }
 
+    /// Related objects as they are carried, in the mapping's order.
+    pub fn related(&self) -> impl Iterator<Item = Value> {
+        let all = self.mapping.related.iter().zip(&self.rendering.related);
+        all.flat_map(|(rule, resolved)| resolved.iter().flatten().filter_map(|one| related::copy(rule, one)))
+    }
+
     /// Whether something cannot be rendered or computed; waiting is none.
     pub fn failed(&self) -> bool {
         self.reasons.0.iter().any(|reason| !matches!(reason.cause, Cause::Waiting | Cause::Unknown))
@@ -182,92 +193,4 @@ impl Preview<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::mapping::compile::{Compiled, compile};
-
-    const MAPPING: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source:
-    provider: edge
-    resource: databases.v1.example.dev
-    when: ${{ source.spec.size | default(0) < 100 }}
-  objects:
-    - id: account
-      shared: Namespace
-      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: runner}}
-    - id: db
-      template: {apiVersion: example.dev/v1, kind: Cluster, spec: {size: "${{ source.spec.size }}"}}
-    - id: view
-      template:
-        apiVersion: example.dev/v1
-        kind: View
-        spec: {host: "${{ objects.db.status.host }}"}
-  status:
-    from: db
-    fields:
-      phase: {path: $.status.phase, default: Pending}
-      host: $.status.host
-"#;
-
-    fn mapping() -> Arc<Mapping> {
-        let document = crate::yaml::parse_one(MAPPING).expect("a document");
-        match compile(&document).compiled {
-            Some(Compiled::Mapping(mapping)) => mapping,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn scene(spec: Value, standing: Vec<Value>) -> Scene {
-        let source = json!({
-            "apiVersion": "example.dev/v1", "kind": "Database", "metadata": {"namespace": "default", "name": "a"},
-            "spec": spec,
-        });
-        Scene {
-            engine: "main".into(),
-            cluster: ClusterName::try_from("abc").expect("a name"),
-            workspace_path: None,
-            source: Arc::new(source),
-            standing,
-            schema: None,
-        }
-    }
-
-    #[test]
-    fn what_stands_is_recognized_and_read() {
-        let mapping = mapping();
-        let cluster =
-            json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "status": {"phase": "Up", "host": "h"}});
-        let other = json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "metadata": {"name": "b"}});
-        let preview = preview(&mapping, &scene(json!({"size": 3}), vec![other, cluster])).expect("rendered");
-        assert_eq!(preview.strangers, [0]);
-        assert!(preview.reasons.0.is_empty(), "{}", preview.reasons);
-        let (_, _, view) = preview.objects().nth(2).expect("rendered");
-        assert_eq!(view.body["spec"], json!({"host": "h"}));
-        let synced = json!([{"type": "Synced", "status": "True", "reason": "Synced", "message": ""}]);
-        assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));
-    }
-
-    #[test]
-    fn what_does_not_stand_is_waited_for() {
-        let mapping = mapping();
-        let preview = preview(&mapping, &scene(json!({"size": 3}), Vec::new())).expect("rendered");
-        assert!(!preview.failed());
-        insta::assert_snapshot!(preview.reasons, @"Waiting: object `view`: object `db` (read at `spec.host`)");
-        assert_eq!(preview.status.expect("a status")["phase"], "Pending");
-    }
-
-    #[test]
-    fn a_filter_and_a_failure_are_told_apart() {
-        let mapping = mapping();
-        assert_eq!(preview(&mapping, &scene(json!({"size": 100}), Vec::new())).err(), Some(Unseen::Out));
-        assert!(preview(&mapping, &scene(json!({}), Vec::new())).expect("rendered").failed());
-        let undecided = preview(&mapping, &scene(json!({"size": "many"}), Vec::new())).err();
-        assert!(matches!(undecided, Some(Unseen::Unrendered(_))), "{undecided:?}");
-    }
-}
+mod tests;

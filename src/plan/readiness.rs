@@ -6,13 +6,18 @@ use serde_json::Value;
 
 use super::observed::{Observed, Standing};
 use super::render::{self, Rendering, Wanted};
-use super::{Cause, Reason, live, status};
+use super::{Cause, Reason, live, related, status};
 use crate::mapping::expression::Expression;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::object::readiness::{Readiness, readiness};
 
 /// Why an object cannot be made yet. One that stands already waits for nothing.
 pub fn unmet(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Option<Reason> {
+    let related = rule.depends_on_related.iter();
+    let lacking = related.filter_map(|at| Some((mapping.related.get(*at)?, rendering.related.get(*at)?)));
+    if let Some(reason) = lacking.into_iter().find_map(|(rule, resolved)| related::missing(rule, resolved)) {
+        return Some(Reason { detail: format!("waits for {}", reason.detail), ..reason });
+    }
     rule.depends_on.iter().find_map(|position| {
         let needed = mapping.objects.get(*position)?;
         let unready = |id: &str, item| unready(mapping, observed, needed, id, item, rendering);

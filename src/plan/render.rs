@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::memo::{Inputs, Rendered};
 use super::observed::{Observed, Standing};
-use crate::mapping::expression::{ObjectState, Outcome, Root, Scope};
+use super::related::{self, Resolved};
+use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
-use crate::mapping::{Mapping, ObjectRule};
+use crate::mapping::{Mapping, ObjectRule, TargetRule};
 use crate::object::compare::remove_pointer;
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
@@ -23,6 +24,8 @@ pub struct Rendering {
     pub place: Place,
     /// One for each object rule of the mapping, in their order.
     pub objects: Rendered,
+    /// One for each related rule of the mapping, in their order.
+    pub related: Vec<Resolved>,
     /// For the status rules, which read the same roots.
     pub scope: Scope,
 }
@@ -61,9 +64,13 @@ pub struct Desired {
 /// What stands in the way of all of them: a placement or a variable that cannot be rendered.
 pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Rendering, Unrendered> {
     let mut scope = base_scope(mapping, observed, source);
+    if let Some(rule) = &mapping.target_rule {
+        chosen(rule, &scope)?;
+    }
     let place = place(mapping, observed, &scope)?;
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
     set_objects(mapping, observed, &place, &mut scope);
+    let related = related::resolve(mapping, observed, source, &place, &mut scope);
     let inputs = Inputs {
         source: observed.memo.readable(source),
         place: place.clone(),
@@ -71,12 +78,12 @@ pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Re
     };
     if let Some((vars, objects)) = observed.memo.rendered(&inputs) {
         vars.into_iter().for_each(|(name, outcome)| scope.set_var(&name, outcome));
-        return Ok(Rendering { place, objects, scope });
+        return Ok(Rendering { place, objects, related, scope });
     }
     let vars = set_vars(mapping, &mut scope);
     let objects = Arc::new(mapping.objects.iter().map(|rule| wanted(observed, rule, &place, &scope)).collect());
     observed.memo.remember(inputs, vars, &objects);
-    Ok(Rendering { place, objects, scope })
+    Ok(Rendering { place, objects, related, scope })
 }
 
 /// The objects that templates of the mapping read, as they stand.
@@ -95,9 +102,28 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
     scope.set(Root::Source, observed.memo.readable(source));
     let path = observed.workspace_path.as_deref();
     scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
-    scope.set(Root::Target, Arc::new(json!({"cluster": mapping.target})));
     scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
+    let target = match &mapping.target_rule {
+        None => Some(mapping.target.clone()),
+        Some(rule) => chosen(rule, &scope).ok(),
+    };
+    if let Some(target) = target {
+        scope.set(Root::Target, Arc::new(json!({"cluster": target})));
+    }
     scope
+}
+
+/// The target that a rule chooses.
+fn chosen(rule: &TargetRule, scope: &Scope) -> Result<String, Unrendered> {
+    let target = rule.cluster.render(scope).map_err(|why| match why {
+        Unrendered::Failed(why) => Unrendered::Failed(format!("target.cluster: {why}")),
+        waiting => waiting,
+    })?;
+    if rule.allowed.contains(&target) {
+        return Ok(target);
+    }
+    let allowed = rule.allowed.join("`, `");
+    Err(Unrendered::Failed(format!("target.cluster: it gives none of the targets that are allowed (`{allowed}`)")))
 }
 
 /// The rule's place, unless nothing of the source stands there and something of it stands elsewhere: placement is sticky.
@@ -130,7 +156,7 @@ fn place_of(standing: &Standing, mapping: &Mapping) -> Place {
 }
 
 /// A variable that waits or fails hands that on to whoever reads it.
-fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Vec<(String, Outcome)> {
+pub fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Vec<(String, Outcome)> {
     let mut vars = Vec::new();
     for (name, template) in &mapping.vars {
         let outcome = template.evaluate(scope);
@@ -154,7 +180,8 @@ fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mu
 
 fn several(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, place: &Place) -> ObjectState {
     let keyed = |standing: &Standing| Some((standing.key()?.to_owned(), standing.object.clone()));
-    ObjectState::Several(instances(mapping, observed, rule, place).filter_map(keyed).collect())
+    let all = instances(mapping, observed, rule, place).filter_map(keyed).collect();
+    ObjectState::Several(Several { all, missing: Missing::Wait })
 }
 
 /// What stands of a rule's object at the place of the source. Only an object there is read: a forged mark elsewhere

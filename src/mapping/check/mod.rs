@@ -5,6 +5,7 @@
 mod fit;
 mod places;
 mod reads;
+mod related;
 mod safety;
 mod status;
 mod target;
@@ -16,7 +17,7 @@ use super::diagnostic::Finding;
 use super::expression::Expr;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{ForEach, Mapping, ObjectRule};
+use super::{Mapping, ObjectRule};
 use crate::yaml::{self, Node, NodeValue};
 
 use reads::{Reads, guards};
@@ -33,6 +34,7 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
     checker.filter();
     checker.vars();
     places::check(spec, mapping, &mut checker.findings);
+    checker.related();
     checker.objects();
     status::check(spec, mapping, schemas, &checker.environment, &mut checker.findings);
     let mut findings = checker.findings;
@@ -120,19 +122,6 @@ impl<'s> Checker<'s> {
         }
         self.parts(node, rule);
         self.environment.locals.clear();
-    }
-
-    /// What a list's items are, for all that is made from them.
-    fn list(&mut self, node: &Node, each: &'s ForEach) {
-        let items = match each.list.root() {
-            Tree::Expression(expression) => self.environment.items(expression.expr()),
-            _ => Bound { types: vec![Type::Any], is_consumers: false },
-        };
-        if let Some(node) = node.get("forEach") {
-            self.template(node, each.list.root(), None, self.guarded);
-        }
-        self.environment.locals.push((each.item.clone(), items));
-        Reads { environment: &self.environment, findings: &mut self.findings }.text(&each.key, self.guarded);
     }
 
     fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {

@@ -113,7 +113,9 @@ fn found(file: &str, schemas: &Schemas) -> Vec<Finding> {
     let document = yaml::parse(file.as_bytes()).remove(0);
     let outcome = compile(&document);
     match outcome.compiled {
-        Some(Compiled::Mapping(mapping)) => [outcome.findings, check(&document, &mapping, schemas)].concat(),
+        Some(Compiled::Mapping(mapping)) => {
+            [outcome.findings, outcome.not_yet, check(&document, &mapping, schemas)].concat()
+        }
         _ => outcome.findings,
     }
 }

@@ -1,11 +1,14 @@
 //! `dependsOn`, and what expressions depend on: which object has to wait for which.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use super::Compiler;
-use crate::mapping::ObjectRule;
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::ObjectSpec;
 use crate::mapping::expression::{Expression, References};
 use crate::mapping::template::Text;
+use crate::mapping::{ObjectRule, RelatedRule};
 use crate::yaml::{Spanned, closest};
 
 /// What stands before a related object in `dependsOn`.
@@ -22,19 +25,35 @@ impl Compiler {
     }
 
     /// Fills in the dependencies of every rule, and refuses those that could never be met.
-    pub(super) fn dependencies(&mut self, specs: &[Spanned<ObjectSpec>], rules: &mut [Option<ObjectRule>]) {
-        let ids = self.objects.clone();
-        let position = |id: &str| ids.iter().position(|known| known == id);
+    pub(super) fn dependencies(
+        &mut self,
+        specs: &[Spanned<ObjectSpec>],
+        rules: &mut [Option<ObjectRule>],
+        related: &[RelatedRule],
+    ) {
+        let (objects, others) = (self.objects.clone(), self.related.clone());
+        let mut nodes = Vec::new();
         for (index, spec) in specs.iter().enumerate() {
             let mut wanted = rules[index].as_ref().map(|rule| self.inferred(rule)).unwrap_or_default();
             for named in &spec.depends_on {
                 self.check_dependency(spec, named, specs);
-                wanted.objects.insert(named.value.clone());
+                match named.strip_prefix(RELATED) {
+                    Some(name) => wanted.related.insert(name.to_owned()),
+                    None => wanted.objects.insert(named.value.clone()),
+                };
             }
-            let Some(rule) = &mut rules[index] else { continue };
-            rule.depends_on = wanted.objects.iter().filter_map(|id| position(id)).collect();
+            if let Some(rule) = &mut rules[index] {
+                rule.depends_on = positions(&objects, &wanted.objects);
+                rule.depends_on_related = positions(&others, &wanted.related);
+            }
+            nodes.push(Needs { name: spec.id.value.clone(), at: spec.id.span(), wanted });
         }
-        self.check_cycles(specs, rules);
+        for rule in related {
+            let at = self.related_at.get(&rule.id).cloned().unwrap_or(0..0);
+            let wanted = self.related_references(rule);
+            nodes.push(Needs { name: format!("{RELATED}{}", rule.id), at, wanted });
+        }
+        self.check_cycles(&nodes);
     }
 
     /// What the template, the name and `when` of an object read.
@@ -76,25 +95,29 @@ impl Compiler {
     }
 
     /// Objects that wait for each other would wait for ever.
-    fn check_cycles(&mut self, specs: &[Spanned<ObjectSpec>], rules: &[Option<ObjectRule>]) {
-        let edges: Vec<&[usize]> =
-            rules.iter().map(|rule| rule.as_ref().map_or(&[][..], |rule| &rule.depends_on)).collect();
+    fn check_cycles(&mut self, nodes: &[Needs]) {
+        let position = |name: &str| nodes.iter().position(|node| node.name == name);
+        let edges_of = |node: &Needs| -> Vec<usize> {
+            let objects = node.wanted.objects.iter().filter_map(|id| position(id));
+            let related = node.wanted.related.iter().filter_map(|id| position(&format!("{RELATED}{id}")));
+            objects.chain(related).collect()
+        };
+        let edges: Vec<Vec<usize>> = nodes.iter().map(edges_of).collect();
         let mut said: Vec<usize> = Vec::new();
         for start in 0..edges.len() {
             let Some(cycle) = cycle_from(start, &edges).filter(|cycle| !cycle.iter().any(|one| said.contains(one)))
             else {
                 continue;
             };
-            let id = |position: &usize| format!("`{}`", specs[*position].id.value);
-            let finding = match &cycle[..] {
-                [only] => Finding::new("SE0311", specs[*only].id.span(), format!("{} waits for itself", id(only)))
-                    .help("`objects.<id>` is what stands downstream; its own template cannot read it, `ready`, `failed` and `status` can"),
-                [first, others @ ..] => {
-                    let chain: Vec<_> = others.iter().chain([first]).map(id).collect();
-                    Finding::new("SE0311", specs[*first].id.span(), format!("{} waits for {}", id(first), chain.join(", which waits for ")))
-                        .help("none of them could be the first to be made: take one `dependsOn`, or one read of `objects.<id>`, away")
-                }
-                [] => continue,
+            let name = |position: &usize| format!("`{}`", nodes[*position].name);
+            let (at, chain) = (nodes[start].at.clone(), cycle.iter().skip(1).chain([&start]).map(name));
+            let finding = if cycle.len() == 1 {
+                Finding::new("SE0311", at, format!("{} waits for itself", name(&start)))
+                    .help("`objects.<id>` is what stands downstream; its own template cannot read it, `ready`, `failed` and `status` can")
+            } else {
+                let chain = chain.collect::<Vec<_>>().join(", which waits for ");
+                Finding::new("SE0311", at, format!("{} waits for {chain}", name(&start)))
+                    .help("none of them could be the first to be made: take one `dependsOn`, or one read of `objects.<id>`, away")
             };
             said.extend(&cycle);
             self.report(finding);
@@ -102,15 +125,26 @@ impl Compiler {
     }
 }
 
+/// An object or related object, and what it waits for.
+struct Needs {
+    name: String,
+    at: Range<usize>,
+    wanted: References,
+}
+
+fn positions(all: &[String], wanted: &BTreeSet<String>) -> Vec<usize> {
+    wanted.iter().filter_map(|id| all.iter().position(|known| known == id)).collect()
+}
+
 /// The shortest way from a position back to itself.
-fn cycle_from(start: usize, edges: &[&[usize]]) -> Option<Vec<usize>> {
+fn cycle_from(start: usize, edges: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut ways = vec![vec![start]];
     let mut seen = vec![false; edges.len()];
     while !ways.is_empty() {
         let mut next = Vec::new();
         for way in ways {
             let last = *way.last()?;
-            for to in edges[last] {
+            for to in &edges[last] {
                 if *to == start {
                     return Some(way);
                 }

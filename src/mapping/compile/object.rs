@@ -8,7 +8,7 @@ use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::{Adopt, DeletePolicy, ObjectSpec, PropagationSpec, Strategy};
 use crate::mapping::expression::{Expression, RootSet};
 use crate::mapping::template::{Template, Text};
-use crate::mapping::{Kind, ObjectRule, Propagation};
+use crate::mapping::{Kind, ObjectRule, Propagation, RelatedRule};
 use crate::object::is_dns_subdomain;
 use crate::yaml::{Node, NodeValue, Raw, Spanned};
 
@@ -29,14 +29,18 @@ const METADATA_OF_OTHERS: [(&str, &str); 9] = [
 const NEVER_IGNORED: [&str; 6] = ["", "/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"];
 
 impl Compiler {
-    pub(super) fn objects(&mut self, specs: &Spanned<Vec<Spanned<ObjectSpec>>>) -> Option<Vec<ObjectRule>> {
+    pub(super) fn objects(
+        &mut self,
+        specs: &Spanned<Vec<Spanned<ObjectSpec>>>,
+        related: &[RelatedRule],
+    ) -> Option<Vec<ObjectRule>> {
         if specs.is_empty() && matches!(&specs.node.value, NodeValue::Sequence(items) if items.is_empty()) {
             self.report(Finding::new("SE0103", specs.span(), "a mapping has at least one object"));
         }
         self.check_ids(specs);
         let mut rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
         self.check_identities(specs, &rules);
-        self.dependencies(specs, &mut rules);
+        self.dependencies(specs, &mut rules, related);
         rules.into_iter().collect()
     }
 
@@ -74,7 +78,7 @@ impl Compiler {
     }
 
     fn object(&mut self, spec: &Spanned<ObjectSpec>) -> Option<ObjectRule> {
-        self.refuse_what_objects_cannot_do(spec);
+        self.note_what_objects_cannot_do(spec);
         let shared = spec.shared.is_some();
         let for_each = self.for_each(&Written {
             node: &spec.node,
@@ -104,6 +108,7 @@ impl Compiler {
             for_each: for_each?.map(Box::new),
             when: when?,
             depends_on: Vec::new(),
+            depends_on_related: Vec::new(),
             ready: ready?,
             failed: failed?,
             template: template?,
@@ -128,7 +133,7 @@ impl Compiler {
         }
     }
 
-    fn refuse_what_objects_cannot_do(&mut self, spec: &Spanned<ObjectSpec>) {
+    fn note_what_objects_cannot_do(&mut self, spec: &Spanned<ObjectSpec>) {
         if let Some(adopt) = spec.adopt.as_ref().filter(|adopt| adopt.value != Adopt::Never) {
             self.not_yet(adopt.span(), "adopting objects");
         }

@@ -23,6 +23,8 @@ fn shown(name: &str, file: &str) -> String {
             None => "not compiled".to_owned(),
         };
         parts.push(compiled);
+        let refused = outcome.not_yet.into_iter().map(|finding| Diagnostic::new(finding, name, file.as_bytes()));
+        parts.extend(refused.map(|diagnostic| format!("an engine says:\n{}", diagnostic.render(false))));
     }
     parts.join("\n\n")
 }

@@ -109,7 +109,7 @@ impl<'a, 'b> Evaluation<'a, 'b> {
         match self.scope.several(path) {
             Some(all) if path.segments.is_empty() => {
                 let copy = |(key, value): (&String, &Arc<Value>)| Ok((key.clone(), self.budget.copy(value)?));
-                let whole = all.iter().map(copy).collect::<Result<_, Stop>>()?;
+                let whole = all.all.iter().map(copy).collect::<Result<_, Stop>>()?;
                 Ok(Operand::owned(Value::Object(whole)))
             }
             _ => self.scope.read(path),

@@ -36,7 +36,7 @@ use crate::yaml::{Node, NodeValue, Scalar};
 pub(in crate::mapping) use budget::Budget;
 pub use names::{Names, Root, RootSet};
 pub use references::References;
-pub use scope::{ObjectState, Scope, Several};
+pub use scope::{Missing, ObjectState, Scope, Several};
 pub use text::Text;
 pub(in crate::mapping) use text::{Piece, TextForm};
 pub(in crate::mapping) use tree::{Base, Call, Comparison, Expr, Path, Segment};

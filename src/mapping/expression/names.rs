@@ -82,6 +82,8 @@ impl RootSet {
     /// The filter of the source (`source.when`): what is known before anything is decided.
     pub const FILTER: Self = Self::of(&[Root::Source, Root::Workspace, Root::Target, Root::Mapping]);
     pub const PLACEMENT: Self = Self::FILTER;
+    /// The choice of a target.
+    pub const TARGET: Self = Self::of(&[Root::Source, Root::Workspace, Root::Mapping]);
     /// Everything but `value`.
     pub const TEMPLATE: Self = Self::of(&[
         Root::Source,

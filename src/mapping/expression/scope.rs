@@ -29,10 +29,28 @@ pub enum ObjectState {
     Several(Several),
     /// Declared, and not there yet.
     Missing,
+    /// Not there, and nothing waits for it.
+    Skipped,
+    /// It has to be there, and is not.
+    Failed,
 }
 
-/// Objects of one `forEach` by their keys.
-pub type Several = BTreeMap<String, Arc<Value>>;
+/// Objects of one rule by their keys.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Several {
+    pub all: BTreeMap<String, Arc<Value>>,
+    /// What is to be done about one that is not there.
+    pub missing: Missing,
+}
+
+/// What is to be done about an object that is not there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Missing {
+    #[default]
+    Wait,
+    Skip,
+    Fail,
+}
 
 /// What came of a variable: reading it has the same outcome.
 #[derive(Debug, Clone)]
@@ -140,14 +158,15 @@ impl Scope {
 
     /// One of several objects.
     pub(super) fn one<'a>(&'a self, all: &'a Several, base: &Base, key: &str) -> Result<Operand<'a>, Stop> {
-        match all.get(key) {
-            Some(value) => Ok(Operand::borrowed(value)),
-            None if self.lenient => Ok(Operand::Absent(format!("{base}[{key:?}]").into())),
-            None => {
-                let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
-                let id = base.name();
-                Err(Stop::Waiting(format!("{related}object `{id}[{key}]`")))
+        let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
+        let what = || format!("{related}object `{}[{key}]`", base.name());
+        match (all.all.get(key), all.missing) {
+            (Some(value), _) => Ok(Operand::borrowed(value)),
+            (None, missing) if self.lenient || missing == Missing::Skip => {
+                Ok(Operand::Absent(format!("{base}[{key:?}]").into()))
             }
+            (None, Missing::Fail) => Err(Stop::failed(format!("{} is not there", what()))),
+            (None, _) => Err(Stop::Waiting(what())),
         }
     }
 
@@ -164,7 +183,9 @@ impl Scope {
                 Some(Segment::Index(index)) => self.one(all, &path.base, &index.to_string()),
                 None => Err(Stop::failed(format!("`{}` is several objects: read one by its key", path.base))),
             },
+            Some(ObjectState::Skipped) => Ok(Operand::Absent(path.base_text().into())),
             _ if self.lenient => Ok(Operand::Absent(path.base_text().into())),
+            Some(ObjectState::Failed) => Err(Stop::failed(format!("{} is not there", what()))),
             _ => Err(Stop::Waiting(what())),
         }
     }

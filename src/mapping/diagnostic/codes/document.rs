@@ -139,7 +139,7 @@ pub(super) const DOCUMENT: &[Code] = &[
     error(
         "SE0190",
         "a part of the language that does not run yet",
-        "It has a place in the language, and is refused rather than ignored.",
+        "The language has it, and `validate`, `render` and `test` know it; an engine refuses it rather than ignoring it.",
         "replaces: [earlier]\n",
         "replaces: []\n",
     ),
