@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::schema::Schemas;
 use crate::mapping::{ClusterProvider, Mapping};
 
 use self::files::File;
@@ -25,6 +26,8 @@ pub struct Catalog {
     providers: BTreeMap<String, ProviderEntry>,
     diagnostics: Vec<Diagnostic>,
     files: BTreeMap<String, Arc<File>>,
+    /// What mappings are checked against; `None`: they only have to compile.
+    schemas: Option<Arc<Schemas>>,
 }
 
 /// One mapping of the catalog.
@@ -118,6 +121,11 @@ pub enum ChangeKind {
 }
 
 impl Catalog {
+    /// The empty catalog of an engine: a mapping of it passes the static checks against these schemas, or does not run.
+    pub fn checking(schemas: Schemas) -> Self {
+        Self { schemas: Some(Arc::new(schemas)), ..Self::default() }
+    }
+
     /// The mappings by name, retained ones included.
     pub fn mappings(&self) -> impl Iterator<Item = (&str, &Entry)> {
         self.mappings.iter().map(|(name, entry)| (name.as_str(), entry))
@@ -148,7 +156,7 @@ impl Catalog {
         let read: BTreeMap<String, Arc<File>> = files
             .readable
             .iter()
-            .map(|(path, content)| (path.clone(), File::read(content, self.files.get(path))))
+            .map(|(path, content)| (path.clone(), File::read(content, self.files.get(path), self.schemas.as_deref())))
             .collect();
         let mut selection = Selection::new(self, &read, files.unreadable, retained);
         selection.select();
@@ -157,6 +165,7 @@ impl Catalog {
             providers: selection.providers,
             diagnostics: selection.diagnostics,
             files: read,
+            schemas: self.schemas.clone(),
         };
         let update = Update {
             changes: changes::between(self, &next),

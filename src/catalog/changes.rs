@@ -69,6 +69,8 @@ pub fn describe(before: &Mapping, after: &Mapping) -> Vec<String> {
         words.say("placement rule changed (new sources only)".into());
     }
     words.entries("variable", &before["vars"], &after["vars"]);
+    let related = |spec: &Value| Value::Object(by_key(&spec["related"], "id"));
+    words.entries("related object", &related(&before), &related(&after));
     objects(&before["objects"], &after["objects"], &mut words);
     status(&before["status"], &after["status"], &mut words);
     words.field(&before, &after, "lifecycle", "lifecycle");
@@ -154,8 +156,20 @@ fn objects(before: &Value, after: &Value, words: &mut Words) {
 
 fn status(before: &Value, after: &Value, words: &mut Words) {
     words.entries("status field", &before["fields"], &after["fields"]);
-    let conditions = |status: &Value| Value::Object(by_key(&status["conditions"], "type"));
+    let conditions = |status: &Value| {
+        let mut by_type = by_key(&status["conditions"], "type");
+        // Mirrored ones have no type of their own.
+        by_type.remove("");
+        Value::Object(by_type)
+    };
     words.entries("condition", &conditions(before), &conditions(after));
+    let mirrored = |status: &Value| -> Vec<Value> {
+        let all = status["conditions"].as_array().into_iter().flatten();
+        all.filter(|condition| condition.get("mirror").is_some()).cloned().collect()
+    };
+    if mirrored(before) != mirrored(after) {
+        words.say("mirrored conditions changed".into());
+    }
     let rest = |status: &Value| without(&without(status, "fields"), "conditions");
     if rest(before) != rest(after) {
         words.say("status settings changed".into());

@@ -25,10 +25,9 @@ pub(super) fn common_status(one: &Mapping, other: &Mapping) -> Option<String> {
     if let Some(path) = paths(one).into_iter().find(|path| others.iter().any(|other| overlap(path, other))) {
         return Some(format!("status field `{path}`"));
     }
-    let conditions = &other.status.conditions;
-    let shared = one.status.conditions.iter().find(|rule| conditions.iter().any(|other| other.kind == rule.kind));
-    if let Some(rule) = shared {
-        return Some(format!("condition `{}`", rule.kind));
+    let mut common = one.status.condition_types().filter(|kind| other.status.condition_types().any(|o| o == *kind));
+    if let Some(kind) = common.next() {
+        return Some(format!("condition `{kind}`"));
     }
     if !one.status.engine_conditions.is_empty() && !other.status.engine_conditions.is_empty() {
         return Some("condition `Synced`".into());

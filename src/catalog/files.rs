@@ -1,10 +1,13 @@
-//! One file, parsed and compiled once for as long as its content stays.
+//! One file, parsed, compiled and checked once for as long as its content stays.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::mapping::check::check;
 use crate::mapping::compile::{Compiled, compile};
-use crate::mapping::diagnostic::Finding;
+use crate::mapping::diagnostic::{Finding, is_error};
+use crate::mapping::schema::Schemas;
 use crate::yaml::{self, Claim};
 
 #[derive(Debug)]
@@ -20,16 +23,27 @@ pub(super) struct Document {
     pub name_span: Range<usize>,
     pub compiled: Option<Compiled>,
     pub findings: Vec<Finding>,
+    text: Arc<str>,
+    /// Where in its file the document begins.
+    start: usize,
 }
 
 impl File {
-    /// The file as it was read before, where its content is the same.
-    pub(super) fn read(content: &[u8], before: Option<&Arc<Self>>) -> Arc<Self> {
+    /// The file as it was read before, where its content is the same; of another content, the documents that were there
+    /// before.
+    pub(super) fn read(content: &[u8], before: Option<&Arc<Self>>, schemas: Option<&Schemas>) -> Arc<Self> {
         if let Some(before) = before.filter(|before| before.content == content) {
             return before.clone();
         }
-        let documents = yaml::parse(content).iter().map(Document::compile).collect();
-        Arc::new(Self { content: content.to_owned(), documents })
+        let known = before.map_or(&[][..], |before| &before.documents);
+        let known: HashMap<&str, &Document> = known.iter().map(|document| (&*document.text, document)).collect();
+        // Of text that is no YAML, the findings say more than the text.
+        let same = |document: &yaml::Document| known.get(&*document.text).filter(|_| document.root.is_some());
+        let read = |document: &yaml::Document| match same(document) {
+            Some(same) => same.at(document.span.start),
+            None => Document::compile(document, schemas),
+        };
+        Arc::new(Self { content: content.to_owned(), documents: yaml::parse(content).iter().map(read).collect() })
     }
 
     /// Nothing at all, not even a comment: what an editor leaves between truncating and writing.
@@ -39,15 +53,42 @@ impl File {
 }
 
 impl Document {
-    fn compile(document: &yaml::Document) -> Self {
+    fn compile(document: &yaml::Document, schemas: Option<&Schemas>) -> Self {
         let outcome = compile(document);
+        let (mut compiled, mut findings) = (outcome.compiled, outcome.findings);
+        if let (Some(Compiled::Mapping(mapping)), Some(schemas)) = (&compiled, schemas) {
+            findings.extend(check(document, mapping, schemas));
+        }
+        if schemas.is_some() {
+            findings.extend(outcome.not_yet);
+            findings.sort_by_key(|finding| (finding.span.start, finding.code));
+        }
+        if findings.iter().any(|finding| is_error(finding.code)) {
+            compiled = None;
+        }
         let metadata = document.root.as_ref().and_then(|root| root.get("metadata"));
         let name = metadata.and_then(|metadata| metadata.get("name"));
         Self {
             claim: document.claim.clone(),
             name_span: name.map_or(document.span.start..document.span.start, |name| name.span.clone()),
-            compiled: outcome.compiled,
-            findings: outcome.findings,
+            compiled,
+            findings,
+            text: document.text.clone(),
+            start: document.span.start,
+        }
+    }
+
+    /// The same document at another place of its file.
+    fn at(&self, start: usize) -> Self {
+        let moved = |span: &Range<usize>| span.start + start - self.start..span.end + start - self.start;
+        let finding = |finding: &Finding| Finding { span: moved(&finding.span), ..finding.clone() };
+        Self {
+            claim: self.claim.clone(),
+            name_span: moved(&self.name_span),
+            compiled: self.compiled.clone(),
+            findings: self.findings.iter().map(finding).collect(),
+            text: self.text.clone(),
+            start,
         }
     }
 

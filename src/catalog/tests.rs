@@ -1,4 +1,5 @@
 use super::*;
+use crate::mapping::compile::Compiled;
 
 /// A mapping that gets along with others on its resource, unless `status` says otherwise.
 fn mapping(name: &str, status: &str) -> String {
@@ -21,6 +22,14 @@ struct World {
 }
 
 impl World {
+    /// As an engine with schemas.
+    fn checking() -> Self {
+        let mut schemas = Schemas::default();
+        let file = include_bytes!("../../tests/ui/checks/schemas/database.yaml");
+        assert_eq!(schemas.add_file(file), []);
+        Self { catalog: Catalog::checking(schemas), ..Self::default() }
+    }
+
     fn write(&mut self, path: &str, content: &str) -> String {
         self.files.insert(path.to_owned(), content.as_bytes().to_vec());
         self.reload()
@@ -93,13 +102,14 @@ fn what_changed_is_said() {
         edit("version: $.status.version\n", "release: $.status.version\n"),
         edit("    observedGeneration: Auto\n", "    observedGeneration: Off\n"),
         edit("type: Ready", "type: Available"),
+        edit("types: [Ready, Healthy]", "types: [Ready]"),
         edit("stuckAfter: 1h30m", "stuckAfter: 2h"),
         edit("concurrency: 4", "concurrency: 5"),
         edit("# Everything", "# Nearly everything"),
     ];
     let words: Vec<_> =
         edits.iter().map(|edit| edit.split_once(": generation").map_or("nothing", |(_, what)| what)).collect();
-    insta::assert_snapshot!(words.join("\n"), @r"
+    insta::assert_snapshot!(words.join("\n"), @"
      2: mode Observe becomes Enforce
      4: source filter changed
      6: source changed
@@ -111,8 +121,9 @@ fn what_changed_is_said() {
      18: status field release added; status field version removed
      20: status settings changed
      22: condition Available added; condition Ready removed
-     24: lifecycle changed
-     26: reconcile settings changed
+     24: mirrored conditions changed
+     26: lifecycle changed
+     28: reconcile settings changed
     nothing
     ");
 }
@@ -275,6 +286,73 @@ fn what_the_inventory_knows() {
     ");
     assert_eq!(named.standing("mongodb"), Some((Standing::KeptOnError, 1)));
     insta::assert_snapshot!(named.write("a.yaml", &mapping("mongodb", "x: $.x")), @"mapping mongodb: its document is good again; generation 1 keeps running");
+}
+
+/// A mapping of the databases that the schemas describe.
+fn checked(name: &str, data: &str) -> String {
+    format!(
+        "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: {name}}}\nspec:\n  source: {{apiExport: {{name: {name}}}, \
+         resource: databases.v1.example.com}}\n  objects:\n    - id: w\n      template: {{apiVersion: v1, kind: ConfigMap, data: {{a: \"{data}\"}}}}\n"
+    )
+}
+
+/// An engine refuses what `validate` refuses, keeps what ran, and says its warnings of what runs.
+#[test]
+fn what_the_schemas_refuse_does_not_run() {
+    let mut world = World::checking();
+    let (good, bad) = (checked("db", "{{ source.spec.type }}"), checked("db", "{{ source.spec.typ }}"));
+    insta::assert_snapshot!(world.write("a.yaml", &bad), @"a.yaml:8:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?)");
+    assert_eq!(world.standing("db"), None);
+    insta::assert_snapshot!(world.write("a.yaml", &good), @"mapping db: generation 1: added");
+    insta::assert_snapshot!(world.write("a.yaml", &bad), @"
+    mapping db: its document cannot be used; generation 1 keeps running
+    a.yaml:8:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?) [mapping `db` keeps running generation 1]
+    ");
+    assert_eq!(world.standing("db"), Some((Standing::KeptOnError, 1)));
+    insta::assert_snapshot!(world.write("a.yaml", &good), @"mapping db: its document is good again; generation 1 keeps running");
+    let warned = good.replace(", data: {a:", ", spec: {namespace:");
+    insta::assert_snapshot!(world.write("a.yaml", &warned), @"
+    mapping db: generation 2: template of object w changed
+    a.yaml:8:69: warning[SE0703]: what a consumer writes reaches a namespace: `spec.namespace` (`${{ placement.namespace }}` is the tenant's own; `without(…)` leaves a field out)
+    ");
+    assert_eq!(world.standing("db"), Some((Standing::Running, 2)));
+}
+
+/// The language has it, and only an engine refuses it.
+#[test]
+fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
+    let related = mapping("db", "x: $.x").replace(
+        "  objects:",
+        "  related: [{id: ca, direction: ToTarget, resource: configmaps.v1, from: {name: ca}}]\n  objects:",
+    );
+    let provider = PROVIDER.replace("kubeconfig: {connection: target}", "clusterApi: {connection: target}");
+    let files = format!("{related}---\n{provider}");
+    insta::assert_snapshot!(World::default().write("a.yaml", &files), @"
+    mapping db: generation 1: added
+    provider edge: added
+    ");
+    insta::assert_snapshot!(World::checking().write("a.yaml", &files), @"
+    a.yaml:6:3: error[SE0190]: `related` is not supported yet (leave it out; it is refused rather than ignored)
+    a.yaml:15:8: error[SE0190]: the provider `clusterApi` is not supported yet (leave it out; it is refused rather than ignored)
+    ");
+}
+
+/// What did not change in a file is not compiled again, and its findings follow it to its new place.
+#[test]
+fn unchanged_documents_of_a_file_are_kept() {
+    let mut world = World::checking();
+    let (one, bad) = (checked("one", "{{ source.spec.type }}"), checked("bad", "{{ source.spec.typ }}"));
+    world.write("a.yaml", &format!("{bad}---\n{one}"));
+    let of = |world: &World, index: usize| match &world.catalog.files["a.yaml"].documents[index].compiled {
+        Some(Compiled::Mapping(mapping)) => mapping.clone(),
+        other => panic!("{other:?}"),
+    };
+    let before = of(&world, 1);
+    insta::assert_snapshot!(world.write("a.yaml", &format!("# A comment\n---\n{one}---\n{bad}---\n{}", checked("two", "x"))), @"
+    mapping two: generation 1: added
+    a.yaml:19:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?)
+    ");
+    assert!(Arc::ptr_eq(&before, &of(&world, 0)));
 }
 
 #[test]

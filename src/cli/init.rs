@@ -127,6 +127,7 @@ fn golden(kit: &Kit, mapping: &Mapping, schemas: &Schemas) -> anyhow::Result<Str
         workspace_path: Some("root:orgs:acme".to_owned()),
         source: Arc::new(sources::with_namespace(example, mapping, schemas)),
         standing: Vec::new(),
+        related: Vec::new(),
         schema: schemas.resource(&mapping.source.resource).cloned(),
     };
     let preview = preview(mapping, &scene).map_err(|unseen| anyhow!("the example cannot be rendered: {unseen:?}"))?;

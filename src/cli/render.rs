@@ -92,6 +92,7 @@ pub(super) fn render(arguments: &RenderArguments) -> anyhow::Result<Exit> {
             workspace_path: arguments.workspace_path.clone(),
             source: Arc::new(sources::with_namespace(source, mapping, &schemas)),
             standing: standing.clone(),
+            related: Vec::new(),
             schema,
         };
         failed |= !one(arguments, mapping, &scene, &mut printed);
@@ -181,8 +182,9 @@ fn one(arguments: &RenderArguments, mapping: &Mapping, scene: &Scene, printed: &
 
 /// What is rendered, in the mapping's order; the consumer's object with its status last.
 pub(super) fn documents(preview: &Preview, scene: &Scene, marks: bool, status: bool) -> Vec<Value> {
-    let objects = preview.objects().map(|(_, desired)| desired.body.clone());
+    let objects = preview.objects().map(|(.., desired)| desired.body.clone());
     let mut documents: Vec<Value> = objects.map(|body| if marks { body } else { unmarked(body) }).collect();
+    documents.extend(preview.related());
     if let Some(computed) = preview.status.as_ref().filter(|_| status) {
         documents.push(consumer(&scene.source, computed));
     }

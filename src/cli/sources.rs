@@ -64,24 +64,12 @@ pub(super) fn takers<'c>(catalog: &'c Catalog, schemas: &Schemas, object: &Value
 /// Whether an object can be a source of a mapping.
 pub(super) fn takes(mapping: &Mapping, schemas: &Schemas, object: &Value) -> bool {
     let resource = &mapping.source.resource;
-    let version = if resource.group.is_empty() {
-        resource.version.clone()
-    } else {
-        format!("{}/{}", resource.group, resource.version)
-    };
     let kind = text(object, "kind");
     let fits = match schemas.resource(resource) {
         Some(schema) => schema.kind.kind == kind,
-        None => is_plural(&resource.plural, &kind.to_lowercase()),
+        None => resource.may_serve(kind),
     };
-    version == text(object, "apiVersion") && fits
-}
-
-/// Plurals are the author's own; those of English leave all of the kind but its last letter.
-fn is_plural(plural: &str, kind: &str) -> bool {
-    let mut stem = kind.chars();
-    stem.next_back();
-    !kind.is_empty() && plural.starts_with(stem.as_str()) && plural.len() <= kind.len() + 3
+    resource.api_version() == text(object, "apiVersion") && fits
 }
 
 /// A namespaced object without a namespace stands in `default`, as for kubectl.
@@ -98,25 +86,5 @@ pub(super) fn default_cluster(mapping: &Mapping) -> &'static str {
     match mapping.source.clusters {
         SourceClusters::ApiExport(_) => "workspace",
         SourceClusters::Provider(_) => "cluster",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_plural;
-
-    #[test]
-    fn plurals_fit_their_kinds() {
-        for (plural, kind) in [
-            ("secrets", "secret"),
-            ("networkpolicies", "networkpolicy"),
-            ("mongodbcommunity", "mongodbcommunity"),
-            ("ingresses", "ingress"),
-        ] {
-            assert!(is_plural(plural, kind), "{plural}");
-        }
-        for (plural, kind) in [("secrets", "configmap"), ("podtemplates", "pod"), ("pods", "")] {
-            assert!(!is_plural(plural, kind), "{plural}");
-        }
     }
 }

@@ -26,7 +26,7 @@ use tracing::{error, info, warn};
 
 use crate::catalog::{Catalog, Entry, Files, Standing};
 use crate::health::Condition;
-use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{MappingRemoved, Mode, OnExit, SourceClusters};
 use crate::multicluster::connection::Connection;
@@ -107,7 +107,7 @@ struct Engine {
     pipelines: BTreeMap<String, Running>,
     tasks: JoinSet<()>,
     events: mpsc::Sender<Event>,
-    /// Rendered diagnostics of documents that do not run as they are written.
+    /// Rendered diagnostics: errors of documents that do not run as they are written, and warnings.
     problems: Vec<String>,
 }
 
@@ -128,10 +128,11 @@ pub async fn run(
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         inventory_namespace: settings.inventory_namespace.clone(),
     });
+    let catalog = Catalog::checking(settings.schemas.clone());
     let mut engine = Engine {
         settings,
         shared,
-        catalog: Catalog::default(),
+        catalog,
         snapshot: Arc::default(),
         retained: BTreeMap::new(),
         targets: BTreeMap::new(),
@@ -209,9 +210,13 @@ impl Engine {
         if update.is_quiet() {
             info!("reload: nothing changes");
         }
-        let rendered = |diagnostics: &[Diagnostic]| diagnostics.iter().map(|one| one.render(false)).collect::<Vec<_>>();
-        rendered(&update.new_diagnostics).iter().for_each(|text| error!("{text}"));
-        let texts = rendered(&update.diagnostics);
+        for diagnostic in &update.new_diagnostics {
+            match diagnostic.severity {
+                Severity::Error => error!("{}", diagnostic.render(false)),
+                Severity::Warning => warn!("{}", diagnostic.render(false)),
+            }
+        }
+        let texts: Vec<String> = update.diagnostics.iter().map(|one| one.render(false)).collect();
         let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Partial };
         self.shared.instruments.metrics.reloaded(result, errors);
         self.say_errors(errors, &texts);

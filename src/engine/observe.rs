@@ -35,6 +35,7 @@ pub fn observe(
         owned: Vec::new(),
         shared: Vec::new(),
         shared_in_use: BTreeMap::new(),
+        related: Vec::new(),
         namespaces: BTreeSet::new(),
         schema: schema(pipeline, generation, feed).flatten(),
         unkept_status: pipeline.unkept_status(),

@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use document::{Drift, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, SourceDelete};
+pub use document::{
+    Direction, Drift, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, RelatedMissing, SourceDelete,
+};
 
 use expression::Expression;
 use jsonpath::JsonPath;
@@ -31,8 +33,11 @@ pub struct Mapping {
     pub name: String,
     pub mode: Mode,
     pub source: Source,
-    /// The connection (or provider's cluster) that receives the objects.
+    /// The connection (or provider's cluster) that receives the objects; where a rule chooses, the first it may choose.
     pub target: String,
+    pub target_rule: Option<TargetRule>,
+    /// Objects that travel along.
+    pub related: Vec<RelatedRule>,
     pub placement: Placement,
     /// In the order of their evaluation; a variable may read the ones before it.
     pub vars: Vec<(String, Template)>,
@@ -87,6 +92,45 @@ pub struct ClusterProvider {
 pub enum ProviderKind {
     /// One plain cluster, reached through a connection.
     Kubeconfig { connection: String },
+    /// A way that has no run time yet, by its name: an engine refuses its document.
+    NotYet(String),
+}
+
+/// An expression that chooses the target of a source.
+#[derive(Debug)]
+pub struct TargetRule {
+    pub cluster: Text,
+    pub allowed: Vec<String>,
+}
+
+/// One entry of `spec.related`: an object that travels along.
+#[derive(Debug)]
+pub struct RelatedRule {
+    pub id: String,
+    pub direction: Direction,
+    pub resource: Resource,
+    pub for_each: Option<Box<ForEach>>,
+    pub from: RelatedPlace,
+    pub to: RelatedPlace,
+    pub data: RelatedData,
+    pub on_missing: RelatedMissing,
+}
+
+/// Where a related object stands. What is not said follows from the direction.
+#[derive(Debug, Default)]
+pub struct RelatedPlace {
+    pub namespace: Option<Text>,
+    pub name: Option<Text>,
+    /// All objects with these labels, told apart by their names.
+    pub selector: Option<Selector>,
+}
+
+/// Which keys of a Secret or ConfigMap are carried, and under which names.
+#[derive(Debug, Default)]
+pub struct RelatedData {
+    /// Empty: all.
+    pub include: Vec<String>,
+    pub rename: BTreeMap<String, String>,
 }
 
 /// A served resource: `plural.version.group`, the core group left out.
@@ -141,7 +185,17 @@ pub struct ObjectRule {
     pub kind: Kind,
     /// One per (target, namespace) for all sources; otherwise one per source.
     pub shared: bool,
+    /// Several objects of this rule, one for each item of a list.
+    pub for_each: Option<Box<ForEach>>,
     pub when: Option<Expression>,
+    /// Positions in [`Mapping::objects`] of the objects that must be ready before this one is made.
+    pub depends_on: Vec<usize>,
+    /// The same of [`Mapping::related`].
+    pub depends_on_related: Vec<usize>,
+    /// When it is ready; `None`: as its kind tells.
+    pub ready: Option<Expression>,
+    /// When it has failed for good.
+    pub failed: Option<Expression>,
     /// The whole document, `apiVersion` and `kind` included.
     pub template: Template,
     /// `metadata.name` when the template gives one; else the placement's name.
@@ -153,6 +207,16 @@ pub struct ObjectRule {
     pub orphan_on_delete: bool,
     pub propagation: Propagation,
     pub on_identity_change: IdentityChange,
+}
+
+/// `forEach`, `as` and `key`: one object for each item of a list.
+#[derive(Debug)]
+pub struct ForEach {
+    pub list: Template,
+    /// The name under which expressions read the item.
+    pub item: String,
+    /// Tells the objects apart, and is part of who they are.
+    pub key: Text,
 }
 
 /// `propagationPolicy` of a delete.
@@ -169,6 +233,7 @@ pub enum Propagation {
 pub struct StatusRules {
     pub fields: Vec<StatusField>,
     pub conditions: Vec<ConditionRule>,
+    pub mirrors: Vec<MirrorRule>,
     /// The engine's own conditions (`Synced`), by the type they are written under.
     pub engine_conditions: Vec<EngineCondition>,
     pub observed_generation: bool,
@@ -195,7 +260,7 @@ pub struct StatusField {
 #[derive(Debug)]
 pub enum StatusValue {
     Path { object: String, path: JsonPath, take: Take },
-    Value(Template),
+    Value(Box<Template>),
 }
 
 /// Which of several matches of a path counts.
@@ -216,6 +281,15 @@ pub struct ConditionRule {
     pub status: Template,
     pub reason: Option<Template>,
     pub message: Option<Template>,
+}
+
+/// Conditions of a downstream object, carried over one by one.
+#[derive(Debug)]
+pub struct MirrorRule {
+    /// Id of the object.
+    pub object: String,
+    /// The type there, and the type it is written under.
+    pub types: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone)]
@@ -241,13 +315,33 @@ impl Mapping {
         let vars = self.vars.iter().flat_map(|(_, template)| template.objects_read());
         vars.chain(self.objects.iter().flat_map(ObjectRule::objects_read))
     }
+
+    /// The rule of this id.
+    pub fn rule(&self, id: &str) -> Option<&ObjectRule> {
+        self.objects.iter().find(|rule| rule.id == id)
+    }
+
+    /// Whether one object depends on another, at once or through others.
+    pub fn depends(&self, rule: &ObjectRule, id: &str) -> bool {
+        let direct = rule.depends_on.iter().filter_map(|position| self.objects.get(*position));
+        direct.into_iter().any(|other| other.id == id || self.depends(other, id))
+    }
+}
+
+impl StatusRules {
+    /// Types of the conditions that the mapping itself writes.
+    pub fn condition_types(&self) -> impl Iterator<Item = &str> {
+        let mirrored = self.mirrors.iter().flat_map(|rule| rule.types.iter().map(|(_, written)| written.as_str()));
+        self.conditions.iter().map(|rule| rule.kind.as_str()).chain(mirrored)
+    }
 }
 
 impl ObjectRule {
     fn objects_read(&self) -> impl Iterator<Item = &str> {
         let when = self.when.iter().flat_map(Expression::objects_read);
         let name = self.name.iter().flat_map(Text::objects_read);
-        self.template.objects_read().chain(when).chain(name)
+        let each = self.for_each.iter().flat_map(|each| each.list.objects_read().chain(each.key.objects_read()));
+        self.template.objects_read().chain(when).chain(name).chain(each)
     }
 
     /// Whether this is the rule of a shared object at a place.
@@ -257,6 +351,20 @@ impl ObjectRule {
 }
 
 impl Resource {
+    /// Whether a kind may be served under this name. Plurals are the author's own; those of English leave all of the kind
+    /// but its last letter.
+    pub fn may_serve(&self, kind: &str) -> bool {
+        let kind = kind.to_lowercase();
+        let mut stem = kind.chars();
+        stem.next_back();
+        !kind.is_empty() && self.plural.starts_with(stem.as_str()) && self.plural.len() <= kind.len() + 3
+    }
+
+    /// `group/version`, or `version` for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
     /// `apis/<group>/<version>`, or `api/<version>` for the core group.
     pub fn group_version_path(&self) -> String {
         if self.group.is_empty() {
@@ -292,6 +400,29 @@ impl std::fmt::Display for SourceClusters {
         match self {
             Self::ApiExport(export) => write!(f, "APIExport {}", export.name),
             Self::Provider(name) => write!(f, "ClusterProvider {name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Resource;
+
+    #[test]
+    fn plurals_fit_their_kinds() {
+        let fits = |plural: &str, kind: &str| {
+            Resource { group: String::new(), version: "v1".into(), plural: plural.into() }.may_serve(kind)
+        };
+        for (plural, kind) in [
+            ("secrets", "Secret"),
+            ("networkpolicies", "NetworkPolicy"),
+            ("mongodbcommunity", "MongoDBCommunity"),
+            ("ingresses", "Ingress"),
+        ] {
+            assert!(fits(plural, kind), "{plural}");
+        }
+        for (plural, kind) in [("secrets", "ConfigMap"), ("podtemplates", "Pod"), ("pods", "")] {
+            assert!(!fits(plural, kind), "{plural}");
         }
     }
 }

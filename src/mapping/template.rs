@@ -6,12 +6,10 @@ mod compile;
 mod merge;
 mod render;
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use super::diagnostic::Finding;
-use super::expression::{Budget, Expression, Names, Outcome, Scope};
+use super::expression::{Budget, Expression, Names, Outcome, References, Scope};
 use crate::yaml::Node;
 
 pub use super::expression::{Text, Unrendered};
@@ -20,7 +18,7 @@ pub use super::expression::{Text, Unrendered};
 #[derive(Debug)]
 pub struct Template {
     root: Tree,
-    objects: BTreeSet<String>,
+    references: Box<References>,
 }
 
 #[derive(Debug)]
@@ -48,9 +46,9 @@ pub(super) struct Each {
 
 impl Template {
     pub fn compile(node: &Node, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
-        let mut objects = BTreeSet::new();
-        let root = compile::Compiler::new(names, findings, &mut objects).tree(node)?;
-        Some(Self { root, objects })
+        let mut references = References::default();
+        let root = compile::Compiler::new(names, findings, &mut references).tree(node)?;
+        Some(Self { root, references: Box::new(references) })
     }
 
     /// The whole tree as a value. An absent leaf is a failure, `omit` leaves its key or item out.
@@ -90,7 +88,12 @@ impl Template {
 
     /// Ids of the objects it reads, as `objects.<id>`.
     pub fn objects_read(&self) -> impl Iterator<Item = &str> {
-        self.objects.iter().map(String::as_str)
+        self.references.objects.iter().map(String::as_str)
+    }
+
+    /// Everything it reads by name.
+    pub fn references(&self) -> &References {
+        &self.references
     }
 }
 

@@ -58,10 +58,12 @@ pub fn condition_name(provider: &ProviderName) -> String {
 pub fn connection_of<'a>(provider: &'a ProviderName, documents: &'a [ClusterProvider]) -> Option<&'a str> {
     match provider {
         ProviderName::ApiExport(export) => Some(&export.connection),
-        ProviderName::Provider(name) => documents.iter().find(|document| document.name == *name).map(|document| {
-            let ProviderKind::Kubeconfig { connection } = &document.kind;
-            connection.as_str()
-        }),
+        ProviderName::Provider(name) => {
+            documents.iter().find(|document| document.name == *name).and_then(|document| match &document.kind {
+                ProviderKind::Kubeconfig { connection } => Some(connection.as_str()),
+                ProviderKind::NotYet(_) => None,
+            })
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod hash;
 pub mod marks;
+pub mod readiness;
 
 use std::fmt;
 use std::sync::Arc;

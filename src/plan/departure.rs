@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use super::live::kind_unseen;
 use super::observed::{Evidence, Observed, Standing, Target};
 use super::render::base_scope;
-use super::{Action, Cause, Plan, Reason, Reasons, Rest, source, target_changed};
+use super::{Action, Cause, Plan, Reason, Reasons, Rest, render, source, target_changed};
 use crate::mapping::expression::Root;
 use crate::mapping::placement::Place;
-use crate::mapping::{Kind, Mapping, ObjectRule, Propagation, SourceDelete};
+use crate::mapping::{Kind, Mapping, Propagation, SourceDelete};
 use crate::object::marks::{self, Reference};
 use crate::object::{compare::escape_pointer, metadata};
 
@@ -29,7 +29,7 @@ pub fn depart(mapping: &Mapping, observed: &Observed, source: Option<&Arc<Value>
     let place = place(mapping, observed, source);
     let mut reasons = Reasons(kinds(observed).filter_map(|kind| kind_unseen(observed, kind)).collect());
     let mut actions = Vec::new();
-    for standing in in_reverse_order(mapping, &observed.owned) {
+    for standing in last_first(mapping, &observed.owned) {
         take_away(mapping, observed, standing, policy, &mut actions, &mut reasons);
     }
     if actions.is_empty() && reasons.0.is_empty() {
@@ -65,10 +65,12 @@ fn kinds(observed: &Observed) -> impl Iterator<Item = &Kind> {
     kinds.into_iter().flatten()
 }
 
-/// Later objects may need earlier ones.
-fn in_reverse_order<'o>(mapping: &Mapping, owned: &'o [Standing]) -> Vec<&'o Standing> {
-    let position = |standing: &&Standing| mapping.objects.iter().position(|rule| rule.id == standing.object_id());
-    let mut all: Vec<_> = owned.iter().collect();
+/// What can go now, later ones of the mapping first: an object goes after those that depend on it are gone.
+fn last_first<'o>(mapping: &Mapping, owned: &'o [Standing]) -> Vec<&'o Standing> {
+    let position = |standing: &&Standing| mapping.objects.iter().position(|rule| rule.id == standing.rule_id());
+    let rules: Vec<_> = owned.iter().filter_map(|standing| mapping.rule(standing.rule_id())).collect();
+    let is_needed = |standing: &&Standing| rules.iter().any(|rule| mapping.depends(rule, standing.rule_id()));
+    let mut all: Vec<_> = owned.iter().filter(|standing| !is_needed(standing)).collect();
     all.sort_by_key(|standing| std::cmp::Reverse(position(standing)));
     all
 }
@@ -81,7 +83,7 @@ fn take_away(
     actions: &mut Vec<Action>,
     reasons: &mut Reasons,
 ) {
-    let rule = mapping.objects.iter().find(|rule| rule.id == standing.object_id());
+    let rule = mapping.rule(standing.rule_id());
     let orphan = policy == SourceDelete::Orphan || rule.is_some_and(|rule| rule.orphan_on_delete);
     if orphan {
         return actions.push(unmark(standing));
@@ -104,7 +106,7 @@ fn shared(
     actions: &mut Vec<Action>,
     reasons: &mut Reasons,
 ) {
-    for standing in in_reverse_order(mapping, &observed.shared) {
+    for standing in last_first(mapping, &observed.shared) {
         let namespace = &standing.reference.namespace;
         if place.is_some_and(|place| &place.namespace != namespace) {
             continue;
@@ -152,14 +154,8 @@ fn place(mapping: &Mapping, observed: &Observed, source: Option<&Arc<Value>>) ->
 fn expected(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, place: &Place) -> Vec<Reference> {
     let mut scope = base_scope(mapping, observed, source);
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
-    let name = |rule: &ObjectRule| match &rule.name {
-        None => Some(place.name.clone()),
-        Some(text) => text.render(&scope).ok(),
-    };
-    let reference = |rule: &ObjectRule| {
-        Some(Reference { kind: rule.kind.clone(), namespace: place.namespace.clone(), name: name(rule)? })
-    };
-    mapping.objects.iter().filter(|rule| !rule.shared).filter_map(reference).collect()
+    let own = mapping.objects.iter().filter(|rule| !rule.shared);
+    own.flat_map(|rule| render::places(rule, place, &scope)).map(|(_, reference)| reference).collect()
 }
 
 /// Row "being deleted": wait for it, and after `stuckAfter` say so.

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::observed::{Look, Observed, Standing, Target};
-use super::render::{self, Desired, Rendering, Wanted};
-use super::{Action, Cause, Intent, Plan, Reason, Reasons, departure, owns_finalizer, source, status, target_changed};
+use super::render::{self, Desired, Instance, Rendering, Wanted};
+use super::{
+    Action, Cause, Intent, Plan, Reason, Reasons, departure, each, owns_finalizer, readiness, source, status,
+    target_changed,
+};
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Drift, IdentityChange, Kind, Mapping, ObjectRule, Propagation};
 use crate::object::compare::differences;
@@ -43,37 +46,32 @@ pub fn undecided(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, re
 
 /// Row "no finalizer": taken before the first object, if there is one to make.
 fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: &str, rendering: &Rendering) -> Plan {
-    let wanted = |(rule, wanted): &(&ObjectRule, &Result<Wanted, _>)| {
-        matches!(wanted, Ok(Wanted::Present(_))) && kind_unseen(observed, &rule.kind).is_none()
+    let held_up = |rule: &ObjectRule| {
+        kind_unseen(observed, &rule.kind).or_else(|| readiness::unmet(mapping, observed, rule, rendering))
     };
-    let rules = || mapping.objects.iter().zip(rendering.objects.iter());
-    if rules().any(|pair| wanted(&pair)) {
+    let free: Vec<_> = rendering.desired(mapping).filter(|(rule, ..)| held_up(rule).is_none()).collect();
+    if !free.is_empty() {
         // What stands at the places can be looked at in the same breath: a look writes nothing.
-        let looks = rules().filter_map(|(rule, wanted)| first_look(observed, rule, wanted));
+        let looks = free.iter().filter_map(|(rule, _, desired)| first_look(observed, rule, desired));
         return Plan::Act(std::iter::once(source::add_finalizer(observed, source, identity)).chain(looks).collect());
     }
-    let reasons = rules().filter_map(|(rule, wanted)| match wanted {
-        Err(unrendered) => Some(named(rule, unrendered.clone().into())),
-        Ok(Wanted::Present(_)) => kind_unseen(observed, &rule.kind),
-        Ok(Wanted::Absent) => None,
-    });
-    say(mapping, observed, source, Some(rendering), Reasons(reasons.collect()))
+    let failed = rendering.unrendered(mapping).map(|(id, unrendered)| named(&id, unrendered.clone().into()));
+    let waiting = rendering.desired(mapping).filter_map(|(rule, ..)| Some(named(&rule.id, held_up(rule)?)));
+    let mut reasons = Reasons(failed.chain(waiting).collect());
+    reasons.0.dedup();
+    say(mapping, observed, source, Some(rendering), reasons)
 }
 
 /// The look that precedes the creation of an object of which the caches know nothing.
-fn first_look(observed: &Observed, rule: &ObjectRule, wanted: &Result<Wanted, Unrendered>) -> Option<Action> {
-    let Ok(Wanted::Present(desired)) = wanted else { return None };
+fn first_look(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Option<Action> {
     let seen = observed.ours_at(&desired.reference, rule.shared).is_some();
-    let unseen_kind = kind_unseen(observed, &rule.kind).is_some();
-    (!seen && !unseen_kind).then(|| Action::Look { reference: desired.reference.clone() })
+    (!seen).then(|| Action::Look { reference: desired.reference.clone() })
 }
 
 fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: &Rendering) -> Plan {
     let mut all = Step::default();
     for (rule, wanted) in mapping.objects.iter().zip(rendering.objects.iter()) {
-        let step = object(mapping, observed, rule, wanted, rendering);
-        all.actions.extend(step.actions);
-        all.reasons.0.extend(step.reasons.0.into_iter().map(|reason| named(rule, reason)));
+        all.extend(object(mapping, observed, rule, wanted, rendering));
     }
     if !all.actions.is_empty() {
         return Plan::Act(looks_first(observed, mapping, rendering, all.actions));
@@ -81,8 +79,8 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
     say(mapping, observed, source, Some(rendering), all.reasons)
 }
 
-fn named(rule: &ObjectRule, reason: Reason) -> Reason {
-    Reason { cause: reason.cause, detail: format!("object `{}`: {}", rule.id, reason.detail) }
+pub fn named(id: &str, reason: Reason) -> Reason {
+    Reason { cause: reason.cause, detail: format!("object `{id}`: {}", reason.detail) }
 }
 
 /// While anything is to be looked at, only looks are made; a namespace is made before the first object in it.
@@ -113,7 +111,7 @@ fn namespace_labels(mapping: &Mapping, rendering: &Rendering) -> Value {
     labels
 }
 
-/// One object's rows.
+/// The rows of one rule's objects.
 fn object(
     mapping: &Mapping,
     observed: &Observed,
@@ -122,13 +120,39 @@ fn object(
     rendering: &Rendering,
 ) -> Step {
     if let Some(reason) = kind_unseen(observed, &rule.kind) {
-        return Step::rest(reason);
+        return Step::rest(reason).of(&rule.id);
     }
-    match wanted {
-        Err(unrendered) => Step::rest(unrendered.clone().into()),
-        Ok(Wanted::Absent) => unwanted(mapping, observed, rule, rendering),
-        Ok(Wanted::Present(desired)) => present(mapping, observed, rule, desired),
+    let mut step = match wanted {
+        Err(unrendered) => Step::rest(unrendered.clone().into()).of(&rule.id),
+        Ok(Wanted::Absent) => Step::default(),
+        Ok(Wanted::Present(desired)) => present(mapping, observed, rule, &rule.id, desired, rendering).of(&rule.id),
+        Ok(Wanted::Each(instances)) => several(mapping, observed, rule, instances, rendering),
+    };
+    for standing in each::leaving(mapping, observed, rule, wanted, rendering) {
+        step.extend(unwanted(mapping, observed, rule, standing, rendering).of(standing.object_id()));
     }
+    step
+}
+
+/// Each of several objects on its own.
+fn several(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    instances: &[Instance],
+    rendering: &Rendering,
+) -> Step {
+    let mut all = Step::default();
+    for one in instances {
+        let id = render::instance_id(rule, &one.key);
+        let step = match &one.desired {
+            Err(unrendered) => Step::rest(unrendered.clone().into()),
+            Ok(None) => Step::default(),
+            Ok(Some(desired)) => present(mapping, observed, rule, &id, desired, rendering),
+        };
+        all.extend(step.of(&id));
+    }
+    all
 }
 
 /// Why a kind cannot be seen on the target: row "Unknown".
@@ -142,11 +166,35 @@ pub fn kind_unseen(observed: &Observed, kind: &Kind) -> Option<Reason> {
     Some(Reason { cause: Cause::Unknown, detail: why })
 }
 
-/// Row "`when` false". A shared object that one source does not want may be wanted by its neighbour: it stays until
-/// the last of them leaves.
-fn unwanted(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Step {
-    let standing = render::standing(mapping, observed, rule, &rendering.place).filter(|_| !rule.shared);
-    standing.map_or_else(Step::default, |standing| remove(mapping, observed, rule, standing))
+/// Rows "`when` false" and "its key gone".
+fn unwanted(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    standing: &Standing,
+    rendering: &Rendering,
+) -> Step {
+    match depending(mapping, observed, rule, rendering) {
+        Some(other) => Step::rest(Reason {
+            cause: Cause::Waiting,
+            detail: format!("{} goes after {other}, which depends on it", standing.reference),
+        }),
+        None => remove(mapping, observed, rule, standing),
+    }
+}
+
+/// Another object that is on its way out as well, and depends on this one.
+fn depending<'o>(
+    mapping: &Mapping,
+    observed: &'o Observed,
+    rule: &ObjectRule,
+    rendering: &Rendering,
+) -> Option<&'o Reference> {
+    let rules = mapping.objects.iter().zip(rendering.objects.iter());
+    let mut leaving = rules
+        .filter(|(other, _)| mapping.depends(other, &rule.id))
+        .flat_map(|(other, wanted)| each::leaving(mapping, observed, other, wanted, rendering));
+    leaving.next().map(|standing| &standing.reference)
 }
 
 fn remove(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, standing: &Standing) -> Step {
@@ -156,8 +204,15 @@ fn remove(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, standing: &
     }
 }
 
-fn present(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Step {
-    if let Some(step) = moved(observed, rule, desired) {
+fn present(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    id: &str,
+    desired: &Desired,
+    rendering: &Rendering,
+) -> Step {
+    if let Some(step) = moved(observed, rule, id, desired) {
         return step;
     }
     if let Some(why) = observed.learned.refused.get(&desired.reference) {
@@ -169,22 +224,25 @@ fn present(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, desired: &
             Step::act(departure::delete(standing, Propagation::Background))
         }
         Some(standing) => update(observed, rule, desired, standing),
-        None => create(observed, desired),
+        None => match readiness::unmet(mapping, observed, rule, rendering) {
+            Some(reason) => Step::rest(reason),
+            None => create(observed, desired),
+        },
     }
 }
 
 /// Row "OursEarlier": made for an object of the same name that is gone.
-fn is_earlier(observed: &Observed, rule: &ObjectRule, standing: &Standing) -> bool {
+pub fn is_earlier(observed: &Observed, rule: &ObjectRule, standing: &Standing) -> bool {
     !rule.shared && marks::annotation(&standing.object, marks::SOURCE_UID) != Some(observed.source_uid())
 }
 
 /// An object of this id that stands under another kind or name: `onIdentityChange`.
-fn moved(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Option<Step> {
+fn moved(observed: &Observed, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<Step> {
     if rule.shared {
         return None;
     }
     let former = observed.owned.iter().find(|standing| {
-        standing.object_id() == rule.id
+        standing.object_id() == id
             && standing.reference != desired.reference
             && !is_same_object(&standing.reference, &desired.reference)
     })?;
@@ -194,7 +252,7 @@ fn moved(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Option<St
             detail: format!(
                 "`{}` stands as {} and would become {}: set onIdentityChange to Orphan to leave the former object behind, \
                  or go back to its kind and name",
-                rule.id, former.reference, desired.reference
+                id, former.reference, desired.reference
             ),
         }),
         IdentityChange::Orphan => Step::act(departure::unmark(former)),
@@ -295,5 +353,16 @@ impl Step {
 
     fn rest(reason: Reason) -> Self {
         Self { actions: Vec::new(), reasons: Reasons(vec![reason]) }
+    }
+
+    /// The same with the object named that it is about.
+    fn of(mut self, id: &str) -> Self {
+        self.reasons.0 = self.reasons.0.into_iter().map(|reason| named(id, reason)).collect();
+        self
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.actions.extend(other.actions);
+        self.reasons.0.extend(other.reasons.0);
     }
 }

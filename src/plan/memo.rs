@@ -74,6 +74,7 @@ impl Inputs {
             _ => false,
         };
         self.place == other.place
+            && self.objects.len() == other.objects.len()
             && self.objects.iter().zip(&other.objects).all(|(a, b)| same(a, b))
             && (Arc::ptr_eq(&self.source, &other.source) || self.source == other.source)
     }

@@ -7,15 +7,17 @@
 //! | live, in, render failed or waiting | any | any | write nothing; say why |
 //! | live, in | no | any | add finalizer |
 //! | live, in | yes | OursEarlier | delete it, then create |
+//! | live, in | yes | Absent, what it depends on not ready | wait, say for what |
 //! | live, in | yes | Absent | create (look first) |
 //! | live, in | yes | Ours, differs | apply |
 //! | live, in | yes | Ours, same | nothing |
-//! | live, in | yes | Ours, `when` false | delete |
+//! | live, in | yes | Ours, `when` false, or its key gone from a list that was rendered whole | delete |
 //! | live, in | yes | Ours, in no id of the mapping | left, and counted |
 //! | live, in | yes | Foreign | `Conflict` |
 //! | live, out | no | any | nothing |
 //! | live, out | yes | Absent or Foreign (fresh read) | release finalizer |
 //! | live, out | yes | Ours or OursEarlier | `onExit` |
+//! | deleting | yes | Ours or OursEarlier, another that depends on it stands | after the other |
 //! | deleting | yes | Ours or OursEarlier | `onSourceDelete` |
 //! | deleting | yes | Absent or Foreign (fresh read) | release finalizer |
 //! | deleting | no | any | nothing |
@@ -27,11 +29,15 @@
 
 pub mod action;
 mod departure;
+mod each;
 mod live;
 pub mod memo;
+mod mirror;
 pub mod observed;
 pub mod preview;
+mod readiness;
 pub mod rehearsal;
+pub mod related;
 pub mod render;
 mod source;
 pub mod status;

@@ -30,6 +30,8 @@ pub struct Observed {
     pub shared: Vec<Standing>,
     /// Whether another source needs the shared objects of a namespace; a namespace not listed is not known of.
     pub shared_in_use: BTreeMap<String, bool>,
+    /// Related objects as they stand, where they come from.
+    pub related: Vec<Arc<Value>>,
     /// Namespaces of the target known to exist.
     pub namespaces: BTreeSet<String>,
     /// The consumer API, where its schema is known.
@@ -133,9 +135,20 @@ impl Standing {
         !metadata(&self.object, "deletionTimestamp").is_empty()
     }
 
-    /// Id of the mapping's object that this one was rendered from.
+    /// Id of the mapping's object that this one was rendered from; of several, `id[key]`.
     pub fn object_id(&self) -> &str {
         marks::annotation(&self.object, marks::OBJECT).unwrap_or_default()
+    }
+
+    /// Id of the mapping's rule that this one was rendered from.
+    pub fn rule_id(&self) -> &str {
+        let id = self.object_id();
+        id.split_once('[').map_or(id, |(rule, _)| rule)
+    }
+
+    /// Which of several it is.
+    pub fn key(&self) -> Option<&str> {
+        self.object_id().split_once('[')?.1.strip_suffix(']')
     }
 }
 

@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::memo::Memo;
 use super::observed::{Learned, Observed, Phase, Source, Standing, Target};
-use super::render::{self, Desired, Rendering, Wanted};
-use super::{Cause, Reason, Reasons, is_in, status};
+use super::render::{self, Desired, Rendering};
+use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
 use crate::mapping::schema::Schema;
-use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::object::marks::{Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
@@ -31,6 +30,8 @@ pub struct Scene {
     /// Downstream objects as they stand. One counts as made from the object of the mapping that has its kind, and its
     /// namespace and name where it gives them.
     pub standing: Vec<Value>,
+    /// Related objects as they stand where they come from.
+    pub related: Vec<Arc<Value>>,
     /// The consumer API, where its schema is known.
     pub schema: Option<Arc<Schema>>,
 }
@@ -70,8 +71,9 @@ pub fn preview<'m>(mapping: &'m Mapping, scene: &Scene) -> Result<Preview<'m>, U
     let first = rendered(mapping, &observed, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut observed);
     let rendering = rendered(mapping, &observed, scene)?;
-    let mut reasons =
-        Reasons(each(mapping, &rendering).filter_map(|(rule, wanted)| unrendered(&rule.id, wanted)).collect());
+    let lacking = mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one));
+    let objects = unrendered(mapping, &rendering).chain(waiting(mapping, &observed, &rendering));
+    let mut reasons = Reasons(lacking.chain(objects).collect());
     let mut status = status::wanted(mapping, &observed, &scene.source, Some(&rendering), &mut reasons);
     if status::is_withheld(&observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();
@@ -84,17 +86,23 @@ fn rendered(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Ren
     render::render(mapping, observed, &scene.source).map_err(|unrendered| Unseen::Unrendered(unrendered.into()))
 }
 
-/// Each rule with what it comes to.
-fn each<'a>(
-    mapping: &'a Mapping,
-    rendering: &'a Rendering,
-) -> impl Iterator<Item = (&'a ObjectRule, &'a Result<Wanted, Unrendered>)> {
-    mapping.objects.iter().zip(rendering.objects.iter())
+fn unrendered<'r>(mapping: &'r Mapping, rendering: &'r Rendering) -> impl Iterator<Item = Reason> + 'r {
+    rendering.unrendered(mapping).map(|(id, why)| live::named(&id, why.clone().into()))
 }
 
-fn unrendered(id: &str, wanted: &Result<Wanted, Unrendered>) -> Option<Reason> {
-    let Reason { cause, detail } = wanted.as_ref().err()?.clone().into();
-    Some(Reason { cause, detail: format!("object `{id}`: {detail}") })
+/// What objects wait for that do not stand yet.
+fn waiting<'r>(
+    mapping: &'r Mapping,
+    observed: &'r Observed,
+    rendering: &'r Rendering,
+) -> impl Iterator<Item = Reason> + 'r {
+    let missing = |(rule, key, desired): (&'r ObjectRule, Option<&str>, &Desired)| {
+        let id = key.map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
+        let stands = observed.ours_at(&desired.reference, rule.shared).is_some();
+        let unmet = (!stands).then(|| readiness::unmet(mapping, observed, rule, rendering)).flatten();
+        unmet.map(|reason| live::named(&id, reason))
+    };
+    rendering.desired(mapping).filter_map(missing)
 }
 
 /// A target where every kind is served and nothing stands.
@@ -115,6 +123,7 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
         owned: Vec::new(),
         shared: Vec::new(),
         shared_in_use: BTreeMap::new(),
+        related: scene.related.clone(),
         namespaces: BTreeSet::new(),
         schema: scene.schema.clone(),
         unkept_status: BTreeSet::new(),
@@ -128,15 +137,13 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
 /// of those that look like none.
 fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut Observed) -> Vec<usize> {
     let place = &first.place;
-    let known: Vec<_> = mapping
-        .objects
-        .iter()
-        .filter_map(|rule| Some((rule, render::reference(rule, place, &first.scope).ok()?)))
-        .collect();
+    let places = |rule| render::places(rule, place, &first.scope).into_iter().map(move |(id, at)| (rule, id, at));
+    let known: Vec<_> = mapping.objects.iter().flat_map(places).collect();
     let mut strangers = Vec::new();
     for (position, object) in scene.standing.iter().enumerate() {
-        let marked = known.iter().find(|(_, reference)| looks_like(object, reference)).and_then(|(rule, reference)| {
-            let body = render::mark(observed, rule, place, reference, object.clone()).ok()?;
+        let found = known.iter().find(|(_, _, reference)| looks_like(object, reference));
+        let marked = found.and_then(|(rule, id, reference)| {
+            let body = render::mark(observed, rule, id, place, reference, object.clone()).ok()?;
             Some((rule.shared, Standing { reference: reference.clone(), object: Arc::new(body) }))
         });
         match marked {
@@ -168,12 +175,15 @@ fn forget_times(status: &mut Value) {
 }
 
 impl Preview<'_> {
-    /// What is rendered, in the mapping's order.
-    pub fn objects(&self) -> impl Iterator<Item = (&ObjectRule, &Desired)> {
-        each(self.mapping, &self.rendering).filter_map(|(rule, wanted)| match wanted {
-            Ok(Wanted::Present(desired)) => Some((rule, desired)),
-            _ => None,
-        })
+    /// What is rendered, in the mapping's order; with its key what is one of several.
+    pub fn objects(&self) -> impl Iterator<Item = (&ObjectRule, Option<&str>, &Desired)> {
+        self.rendering.desired(self.mapping)
+    }
+
+    /// Related objects as they are carried, in the mapping's order.
+    pub fn related(&self) -> impl Iterator<Item = Value> {
+        let all = self.mapping.related.iter().zip(&self.rendering.related);
+        all.flat_map(|(rule, resolved)| resolved.iter().flatten().filter_map(|one| related::copy(rule, one)))
     }
 
     /// Whether something cannot be rendered or computed; waiting is none.
@@ -183,92 +193,4 @@ impl Preview<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::mapping::compile::{Compiled, compile};
-
-    const MAPPING: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source:
-    provider: edge
-    resource: databases.v1.example.dev
-    when: ${{ source.spec.size | default(0) < 100 }}
-  objects:
-    - id: account
-      shared: Namespace
-      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: runner}}
-    - id: db
-      template: {apiVersion: example.dev/v1, kind: Cluster, spec: {size: "${{ source.spec.size }}"}}
-    - id: view
-      template:
-        apiVersion: example.dev/v1
-        kind: View
-        spec: {host: "${{ objects.db.status.host }}"}
-  status:
-    from: db
-    fields:
-      phase: {path: $.status.phase, default: Pending}
-      host: $.status.host
-"#;
-
-    fn mapping() -> Arc<Mapping> {
-        let document = crate::yaml::parse_one(MAPPING).expect("a document");
-        match compile(&document).compiled {
-            Some(Compiled::Mapping(mapping)) => mapping,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn scene(spec: Value, standing: Vec<Value>) -> Scene {
-        let source = json!({
-            "apiVersion": "example.dev/v1", "kind": "Database", "metadata": {"namespace": "default", "name": "a"},
-            "spec": spec,
-        });
-        Scene {
-            engine: "main".into(),
-            cluster: ClusterName::try_from("abc").expect("a name"),
-            workspace_path: None,
-            source: Arc::new(source),
-            standing,
-            schema: None,
-        }
-    }
-
-    #[test]
-    fn what_stands_is_recognized_and_read() {
-        let mapping = mapping();
-        let cluster =
-            json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "status": {"phase": "Up", "host": "h"}});
-        let other = json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "metadata": {"name": "b"}});
-        let preview = preview(&mapping, &scene(json!({"size": 3}), vec![other, cluster])).expect("rendered");
-        assert_eq!(preview.strangers, [0]);
-        assert!(preview.reasons.0.is_empty(), "{}", preview.reasons);
-        let (_, view) = preview.objects().nth(2).expect("rendered");
-        assert_eq!(view.body["spec"], json!({"host": "h"}));
-        let synced = json!([{"type": "Synced", "status": "True", "reason": "Synced", "message": ""}]);
-        assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));
-    }
-
-    #[test]
-    fn what_does_not_stand_is_waited_for() {
-        let mapping = mapping();
-        let preview = preview(&mapping, &scene(json!({"size": 3}), Vec::new())).expect("rendered");
-        assert!(!preview.failed());
-        insta::assert_snapshot!(preview.reasons, @"Waiting: object `view`: object `db` (read at `spec.host`)");
-        assert_eq!(preview.status.expect("a status")["phase"], "Pending");
-    }
-
-    #[test]
-    fn a_filter_and_a_failure_are_told_apart() {
-        let mapping = mapping();
-        assert_eq!(preview(&mapping, &scene(json!({"size": 100}), Vec::new())).err(), Some(Unseen::Out));
-        assert!(preview(&mapping, &scene(json!({}), Vec::new())).expect("rendered").failed());
-        let undecided = preview(&mapping, &scene(json!({"size": "many"}), Vec::new())).err();
-        assert!(matches!(undecided, Some(Unseen::Unrendered(_))), "{undecided:?}");
-    }
-}
+mod tests;

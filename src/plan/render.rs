@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::memo::{Inputs, Rendered};
 use super::observed::{Observed, Standing};
-use crate::mapping::expression::{ObjectState, Outcome, Root, Scope};
+use super::related::{self, Resolved};
+use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
-use crate::mapping::{Mapping, ObjectRule};
+use crate::mapping::{Mapping, ObjectRule, TargetRule};
 use crate::object::compare::remove_pointer;
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
@@ -23,6 +24,8 @@ pub struct Rendering {
     pub place: Place,
     /// One for each object rule of the mapping, in their order.
     pub objects: Rendered,
+    /// One for each related rule of the mapping, in their order.
+    pub related: Vec<Resolved>,
     /// For the status rules, which read the same roots.
     pub scope: Scope,
 }
@@ -34,6 +37,18 @@ pub enum Wanted {
     Present(Desired),
     /// Its `when` is false.
     Absent,
+    /// With `forEach`: several objects, in the order of the list.
+    Each(Vec<Instance>),
+}
+
+/// One of several objects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instance {
+    pub key: String,
+    /// What it is made from.
+    pub item: Arc<Value>,
+    /// `None`: its `when` is false.
+    pub desired: Result<Option<Desired>, Unrendered>,
 }
 
 /// A rendered object with its marks.
@@ -49,9 +64,13 @@ pub struct Desired {
 /// What stands in the way of all of them: a placement or a variable that cannot be rendered.
 pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Rendering, Unrendered> {
     let mut scope = base_scope(mapping, observed, source);
+    if let Some(rule) = &mapping.target_rule {
+        chosen(rule, &scope)?;
+    }
     let place = place(mapping, observed, &scope)?;
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
     set_objects(mapping, observed, &place, &mut scope);
+    let related = related::resolve(mapping, observed, source, &place, &mut scope);
     let inputs = Inputs {
         source: observed.memo.readable(source),
         place: place.clone(),
@@ -59,19 +78,22 @@ pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Re
     };
     if let Some((vars, objects)) = observed.memo.rendered(&inputs) {
         vars.into_iter().for_each(|(name, outcome)| scope.set_var(&name, outcome));
-        return Ok(Rendering { place, objects, scope });
+        return Ok(Rendering { place, objects, related, scope });
     }
     let vars = set_vars(mapping, &mut scope);
     let objects = Arc::new(mapping.objects.iter().map(|rule| wanted(observed, rule, &place, &scope)).collect());
     observed.memo.remember(inputs, vars, &objects);
-    Ok(Rendering { place, objects, scope })
+    Ok(Rendering { place, objects, related, scope })
 }
 
 /// The objects that templates of the mapping read, as they stand.
 fn objects_read(mapping: &Mapping, observed: &Observed, place: &Place) -> Vec<Option<Arc<Value>>> {
     let read = |rule: &&ObjectRule| mapping.objects_read().any(|id| id == rule.id);
-    let standing = |rule| standing(mapping, observed, rule, place).map(|standing| standing.object.clone());
-    mapping.objects.iter().filter(read).map(standing).collect()
+    let standing = |rule: &ObjectRule| match rule.for_each {
+        None => vec![standing(mapping, observed, rule, place).map(|standing| standing.object.clone())],
+        Some(_) => instances(mapping, observed, rule, place).map(|standing| Some(standing.object.clone())).collect(),
+    };
+    mapping.objects.iter().filter(read).flat_map(standing).collect()
 }
 
 /// The roots that need no placement: enough for filters and for the placement itself.
@@ -80,9 +102,28 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
     scope.set(Root::Source, observed.memo.readable(source));
     let path = observed.workspace_path.as_deref();
     scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
-    scope.set(Root::Target, Arc::new(json!({"cluster": mapping.target})));
     scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
+    let target = match &mapping.target_rule {
+        None => Some(mapping.target.clone()),
+        Some(rule) => chosen(rule, &scope).ok(),
+    };
+    if let Some(target) = target {
+        scope.set(Root::Target, Arc::new(json!({"cluster": target})));
+    }
     scope
+}
+
+/// The target that a rule chooses.
+fn chosen(rule: &TargetRule, scope: &Scope) -> Result<String, Unrendered> {
+    let target = rule.cluster.render(scope).map_err(|why| match why {
+        Unrendered::Failed(why) => Unrendered::Failed(format!("target.cluster: {why}")),
+        waiting => waiting,
+    })?;
+    if rule.allowed.contains(&target) {
+        return Ok(target);
+    }
+    let allowed = rule.allowed.join("`, `");
+    Err(Unrendered::Failed(format!("target.cluster: it gives none of the targets that are allowed (`{allowed}`)")))
 }
 
 /// The rule's place, unless nothing of the source stands there and something of it stands elsewhere: placement is sticky.
@@ -108,14 +149,14 @@ fn oldest(standing: &[Standing]) -> Option<&Standing> {
 
 /// The placement that an object was rendered for.
 fn place_of(standing: &Standing, mapping: &Mapping) -> Place {
-    let named = mapping.objects.iter().any(|rule| rule.id == standing.object_id() && rule.name.is_some());
+    let named = mapping.objects.iter().any(|rule| rule.id == standing.rule_id() && rule.name.is_some());
     let marked = marks::annotation(&standing.object, marks::PLACEMENT_NAME);
     let name = marked.filter(|_| named).unwrap_or(&standing.reference.name).to_owned();
     Place { namespace: standing.reference.namespace.clone(), name }
 }
 
 /// A variable that waits or fails hands that on to whoever reads it.
-fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Vec<(String, Outcome)> {
+pub fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Vec<(String, Outcome)> {
     let mut vars = Vec::new();
     for (name, template) in &mapping.vars {
         let outcome = template.evaluate(scope);
@@ -128,12 +169,19 @@ fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Vec<(String, Outcome)> {
 /// Makes the objects that stand now readable as `objects.<id>`.
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
     for rule in &mapping.objects {
-        let state = match standing(mapping, observed, rule, place) {
-            Some(standing) => ObjectState::Present(standing.object.clone()),
-            None => ObjectState::Missing,
+        let state = match (&rule.for_each, standing(mapping, observed, rule, place)) {
+            (Some(_), _) => several(mapping, observed, rule, place),
+            (None, Some(standing)) => ObjectState::Present(standing.object.clone()),
+            (None, None) => ObjectState::Missing,
         };
         scope.set_object(&rule.id, state);
     }
+}
+
+fn several(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, place: &Place) -> ObjectState {
+    let keyed = |standing: &Standing| Some((standing.key()?.to_owned(), standing.object.clone()));
+    let all = instances(mapping, observed, rule, place).filter_map(keyed).collect();
+    ObjectState::Several(Several { all, missing: Missing::Wait })
 }
 
 /// What stands of a rule's object at the place of the source. Only an object there is read: a forged mark elsewhere
@@ -144,27 +192,69 @@ pub fn standing<'o>(
     rule: &ObjectRule,
     place: &Place,
 ) -> Option<&'o Standing> {
+    standing_as(mapping, observed, rule, &rule.id, place)
+}
+
+/// The same of one of several objects: `id` is its [`instance_id`].
+pub fn standing_as<'o>(
+    mapping: &Mapping,
+    observed: &'o Observed,
+    rule: &ObjectRule,
+    id: &str,
+    place: &Place,
+) -> Option<&'o Standing> {
     let candidates = if rule.shared { &observed.shared } else { &observed.owned };
-    candidates.iter().find(|standing| {
-        standing.object_id() == rule.id
-            && standing.reference.kind.group == rule.kind.group
-            && standing.reference.kind.kind == rule.kind.kind
-            && standing.reference.namespace == place.namespace
-            && (rule.shared || place_of(standing, mapping).name == place.name)
-    })
+    candidates.iter().find(|standing| standing.object_id() == id && is_at(standing, mapping, rule, place))
+}
+
+/// What stands of several objects of one rule.
+pub fn instances<'o>(
+    mapping: &Mapping,
+    observed: &'o Observed,
+    rule: &ObjectRule,
+    place: &Place,
+) -> impl Iterator<Item = &'o Standing> {
+    let of_rule = |standing: &&Standing| standing.key().is_some() && standing.rule_id() == rule.id;
+    observed.owned.iter().filter(of_rule).filter(|standing| is_at(standing, mapping, rule, place))
+}
+
+fn is_at(standing: &Standing, mapping: &Mapping, rule: &ObjectRule, place: &Place) -> bool {
+    standing.reference.kind.group == rule.kind.group
+        && standing.reference.kind.kind == rule.kind.kind
+        && standing.reference.namespace == place.namespace
+        && (rule.shared || place_of(standing, mapping).name == place.name)
+}
+
+/// How owner marks and reasons name one of several objects.
+pub fn instance_id(rule: &ObjectRule, key: &str) -> String {
+    format!("{}[{key}]", rule.id)
 }
 
 fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Wanted, Unrendered> {
+    match &rule.for_each {
+        Some(each) => super::each::instances(observed, rule, each, place, scope).map(Wanted::Each),
+        None => Ok(one(observed, rule, &rule.id, place, scope)?.map_or(Wanted::Absent, Wanted::Present)),
+    }
+}
+
+/// Renders one object; `None`: its `when` is false.
+pub fn one(
+    observed: &Observed,
+    rule: &ObjectRule,
+    id: &str,
+    place: &Place,
+    scope: &Scope,
+) -> Result<Option<Desired>, Unrendered> {
     if let Some(when) = &rule.when
         && !truth(when.evaluate(scope))?
     {
-        return Ok(Wanted::Absent);
+        return Ok(None);
     }
     let mut body = rule.template.render(scope)?;
     let reference = reference(rule, place, scope)?;
     rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
-    let body = mark(observed, rule, place, &reference, body)?;
-    Ok(Wanted::Present(Desired { reference, body }))
+    let body = mark(observed, rule, id, place, &reference, body)?;
+    Ok(Some(Desired { reference, body }))
 }
 
 /// Where a rule's object goes.
@@ -174,6 +264,20 @@ pub fn reference(rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Refe
         None => place.name.clone(),
     };
     Ok(Reference { kind: rule.kind.clone(), namespace: place.namespace.clone(), name })
+}
+
+/// Where all objects of a rule go, by their ids, as far as that can be told without rendering them.
+pub fn places(rule: &ObjectRule, place: &Place, scope: &Scope) -> Vec<(String, Reference)> {
+    let Some(each) = &rule.for_each else {
+        return reference(rule, place, scope).map(|reference| (rule.id.clone(), reference)).into_iter().collect();
+    };
+    let mut scope = scope.clone();
+    let items = super::each::keyed(each, &mut scope).unwrap_or_default();
+    let placed = items.into_iter().filter_map(|(key, item)| {
+        scope.set_local(&each.item, item);
+        Some((instance_id(rule, &key), reference(rule, place, &scope).ok()?))
+    });
+    placed.collect()
 }
 
 /// What a filter or a `when` says; anything but a boolean is an error of the author.
@@ -203,6 +307,7 @@ fn kind_of(value: &Value) -> &'static str {
 pub fn mark(
     observed: &Observed,
     rule: &ObjectRule,
+    id: &str,
     place: &Place,
     reference: &Reference,
     body: Value,
@@ -218,7 +323,7 @@ pub fn mark(
         (marks::MANAGED_BY, marks::MANAGER.to_owned()),
     ];
     marks::stamp(&mut body, "labels", labels.map(|(key, value)| (key.to_owned(), value)));
-    let annotations = annotations(observed, rule, place, reference, &owner);
+    let annotations = annotations(observed, rule, id, place, reference, &owner);
     marks::stamp(&mut body, "annotations", annotations.into_iter().map(|(key, value)| (key.to_owned(), value)));
     if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
         metadata.extend(identity.map(|(field, text)| (field.to_owned(), json!(text))));
@@ -236,11 +341,12 @@ pub fn owner_of(observed: &Observed, rule: &ObjectRule, reference: &Reference) -
 fn annotations(
     observed: &Observed,
     rule: &ObjectRule,
+    id: &str,
     place: &Place,
     reference: &Reference,
     owner: &Owner,
 ) -> Vec<(&'static str, String)> {
-    let mut all = vec![(marks::OBJECT, rule.id.clone()), (marks::SELF, owner.self_mark(reference))];
+    let mut all = vec![(marks::OBJECT, id.to_owned()), (marks::SELF, owner.self_mark(reference))];
     if rule.shared {
         return all;
     }
@@ -259,6 +365,43 @@ fn annotations(
 
 /// Ids of objects that stand for this source although no rule of the mapping has them any more.
 pub fn leftovers<'o>(mapping: &Mapping, observed: &'o Observed) -> BTreeSet<&'o str> {
-    let known = |id: &str| mapping.objects.iter().any(|rule| rule.id == id);
-    observed.owned.iter().map(Standing::object_id).filter(|id| !known(id)).collect()
+    let is_known = |standing: &&Standing| {
+        mapping.rule(standing.rule_id()).is_some_and(|rule| rule.for_each.is_some() == standing.key().is_some())
+    };
+    observed.owned.iter().filter(|standing| !is_known(standing)).map(Standing::object_id).collect()
+}
+
+impl Rendering {
+    /// Every object that is wanted, with its rule, and its key where it is one of several.
+    pub fn desired<'r>(
+        &'r self,
+        mapping: &'r Mapping,
+    ) -> impl Iterator<Item = (&'r ObjectRule, Option<&'r str>, &'r Desired)> {
+        let of = |(rule, wanted): (&'r ObjectRule, &'r Result<Wanted, Unrendered>)| {
+            let (single, several) = match wanted {
+                Ok(Wanted::Present(desired)) => (Some(desired), &[][..]),
+                Ok(Wanted::Each(instances)) => (None, &instances[..]),
+                _ => (None, &[][..]),
+            };
+            let several =
+                several.iter().filter_map(|one| Some((Some(one.key.as_str()), one.desired.as_ref().ok()?.as_ref()?)));
+            single.map(|desired| (None, desired)).into_iter().chain(several).map(move |(key, one)| (rule, key, one))
+        };
+        mapping.objects.iter().zip(self.objects.iter()).flat_map(of)
+    }
+
+    /// What could not be rendered, by the id of its object.
+    pub fn unrendered<'r>(&'r self, mapping: &'r Mapping) -> impl Iterator<Item = (String, &'r Unrendered)> {
+        let of = |(rule, wanted): (&'r ObjectRule, &'r Result<Wanted, Unrendered>)| {
+            let (whole, several) = match wanted {
+                Err(why) => (Some((rule.id.clone(), why)), &[][..]),
+                Ok(Wanted::Each(instances)) => (None, &instances[..]),
+                Ok(_) => (None, &[][..]),
+            };
+            let several =
+                several.iter().filter_map(move |one| Some((instance_id(rule, &one.key), one.desired.as_ref().err()?)));
+            whole.into_iter().chain(several)
+        };
+        mapping.objects.iter().zip(self.objects.iter()).flat_map(of)
+    }
 }

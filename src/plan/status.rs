@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::observed::{Observed, Standing};
 use super::render::{self, Rendering};
 use super::source::guarded;
-use super::{Cause, Reasons};
+use super::{Cause, Reasons, mirror};
 use crate::mapping::expression::{Outcome, Root, Scope};
 use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::Template;
@@ -56,6 +56,7 @@ pub fn wanted(
         let scope = lenient(&rendering.scope);
         fields(mapping, observed, rendering, &scope, &mut new, reasons);
         conditions(mapping, observed, source, &scope, &mut new, reasons);
+        mirror::conditions(mapping, observed, source, rendering, &mut new);
     }
     engine_conditions(mapping, observed, source, &mut new, reasons);
     observed_generation(mapping, observed, source, rendering, &mut new, reasons);
@@ -67,7 +68,7 @@ fn whole(status: Option<Value>) -> Value {
 }
 
 /// In status expressions an object that is not there yet is undefined, not a reason to wait.
-fn lenient(scope: &Scope) -> Scope {
+pub fn lenient(scope: &Scope) -> Scope {
     let mut scope = scope.clone();
     scope.lenient_objects(true);
     scope
@@ -154,14 +155,14 @@ fn leaf(
 }
 
 /// How an object appears to the status rules.
-enum Seen<'o> {
+pub enum Seen<'o> {
     Standing(&'o Standing),
     Absent,
     /// Somebody else's, or out of sight: says nothing.
     Hidden,
 }
 
-fn object_at<'o>(mapping: &Mapping, observed: &'o Observed, rendering: &Rendering, id: &str) -> Seen<'o> {
+pub fn object_at<'o>(mapping: &Mapping, observed: &'o Observed, rendering: &Rendering, id: &str) -> Seen<'o> {
     let Some(rule) = mapping.objects.iter().find(|rule| rule.id == id) else { return Seen::Hidden };
     if let Some(standing) = render::standing(mapping, observed, rule, &rendering.place) {
         return Seen::Standing(standing);
@@ -250,10 +251,10 @@ fn conditions(
 
 /// Status, reason and message of a condition.
 #[derive(Debug, PartialEq)]
-struct Condition {
-    status: &'static str,
-    reason: String,
-    message: String,
+pub struct Condition {
+    pub status: &'static str,
+    pub reason: String,
+    pub message: String,
 }
 
 fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, String> {
@@ -283,13 +284,19 @@ fn text(template: Option<&Template>, scope: &Scope) -> Result<Option<String>, St
 }
 
 /// What the API server accepts as a reason: a word of letters, digits, `_`, `,` and `:` that starts with a letter.
-fn reason_word(text: &str) -> String {
+pub fn reason_word(text: &str) -> String {
     let word: String = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':')).collect();
     word.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).trim_end_matches([',', ':']).to_owned()
 }
 
 /// Sets one entry of `.status.conditions`; the time moves only with the status, and others' entries stay.
-fn set_condition(observed: &Observed, generation: Option<i64>, status: &mut Value, kind: &str, condition: Condition) {
+pub fn set_condition(
+    observed: &Observed,
+    generation: Option<i64>,
+    status: &mut Value,
+    kind: &str,
+    condition: Condition,
+) {
     if !knows(observed, &["conditions".to_owned()]) {
         return;
     }
@@ -323,7 +330,7 @@ fn is_same_condition(former: &Value, entry: &Value) -> bool {
 }
 
 /// Conditions name a generation where the status does: elsewhere every change of the spec would cost a write more.
-fn generation_of(mapping: &Mapping, observed: &Observed, source: &Value) -> Option<i64> {
+pub fn generation_of(mapping: &Mapping, observed: &Observed, source: &Value) -> Option<i64> {
     follows_generation(mapping, observed).then(|| generation(source))
 }
 

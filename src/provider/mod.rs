@@ -46,6 +46,9 @@ impl AnyProvider {
                 let connection = environment.connection(&connection)?;
                 kubeconfig::KubeconfigProvider::new(connection, &name, condition).map(Self::Kubeconfig)
             }
+            (ProviderName::Provider(_), Some((name, ProviderKind::NotYet(kind)))) => {
+                Err(format!("the provider `{kind}` of ClusterProvider `{name}` is not supported yet"))
+            }
             (ProviderName::Provider(name), None) => {
                 Err(format!("there is no ClusterProvider `{name}`: add its document, or correct `source.provider`"))
             }

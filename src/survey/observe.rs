@@ -100,6 +100,7 @@ fn observed(
         shared: Vec::new(),
         shared_in_use: BTreeMap::new(),
         namespaces: BTreeSet::new(),
+        related: Vec::new(),
         schema,
         unkept_status: BTreeSet::new(),
         now: Timestamp::now(),

@@ -127,6 +127,7 @@ impl Bench<'_> {
             workspace_path: None,
             source: Arc::new(sources::with_namespace(source.clone(), mapping, self.schemas)),
             standing: self.standing.clone(),
+            related: Vec::new(),
             schema: self.schemas.resource(&mapping.source.resource).cloned(),
         };
         let preview = match preview(mapping, &scene) {
@@ -141,7 +142,7 @@ impl Bench<'_> {
                 });
             }
         };
-        let objects = preview.objects().map(|(_, desired)| render::unmarked(desired.body.clone()));
+        let objects = preview.objects().map(|(.., desired)| render::unmarked(desired.body.clone()));
         Ok(Made {
             objects: objects.map(|body| (sources::title(&body), body)).collect(),
             status: preview.status.clone().unwrap_or_default(),

@@ -28,12 +28,6 @@ pub(super) fn run(
     case: &TestCaseSpec,
     goldens: &mut BTreeMap<PathBuf, String>,
 ) -> Result<Vec<String>, Misconfigured> {
-    if !case.related.is_empty() {
-        return Err(Misconfigured(format!(
-            "case `{}`: `related` is not supported yet; leave it out, for it is refused rather than ignored",
-            case.name
-        )));
-    }
     let scene = scene(bench, mapping, folder, case)?;
     let preview = match preview(mapping, &scene) {
         Ok(preview) => preview,
@@ -70,12 +64,14 @@ fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -
         several => one_of(bench, mapping, case, several)?,
     };
     let standing = case.observed.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?;
+    let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?;
     Ok(Scene {
         engine: "main".to_owned(),
         cluster,
         workspace_path: case.workspace.as_ref().and_then(|workspace| workspace.path.clone()),
         source: Arc::new(sources::with_namespace(source, mapping, bench.schemas)),
         standing: standing.concat(),
+        related: related.concat().into_iter().map(Arc::new).collect(),
         schema: bench.schemas.resource(&mapping.source.resource).cloned(),
     })
 }
@@ -106,9 +102,16 @@ fn unrecognized(preview: &Preview, scene: &Scene) -> Vec<String> {
     strangers.map(title).collect()
 }
 
+/// The rendered objects by their ids; several of one id by their keys.
 fn objects(preview: &Preview) -> Value {
-    let rendered = preview.objects().map(|(rule, desired)| (rule.id.clone(), desired.body.clone()));
-    Value::Object(rendered.collect())
+    let mut rendered = json!({});
+    for (rule, key, desired) in preview.objects() {
+        match key {
+            Some(key) => rendered[&rule.id][key] = desired.body.clone(),
+            None => rendered[&rule.id] = desired.body.clone(),
+        }
+    }
+    rendered
 }
 
 /// Expectations that do not hold. Null stands for what is not there.

@@ -5,6 +5,7 @@
 mod fit;
 mod places;
 mod reads;
+mod related;
 mod safety;
 mod status;
 mod target;
@@ -33,6 +34,7 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
     checker.filter();
     checker.vars();
     places::check(spec, mapping, &mut checker.findings);
+    checker.related();
     checker.objects();
     status::check(spec, mapping, schemas, &checker.environment, &mut checker.findings);
     let mut findings = checker.findings;
@@ -53,7 +55,9 @@ struct Checker<'s> {
 
 impl<'s> Checker<'s> {
     fn new(spec: &'s Node, mapping: &'s Mapping, schemas: &'s Schemas) -> Self {
-        let of = |rule: &'s ObjectRule| (rule.id.as_str(), schema_of(schemas, rule));
+        // Of several objects, the first step is a key.
+        let of =
+            |rule: &'s ObjectRule| (rule.id.as_str(), schema_of(schemas, rule).filter(|_| rule.for_each.is_none()));
         let environment = Environment {
             source: schemas.resource(&mapping.source.resource).map(|schema| &**schema),
             objects: mapping.objects.iter().map(of).collect(),
@@ -113,9 +117,21 @@ impl<'s> Checker<'s> {
     }
 
     fn object(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
+        if let Some(each) = &rule.for_each {
+            self.list(node, each);
+        }
+        self.parts(node, rule);
+        self.environment.locals.clear();
+    }
+
+    fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
         if let Some(when) = &rule.when {
             Reads { environment: &self.environment, findings: &mut self.findings }
                 .expression(when.expr(), self.guarded);
+        }
+        for expression in rule.ready.iter().chain(&rule.failed) {
+            Reads { environment: &self.environment, findings: &mut self.findings }
+                .expression(expression.expr(), self.guarded);
         }
         let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         let Some(template) = node.get("template") else { return };

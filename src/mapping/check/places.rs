@@ -68,7 +68,7 @@ type Pair = (Candidate, Candidate, String);
 
 /// The first two sources whose objects get one namespace and name.
 fn meeting(mapping: &Mapping, rule: Option<&ObjectRule>) -> Option<Pair> {
-    let spec = stand_in(mapping, rule);
+    let spec = source_stand_in(mapping, rule);
     let mut taken: BTreeMap<(String, String), Candidate> = BTreeMap::new();
     for candidate in candidates(mapping) {
         let Some(place) = place(mapping, rule, candidate, &spec) else { continue };
@@ -114,16 +114,32 @@ fn place(
     scope.set(Root::Target, Arc::new(json!({"cluster": mapping.target})));
     scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
     let place = mapping.placement.place(&scope).ok()?;
-    let Some(name) = rule.and_then(|rule| rule.name.as_ref()) else { return Some((place.namespace, place.name)) };
+    let Some((rule, name)) = rule.and_then(|rule| Some((rule, rule.name.as_ref()?))) else {
+        return Some((place.namespace, place.name));
+    };
+    if let Some(each) = &rule.for_each {
+        // Two sources may well have an item in common.
+        scope.set_local(&each.item, Arc::new(stand_in(&[name], &Base::Local(each.item.clone()))));
+    }
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
     Some((place.namespace, name.render(&scope).ok()?))
 }
 
 /// Fields of the source that the rule reads beside its identity: two sources may well have the same there.
-fn stand_in(mapping: &Mapping, rule: Option<&ObjectRule>) -> Map<String, Value> {
-    let mut source = Value::Object(Map::new());
+fn source_stand_in(mapping: &Mapping, rule: Option<&ObjectRule>) -> Map<String, Value> {
+    let placement = &mapping.placement;
+    let texts = [&placement.namespace, &placement.name].into_iter().chain(rule.and_then(|rule| rule.name.as_ref()));
+    match stand_in(&texts.collect::<Vec<_>>(), &Base::Root(Root::Source)) {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// A value that has the same word wherever the texts read it.
+fn stand_in(texts: &[&Text], base: &Base) -> Value {
+    let mut value = Value::Object(Map::new());
     let mut put = |path: &Path| {
-        let mut at = &mut source;
+        let mut at = &mut value;
         for segment in &path.segments {
             let Segment::Key(key) = segment else { return };
             let Value::Object(fields) = at else { return };
@@ -133,16 +149,12 @@ fn stand_in(mapping: &Mapping, rule: Option<&ObjectRule>) -> Map<String, Value> 
             *at = json!("same");
         }
     };
-    let placement = &mapping.placement;
-    let texts = [&placement.namespace, &placement.name].into_iter().chain(rule.and_then(|rule| rule.name.as_ref()));
-    texts.for_each(|text| paths(text, &mut put));
-    match source {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
+    texts.iter().for_each(|text| paths(text, base, &mut put));
+    value
 }
 
-fn paths(text: &Text, put: &mut impl FnMut(&Path)) {
+/// The paths of a text from one base, the identity of a source left out.
+fn paths(text: &Text, base: &Base, put: &mut impl FnMut(&Path)) {
     fn of_pieces(pieces: &[Piece], put: &mut impl FnMut(&Path)) {
         for piece in pieces {
             match piece {
@@ -162,12 +174,7 @@ fn paths(text: &Text, put: &mut impl FnMut(&Path)) {
     }
     fn of(expr: &Expr, put: &mut impl FnMut(&Path)) {
         match expr {
-            Expr::Path(path) if path.base == Base::Root(Root::Source) => {
-                let own = matches!(path.segments.first(), Some(Segment::Key(key)) if key == "metadata");
-                if !own {
-                    put(path);
-                }
-            }
+            Expr::Path(path) => put(path),
             Expr::Call(call) => call.arguments.iter().flatten().chain(&call.rest).for_each(|expr| of(expr, put)),
             Expr::Concat(one, other) => {
                 of(one, put);
@@ -177,10 +184,19 @@ fn paths(text: &Text, put: &mut impl FnMut(&Path)) {
             _ => {}
         }
     }
+    let identity = |path: &Path| {
+        let metadata = matches!(path.segments.first(), Some(Segment::Key(key)) if key == "metadata");
+        path.base == Base::Root(Root::Source) && metadata
+    };
+    let mut put = |path: &Path| {
+        if path.base == *base && !identity(path) {
+            put(path);
+        }
+    };
     match text.form() {
         TextForm::Literal(_) => {}
-        TextForm::Typed(expression) => of(expression.expr(), put),
-        TextForm::Pieces(pieces) => of_pieces(pieces, put),
+        TextForm::Typed(expression) => of(expression.expr(), &mut put),
+        TextForm::Pieces(pieces) => of_pieces(pieces, &mut put),
     }
 }
 

@@ -113,7 +113,7 @@ pub fn is_free_text(name: &str) -> bool {
     FREE_TEXT.contains(&name)
 }
 
-fn reaching(node: &Node, path: &str, what: &str) -> Finding {
+pub(super) fn reaching(node: &Node, path: &str, what: &str) -> Finding {
     let help = if what == "kind" {
         "write the kind as a literal"
     } else {

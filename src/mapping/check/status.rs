@@ -11,7 +11,7 @@ use crate::mapping::diagnostic::Finding;
 use crate::mapping::jsonpath::{JsonPath, Step};
 use crate::mapping::schema::{Field, Form, Schema, Schemas, View};
 use crate::mapping::template::{Template, Tree};
-use crate::mapping::{Mapping, StatusField, StatusValue, Take};
+use crate::mapping::{Mapping, MirrorRule, StatusField, StatusValue, Take};
 use crate::yaml::{Node, NodeValue};
 
 pub(super) fn check<'s>(
@@ -186,7 +186,8 @@ impl<'s> Status<'_, 's> {
 
     fn conditions(&mut self, node: &Node) {
         if let Some(NodeValue::Sequence(nodes)) = node.get("conditions").map(|conditions| &conditions.value) {
-            for (node, rule) in nodes.iter().zip(&self.mapping.status.conditions) {
+            let (mirrors, written): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| node.get("mirror").is_some());
+            for (node, rule) in written.into_iter().zip(&self.mapping.status.conditions) {
                 let parts = [
                     (node.get("status"), Some(&rule.status)),
                     (node.get("reason"), rule.reason.as_ref()),
@@ -198,7 +199,29 @@ impl<'s> Status<'_, 's> {
                     }
                 }
             }
+            for (node, rule) in mirrors.into_iter().zip(&self.mapping.status.mirrors) {
+                self.mirror(node, rule);
+            }
         }
+        self.conditions_have_a_place(node);
+    }
+
+    /// An object whose schema has no conditions will never report one.
+    fn mirror(&mut self, node: &Node, rule: &MirrorRule) {
+        let status = match self.environment.object(&rule.object).map(|schema| schema.view().field("status")) {
+            Some(Field::Known(status)) => status,
+            _ => return,
+        };
+        if matches!(status.field("conditions"), Field::Unknown) {
+            let at =
+                node.get("mirror").and_then(|mirror| mirror.get("types")).map_or(node.headline(), |at| at.headline());
+            let message = format!("{} has no `status.conditions` that could be mirrored", status.schema().kind);
+            let finding = Finding::new("SE0606", at, message).label("would be `Unknown` for ever");
+            self.findings.push(finding.help("write the condition by expressions over what its status has"));
+        }
+    }
+
+    fn conditions_have_a_place(&mut self, node: &Node) {
         let wanted = ["conditions", "engineConditions"].into_iter().find_map(|field| {
             node.entry(field).filter(|(_, list)| matches!(&list.value, NodeValue::Sequence(items) if !items.is_empty()))
         });
@@ -233,7 +256,7 @@ impl<'s> Status<'_, 's> {
             put(&mut written, &field.target);
         }
         let (rules, conditions) = (&self.mapping.status, vec!["conditions".to_owned()]);
-        if !rules.conditions.is_empty() || !rules.engine_conditions.is_empty() {
+        if rules.condition_types().next().is_some() || !rules.engine_conditions.is_empty() {
             put(&mut written, &conditions);
         }
         if rules.observed_generation {

@@ -1,10 +1,15 @@
 //! Document → [`Mapping`]: the only way from what was written to what runs, with every finding at once.
 
+mod dependencies;
+mod for_each;
 mod names;
 mod object;
+mod provider;
+mod related;
 mod source;
 mod status;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +17,12 @@ use serde::de::DeserializeOwned;
 
 use super::diagnostic::Finding;
 use super::document::{
-    API_VERSION, ClusterProviderDocument, ClusterProviderSpec, LifecycleSpec, MappingDocument, MappingSpec,
-    MappingTestDocument, Period, ReconcileSpec, required_fields,
+    API_VERSION, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec, MappingTestDocument, Period,
+    ReconcileSpec, required_fields,
 };
-use super::expression::{Names, RootSet};
+use super::expression::{Names, References, Root, RootSet};
 use super::template::Template;
-use super::{ClusterProvider, Lifecycle, Mapping, ProviderKind, Reconcile};
+use super::{ClusterProvider, Lifecycle, Mapping, Reconcile};
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
 pub use names::{MAX_ENGINE_ID, MAX_MAPPING_NAME};
@@ -41,29 +46,40 @@ pub struct Outcome {
     /// `None` where one of the findings is an error.
     pub compiled: Option<Compiled>,
     pub findings: Vec<Finding>,
+    /// Parts of the language that have no run time yet: an engine refuses the document for them.
+    pub not_yet: Vec<Finding>,
 }
 
 /// Compiles a document.
 pub fn compile(document: &yaml::Document) -> Outcome {
-    let mut findings = document.findings.clone();
-    let compiled = document.root.as_ref().and_then(|root| compile_root(root, &document.text, &mut findings));
+    let (mut findings, mut not_yet) = (document.findings.clone(), Vec::new());
+    let compiled =
+        document.root.as_ref().and_then(|root| compile_root(root, &document.text, &mut findings, &mut not_yet));
     findings.sort_by_key(|finding| (finding.span.start, finding.code));
+    // An object's name is a leaf of its template, too.
+    findings.dedup();
     let failed = findings.iter().any(|finding| super::diagnostic::is_error(finding.code));
-    Outcome { compiled: compiled.filter(|_| !failed), findings }
+    Outcome { compiled: compiled.filter(|_| !failed), findings, not_yet }
 }
 
-fn compile_root(root: &Arc<Node>, text: &Arc<str>, findings: &mut Vec<Finding>) -> Option<Compiled> {
+fn compile_root(
+    root: &Arc<Node>,
+    text: &Arc<str>,
+    findings: &mut Vec<Finding>,
+    not_yet: &mut Vec<Finding>,
+) -> Option<Compiled> {
     match kind_of(root, findings)? {
         "Mapping" => {
             let typed: Typed<MappingDocument> = read(root, findings)?;
             let mut compiler = Compiler::new(&typed.value.spec);
             let mapping = compiler.mapping(&typed.value, text);
+            not_yet.append(&mut compiler.not_yet);
             findings.extend(compiler.conclude(typed.complete));
             mapping.map(|mapping| Compiled::Mapping(Arc::new(mapping)))
         }
         "ClusterProvider" => {
             let typed: Typed<ClusterProviderDocument> = read(root, findings)?;
-            cluster_provider(&typed.value, findings).map(Compiled::ClusterProvider)
+            Some(Compiled::ClusterProvider(provider::compile(&typed.value, findings, not_yet)))
         }
         _ => read::<MappingTestDocument>(root, findings).map(|_| Compiled::MappingTest),
     }
@@ -118,9 +134,16 @@ fn kind_of(root: &Node, findings: &mut Vec<Finding>) -> Option<&'static str> {
 /// What all parts of a mapping's compilation share.
 struct Compiler {
     findings: Vec<Finding>,
+    not_yet: Vec<Finding>,
     vars: Vec<String>,
     objects: Vec<String>,
     related: Vec<String>,
+    /// Where each related object says its id.
+    related_at: BTreeMap<String, std::ops::Range<usize>>,
+    /// Which of both are several, by `forEach`.
+    several: Vec<(Root, String)>,
+    /// What each variable reads, also through the ones before it.
+    var_references: BTreeMap<String, References>,
     /// Names of the object at hand: its `as`.
     locals: Vec<String>,
     /// Whether the placement's namespace reads the source, so that a fixed name there can be unique.
@@ -131,9 +154,13 @@ impl Compiler {
     fn new(spec: &MappingSpec) -> Self {
         Self {
             findings: Vec::new(),
+            not_yet: Vec::new(),
             vars: spec.vars.0.iter().map(|(name, _)| name.value.clone()).collect(),
             objects: spec.objects.iter().map(|object| object.id.value.clone()).collect(),
             related: spec.related.iter().map(|related| related.id.value.clone()).collect(),
+            related_at: spec.related.iter().map(|one| (one.id.value.clone(), one.id.span())).collect(),
+            several: several(spec),
+            var_references: BTreeMap::new(),
             locals: Vec::new(),
             namespace_per_source: source::namespace_reads_source(spec.placement.as_ref()),
         }
@@ -151,7 +178,7 @@ impl Compiler {
 
     /// Says that a part of the language has no run time yet.
     fn not_yet(&mut self, at: std::ops::Range<usize>, what: &str) {
-        self.report(not_yet(at, what));
+        self.not_yet.push(not_yet(at, what));
     }
 
     /// The same for a field, when it stands; the caret is under its key.
@@ -170,29 +197,40 @@ impl Compiler {
         roots: RootSet,
         compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
     ) -> Option<T> {
-        let names =
-            Names { vars: &self.vars, objects: &self.objects, related: &self.related, locals: &self.locals, roots };
+        let names = Names {
+            vars: &self.vars,
+            objects: &self.objects,
+            related: &self.related,
+            several: &self.several,
+            locals: &self.locals,
+            roots,
+        };
         compile(&raw.0, &names, &mut self.findings)
     }
 
     /// `None` where something needed could not be compiled; findings say why.
     fn mapping(&mut self, document: &MappingDocument, text: &Arc<str>) -> Option<Mapping> {
         let spec = &document.spec.value;
-        self.refuse_what_does_not_run(&document.spec);
+        self.note_what_does_not_run(&document.spec);
+        self.replaces(document);
         names::check_mapping_name(&document.metadata.name, &mut self.findings);
         let source = self.source(&spec.source);
         let target = self.target(spec.target.as_ref());
         let placement = self.placement(spec.placement.as_ref());
         let vars = self.variables(&spec.vars);
-        let objects = self.objects(&spec.objects);
+        let related = self.related(&spec.related);
+        let objects = self.objects(&spec.objects, related.as_deref().unwrap_or_default());
         let status = self.status(spec.status.as_ref(), &spec.objects);
-        let lifecycle = lifecycle(&spec.lifecycle);
+        let lifecycle = self.lifecycle(&spec.lifecycle);
         let reconcile = self.reconcile(&spec.reconcile);
+        let (target, target_rule) = target?;
         Some(Mapping {
             name: document.metadata.name.value.clone(),
             mode: spec.mode,
             source: source?,
-            target: target?,
+            target,
+            target_rule,
+            related: related?,
             placement: placement?,
             vars: vars?,
             objects: objects?,
@@ -203,7 +241,8 @@ impl Compiler {
         })
     }
 
-    fn refuse_what_does_not_run(&mut self, spec: &Spanned<MappingSpec>) {
+    /// Notes what has no run time yet.
+    fn note_what_does_not_run(&mut self, spec: &Spanned<MappingSpec>) {
         for (field, stands) in [("replaces", !spec.replaces.is_empty()), ("related", !spec.related.is_empty())] {
             if stands {
                 self.field_not_yet(&spec.node, field);
@@ -217,14 +256,52 @@ impl Compiler {
         }
     }
 
+    /// An earlier name is a name like any other, and not the present one.
+    fn replaces(&mut self, document: &MappingDocument) {
+        for earlier in &document.spec.replaces {
+            names::check_mapping_name(earlier, &mut self.findings);
+            if *earlier.value == *document.metadata.name.value {
+                let finding = Finding::new("SE0114", earlier.span(), "a mapping does not replace itself");
+                self.report(finding.help("list the names it had before"));
+            }
+        }
+    }
+
+    fn lifecycle(&mut self, spec: &LifecycleSpec) -> Lifecycle {
+        for finalizer in &spec.wait_for_other_finalizers {
+            let (prefix, name) = finalizer.split_once('/').unwrap_or(("", finalizer));
+            if !crate::object::is_dns_subdomain(prefix) || name.is_empty() || names::is_mark(finalizer) {
+                let finding = Finding::new(
+                    "SE0110",
+                    finalizer.span(),
+                    format!("`{}` is no finalizer of others", finalizer.value),
+                );
+                self.report(finding.help("a DNS name, a slash and a word: `example.com/backup`"));
+            }
+        }
+        let percent = spec.prune_guard.as_ref().and_then(|guard| guard.max_percent.map(|percent| (guard, percent)));
+        if let Some((guard, percent)) = percent.filter(|(_, percent)| *percent > 100) {
+            self.report(Finding::new("SE0102", guard.span(), format!("`maxPercent` is at most 100, not {percent}")));
+        }
+        Lifecycle {
+            on_source_delete: spec.on_source_delete,
+            on_mapping_removed: spec.on_mapping_removed,
+            stuck_after: spec.stuck_after.map_or(Duration::from_secs(900), |period| period.0),
+        }
+    }
+
     /// Each variable may read the ones before it.
     fn variables(&mut self, vars: &Entries<Raw>) -> Option<Vec<(String, Template)>> {
         let all = std::mem::take(&mut self.vars);
         let mut compiled = Vec::new();
         for (name, value) in &vars.0 {
             names::check_identifier(name, "a variable's name", &mut self.findings);
-            compiled
-                .push(self.leaf(value, RootSet::TEMPLATE, Template::compile).map(|value| (name.value.clone(), value)));
+            let template = self.leaf(value, RootSet::TEMPLATE, Template::compile);
+            if let Some(template) = &template {
+                let references = self.all_references(template.references());
+                self.var_references.insert(name.value.clone(), references);
+            }
+            compiled.push(template.map(|template| (name.value.clone(), template)));
             self.vars.push(name.value.clone());
         }
         self.vars = all;
@@ -263,36 +340,17 @@ impl Compiler {
     }
 }
 
+/// What stands for several objects.
+fn several(spec: &MappingSpec) -> Vec<(Root, String)> {
+    let objects = spec.objects.iter().filter(|object| object.for_each.is_some());
+    let related = spec.related.iter().filter(|spec| related::is_several(spec));
+    let objects = objects.map(|object| (Root::Objects, object.id.value.clone()));
+    objects.chain(related.map(|related| (Root::Related, related.id.value.clone()))).collect()
+}
+
 fn not_yet(at: std::ops::Range<usize>, what: &str) -> Finding {
     Finding::new("SE0190", at, format!("{what} is not supported yet"))
         .help("leave it out; it is refused rather than ignored")
-}
-
-fn lifecycle(spec: &LifecycleSpec) -> Lifecycle {
-    Lifecycle {
-        on_source_delete: spec.on_source_delete,
-        on_mapping_removed: spec.on_mapping_removed,
-        stuck_after: spec.stuck_after.map_or(Duration::from_secs(900), |period| period.0),
-    }
-}
-
-fn cluster_provider(document: &ClusterProviderDocument, findings: &mut Vec<Finding>) -> Option<ClusterProvider> {
-    names::check_dns_label(&document.metadata.name, "a ClusterProvider's name", findings);
-    match &document.spec.value {
-        ClusterProviderSpec::Kubeconfig(spec) => {
-            names::check_connection(&spec.connection, findings);
-            let kind = ProviderKind::Kubeconfig { connection: spec.connection.value.clone() };
-            Some(ClusterProvider { name: document.metadata.name.value.clone(), kind })
-        }
-        _ => {
-            let name = match &document.spec.node.value {
-                NodeValue::Mapping(entries) => entries.first().and_then(|(key, _)| key.as_str()).unwrap_or_default(),
-                _ => "",
-            };
-            findings.push(not_yet(document.spec.span(), &format!("the provider `{name}`")));
-            None
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use super::for_each::Written;
 use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::{Adopt, DeletePolicy, ObjectSpec, PropagationSpec, Strategy};
 use crate::mapping::expression::{Expression, RootSet};
 use crate::mapping::template::{Template, Text};
-use crate::mapping::{Kind, ObjectRule, Propagation};
+use crate::mapping::{Kind, ObjectRule, Propagation, RelatedRule};
 use crate::object::is_dns_subdomain;
 use crate::yaml::{Node, NodeValue, Raw, Spanned};
 
@@ -28,13 +29,18 @@ const METADATA_OF_OTHERS: [(&str, &str); 9] = [
 const NEVER_IGNORED: [&str; 6] = ["", "/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"];
 
 impl Compiler {
-    pub(super) fn objects(&mut self, specs: &Spanned<Vec<Spanned<ObjectSpec>>>) -> Option<Vec<ObjectRule>> {
+    pub(super) fn objects(
+        &mut self,
+        specs: &Spanned<Vec<Spanned<ObjectSpec>>>,
+        related: &[RelatedRule],
+    ) -> Option<Vec<ObjectRule>> {
         if specs.is_empty() && matches!(&specs.node.value, NodeValue::Sequence(items) if items.is_empty()) {
             self.report(Finding::new("SE0103", specs.span(), "a mapping has at least one object"));
         }
         self.check_ids(specs);
-        let rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
+        let mut rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
         self.check_identities(specs, &rules);
+        self.dependencies(specs, &mut rules, related);
         rules.into_iter().collect()
     }
 
@@ -72,9 +78,18 @@ impl Compiler {
     }
 
     fn object(&mut self, spec: &Spanned<ObjectSpec>) -> Option<ObjectRule> {
-        self.refuse_what_objects_cannot_do(spec);
-        self.locals = spec.item.iter().map(|item| item.value.clone()).collect();
+        self.note_what_objects_cannot_do(spec);
         let shared = spec.shared.is_some();
+        let for_each = self.for_each(&Written {
+            node: &spec.node,
+            list: spec.for_each.as_ref(),
+            item: spec.item.as_ref(),
+            key: spec.key.as_ref(),
+        });
+        if let Some((field, _)) = spec.node.entry("forEach").filter(|_| shared && spec.for_each.is_some()) {
+            let finding = Finding::new("SE0114", field.span.clone(), "a shared object is one");
+            self.report(finding.help("it stands for all sources of a namespace, so no source has a list of them"));
+        }
         let roots = if shared { RootSet::SHARED } else { RootSet::TEMPLATE };
         let when = match &spec.when {
             Some(when) => self.leaf(when, roots, Expression::compile).map(Some),
@@ -83,13 +98,19 @@ impl Compiler {
         let kind = self.kind(&spec.template.0);
         let name = self.object_name(spec, roots);
         let template = self.leaf(&spec.template, roots, Template::compile);
+        let (ready, failed) = (self.verdict(spec.ready.as_ref()), self.verdict(spec.failed.as_ref()));
         self.locals.clear();
         let ignore = self.ignored(spec);
         Some(ObjectRule {
             id: spec.id.value.clone(),
             kind: kind?,
             shared,
+            for_each: for_each?.map(Box::new),
             when: when?,
+            depends_on: Vec::new(),
+            depends_on_related: Vec::new(),
+            ready: ready?,
+            failed: failed?,
             template: template?,
             name: name?,
             ignore,
@@ -104,10 +125,15 @@ impl Compiler {
         })
     }
 
-    fn refuse_what_objects_cannot_do(&mut self, spec: &Spanned<ObjectSpec>) {
-        for field in ["forEach", "as", "key", "dependsOn", "ready", "failed"] {
-            self.field_not_yet(&spec.node, field);
+    /// `ready` and `failed`, which read what stands. The outer `None`: a finding says why.
+    fn verdict(&mut self, given: Option<&Raw>) -> Option<Option<Expression>> {
+        match given {
+            Some(expression) => self.leaf(expression, RootSet::STATUS, Expression::compile).map(Some),
+            None => Some(None),
         }
+    }
+
+    fn note_what_objects_cannot_do(&mut self, spec: &Spanned<ObjectSpec>) {
         if let Some(adopt) = spec.adopt.as_ref().filter(|adopt| adopt.value != Adopt::Never) {
             self.not_yet(adopt.span(), "adopting objects");
         }
@@ -187,6 +213,9 @@ impl Compiler {
         let Some(name) =
             metadata.and_then(|metadata| metadata.get("name")).filter(|name| name.value != NodeValue::Null)
         else {
+            if spec.for_each.is_some() {
+                return self.one_name(spec, spec.id.span());
+            }
             if spec.shared.is_none() {
                 return Some(None);
             }
@@ -205,10 +234,26 @@ impl Compiler {
                 self.report(finding.help("it stands for all sources of a namespace, so no source can name it"));
                 return None;
             }
-        } else {
+        } else if spec.for_each.is_none() {
             self.check_fixed_name(text, name.headline(), spec.shared.is_some());
         }
-        self.leaf(&Raw(name.clone()), roots, Text::compile).map(Some)
+        let compiled = self.leaf(&Raw(name.clone()), roots, Text::compile)?;
+        let differs = spec.item.as_ref().is_none_or(|item| compiled.references().locals.contains(&item.value));
+        if spec.for_each.is_some() && !differs {
+            return self.one_name(spec, name.headline());
+        }
+        Some(Some(compiled))
+    }
+
+    /// Several objects whose names are the same would be one.
+    fn one_name<T>(&mut self, spec: &ObjectSpec, at: Range<usize>) -> Option<T> {
+        let item = spec.item.as_ref().map_or("item", |item| item.value.as_str());
+        let message = format!("every object of `{}` would get one name", spec.id.value);
+        let finding = Finding::new("SE0119", at, message);
+        self.report(finding.help(format!(
+            "make `metadata.name` from the item as well: `{{{{ placement.name }}}}-{{{{ {item}.name | dns_label }}}}`, for example"
+        )));
+        None
     }
 
     fn check_fixed_name(&mut self, text: &str, at: Range<usize>, shared: bool) {

@@ -11,7 +11,7 @@ use crate::mapping::expression::{Expression, RootSet};
 use crate::mapping::placement::Placement;
 use crate::mapping::template::Text;
 use crate::mapping::{
-    ApiExportRef, NamespaceFilter, Selector, SelectorOperator, SelectorRequirement, Source, SourceClusters,
+    ApiExportRef, NamespaceFilter, Selector, SelectorOperator, SelectorRequirement, Source, SourceClusters, TargetRule,
 };
 use crate::yaml::{Raw, Spanned};
 
@@ -79,7 +79,7 @@ impl Compiler {
         }
     }
 
-    fn selector(&mut self, spec: &SelectorSpec) -> Selector {
+    pub(super) fn selector(&mut self, spec: &SelectorSpec) -> Selector {
         for (key, value) in &spec.match_labels {
             if !is_label_key(key) || !is_label_value(value) {
                 let message = format!("no object can have the label `{key}: {}`", value.value);
@@ -121,33 +121,62 @@ impl Compiler {
         NamespaceFilter { include: texts(&spec.include), exclude: texts(&spec.exclude) }
     }
 
-    /// The connection that receives the objects.
-    pub(super) fn target(&mut self, spec: Option<&TargetSpec>) -> Option<String> {
-        let Some(spec) = spec else { return Some(TARGET_CONNECTION.into()) };
+    /// The cluster that receives the objects, and the rule that chooses it where there is one.
+    pub(super) fn target(&mut self, spec: Option<&TargetSpec>) -> Option<(String, Option<TargetRule>)> {
+        let Some(spec) = spec else { return Some((TARGET_CONNECTION.into(), None)) };
         let node = &spec.cluster.0;
         let Some(text) = node.as_str() else {
             let message = format!("expected a connection's name, found {}", node.describe());
             self.report(Finding::new("SE0102", node.headline(), message));
             return None;
         };
-        let unsupported = if names::is_template(text) {
-            Some("an expression in `target.cluster`")
-        } else if text == "workspace" {
-            Some("the target `workspace`")
-        } else if text.contains('/') {
-            Some("a provider's cluster as target")
-        } else {
-            None
-        };
-        if let Some(what) = unsupported {
-            self.not_yet(node.span.clone(), what);
-            return None;
+        spec.allowed.iter().for_each(|allowed| self.check_target(allowed));
+        if names::is_template(text) {
+            return self.target_rule(spec);
         }
-        names::check_connection(&Spanned { value: text.to_owned(), node: node.clone() }, &mut self.findings);
-        for other in spec.allowed.iter().filter(|allowed| allowed.value != text) {
+        let named = Spanned { value: text.to_owned(), node: node.clone() };
+        self.check_target(&named);
+        if let Some(unmeant) = spec.allowed.iter().find(|_| !spec.allowed.iter().any(|allowed| allowed.value == text)) {
+            let message = format!("`{text}` is not among the targets that are allowed");
+            self.report(
+                Finding::new("SE0114", unmeant.span(), message).help("`allowed` lists what an expression may give"),
+            );
+        }
+        if let Some(other) = spec.allowed.iter().find(|allowed| allowed.value != text) {
             self.not_yet(other.span(), "a second allowed target");
         }
-        Some(text.to_owned())
+        Some((text.to_owned(), None))
+    }
+
+    fn target_rule(&mut self, spec: &TargetSpec) -> Option<(String, Option<TargetRule>)> {
+        let at = spec.cluster.0.span.clone();
+        self.not_yet(at.clone(), "an expression in `target.cluster`");
+        let cluster = self.leaf(&spec.cluster, RootSet::TARGET, Text::compile);
+        let Some(first) = spec.allowed.first() else {
+            let finding =
+                Finding::new("SE0114", at, "an expression here needs `allowed`, the targets that it may give");
+            self.report(finding.help("where objects go is known when the mapping is loaded: `allowed: [east, west]`"));
+            return None;
+        };
+        let allowed = spec.allowed.iter().map(|allowed| allowed.value.clone()).collect();
+        Some((first.value.clone(), Some(TargetRule { cluster: cluster?, allowed })))
+    }
+
+    /// A connection's name, `provider/cluster`, or `workspace`.
+    fn check_target(&mut self, name: &Spanned<String>) {
+        if name.value == "workspace" {
+            self.not_yet(name.span(), "the target `workspace`");
+        } else if let Some((provider, cluster)) = name.value.split_once('/') {
+            self.not_yet(name.span(), "a provider's cluster as target");
+            if !crate::object::is_dns_label(provider) || !crate::object::is_dns_subdomain(cluster) {
+                let message = format!("`{}` is no provider's cluster", name.value);
+                self.report(
+                    Finding::new("SE0110", name.span(), message).help("`provider/cluster`, such as `edge/east`"),
+                );
+            }
+        } else {
+            names::check_connection(name, &mut self.findings);
+        }
     }
 
     pub(super) fn placement(&mut self, spec: Option<&PlacementSpec>) -> Option<Placement> {

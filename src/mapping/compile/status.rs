@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::{
-    ConditionSpec, EngineConditionSpec, ObjectSpec, ObservedGeneration, Redact, StatusFieldObject, StatusFieldSpec,
-    StatusSpec, TakeSpec, WrittenConditionSpec,
+    ConditionSpec, EngineConditionSpec, MirrorSpec, MirroredConditionSpec, ObjectSpec, ObservedGeneration, Redact,
+    StatusFieldObject, StatusFieldSpec, StatusSpec, TakeSpec, WrittenConditionSpec,
 };
-use crate::mapping::expression::RootSet;
+use crate::mapping::expression::{Root, RootSet};
 use crate::mapping::jsonpath::JsonPath;
 use crate::mapping::template::Template;
-use crate::mapping::{ConditionRule, EngineCondition, StatusField, StatusRules, StatusValue, Take};
+use crate::mapping::{ConditionRule, EngineCondition, MirrorRule, StatusField, StatusRules, StatusValue, Take};
 use crate::yaml::{Node, NodeValue, Raw, Spanned, closest};
 
 type Objects = [Spanned<ObjectSpec>];
@@ -32,16 +32,20 @@ impl Compiler {
         let fields: Vec<_> = spec.fields.0.iter().map(|(key, field)| self.field(key, field, from.as_deref())).collect();
         self.check_places(spec, observed_generation);
         let engine_conditions = engine_conditions(spec);
-        let conditions = self.conditions(spec, &engine_conditions);
-        Some(StatusRules {
-            fields: fields.into_iter().collect::<Option<_>>()?,
-            conditions: conditions?,
-            engine_conditions,
-            observed_generation,
-        })
+        let conditions = self.conditions(spec, from.as_deref(), &engine_conditions);
+        let fields = fields.into_iter().collect::<Option<_>>();
+        let (conditions, mirrors) = conditions?;
+        Some(StatusRules { fields: fields?, conditions, mirrors, engine_conditions, observed_generation })
     }
 
     fn check_object(&mut self, id: &Spanned<String>) {
+        if self.several.contains(&(Root::Objects, id.value.clone())) {
+            let finding = Finding::new("SE0308", id.span(), format!("`{}` is several objects", id.value));
+            return self.report(finding.help(format!(
+                "read one of them by its key, or all: `value: ${{{{ objects.{}[…].status.phase }}}}`",
+                id.value
+            )));
+        }
         if self.objects.contains(&id.value) {
             return;
         }
@@ -99,7 +103,7 @@ impl Compiler {
                         finding.help("an expression names its object itself: `${{ objects.db.status.phase }}`"),
                     );
                 }
-                self.leaf(value, RootSet::STATUS, Template::compile).map(StatusValue::Value)
+                self.leaf(value, RootSet::STATUS, Template::compile).map(Box::new).map(StatusValue::Value)
             }
             (None, None) => {
                 let message = format!("`{}` has neither `path` nor `value`", key.value);
@@ -210,26 +214,60 @@ impl Compiler {
         }
     }
 
-    fn conditions(&mut self, spec: &StatusSpec, engine: &[EngineCondition]) -> Option<Vec<ConditionRule>> {
-        let mut types: BTreeSet<&str> = engine.iter().map(|EngineCondition::Synced| "Synced").collect();
-        let mut rules = Vec::new();
+    fn conditions(
+        &mut self,
+        spec: &StatusSpec,
+        from: Option<&str>,
+        engine: &[EngineCondition],
+    ) -> Option<(Vec<ConditionRule>, Vec<MirrorRule>)> {
+        let mut types: BTreeSet<String> = engine.iter().map(|EngineCondition::Synced| "Synced".to_owned()).collect();
+        let (mut rules, mut mirrors) = (Vec::new(), Vec::new());
         for condition in &spec.conditions {
             match condition {
-                ConditionSpec::Mirrored(mirrored) => self.not_yet(mirrored.span(), "a mirrored condition"),
+                ConditionSpec::Mirrored(mirrored) => mirrors.push(self.mirror(mirrored, from, &mut types)),
                 ConditionSpec::Written(written) => {
-                    self.check_condition_type(&written.kind);
-                    if !types.insert(&written.kind) {
-                        let message = format!("two rules write the condition `{}`", written.kind.value);
-                        self.report(
-                            Finding::new("SE0117", written.kind.span(), message)
-                                .help("the engine's own are in `engineConditions`"),
-                        );
-                    }
+                    self.claim_condition(&written.kind, &written.kind.value, &mut types);
                     rules.push(self.condition(written));
                 }
             }
         }
-        rules.into_iter().collect()
+        Some((rules.into_iter().collect::<Option<_>>()?, mirrors.into_iter().collect::<Option<_>>()?))
+    }
+
+    /// One type of condition has one writer.
+    fn claim_condition(&mut self, at: &Spanned<String>, kind: &str, types: &mut BTreeSet<String>) {
+        self.check_condition_type(at, kind);
+        if !types.insert(kind.to_owned()) {
+            let message = format!("two rules write the condition `{kind}`");
+            self.report(Finding::new("SE0117", at.span(), message).help("the engine's own are in `engineConditions`"));
+        }
+    }
+
+    fn mirror(
+        &mut self,
+        spec: &Spanned<MirroredConditionSpec>,
+        from: Option<&str>,
+        types: &mut BTreeSet<String>,
+    ) -> Option<MirrorRule> {
+        let MirrorSpec { from: own, types: mirrored, prefix } = &spec.mirror;
+        own.iter().for_each(|own| self.check_object(own));
+        let object = own.as_ref().map(|own| own.value.as_str()).or(from);
+        if object.is_none() {
+            let finding = Finding::new("SE0310", spec.span(), "it is not clear whose conditions are mirrored");
+            self.report(finding.help("name the object with `from`, or with `status.from`"));
+        }
+        if mirrored.is_empty() {
+            let finding = Finding::new("SE0103", spec.span(), "there is nothing to mirror");
+            self.report(finding.help("name the conditions: `types: [Ready]`"));
+        }
+        let prefix = prefix.as_deref().unwrap_or_default();
+        let mut rule = MirrorRule { object: object?.to_owned(), types: Vec::new() };
+        for kind in mirrored {
+            let written = format!("{prefix}{}", kind.value);
+            self.claim_condition(kind, &written, types);
+            rule.types.push((kind.value.clone(), written));
+        }
+        Some(rule)
     }
 
     fn condition(&mut self, spec: &WrittenConditionSpec) -> Option<ConditionRule> {
@@ -243,13 +281,13 @@ impl Compiler {
     }
 
     /// Kubernetes' rule: a qualified name, at most 316 characters.
-    fn check_condition_type(&mut self, kind: &Spanned<String>) {
+    fn check_condition_type(&mut self, at: &Spanned<String>, kind: &str) {
         let name = kind.rsplit('/').next().unwrap_or_default();
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let edges = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
         let good = name.chars().all(fits) && edges(name.chars().next()) && edges(name.chars().next_back());
         if !good || kind.len() > 316 || kind.matches('/').count() > 1 {
-            let finding = Finding::new("SE0110", kind.span(), format!("`{}` is no condition type", kind.value));
+            let finding = Finding::new("SE0110", at.span(), format!("`{kind}` is no condition type"));
             self.report(finding.help("one word in CamelCase, such as `Ready`"));
         }
     }
@@ -260,7 +298,7 @@ fn default_object(spec: &StatusSpec, objects: &Objects) -> Option<String> {
     if let Some(from) = &spec.from {
         return Some(from.value.clone());
     }
-    let mut own = objects.iter().filter(|object| object.shared.is_none());
+    let mut own = objects.iter().filter(|object| object.shared.is_none() && object.for_each.is_none());
     match (own.next(), own.next()) {
         (Some(only), None) => Some(only.id.value.clone()),
         _ => None,

@@ -23,6 +23,8 @@ fn shown(name: &str, file: &str) -> String {
             None => "not compiled".to_owned(),
         };
         parts.push(compiled);
+        let refused = outcome.not_yet.into_iter().map(|finding| Diagnostic::new(finding, name, file.as_bytes()));
+        parts.extend(refused.map(|diagnostic| format!("an engine says:\n{}", diagnostic.render(false))));
     }
     parts.join("\n\n")
 }
@@ -67,12 +69,21 @@ fn everything_written_is_kept() {
     assert!(mapping.objects[0].shared && mapping.objects[0].name.is_some());
     assert!(mapping.objects[1].name.is_none() && mapping.objects[1].orphan_on_delete);
     assert_eq!(mapping.objects[1].kind.to_string(), "MongoDBCommunity (mongodbcommunity.mongodb.com/v1)");
+    assert!(mapping.objects[1].ready.is_some() && mapping.objects[1].failed.is_some());
     assert_eq!(mapping.objects[1].ignore, ["/spec/statefulSet/spec/replicas"]);
     assert_eq!(mapping.status.fields[4].target, ["connection", "secret"]);
     assert!(matches!(&mapping.status.fields[1].from, StatusValue::Path { object, .. } if object == "db"));
+    assert_eq!(mapping.status.condition_types().collect::<Vec<_>>(), ["Ready", "BackendReady", "BackendHealthy"]);
     assert_eq!(mapping.lifecycle.stuck_after, Duration::from_secs(5400));
     assert_eq!((mapping.reconcile.concurrency, mapping.reconcile.target_writes_per_second), (4, 10));
     assert!(mapping.text.starts_with("# Everything") && mapping.text.ends_with("PerSecond: 10}\n"));
+}
+
+#[test]
+fn dependencies_are_named_or_read() {
+    let mapping = mapping(include_str!("../../../tests/ui/documents/dependencies.yaml"));
+    let all: Vec<_> = mapping.objects.iter().map(|rule| (&*rule.id, &rule.depends_on[..])).collect();
+    assert_eq!(all, [("view", &[2, 1][..]), ("db", &[2][..]), ("account", &[][..])], "one through two variables");
 }
 
 #[test]

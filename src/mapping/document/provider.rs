@@ -75,7 +75,7 @@ pub struct KubeconfigFilesSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeconfigSecretsSpec {
     /// The hub, as named on the command line.
-    pub connection: String,
+    pub connection: Spanned<String>,
     /// The Secrets' namespace.
     pub namespace: String,
     /// The Secrets' labels.
@@ -95,7 +95,7 @@ pub struct KindSpec {}
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HubSpec {
     /// The hub, as named on the command line.
-    pub connection: String,
+    pub connection: Spanned<String>,
     /// Their namespace. Default: all.
     pub namespace: Option<String>,
     /// Their labels.
@@ -108,7 +108,7 @@ pub struct HubSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterInventorySpec {
     /// The hub, as named on the command line.
-    pub connection: String,
+    pub connection: Spanned<String>,
     /// Their namespace. Default: all.
     pub namespace: Option<String>,
     /// Their labels.
@@ -123,7 +123,7 @@ pub struct ClusterInventorySpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NamespacesProviderSpec {
     /// The cluster, as named on the command line.
-    pub connection: String,
+    pub connection: Spanned<String>,
     /// The namespaces' labels.
     #[serde(default)]
     pub selector: SelectorSpec,

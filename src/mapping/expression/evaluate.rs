@@ -1,6 +1,7 @@
 //! Walks a compiled expression over a scope.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -88,13 +89,13 @@ impl<'a, 'b> Evaluation<'a, 'b> {
     }
 
     fn path(&mut self, path: &'a Path) -> Result<Operand<'a>, Stop> {
-        let Base::Local(name) = &path.base else { return self.scope.read(path) };
+        let Base::Local(name) = &path.base else { return self.read(path) };
         match self.locals.iter().rev().find(|(known, _)| known == name) {
             None => self.scope.read(path),
-            Some((_, Cow::Borrowed(value))) => Ok(walk(value, path)),
+            Some((_, Cow::Borrowed(value))) => Ok(walk(value, path, 0)),
             Some((_, Cow::Owned(value))) => {
                 // The loop variable outlives this expression, not the evaluation: what is read of it is copied.
-                match walk(value, path) {
+                match walk(value, path, 0) {
                     Operand::Value(found) => Ok(Operand::owned(self.budget.copy(&found)?)),
                     Operand::Absent(path) => Ok(Operand::Absent(path.into_owned().into())),
                     Operand::Omit => Ok(Operand::Omit),
@@ -103,9 +104,27 @@ impl<'a, 'b> Evaluation<'a, 'b> {
         }
     }
 
+    /// What the scope holds. Several objects as a whole are put together, which is paid for.
+    fn read(&mut self, path: &'a Path) -> Result<Operand<'a>, Stop> {
+        match self.scope.several(path) {
+            Some(all) if path.segments.is_empty() => {
+                let copy = |(key, value): (&String, &Arc<Value>)| Ok((key.clone(), self.budget.copy(value)?));
+                let whole = all.all.iter().map(copy).collect::<Result<_, Stop>>()?;
+                Ok(Operand::owned(Value::Object(whole)))
+            }
+            _ => self.scope.read(path),
+        }
+    }
+
     fn index(&mut self, base: &'a Expr, index: &'a Expr, written: &'a str) -> Result<Operand<'a>, Stop> {
-        let base = self.evaluate(base)?;
-        let index = self.value(index)?;
+        if let Expr::Path(path) = base
+            && let Some(all) = self.scope.several(path)
+            && path.segments.is_empty()
+        {
+            let key = print(self.value(index)?)?;
+            return self.scope.one(all, &path.base, &key);
+        }
+        let (base, index) = (self.evaluate(base)?, self.value(index)?);
         let segment = match &*index {
             Value::String(key) => Segment::Key(key.clone()),
             Value::Number(number) => match number.as_i64() {

@@ -15,6 +15,7 @@ mod names;
 mod operators;
 mod parse;
 mod pattern;
+mod references;
 mod registry;
 mod resolve;
 mod scope;
@@ -27,8 +28,6 @@ mod yaml_text;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use crate::mapping::diagnostic::Finding;
@@ -36,13 +35,15 @@ use crate::yaml::{Node, NodeValue, Scalar};
 
 pub(in crate::mapping) use budget::Budget;
 pub use names::{Names, Root, RootSet};
-pub use scope::{ObjectState, Scope};
+pub use references::References;
+pub use scope::{Missing, ObjectState, Scope, Several};
 pub use text::Text;
 pub(in crate::mapping) use text::{Piece, TextForm};
 pub(in crate::mapping) use tree::{Base, Call, Comparison, Expr, Path, Segment};
 
 use evaluate::Evaluation;
 use parse::Compiler;
+use registry::Role;
 use source::Form;
 pub(in crate::mapping) use value::kind;
 use value::{Operand, Stop};
@@ -52,7 +53,7 @@ use value::{Operand, Stop};
 pub struct Expression {
     expr: Expr,
     source: String,
-    objects: BTreeSet<String>,
+    references: Box<References>,
 }
 
 /// What came of evaluating an expression.
@@ -67,6 +68,22 @@ pub enum Outcome {
     Waiting(String),
     /// It cannot be evaluated; says why, never with a value that was read.
     Failed(String),
+}
+
+/// Something that an expression can call, as its reference names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    /// `filter`, `function` or `test`.
+    pub role: &'static str,
+    pub name: &'static str,
+    /// `default([fallback], [lax])`: without what stands before `|` or `is`; no parentheses where nothing is left.
+    pub text: String,
+}
+
+/// Everything that an expression can call, by role and name.
+pub fn signatures() -> Vec<Signature> {
+    let of = |role: Role| role.functions().iter().map(move |function| function.signature(role));
+    Role::ALL.into_iter().flat_map(of).collect()
 }
 
 /// Why there is no value where there must be one.
@@ -91,7 +108,7 @@ impl Expression {
                 return None;
             }
         };
-        Some(Self { source: constant.to_string(), expr: Expr::Literal(constant), objects: BTreeSet::new() })
+        Some(Self { source: constant.to_string(), expr: Expr::Literal(constant), references: Box::default() })
     }
 
     /// Whether a node is one `${{ }}`, or was meant to be.
@@ -123,7 +140,7 @@ impl Expression {
         let source = &scalar.text[range.clone()];
         let mut compiler = Compiler::new(scalar, source, range.start, names, findings);
         let expr = compiler.parse()?;
-        Some(Self { expr, objects: compiler.objects, source: source.trim().to_owned() })
+        Some(Self { expr, references: Box::new(compiler.references), source: source.trim().to_owned() })
     }
 
     pub fn evaluate(&self, scope: &Scope) -> Outcome {
@@ -168,7 +185,12 @@ impl Expression {
 
     /// Ids of the objects it reads, as `objects.<id>`.
     pub fn objects_read(&self) -> impl Iterator<Item = &str> {
-        self.objects.iter().map(String::as_str)
+        self.references.objects.iter().map(String::as_str)
+    }
+
+    /// Everything it reads by name.
+    pub fn references(&self) -> &References {
+        &self.references
     }
 }
 

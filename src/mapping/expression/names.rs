@@ -74,12 +74,16 @@ pub struct RootSet {
     roots: u16,
     /// Of `placement`, the namespace alone: a shared object has no source, hence no name of its own.
     namespace_only: bool,
+    /// Whether an object that is several can be read as a whole: those of it that stand.
+    whole: bool,
 }
 
 impl RootSet {
     /// The filter of the source (`source.when`): what is known before anything is decided.
     pub const FILTER: Self = Self::of(&[Root::Source, Root::Workspace, Root::Target, Root::Mapping]);
     pub const PLACEMENT: Self = Self::FILTER;
+    /// The choice of a target.
+    pub const TARGET: Self = Self::of(&[Root::Source, Root::Workspace, Root::Mapping]);
     /// Everything but `value`.
     pub const TEMPLATE: Self = Self::of(&[
         Root::Source,
@@ -94,9 +98,9 @@ impl RootSet {
     /// The template of a shared object: `placement.namespace`, `target` and `mapping`.
     pub const SHARED: Self = Self { namespace_only: true, ..Self::of(&[Root::Placement, Root::Target, Root::Mapping]) };
     /// Status fields and conditions; objects that are not there read as undefined (see `Scope::lenient_objects`).
-    pub const STATUS: Self = Self::TEMPLATE;
+    pub const STATUS: Self = Self { whole: true, ..Self::TEMPLATE };
     /// As `STATUS`, with the value that is transformed.
-    pub const TRANSFORM: Self = Self { roots: Self::STATUS.roots | Root::Value.bit(), namespace_only: false };
+    pub const TRANSFORM: Self = Self { roots: Self::STATUS.roots | Root::Value.bit(), ..Self::STATUS };
 
     pub const fn of(roots: &[Root]) -> Self {
         let mut bits = 0;
@@ -105,7 +109,7 @@ impl RootSet {
             bits |= roots[index].bit();
             index += 1;
         }
-        Self { roots: bits, namespace_only: false }
+        Self { roots: bits, namespace_only: false, whole: false }
     }
 
     pub const fn contains(self, root: Root) -> bool {
@@ -114,6 +118,11 @@ impl RootSet {
 
     pub fn iter(self) -> impl Iterator<Item = Root> {
         Root::ALL.into_iter().filter(move |root| self.contains(*root))
+    }
+
+    /// Whether an object that is several can be read as a whole.
+    pub fn reads_whole(self) -> bool {
+        self.whole
     }
 
     /// The fields that can be read of a root of fixed shape; `None`: any.
@@ -131,6 +140,8 @@ pub struct Names<'a> {
     pub objects: &'a [String],
     /// Ids of `spec.related`.
     pub related: &'a [String],
+    /// Which of objects and related objects are several, told apart by keys.
+    pub several: &'a [(Root, String)],
     /// Names that stand without a root, as the `as` of a `forEach`.
     pub locals: &'a [String],
     pub roots: RootSet,
@@ -139,6 +150,6 @@ pub struct Names<'a> {
 impl Names<'static> {
     /// The roots alone: no variable, object, related object or local name is declared.
     pub const fn only(roots: RootSet) -> Self {
-        Self { vars: &[], objects: &[], related: &[], locals: &[], roots }
+        Self { vars: &[], objects: &[], related: &[], several: &[], locals: &[], roots }
     }
 }

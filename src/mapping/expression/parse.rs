@@ -1,12 +1,12 @@
 //! From an author's text to a compiled expression: the syntax is minijinja's, everything after it is ours.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use minijinja::machinery::{Span, ast, parse_expr};
 use serde_json::Value;
 
 use super::names::Names;
+use super::references::References;
 use super::registry::Role;
 use super::source::{ESCAPED, EXPRESSION_LENGTH, PLACEHOLDER};
 use super::tree::{Arithmetic, Comparison, Expr, Segment};
@@ -20,8 +20,8 @@ const DEPTH: usize = 64;
 pub(super) struct Compiler<'s> {
     pub names: &'s Names<'s>,
     pub findings: &'s mut Vec<Finding>,
-    /// Ids of the objects that are read.
-    pub objects: BTreeSet<String>,
+    /// What is read by name.
+    pub references: References,
     /// Loop variables around the place.
     pub locals: Vec<String>,
     scalar: &'s Scalar,
@@ -29,6 +29,8 @@ pub(super) struct Compiler<'s> {
     source: &'s str,
     start: usize,
     depth: usize,
+    /// Whether the path at hand is followed by a key that is computed.
+    pub keyed: bool,
     /// Said once, however many branches are too deep.
     too_deep: bool,
 }
@@ -44,12 +46,13 @@ impl<'s> Compiler<'s> {
         Self {
             names,
             findings,
-            objects: BTreeSet::new(),
+            references: References::default(),
             locals: Vec::new(),
             scalar,
             source,
             start,
             depth: 0,
+            keyed: false,
             too_deep: false,
         }
     }
@@ -192,7 +195,10 @@ impl<'s> Compiler<'s> {
                 written: self.written(expr),
             }),
             ast::Expr::GetItem(node) => {
-                let (base, index) = (self.boxed(&node.expr), self.boxed(&node.subscript_expr));
+                self.keyed = self.is_declared(&node.expr);
+                let base = self.boxed(&node.expr);
+                self.keyed = false;
+                let index = self.boxed(&node.subscript_expr);
                 Some(Expr::Index { base: base?, index: index?, written: self.written(expr) })
             }
             ast::Expr::Slice(node) => self.slice(node),

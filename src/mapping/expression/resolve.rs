@@ -23,7 +23,10 @@ impl Compiler<'_> {
         let (name, steps) = self.peel(expr)?;
         let range = self.range_of(name);
         match name {
-            _ if self.is_local(name) => Some(self.path(Base::Local(name.to_owned()), steps)),
+            _ if self.is_local(name) => {
+                self.references.add_local(name);
+                Some(self.path(Base::Local(name.to_owned()), steps))
+            }
             "omit" | "null" if steps.is_empty() => {
                 Some(Some(if name == "omit" { Expr::Omit } else { Expr::Literal(serde_json::Value::Null) }))
             }
@@ -60,6 +63,11 @@ impl Compiler<'_> {
         }
     }
 
+    /// Whether an expression is `objects.<id>` or `related.<id>`, and nothing more.
+    pub fn is_declared(&self, expr: &ast::Expr<'_>) -> bool {
+        matches!(self.peel(expr), Some(("objects" | "related", steps)) if steps.len() == 1)
+    }
+
     fn path(&self, base: Base, steps: Steps) -> Option<Expr> {
         let placed = steps.into_iter().map(|(segment, range)| (segment, self.place(range)));
         Some(Expr::Path(Path::new(base, placed.collect())))
@@ -77,14 +85,12 @@ impl Compiler<'_> {
                 Some(format!("here can be read: {}", readable.join(", ")));
             return None;
         }
+        if let Some((Segment::Key(name), _)) = steps.first() {
+            self.references.add(root, name);
+        }
         match root {
             Root::Vars => self.declared(root, range, steps, Base::Var),
-            Root::Objects => {
-                if let Some((Segment::Key(id), _)) = steps.first() {
-                    self.objects.insert(id.clone());
-                }
-                self.declared(root, range, steps, Base::Object)
-            }
+            Root::Objects => self.declared(root, range, steps, Base::Object),
             Root::Related => self.declared(root, range, steps, Base::Related),
             Root::Source => self.source_path(steps),
             _ => self.fixed(root, range, steps),
@@ -106,6 +112,12 @@ impl Compiler<'_> {
             return None;
         };
         if known.contains(&name) {
+            let several = names.several.iter().any(|(of, id)| *of == root && *id == name);
+            if several && steps.len() == 0 && !self.keyed && !names.roots.reads_whole() {
+                self.report("SE0308", place, format!("`{}.{name}` is several objects", root.name())).help =
+                    Some(format!("read one of them by its key: `{}.{name}[…]`", root.name()));
+                return None;
+            }
             return self.path(base(name), steps.collect());
         }
         let help = match closest(&name, &known.iter().map(String::as_str).collect::<Vec<_>>()) {

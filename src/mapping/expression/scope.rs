@@ -1,5 +1,6 @@
 //! What the expressions of one reconcile read.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,8 +25,31 @@ pub struct Scope {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObjectState {
     Present(Arc<Value>),
+    /// Several objects of one `forEach`, those that are there, by key.
+    Several(Several),
     /// Declared, and not there yet.
     Missing,
+    /// Not there, and nothing waits for it.
+    Skipped,
+    /// It has to be there, and is not.
+    Failed,
+}
+
+/// Objects of one rule by their keys.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Several {
+    pub all: BTreeMap<String, Arc<Value>>,
+    /// What is to be done about one that is not there.
+    pub missing: Missing,
+}
+
+/// What is to be done about an object that is not there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Missing {
+    #[default]
+    Wait,
+    Skip,
+    Fail,
 }
 
 /// What came of a variable: reading it has the same outcome.
@@ -95,7 +119,7 @@ impl Scope {
     /// Walks a path whose base is not a loop variable.
     pub(super) fn read<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Stop> {
         match self.base(path)? {
-            Operand::Value(std::borrow::Cow::Borrowed(value)) => Ok(walk(value, path)),
+            Operand::Value(Cow::Borrowed(value)) => Ok(walk(value, path, usize::from(self.several(path).is_some()))),
             other if path.segments.is_empty() => Ok(other),
             Operand::Omit => Err(Stop::omit()),
             other => Ok(other),
@@ -119,6 +143,33 @@ impl Scope {
         }
     }
 
+    /// The several objects that a path starts from, where it starts from such.
+    pub(super) fn several(&self, path: &Path) -> Option<&Several> {
+        let state = match &path.base {
+            Base::Object(id) => self.objects.get(id),
+            Base::Related(id) => self.related.get(id),
+            _ => None,
+        };
+        match state {
+            Some(ObjectState::Several(all)) => Some(all),
+            _ => None,
+        }
+    }
+
+    /// One of several objects.
+    pub(super) fn one<'a>(&'a self, all: &'a Several, base: &Base, key: &str) -> Result<Operand<'a>, Stop> {
+        let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
+        let what = || format!("{related}object `{}[{key}]`", base.name());
+        match (all.all.get(key), all.missing) {
+            (Some(value), _) => Ok(Operand::borrowed(value)),
+            (None, missing) if self.lenient || missing == Missing::Skip => {
+                Ok(Operand::Absent(format!("{base}[{key:?}]").into()))
+            }
+            (None, Missing::Fail) => Err(Stop::failed(format!("{} is not there", what()))),
+            (None, _) => Err(Stop::Waiting(what())),
+        }
+    }
+
     fn object<'a>(
         &'a self,
         state: Option<&'a ObjectState>,
@@ -127,7 +178,14 @@ impl Scope {
     ) -> Result<Operand<'a>, Stop> {
         match state {
             Some(ObjectState::Present(value)) => Ok(Operand::borrowed(value)),
+            Some(ObjectState::Several(all)) => match path.segments.first() {
+                Some(Segment::Key(key)) => self.one(all, &path.base, key),
+                Some(Segment::Index(index)) => self.one(all, &path.base, &index.to_string()),
+                None => Err(Stop::failed(format!("`{}` is several objects: read one by its key", path.base))),
+            },
+            Some(ObjectState::Skipped) => Ok(Operand::Absent(path.base_text().into())),
             _ if self.lenient => Ok(Operand::Absent(path.base_text().into())),
+            Some(ObjectState::Failed) => Err(Stop::failed(format!("{} is not there", what()))),
             _ => Err(Stop::Waiting(what())),
         }
     }
@@ -144,10 +202,10 @@ impl Variable {
     }
 }
 
-/// Follows a path's segments into a value.
-pub(super) fn walk<'a>(value: &'a Value, path: &'a Path) -> Operand<'a> {
+/// Follows a path's segments into a value, from the one at `first` on.
+pub(super) fn walk<'a>(value: &'a Value, path: &'a Path, first: usize) -> Operand<'a> {
     let mut value = value;
-    for (position, segment) in path.segments.iter().enumerate() {
+    for (position, segment) in path.segments.iter().enumerate().skip(first) {
         match step(value, segment) {
             Some(next) => value = next,
             None => return Operand::Absent(path.up_to(position).into()),

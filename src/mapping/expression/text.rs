@@ -1,7 +1,5 @@
 //! Text with expressions in it.
 
-use std::collections::BTreeSet;
-
 use minijinja::machinery::{ast, parse};
 use serde_json::Value;
 
@@ -9,6 +7,7 @@ use super::budget::Budget;
 use super::evaluate::Evaluation;
 use super::names::{Names, Root};
 use super::parse::Compiler;
+use super::references::References;
 use super::scope::Scope;
 use super::source::{self, ESCAPED, Form, PLACEHOLDER};
 use super::tree::Expr;
@@ -21,7 +20,7 @@ use crate::yaml::{Node, NodeValue, Scalar};
 #[derive(Debug)]
 pub struct Text {
     form: TextForm,
-    objects: BTreeSet<String>,
+    references: Box<References>,
 }
 
 #[derive(Debug)]
@@ -61,14 +60,14 @@ impl Text {
             Form::Literal => Some(Self::from_literal(&scalar.text)),
             Form::Typed(range) => {
                 let expression = Expression::compile_typed(scalar, range, names, findings)?;
-                Some(Self { objects: expression.objects.clone(), form: TextForm::Typed(expression) })
+                Some(Self { references: expression.references.clone(), form: TextForm::Typed(expression) })
             }
             Form::Text => Self::compile_pieces(scalar, names, findings),
         }
     }
 
     pub(in crate::mapping) fn from_literal(text: &str) -> Self {
-        Self { form: TextForm::Literal(text.to_owned()), objects: BTreeSet::new() }
+        Self { form: TextForm::Literal(text.to_owned()), references: Box::default() }
     }
 
     pub(super) fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
@@ -79,7 +78,7 @@ impl Text {
             Ok(_) => return None,
             Err(error) => return compiler.syntax_error(&error),
         };
-        Some(Self { objects: compiler.objects, form: TextForm::of(pieces) })
+        Some(Self { references: Box::new(compiler.references), form: TextForm::of(pieces) })
     }
 
     /// The text, where it holds no expression.
@@ -118,7 +117,12 @@ impl Text {
 
     /// Ids of the objects it reads, as `objects.<id>`.
     pub fn objects_read(&self) -> impl Iterator<Item = &str> {
-        self.objects.iter().map(String::as_str)
+        self.references.objects.iter().map(String::as_str)
+    }
+
+    /// Everything it reads by name.
+    pub fn references(&self) -> &References {
+        &self.references
     }
 }
 

@@ -167,6 +167,16 @@ impl Path {
     }
 }
 
+impl Base {
+    /// The name that stands behind the root.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Root(root) => root.name(),
+            Self::Var(name) | Self::Object(name) | Self::Related(name) | Self::Local(name) => name,
+        }
+    }
+}
+
 impl std::fmt::Display for Base {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut dotted = |root: &str, id: &str| {

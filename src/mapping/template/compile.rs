@@ -1,13 +1,12 @@
 //! From YAML nodes to a template's tree.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::{Each, Text, Tree};
 use crate::mapping::diagnostic::Finding;
-use crate::mapping::expression::{Expression, Names, Root};
+use crate::mapping::expression::{Expression, Names, References, Root};
 use crate::yaml::{Node, NodeValue, closest};
 
 /// Keys that build structure.
@@ -23,12 +22,12 @@ pub(super) struct Compiler<'c> {
     /// `names.locals`, and the names of the lists around the place.
     locals: Vec<String>,
     findings: &'c mut Vec<Finding>,
-    objects: &'c mut BTreeSet<String>,
+    references: &'c mut References,
 }
 
 impl<'c> Compiler<'c> {
-    pub fn new(names: &'c Names<'c>, findings: &'c mut Vec<Finding>, objects: &'c mut BTreeSet<String>) -> Self {
-        Self { names, locals: names.locals.to_vec(), findings, objects }
+    pub fn new(names: &'c Names<'c>, findings: &'c mut Vec<Finding>, references: &'c mut References) -> Self {
+        Self { names, locals: names.locals.to_vec(), findings, references }
     }
 
     pub fn tree(&mut self, node: &Node) -> Option<Tree> {
@@ -67,11 +66,11 @@ impl<'c> Compiler<'c> {
         let names = Names { locals: &self.locals, ..*self.names };
         if Expression::is_typed(node) {
             let expression = Expression::compile(node, &names, self.findings)?;
-            self.objects.extend(expression.objects_read().map(str::to_owned));
+            self.references.extend(expression.references());
             return Some(Tree::Expression(expression));
         }
         let text = Text::compile(node, &names, self.findings)?;
-        self.objects.extend(text.objects_read().map(str::to_owned));
+        self.references.extend(text.references());
         Some(match text.literal() {
             Some(literal) => Tree::Literal(Value::from(literal)),
             None => Tree::Text(text),
@@ -179,7 +178,7 @@ impl<'c> Compiler<'c> {
     fn condition(&mut self, node: &Node) -> Option<Expression> {
         let names = Names { locals: &self.locals, ..*self.names };
         let expression = Expression::compile(node, &names, self.findings)?;
-        self.objects.extend(expression.objects_read().map(str::to_owned));
+        self.references.extend(expression.references());
         Some(expression)
     }
 

@@ -1,5 +1,7 @@
 //! Every row of the decision table, the fixpoint, and a crash after every write.
 
+mod dependencies;
+mod lists;
 mod rows;
 mod sweep;
 mod world;
@@ -34,6 +36,68 @@ spec:
     fields:
       phase: {path: $.status.phase, default: Pending}
       version: $.status.version
+"#;
+
+/// A mapping whose objects depend on each other: `account` and `config` by name, `db` and `view` by what they read.
+const CHAIN: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source:
+    apiExport: {name: databases, path: "root:databases"}
+    resource: databases.v1.example.dev
+  vars:
+    database: ${{ objects.db.metadata.name }}
+  objects:
+    - id: view
+      template: {apiVersion: example.dev/v1, kind: View, spec: {of: "{{ vars.database }}"}}
+    - id: db
+      dependsOn: [config]
+      template: {apiVersion: example.dev/v1, kind: Database, spec: "${{ source.spec }}"}
+    - id: config
+      dependsOn: [account]
+      template: {apiVersion: v1, kind: ConfigMap, data: {a: b}}
+    - id: account
+      shared: Namespace
+      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: database}}
+  status:
+    from: db
+    fields:
+      phase: {path: $.status.phase, default: Pending}
+"#;
+
+/// A mapping with several objects of one rule, and one that reads them by key.
+const LISTS: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source:
+    apiExport: {name: databases, path: "root:databases"}
+    resource: databases.v1.example.dev
+  objects:
+    - id: user
+      forEach: ${{ source.spec.users | default([{"name":"ann"}, {"name":"bob"}]) }}
+      as: user
+      key: ${{ user.name }}
+      template:
+        apiVersion: example.dev/v1
+        kind: User
+        metadata: {name: "{{ placement.name }}-{{ user.login | default(user.name) }}"}
+        spec: {name: "${{ user.name }}"}
+    - id: db
+      template:
+        apiVersion: example.dev/v1
+        kind: Database
+        spec:
+          members: ${{ source.spec.members }}
+          owner: ${{ objects.user["ann"].metadata.name }}
+  status:
+    from: db
+    fields:
+      phase: {path: $.status.phase, default: Pending}
+      users: {value: "${{ objects.user | length }}"}
 "#;
 
 fn mapping(text: &str) -> Mapping {

@@ -171,6 +171,54 @@ fn a_status_change_is_one_write() {
 }
 
 #[test]
+fn conditions_are_mirrored() {
+    let mirroring = changed(
+        "  status:\n",
+        "  status:\n    conditions: [{mirror: {from: db, types: [Ready, Healthy], as: Backend}}]\n",
+    );
+    let mut world = World::new(source());
+    world.settle(&mirroring);
+    let shown = |world: &World| {
+        let conditions = world.source.as_ref().unwrap().pointer("/status/conditions").cloned();
+        let all = conditions.unwrap();
+        let all = all.as_array().unwrap().iter().map(|one| {
+            let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
+            format!("{} {} {} {}", text("type"), text("status"), text("reason"), text("message"))
+        });
+        all.collect::<Vec<_>>().join("\n")
+    };
+    let mut said = vec![shown(&world)];
+    let namespace = world.reference("Database").namespace.clone();
+    world.edit("Database", |object| {
+        object["status"] = json!({"conditions": [
+            {"type": "Ready", "status": "False", "reason": "no pods!", "message": format!("none in {namespace}")},
+            {"type": "Other", "status": "True"},
+        ]});
+    });
+    world.take_log();
+    assert_eq!(world.settle(&mirroring), Rest::InSync);
+    assert_eq!(world.take_log(), ["update status"]);
+    said.push(shown(&world));
+    let reference = world.reference("Database");
+    world.objects.insert(reference, foreign());
+    world.settle(&mirroring);
+    said.push(shown(&world));
+    insta::assert_snapshot!(said.join("\n---\n"), @"
+    BackendReady Unknown NotReported 
+    BackendHealthy Unknown NotReported 
+    Synced True Synced 
+    ---
+    BackendReady False nopods none in default
+    BackendHealthy Unknown NotReported 
+    Synced True Synced 
+    ---
+    BackendReady False nopods none in default
+    BackendHealthy Unknown NotReported 
+    Synced False Conflict an object that does not belong to this one stands in its place; it is left untouched
+    ");
+}
+
+#[test]
 fn ours_the_same_is_nothing() {
     let mut world = synced();
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);

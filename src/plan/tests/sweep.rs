@@ -3,25 +3,36 @@
 use serde_json::json;
 
 use super::world::World;
-use super::{DATABASES, mapping, source};
+use super::{CHAIN, DATABASES, LISTS, mapping, source};
+use crate::mapping::Mapping;
 use crate::plan::Rest;
 
 type Story = (&'static str, fn(&mut World));
 
 /// What may happen to a synced source before the engine looks again.
-const STORIES: [Story; 6] = [
+const STORIES: [Story; 7] = [
     ("created", |_| {}),
     ("spec changed", |world| world.edit_source(|source| source["spec"] = json!({"members": 9}))),
     ("edited by hand", |world| world.edit("Database", |object| object["spec"]["members"] = json!(0))),
     ("recreated", |world| world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"))),
     ("downstream lost", |world| world.objects.clear()),
+    ("list changed", |world| {
+        world.edit_source(|source| source["spec"]["users"] = json!([{"name": "eve"}, {"name": "ann"}]));
+    }),
     ("deleted", World::delete_source),
 ];
 
-fn before(story: &Story) -> World {
+/// What the stories are told of.
+const MAPPINGS: [&str; 3] = [DATABASES, CHAIN, LISTS];
+
+fn stories() -> impl Iterator<Item = (&'static Story, Mapping)> {
+    MAPPINGS.iter().flat_map(|text| STORIES.iter().map(|story| (story, mapping(text))))
+}
+
+fn before(story: &Story, mapping: &Mapping) -> World {
     let mut world = World::new(source());
     if story.0 != "created" {
-        world.settle(&mapping(DATABASES));
+        world.settle(mapping);
     }
     story.1(&mut world);
     world
@@ -29,24 +40,24 @@ fn before(story: &Story) -> World {
 
 #[test]
 fn after_the_plan_is_applied_the_next_plan_is_empty() {
-    for story in &STORIES {
-        let mut world = before(story);
-        assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync, "{}", story.0);
+    for (story, mapping) in stories() {
+        let mut world = before(story, &mapping);
+        assert_eq!(world.settle(&mapping), Rest::InSync, "{}", story.0);
         world.take_log();
-        assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync, "{}", story.0);
+        assert_eq!(world.settle(&mapping), Rest::InSync, "{}", story.0);
         assert!(world.log.is_empty(), "{}: {:?}", story.0, world.log);
     }
 }
 
 #[test]
 fn a_crash_after_any_write_ends_in_the_same_world() {
-    for story in &STORIES {
-        let mut whole = before(story);
-        whole.settle(&mapping(DATABASES));
+    for (story, mapping) in stories() {
+        let mut whole = before(story, &mapping);
+        whole.settle(&mapping);
         for writes in 0.. {
-            let mut world = before(story);
-            let finished = world.settle_within(&mapping(DATABASES), writes).is_some();
-            world.settle(&mapping(DATABASES));
+            let mut world = before(story, &mapping);
+            let finished = world.settle_within(&mapping, writes).is_some();
+            world.settle(&mapping);
             assert_eq!(world.essence(), whole.essence(), "{}, crash after write {writes}", story.0);
             if finished {
                 break;

@@ -86,6 +86,7 @@ impl World {
                 marks::is_ours(object, reference, &Self::writer().shared_owner(&reference.namespace))
             }),
             shared_in_use: self.in_use(),
+            related: Vec::new(),
             namespaces: self.namespaces.clone(),
             schema: None,
             unkept_status: BTreeSet::new(),

@@ -3,6 +3,7 @@
 mod bad_input;
 mod cost;
 mod deletion;
+mod examples;
 mod harness;
 mod isolation;
 mod mongodb;
@@ -15,6 +16,7 @@ mod retention;
 mod rights;
 mod spec;
 mod status;
+mod tutorial;
 mod workspaces;
 
 use crate::case::Case;
@@ -38,6 +40,8 @@ pub fn cases() -> Vec<Case> {
         workspaces::cases(),
         operation::cases(),
         bad_input::cases(),
+        examples::cases(),
+        tutorial::cases(),
         rights::cases(),
         outages::cases(),
     ];

@@ -102,6 +102,13 @@ pub(super) const DOCUMENT: &[Code] = &[
         "objects:\n  - id: db\n    template: {apiVersion: v1, kind: ConfigMap}\n    apply: {ignore: [/spec/replicas]}\n",
     ),
     error(
+        "SE0119",
+        "objects of one list that could not be told apart",
+        "With `forEach`, each item's key and `metadata.name` are made from the item: with one name they would be one object.",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap}\n",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n",
+    ),
+    error(
         "SE0120",
         "a ClusterProvider that no document defines",
         "`source.provider` names a ClusterProvider of the same directory.",
@@ -132,7 +139,7 @@ pub(super) const DOCUMENT: &[Code] = &[
     error(
         "SE0190",
         "a part of the language that does not run yet",
-        "It has a place in the language, and is refused rather than ignored.",
+        "The language has it, and `validate`, `render` and `test` know it; an engine refuses it rather than ignoring it.",
         "replaces: [earlier]\n",
         "replaces: []\n",
     ),

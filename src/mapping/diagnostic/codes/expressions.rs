@@ -137,10 +137,31 @@ pub(super) const EXPRESSIONS: &[Code] = &[
         "vars: {cluster: \"${{ workspace.cluster }}\"}\n",
     ),
     error(
+        "SE0308",
+        "several objects that are read as one",
+        "An object with `forEach` is read by its key: `objects.user[\"bob\"]`, or `objects.user[name]`.",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, data: \"${{ objects.user }}\"}}\n",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, data: \"${{ objects.user[source.spec.users[0].name].data }}\"}}\n",
+    ),
+    error(
         "SE0310",
         "an object that the mapping does not have, in a field",
         "`from` names an entry of `spec.objects`.",
         "status: {from: bd, fields: {phase: $.data.phase}}\n",
         "status: {from: db, fields: {phase: $.data.phase}}\n",
+    ),
+    error(
+        "SE0311",
+        "objects that wait for each other",
+        "An object waits for those in its `dependsOn`, and for those whose `objects.<id>` its template, name or `when` reads. In a circle, none could be the first.",
+        "objects:\n  - {id: db, dependsOn: [user], template: {apiVersion: v1, kind: ConfigMap}}\n  - {id: user, template: {apiVersion: v1, kind: Secret, data: \"${{ objects.db.data }}\"}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap}}\n  - {id: user, template: {apiVersion: v1, kind: Secret, data: \"${{ objects.db.data }}\"}}\n",
+    ),
+    error(
+        "SE0312",
+        "a shared object that waits for an object of one source",
+        "A shared object stands for all sources of a namespace, and no single one can hold it up.",
+        "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap}}\n  - id: account\n    shared: Namespace\n    dependsOn: [db]\n    template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: database}}\n",
+        "objects:\n  - {id: db, dependsOn: [account], template: {apiVersion: v1, kind: ConfigMap}}\n  - id: account\n    shared: Namespace\n    template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: database}}\n",
     ),
 ];

@@ -1,0 +1,114 @@
+//! Several objects of one rule: one for each item of a list, told apart by their keys.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::observed::{Observed, Standing};
+use super::render::{self, Instance, Rendering, Wanted};
+use crate::mapping::expression::{Outcome, Scope};
+use crate::mapping::placement::Place;
+use crate::mapping::template::Unrendered;
+use crate::mapping::{ForEach, Mapping, ObjectRule};
+
+/// Objects of one rule and source. A consumer's list must not become a flood of objects.
+const MOST: usize = 1000;
+
+/// Bytes of a key: it stands in an annotation, and in reasons.
+const LONGEST_KEY: usize = 253;
+
+/// Renders the objects of a list, each on its own.
+///
+/// # Errors
+/// What stands in the way of all of them: a list that cannot be evaluated, and items that cannot be told apart.
+pub fn instances(
+    observed: &Observed,
+    rule: &ObjectRule,
+    each: &ForEach,
+    place: &Place,
+    scope: &Scope,
+) -> Result<Vec<Instance>, Unrendered> {
+    let mut scope = scope.clone();
+    let mut instances = Vec::new();
+    for (key, item) in keyed(each, &mut scope)? {
+        scope.set_local(&each.item, item.clone());
+        let desired = render::one(observed, rule, &render::instance_id(rule, &key), place, &scope);
+        instances.push(Instance { key, item, desired });
+    }
+    let names = instances.iter().map(|one| one.desired.as_ref().ok()?.as_ref().map(|desired| &desired.reference.name));
+    apart(names, "name")?;
+    Ok(instances)
+}
+
+/// The items of the list with their keys.
+pub fn keyed(each: &ForEach, scope: &mut Scope) -> Result<Vec<(String, Arc<Value>)>, Unrendered> {
+    let items = match each.list.evaluate(scope) {
+        Outcome::Value(Value::Array(items)) => items,
+        Outcome::Omit => Vec::new(),
+        Outcome::Value(_) => return Err(failed("it gives no list".into())),
+        outcome => return Err(outcome.unrendered().unwrap_or_else(|| failed("it gives nothing".into()))),
+    };
+    if items.len() > MOST {
+        return Err(failed(format!("its list has {} items, and {MOST} are the most", items.len())));
+    }
+    let mut all = Vec::with_capacity(items.len());
+    for (index, item) in items.into_iter().enumerate() {
+        let item = Arc::new(item);
+        scope.set_local(&each.item, item.clone());
+        let key = each.key.render(scope).map_err(|why| match why {
+            Unrendered::Failed(why) => failed(format!("the key of item {}: {why}", index + 1)),
+            waiting => waiting,
+        })?;
+        if key.is_empty() || key.len() > LONGEST_KEY || key.chars().any(char::is_control) {
+            let what = "is empty, longer than 253 bytes, or has line breaks";
+            return Err(failed(format!("the key of item {} {what}", index + 1)));
+        }
+        all.push((key, item));
+    }
+    apart(all.iter().map(|(key, _)| Some(key)), "key")?;
+    Ok(all)
+}
+
+/// Refuses items that have something in common which tells them apart. What it is may be a secret, and is not said.
+fn apart<'k>(all: impl Iterator<Item = Option<&'k String>>, what: &str) -> Result<(), Unrendered> {
+    let mut seen = BTreeMap::new();
+    for (index, one) in all.enumerate() {
+        if let Some(first) = one.and_then(|one| seen.insert(one, index)) {
+            return Err(failed(format!("items {} and {} have one {what}", first + 1, index + 1)));
+        }
+    }
+    Ok(())
+}
+
+fn failed(why: String) -> Unrendered {
+    Unrendered::Failed(format!("forEach: {why}"))
+}
+
+/// What stands of a rule and is not wanted any more, as far as that is certain: everything of it was rendered.
+pub fn leaving<'o>(
+    mapping: &Mapping,
+    observed: &'o Observed,
+    rule: &ObjectRule,
+    wanted: &Result<Wanted, Unrendered>,
+    rendering: &Rendering,
+) -> Vec<&'o Standing> {
+    match wanted {
+        // A shared object that one source does not want may be wanted by its neighbour.
+        _ if rule.shared => Vec::new(),
+        Ok(Wanted::Absent) => render::standing(mapping, observed, rule, &rendering.place).into_iter().collect(),
+        Ok(Wanted::Each(all)) if all.iter().all(|one| one.desired.is_ok()) => {
+            let wanted = |standing: &&Standing| {
+                all.iter().any(|one| match &one.desired {
+                    // Another key may have taken over its name.
+                    Ok(Some(desired)) => {
+                        standing.key() == Some(one.key.as_str()) || desired.reference == standing.reference
+                    }
+                    _ => false,
+                })
+            };
+            render::instances(mapping, observed, rule, &rendering.place).filter(|one| !wanted(one)).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,93 @@
+//! What an object waits for before it is made: the objects that it depends on.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::observed::{Observed, Standing};
+use super::render::{self, Rendering, Wanted};
+use super::{Cause, Reason, live, related, status};
+use crate::mapping::expression::Expression;
+use crate::mapping::{Mapping, ObjectRule};
+use crate::object::readiness::{Readiness, readiness};
+
+/// Why an object cannot be made yet. One that stands already waits for nothing.
+pub fn unmet(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Option<Reason> {
+    let related = rule.depends_on_related.iter();
+    let lacking = related.filter_map(|at| Some((mapping.related.get(*at)?, rendering.related.get(*at)?)));
+    if let Some(reason) = lacking.into_iter().find_map(|(rule, resolved)| related::missing(rule, resolved)) {
+        return Some(Reason { detail: format!("waits for {}", reason.detail), ..reason });
+    }
+    rule.depends_on.iter().find_map(|position| {
+        let needed = mapping.objects.get(*position)?;
+        let unready = |id: &str, item| unready(mapping, observed, needed, id, item, rendering);
+        match rendering.objects.get(*position) {
+            // What is wanted absent holds nothing up.
+            Some(Ok(Wanted::Absent)) => None,
+            Some(Ok(Wanted::Each(all))) => {
+                let wanted = all.iter().filter(|one| !matches!(one.desired, Ok(None)));
+                wanted.into_iter().find_map(|one| unready(&render::instance_id(needed, &one.key), Some(&one.item)))
+            }
+            _ => unready(&needed.id, None),
+        }
+    })
+}
+
+fn unready(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    id: &str,
+    item: Option<&Arc<Value>>,
+    rendering: &Rendering,
+) -> Option<Reason> {
+    let waiting = |detail: String| Some(Reason { cause: Cause::Waiting, detail });
+    let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
+    let Some(standing) = standing.filter(|standing| !live::is_earlier(observed, rule, standing)) else {
+        return waiting(format!("waits for object `{id}`, which does not stand yet"));
+    };
+    match state(rule, standing, item, rendering) {
+        Ok(Readiness::Ready) => None,
+        Ok(Readiness::Pending(why)) => waiting(format!("waits for object `{id}`, which is not ready: {why}")),
+        Ok(Readiness::Failed(why)) => waiting(format!("waits for object `{id}`, which has failed: {why}")),
+        Err(reason) => Some(reason),
+    }
+}
+
+/// What the mapping says of an object that stands, else what its kind says.
+fn state(
+    rule: &ObjectRule,
+    standing: &Standing,
+    item: Option<&Arc<Value>>,
+    rendering: &Rendering,
+) -> Result<Readiness, Reason> {
+    let library = readiness(&rule.kind, &standing.object);
+    if rule.ready.is_none() && rule.failed.is_none() {
+        return Ok(library);
+    }
+    let mut scope = status::lenient(&rendering.scope);
+    if let (Some(each), Some(item)) = (&rule.for_each, item) {
+        scope.set_local(&each.item, item.clone());
+    }
+    let holds = |expression: &Expression, field: &str| {
+        render::truth(expression.evaluate(&scope)).map_err(|unrendered| {
+            let Reason { cause, detail } = unrendered.into();
+            Reason { cause, detail: format!("`{field}` of object `{}`: {detail}", standing.object_id()) }
+        })
+    };
+    if let Some(failed) = &rule.failed
+        && holds(failed, "failed")?
+    {
+        return Ok(Readiness::Failed("its `failed` is true".into()));
+    }
+    match &rule.ready {
+        _ if standing.is_deleting() => Ok(library),
+        Some(ready) if holds(ready, "ready")? => Ok(Readiness::Ready),
+        Some(_) => Ok(Readiness::Pending("its `ready` is false".into())),
+        None => Ok(match library {
+            // What failed is for `failed` to say.
+            Readiness::Failed(why) => Readiness::Pending(why),
+            other => other,
+        }),
+    }
+}

@@ -1,0 +1,127 @@
+//! Rows of objects that depend on each other: made one after the other, and taken away the other way round.
+
+use serde_json::json;
+
+use super::world::World;
+use super::{CHAIN, mapping, source};
+use crate::plan::Rest;
+
+fn in_chain(from: &str, to: &str) -> crate::mapping::Mapping {
+    assert!(CHAIN.contains(from), "the mapping has no `{from}`");
+    mapping(&CHAIN.replace(from, to))
+}
+
+/// What was created and deleted, in order.
+fn writes(world: &mut World) -> Vec<String> {
+    let kind = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    let log = world.take_log();
+    log.iter()
+        .filter(|line| line.starts_with("create ") || line.starts_with("delete "))
+        .map(|line| kind(line))
+        .collect()
+}
+
+fn said(rest: &Rest) -> String {
+    match rest {
+        Rest::InSync => "in sync".into(),
+        Rest::Waiting(reasons) => format!("waiting: {reasons}"),
+        Rest::Blocked(reasons) => format!("blocked: {reasons}"),
+    }
+}
+
+#[test]
+fn each_is_made_once_the_one_before_it_is_ready() {
+    let mut world = World::new(source());
+    assert_eq!(world.settle(&mapping(CHAIN)), Rest::InSync);
+    assert_eq!(
+        writes(&mut world),
+        ["create Namespace", "create ServiceAccount", "create ConfigMap", "create Database", "create View"]
+    );
+}
+
+#[test]
+fn what_is_not_ready_is_waited_for_by_name() {
+    let ready = |expression: &str| in_chain("    - id: db\n", &format!("    - id: db\n      {expression}\n"));
+    let mut world = World::new(source());
+    let by_phase = ready("ready: ${{ objects.db.status.phase | default(\"\") == \"Running\" }}");
+    let mut all = vec![said(&world.settle(&by_phase))];
+    assert!(!writes(&mut world).contains(&"create View".to_owned()));
+    world.edit("Database", |object| object["status"] = json!({"conditions": [{"type": "Ready", "status": "False"}]}));
+    all.push(said(&world.settle(&mapping(CHAIN))));
+    let failed = ready("failed: ${{ objects.db.status.conditions[0].status == \"False\" }}");
+    all.push(said(&world.settle(&failed)));
+    let unclear = ready("ready: ${{ objects.db.status.phase }}");
+    all.push(said(&world.settle(&unclear)));
+    world.edit("Database", |object| object["status"] = json!({"phase": "Running"}));
+    assert_eq!(world.settle(&by_phase), Rest::InSync);
+    assert_eq!(writes(&mut world), ["create View"]);
+    world.edit("Database", |object| object["status"] = json!({"phase": "Failed"}));
+    all.push(said(&world.settle(&by_phase)));
+    insta::assert_snapshot!(all.join("\n"), @"
+    waiting: Waiting: object `view`: waits for object `db`, which is not ready: its `ready` is false
+    waiting: Waiting: object `view`: waits for object `db`, which is not ready: its condition Ready is False
+    waiting: Waiting: object `view`: waits for object `db`, which has failed: its `failed` is true
+    blocked: RenderFailed: object `view`: `ready` of object `db`: objects.db.status.phase is not there: give it a `default(false)`
+    in sync
+    ");
+}
+
+#[test]
+fn what_is_wanted_absent_holds_nothing_up() {
+    let mut world = World::new(source());
+    let without = in_chain("    - id: config\n", "    - id: config\n      when: ${{ false }}\n");
+    assert_eq!(world.settle(&without), Rest::InSync);
+    assert_eq!(writes(&mut world), ["create Namespace", "create Database", "create ServiceAccount", "create View"]);
+}
+
+#[test]
+fn what_cannot_be_rendered_holds_up_what_depends_on_it_and_no_other() {
+    let mut world = World::new(source());
+    let failing = in_chain("data: {a: b}", "data: {a: \"{{ source.spec.missing }}\"}");
+    insta::assert_snapshot!(said(&world.settle(&failing)), @"blocked: Waiting: object `view`: object `db` (read at `spec.of`); Waiting: object `db`: waits for object `config`, which does not stand yet; RenderFailed: object `config`: data.a: `source.spec.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`");
+    assert_eq!(writes(&mut world), ["create Namespace", "create ServiceAccount"]);
+}
+
+#[test]
+fn they_are_deleted_the_other_way_round() {
+    let mut world = World::new(source());
+    world.settle(&mapping(CHAIN));
+    world.take_log();
+    world.edit("View", |object| object["metadata"]["finalizers"] = json!(["hold"]));
+    world.delete_source();
+    insta::assert_snapshot!(said(&world.settle(&mapping(CHAIN))), @r#"blocked: Stuck: View default-r7udrysckmmlkpz2/db is being deleted since 2026-01-01T00:00:00Z, finalizers ["hold"]"#);
+    assert_eq!(writes(&mut world), ["delete View"], "what it depends on stays as long as it does");
+    let view = world.reference("View");
+    world.objects.remove(&view);
+    assert_eq!(world.settle(&mapping(CHAIN)), Rest::InSync);
+    assert_eq!(writes(&mut world), ["delete Database", "delete ConfigMap", "delete ServiceAccount"]);
+}
+
+#[test]
+fn what_is_not_wanted_any_more_goes_after_what_depends_on_it() {
+    let mut world = World::new(source());
+    world.settle(&mapping(CHAIN));
+    world.take_log();
+    world.edit("View", |object| object["metadata"]["finalizers"] = json!(["hold"]));
+    let none = mapping(
+        &CHAIN
+            .replace("    - id: db\n", "    - id: db\n      when: false\n")
+            .replace("    - id: view\n", "    - id: view\n      when: false\n"),
+    );
+    insta::assert_snapshot!(said(&world.settle(&none)), @r#"blocked: Stuck: object `view`: View default-r7udrysckmmlkpz2/db is being deleted since 2026-01-01T00:00:00Z, finalizers ["hold"]; Waiting: object `db`: Database default-r7udrysckmmlkpz2/db goes after View default-r7udrysckmmlkpz2/db, which depends on it"#);
+    let view = world.reference("View");
+    world.objects.remove(&view);
+    assert_eq!(world.settle(&none), Rest::InSync);
+    assert_eq!(writes(&mut world), ["delete View", "delete Database"]);
+}
+
+#[test]
+fn what_stands_is_updated_whatever_it_depends_on() {
+    let mut world = World::new(source());
+    world.settle(&mapping(CHAIN));
+    world.take_log();
+    world.edit("ConfigMap", |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T07:59:00Z"));
+    world.edit("Database", |object| object["spec"]["members"] = json!(5));
+    world.settle(&mapping(CHAIN));
+    assert_eq!(world.object("Database")["spec"]["members"], 3);
+}
