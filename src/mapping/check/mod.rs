@@ -21,6 +21,7 @@ use super::{Mapping, ObjectRule};
 use crate::yaml::{self, Node, NodeValue};
 
 use reads::{Reads, guards};
+pub use safety::{holds_pods, is_free_text, is_namespace};
 use target::{Place, Target};
 use types::{Bound, Environment, Type};
 

@@ -3,6 +3,7 @@
 mod bad_input;
 mod cost;
 mod deletion;
+mod examples;
 mod harness;
 mod informers;
 mod isolation;
@@ -14,8 +15,10 @@ mod ownership;
 mod reload;
 mod restarts;
 mod retention;
+mod rights;
 mod spec;
 mod status;
+mod tutorial;
 mod workspaces;
 
 use crate::case::Case;
@@ -42,6 +45,9 @@ pub fn cases() -> Vec<Case> {
         workspaces::cases(),
         operation::cases(),
         bad_input::cases(),
+        examples::cases(),
+        tutorial::cases(),
+        rights::cases(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
     let mut cases: Vec<Case> = anywhere.chain(on_real_servers.into_iter().flatten()).collect();
