@@ -10,6 +10,8 @@ mod live;
 mod rbac;
 #[path = "verbs/schemas.rs"]
 mod schemas;
+#[path = "verbs/validate_live.rs"]
+mod validate_live;
 
 use std::fs;
 use std::path::Path;

@@ -12,10 +12,8 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::mapping::document::{Direction, MappingDocument, required_fields};
 use crate::mapping::schema::Schemas;
-use crate::mapping::{ApiExportRef, Kind, Mapping, Mode, ProviderKind, Resource, SourceClusters};
-use crate::yaml;
+use crate::mapping::{ApiExportRef, Direction, Kind, Mapping, Mode, ProviderKind, Resource, SourceClusters};
 
 pub use documents::{Subject, claims, roles};
 
@@ -167,9 +165,10 @@ impl Rights {
 
     /// What travels along: read on one side, written on the other.
     fn of_related(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
-        for (id, direction, resource) in related(mapping) {
-            let why = format!("mapping {}: related {id}", mapping.name);
-            let (consumer, target) = match direction {
+        for related in &mapping.related {
+            let resource = &related.resource;
+            let why = format!("mapping {}: related {}", mapping.name, related.id);
+            let (consumer, target) = match related.direction {
                 Direction::ToTarget => (READ, WRITE),
                 Direction::ToSource => (WRITE, READ),
             };
@@ -177,7 +176,7 @@ impl Rights {
             self.add(&place, rule(&resource.group, &resource.plural, target, &why));
             match &mapping.source.clusters {
                 SourceClusters::ApiExport(export) => {
-                    self.claim(export, &resource, consumer, &why);
+                    self.claim(export, resource, consumer, &why);
                     let place = Place::Provider { connection: export.connection.clone(), path: export.path.clone() };
                     let content = rule("apis.kcp.io", "apiexports/content", consumer, &why);
                     self.add(&place, Rule { names: vec![export.name.clone()], ..content });
@@ -240,25 +239,6 @@ impl Rights {
             None => rules.push(new),
         }
     }
-}
-
-/// `spec.related` of a mapping's document: id, direction, resource.
-fn related(mapping: &Mapping) -> Vec<(String, Direction, Resource)> {
-    let root = yaml::parse_one(&mapping.text).and_then(|document| document.root);
-    let typed = root.and_then(|root| yaml::from_node::<MappingDocument>(&root, &required_fields, &mut Vec::new()));
-    let related = typed.map(|typed| typed.value.spec.value.related).unwrap_or_default();
-    let read = related.into_iter().filter_map(|related| {
-        let related = related.value;
-        Some((related.id.value, related.direction, resource(&related.resource.value)?))
-    });
-    read.collect()
-}
-
-/// `plural.version.group`
-fn resource(text: &str) -> Option<Resource> {
-    let mut parts = text.splitn(3, '.');
-    let (plural, version, group) = (parts.next()?, parts.next()?, parts.next().unwrap_or_default());
-    Some(Resource { group: group.to_owned(), version: version.to_owned(), plural: plural.to_owned() })
 }
 
 /// Groups of Kubernetes' own, whose resources are the plurals of their kinds.

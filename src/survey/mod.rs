@@ -2,19 +2,22 @@
 //!
 //! The engine's own caches are watches; a verb that ends needs one look. What is read is handed to the same planner.
 
+pub mod access;
 mod observe;
 mod openapi;
 pub mod schemas;
+pub mod trial;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::engine::target::{ServedKind, identity, served};
 use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, SourceClusters};
 use crate::multicluster::connection::Connection;
-use crate::multicluster::{ApiPath, Endpoint, RequestError};
+use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::{ClusterName, metadata};
 
 pub use observe::{Rehearsed, rehearse};
@@ -75,19 +78,55 @@ impl Surveyor {
         connection.workspace(export.path.as_deref()).map_err(|error| Unseen::Connection(error.to_string()))
     }
 
-    /// The APIExport as it stands.
+    /// The APIExport as it stands. It is read as the engine reads it: by a list of its name.
     pub async fn export(&self, export: &ApiExportRef) -> Result<Value, Unseen> {
         let workspace = self.workspace(export)?;
-        let missing = || Unseen::NoExport { name: export.name.clone(), place: workspace.url().to_owned() };
+        let by_name = format!("metadata.name={}", export.name);
         for version in ["v1alpha2", "v1alpha1"] {
-            match object(&workspace, &kcp(version, "apiexports"), "", &export.name).await {
-                Ok(found) => return Ok(found),
-                Err(error) if error.is_not_found_of(&export.name) => return Err(missing()),
+            let path = ApiPath::all(&kcp(version, "apiexports")).map_err(RequestError::from)?;
+            match list(&workspace, &path.query("fieldSelector", &by_name)).await {
+                Ok(found) => {
+                    let missing = || Unseen::NoExport { name: export.name.clone(), place: workspace.url().to_owned() };
+                    return found.into_iter().next().ok_or_else(missing);
+                }
                 Err(error) if error.kind_not_served() || error.code() == Some(404) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(missing())
+        Err(Unseen::NoExport { name: export.name.clone(), place: workspace.url().to_owned() })
+    }
+
+    /// Whether an export publishes a resource; else what it does publish. A schema that may not be read is believed.
+    pub async fn publishes(
+        &self,
+        export: &ApiExportRef,
+        found: &Value,
+        resource: &Resource,
+    ) -> Result<Result<(), Vec<String>>, Unseen> {
+        let workspace = self.workspace(export)?;
+        let mut published = Vec::new();
+        for name in schemas::schema_names(found) {
+            // `<prefix>.<plural>.<group>`
+            let served = name.split_once('.').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+            if served != format!("{}.{}", resource.plural, resource.group) {
+                published.push(served);
+                continue;
+            }
+            let schema = match object(&workspace, &kcp("v1alpha1", "apiresourceschemas"), "", &name).await {
+                Ok(schema) => schema,
+                Err(error) if error.is_not_found_of(&name) => continue,
+                Err(error) if error.is_forbidden() => return Ok(Ok(())),
+                Err(error) => return Err(error.into()),
+            };
+            let versions = schema["spec"]["versions"].as_array().into_iter().flatten();
+            let versions: Vec<&str> = versions.filter_map(|version| version["name"].as_str()).collect();
+            if versions.contains(&&*resource.version) {
+                return Ok(Ok(()));
+            }
+            published
+                .extend(versions.iter().map(|version| format!("{}.{version}.{}", resource.plural, resource.group)));
+        }
+        Ok(Err(published))
     }
 
     /// Addresses of the shards on which an export is bound; none where nobody has bound it.
@@ -201,8 +240,11 @@ pub(crate) fn kcp(version: &str, plural: &str) -> Resource {
 /// All objects of a resource that carry a label, with their kinds.
 pub async fn items(endpoint: &Endpoint, resource: &Resource, label: Option<&str>) -> Result<Vec<Value>, RequestError> {
     let path = ApiPath::all(resource)?;
-    let path = label.map_or(path.clone(), |label| path.query("labelSelector", label));
-    let list = json(&endpoint.get(&path).await?.body, endpoint)?;
+    list(endpoint, &label.map_or(path.clone(), |label| path.query("labelSelector", label))).await
+}
+
+async fn list(endpoint: &Endpoint, path: &ApiPath) -> Result<Vec<Value>, RequestError> {
+    let list = json(&get(endpoint, path).await?.body, endpoint)?;
     let (version, kind) = (list["apiVersion"].clone(), list["kind"].as_str().unwrap_or_default().to_owned());
     let kind = kind.strip_suffix("List").unwrap_or(&kind).to_owned();
     let items = list["items"].as_array().cloned().unwrap_or_default();
@@ -224,7 +266,24 @@ pub async fn object(
     namespace: &str,
     name: &str,
 ) -> Result<Value, RequestError> {
-    json(&endpoint.get(&ApiPath::object(resource, namespace, name)?).await?.body, endpoint)
+    json(&get(endpoint, &ApiPath::object(resource, namespace, name)?).await?.body, endpoint)
+}
+
+/// How often a server is asked that says that it is not ready yet, and how long it is left alone where it does not say.
+const ATTEMPTS: usize = 6;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A GET, repeated while the server is too busy or still setting up.
+async fn get(endpoint: &Endpoint, path: &ApiPath) -> Result<Reply, RequestError> {
+    for _ in 1..ATTEMPTS {
+        match endpoint.get(path).await {
+            Err(error) if matches!(error.code(), Some(429 | 503 | 504)) => {
+                tokio::time::sleep(error.retry_after().unwrap_or(PAUSE)).await;
+            }
+            answer => return answer,
+        }
+    }
+    endpoint.get(path).await
 }
 
 fn json(body: &[u8], endpoint: &Endpoint) -> Result<Value, RequestError> {

@@ -9,7 +9,7 @@ use super::generated::notice;
 use super::root;
 
 /// What the phases of the load find, by the first digits of their codes.
-const PHASES: [(&str, &str); 8] = [
+const PHASES: [(&str, &str); 9] = [
     ("SE00", "YAML"),
     ("SE01", "The document"),
     ("SE02", "Expressions"),
@@ -18,6 +18,7 @@ const PHASES: [(&str, &str); 8] = [
     ("SE05", "What is written"),
     ("SE06", "Status"),
     ("SE07", "What a consumer must not decide"),
+    ("SE08", "What live clusters lack"),
 ];
 
 /// The pages by their paths.

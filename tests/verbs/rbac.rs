@@ -23,6 +23,18 @@ fn it_prints_what_to_apply_where() {
 }
 
 #[test]
+fn what_travels_along_takes_a_claim() {
+    let related = "  related:
+    - {id: passwords, direction: ToTarget, resource: secrets.v1, from: {name: passwords}}
+    - {id: ca, direction: ToSource, resource: configmaps.v1, from: {name: ca}}
+  objects:";
+    let root = directory(&[("maps/a.yaml", &GOOD.replace("  objects:", related))]);
+    assert_snapshot!("claims", shown_in(&root, &["rbac", "ROOT/maps", "--for", "claims"]));
+    let table = shown_in(&root, &["rbac", "ROOT/maps", "--for", "target", "-o", "table"]);
+    assert!(table.contains("secrets ") && table.contains("related passwords"), "{table}");
+}
+
+#[test]
 fn it_says_what_it_guesses_and_what_it_does_not_understand() {
     let root = directory(&[("maps/a.yaml", GOOD), ("none/a.yaml", "a: 1"), ("bad/a.yaml", &broken())]);
     assert_snapshot!("guessed", shown_in(&root, &["rbac", "ROOT/maps", "--for", "target", "-o", "table"]));

@@ -28,9 +28,13 @@ const NAME: &str = "my-database";
 /// The shipped mapping, whose Role and RoleBinding nobody may create who does not hold what they grant.
 async fn what_rbac_prints_is_enough(stage: &Stage) {
     let scene = Scene::set(stage).await;
+    let before = scene.validate_live();
+    assert!(before.contains("SE0806") && before.contains(&format!("rbac --for {}", scene.side)), "{before}");
     for side in ["target", scene.side] {
         scene.grant(side, &scene.rbac(side));
     }
+    let after = scene.validate_live();
+    assert!(after.contains("nothing wrong"), "{after}");
     let mut engine = scene.launch.ready().await;
 
     let copy = scene.target.copy(&scene.tenant, NAME).await;
@@ -140,6 +144,24 @@ impl<'s> Scene<'s> {
             .expect("the binary starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// What `validate --live` says with the engine's own kubeconfigs.
+    fn validate_live(&self) -> String {
+        let kubeconfig = |file: &str| self.stage.folder.join(file).display().to_string();
+        let source = match self.side {
+            "provider" => ["--kcp-kubeconfig".to_owned(), kubeconfig("source.kubeconfig")],
+            _ => ["--kubeconfig".to_owned(), format!("source={}", kubeconfig("source.kubeconfig"))],
+        };
+        let output = Command::new(env!("CARGO_BIN_EXE_sync-engine"))
+            .args(["validate", "--live", "--schemas"])
+            .arg(repository().join("schemas"))
+            .arg(&self.mappings)
+            .args(source)
+            .args(["--target-kubeconfig", &kubeconfig("target.kubeconfig")])
+            .output()
+            .expect("the binary starts");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
     /// Applies it, as the administrator of that side.
