@@ -292,7 +292,7 @@ pub fn truth(outcome: Outcome) -> Result<bool, Unrendered> {
     }
 }
 
-fn kind_of(value: &Value) -> &'static str {
+pub fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::observed::{Observed, Standing};
-use super::render::{self, Rendering};
+use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
 use super::{Cause, Reasons, mirror};
 use crate::mapping::expression::{Outcome, Root, Scope};
@@ -265,7 +265,10 @@ fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, String> {
         Some(Value::String(text)) if text == "False" => "False",
         None => "Unknown",
         Some(Value::String(text)) if text == "Unknown" => "Unknown",
-        Some(other) => return Err(format!("status is {other}: expected true, false, True, False or Unknown")),
+        Some(Value::String(_)) => return Err("status is another text than True, False or Unknown".to_owned()),
+        Some(other) => {
+            return Err(format!("status is {}: expected true, false, True, False or Unknown", kind_of(&other)));
+        }
     };
     let reason = text(rule.reason.as_ref(), scope)?.map(|text| reason_word(&text)).filter(|word| !word.is_empty());
     Ok(Condition {
