@@ -1,12 +1,15 @@
 //! Server-side apply: merge what a manager wants into what is there, take back what it no longer wants.
 //!
-//! Maps are granular and lists atomic; list-maps, sets and atomic maps of schemas are not told apart.
+//! What merges with what is the schema's matter: see [`Shape`].
 
 use serde_json::{Value, json};
 
-use super::fields::{Difference, FieldSet};
+use super::difference::Difference;
+use super::fields::FieldSet;
 use super::managers::{Author, Managers};
+use super::merge;
 use super::object;
+use super::shape::Shape;
 use super::status::Failure;
 use super::timestamp::Timestamp;
 
@@ -41,30 +44,47 @@ pub fn apply(
     author: &Author,
     options: Options,
 ) -> Result<Applied, Failure> {
+    let shape = options.shape;
     let config = options.part.of(config);
-    let mut merged = live.clone();
-    merge(&mut merged, &config);
-    let difference = Difference::between(live, &merged);
+    let merged = merge::merged(live, &config, shape);
+    if options.as_update {
+        managers.record_update(author, live, &merged, shape, options.now);
+        return Ok(Applied { object: merged, managers });
+    }
+    let before = managers.fields_of(author);
+    managers.set(author, FieldSet::of_object(&config, shape), options.now);
+    let object = pruned(merged, &before, &managers, shape);
+    let difference = Difference::between(live, &object, shape);
     let conflicts = managers.conflicts(author, &difference.changed);
     if !options.forced && !conflicts.is_empty() {
         return Err(Failure::apply_conflicts(&conflicts));
     }
-    if options.as_update {
-        managers.record_update(author, live, &merged, options.now);
-        return Ok(Applied { object: merged, managers });
-    }
     managers.take_from_others(author, &difference);
-    let wanted = FieldSet::of_object(&config);
-    let given_up = managers.fields_of(author).difference(&wanted);
-    let kept = managers.fields_of_others(author).union(&wanted);
-    given_up.remove_from(&mut merged, &kept);
-    managers.set(author, wanted, options.now);
-    Ok(Applied { object: merged, managers })
+    Ok(Applied { object, managers })
+}
+
+/// Takes out of an object what its author had `before`, and nobody wants now.
+fn pruned(merged: Value, before: &FieldSet, managers: &Managers, shape: &Shape) -> Value {
+    if before.is_empty() {
+        return merged;
+    }
+    let all_in = |object: &Value| FieldSet::all_of_object(object, shape).with_declared_parents(shape);
+    let without = |fields: &FieldSet| fields.taken_out_of(&merged, shape).unwrap_or_else(|| json!({}));
+    let before = before.with_declared_parents(shape);
+    let everything = all_in(&merged);
+    // What is owned comes back, and then what is not, but never was the author's either.
+    let identity = FieldSet::all_of_object(&merged, shape).difference(&FieldSet::of_object(&merged, shape));
+    let owned = managers.all_fields().union(&identity).with_declared_parents(shape);
+    let kept = all_in(&without(&before)).union(&owned);
+    let kept = all_in(&without(&everything.difference(&kept)));
+    without(&everything.difference(&kept).intersection(&before))
 }
 
 /// How an apply is carried out.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct Options<'a> {
+    /// What the schema says of merging.
+    pub shape: &'a Shape,
     /// Part of the object meant.
     pub part: Part,
     /// Take fields from other managers.
@@ -95,31 +115,22 @@ impl Part {
     }
 }
 
-fn merge(live: &mut Value, config: &Value) {
-    match (live, config) {
-        (Value::Object(live), Value::Object(config)) => {
-            for (key, wanted) in config {
-                match live.get_mut(key) {
-                    Some(present) => merge(present, wanted),
-                    None => drop(live.insert(key.clone(), wanted.clone())),
-                }
-            }
-        }
-        (live, config) => *live = config.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::super::managers::Operation;
     use super::*;
+
+    static SHAPE: LazyLock<Shape> =
+        LazyLock::new(|| Shape::of_object(&json!({"properties": {"data": {}, "spec": {}}})));
 
     fn author(manager: &str, operation: Operation) -> Author {
         Author { manager: manager.into(), operation, api_version: "v1".into(), subresource: String::new() }
     }
 
-    fn options(forced: bool) -> Options {
-        Options { part: Part::Whole, forced, as_update: false, now: Timestamp(0) }
+    fn options(forced: bool) -> Options<'static> {
+        Options { shape: &SHAPE, part: Part::Whole, forced, as_update: false, now: Timestamp(0) }
     }
 
     fn applied(on: &Applied, config: Value, manager: &str, forced: bool) -> Result<Applied, Failure> {
@@ -166,7 +177,13 @@ mod tests {
         let mut first =
             applied(&nothing(), json!({"spec": {"size": 3, "list": [1, 2]}}), "me", false).expect("applies");
         let edited = json!({"metadata": {"name": "x"}, "spec": {"size": 4, "list": [1, 2], "more": true}});
-        first.managers.record_update(&author("edit", Operation::Update), &first.object, &edited, Timestamp(0));
+        first.managers.record_update(
+            &author("edit", Operation::Update),
+            &first.object,
+            &edited,
+            Shape::untyped(),
+            Timestamp(0),
+        );
         first.object = edited;
         let back = applied(&first, json!({"spec": {"size": 3, "list": [1, 2]}}), "me", true).expect("applies");
         assert_eq!(back.object["spec"], json!({"size": 3, "list": [1, 2], "more": true}));

@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::builtin_schemas;
+use super::object;
 use super::resource::{Resource, Version};
+use super::schema::Schema;
+use super::shape::Shape;
 use super::table;
 
 /// Resources of one cluster, by group and plural.
@@ -47,12 +51,18 @@ impl Row {
         self
     }
 
+    /// Whether the schema says all: kcp's kinds are kept as they come.
+    fn is_typed(&self) -> bool {
+        ![APIS, TENANCY, CORE].contains(&self.group)
+    }
+
     fn resource(&self) -> Resource {
         let versions = self.versions.iter().map(|version| Version {
             name: (*version).into(),
             status: self.status,
+            schema: self.is_typed().then(|| Schema::compile(&builtin_schemas::document(self.kind))),
+            shape: Shape::of_object(&builtin_schemas::document(self.kind)),
             columns: table::columns_of(self.group, self.plural),
-            schema: None,
             document: json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
         });
         Resource {
@@ -130,34 +140,43 @@ fn served<'a>(rows: impl Iterator<Item = &'a Row>) -> Served {
         .collect()
 }
 
-/// What the server adds to objects of its own kinds when they are created.
+/// Fills in what a client may leave out of an object of a built-in kind: it counts as said by the client.
+pub(super) fn default(resource: &Resource, object: &mut Value) {
+    match (&*resource.group, &*resource.plural) {
+        ("", "namespaces") => {
+            let name = object::text(object, "name").to_owned();
+            object::set_entry(object, "labels", "kubernetes.io/metadata.name", Some(&name));
+        }
+        ("", "secrets") => {
+            encode_string_data(object);
+            if object["type"].is_null() {
+                object["type"] = "Opaque".into();
+            }
+        }
+        _ => (),
+    }
+}
+
+/// What is said of a role without rules.
+pub(super) fn say_nothing(resource: &Resource, object: &mut Value) {
+    if matches!(&*resource.plural, "roles" | "clusterroles") && object.get("rules").is_none() {
+        object["rules"] = Value::Null;
+    }
+}
+
+/// What the server adds on its own account to a new object of a built-in kind.
 pub(super) fn complete(resource: &Resource, object: &mut Value) {
     match (&*resource.group, &*resource.plural) {
-        ("", "namespaces") => complete_namespace(object),
-        ("", "secrets") => complete_secret(object),
+        ("", "namespaces") => {
+            object["spec"] = json!({"finalizers": ["kubernetes"]});
+            object["status"] = json!({"phase": "Active"});
+        }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             add_finalizer(object, super::definition::CLEANUP_FINALIZER);
         }
         (TENANCY, "workspaces") => add_finalizer(object, super::kcp::workspace::CLEANUP_FINALIZER),
         (APIS, "apibindings") => add_finalizer(object, super::kcp::binding::CLEANUP_FINALIZER),
         _ => (),
-    }
-}
-
-fn complete_namespace(namespace: &mut Value) {
-    let name = namespace["metadata"]["name"].clone();
-    if !namespace["metadata"]["labels"].is_object() {
-        namespace["metadata"]["labels"] = json!({});
-    }
-    namespace["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
-    namespace["spec"] = json!({"finalizers": ["kubernetes"]});
-    namespace["status"] = json!({"phase": "Active"});
-}
-
-fn complete_secret(secret: &mut Value) {
-    encode_string_data(secret);
-    if secret["type"].is_null() {
-        secret["type"] = "Opaque".into();
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use serde_json::Value;
 
+use super::garbage;
 use super::object;
 use super::resource::Storage;
 use super::timestamp::Timestamp;
@@ -40,6 +41,8 @@ pub struct Stored {
     pub labels: Labels,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// Uids of `metadata.ownerReferences`.
+    pub owners: Box<[Box<str>]>,
     /// The whole object as JSON.
     pub body: Bytes,
 }
@@ -126,6 +129,7 @@ impl Stored {
             uid: object::text(&object, "uid").into(),
             labels: Labels::of(&object),
             deleting: object::is_deleting(&object),
+            owners: garbage::owners_of(&object),
             body: object.to_string().into(),
         }
     }

@@ -1,9 +1,11 @@
 //! DELETE of one object and of many.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::collection::{ChangeKind, Key};
+use super::garbage;
 use super::object;
+use super::options::{Deletion, Propagation};
 use super::read;
 use super::reply::Answer;
 use super::request::{Request, ResourcePath};
@@ -14,21 +16,21 @@ use super::validation;
 
 impl State {
     pub(super) fn delete(&mut self, view: &View, path: &ResourcePath, request: &Request) -> Result<Answer, Failure> {
-        if path.subresource.is_some() {
-            return Err(Failure::method_not_allowed());
-        }
-        let options = options(request)?;
+        let deletion = Deletion::of(request)?;
+        check_immortal(&view.resource, path.name.as_deref().unwrap_or_default())?;
         let (key, stored) = self.existing(view, path)?;
         let old = stored.object();
-        validation::check_preconditions(&options["preconditions"], &old, &view.resource)?;
-        let is_dry = request.query.get("dryRun") == Some("All") || options["dryRun"] == json!(["All"]);
-        if is_dry {
-            return Ok(Answer::value(200, &read::in_version(&view.resource, &view.version, old)));
+        validation::check_preconditions(&deletion.preconditions, &old, &view.resource)?;
+        let left = self.marked(&view.resource, old.clone(), deletion.propagation);
+        if !deletion.dry_run {
+            self.remove(&view.resource, &key, deletion.propagation);
         }
-        self.remove(&view.resource, &key);
-        Ok(match self.stored(&view.resource, &key) {
-            Some(stored) => Answer::json(200, read::body(&view.resource, &view.version, stored)),
-            None => Answer::value(200, &status::deleted(&view.resource, &key.name, object::text(&old, "uid"))),
+        Ok(match (left, self.stored(&view.resource, &key)) {
+            (None, _) => Answer::value(200, &status::deleted(&view.resource, &key.name, object::text(&old, "uid"))),
+            (Some(_), Some(stored)) if !deletion.dry_run => {
+                Answer::json(200, read::body(&view.resource, &view.version, stored))
+            }
+            (Some(object), _) => Answer::value(200, &read::in_version(&view.resource, &view.version, object)),
         })
     }
 
@@ -38,41 +40,60 @@ impl State {
         path: &ResourcePath,
         request: &Request,
     ) -> Result<Answer, Failure> {
+        let deletion = Deletion::of(request)?;
         let selector = view.selector(&request.query)?;
         let answer = self.list(view, path, &request.query)?;
         let objects = self.objects_of(view, path.namespace.as_deref(), None);
         let matching = objects.filter(|(key, stored)| selector.matches(key, stored));
         let keys: Vec<Key> = matching.map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            self.remove(&view.resource, &key);
+        for key in keys.iter().filter(|_| !deletion.dry_run) {
+            self.remove(&view.resource, key, deletion.propagation);
         }
         Ok(answer)
     }
 
     /// Removes an object, or marks it where something holds it.
-    pub(super) fn remove(&mut self, resource: &Resource, key: &Key) {
-        let Some(stored) = self.stored(resource, key) else { return };
-        let mut object = stored.object();
+    pub(super) fn remove(&mut self, resource: &Resource, key: &Key, propagation: Propagation) {
+        let Some(stored) = self.stored(resource, key).cloned() else { return };
+        let old = stored.object();
+        match self.marked(resource, old.clone(), propagation) {
+            None => drop(self.commit(resource, key, ChangeKind::Deleted, old)),
+            Some(marked) if marked != old => drop(self.commit(resource, key, ChangeKind::Modified, marked)),
+            Some(_) => (),
+        }
+    }
+
+    /// What a deletion leaves of an object at first: nothing, or the object with a deletion timestamp.
+    fn marked(&self, resource: &Resource, mut object: Value, propagation: Propagation) -> Option<Value> {
+        match propagation {
+            Propagation::Background => (),
+            Propagation::Foreground => garbage::hold(&mut object, garbage::FOREGROUND),
+            Propagation::Orphan => garbage::hold(&mut object, garbage::ORPHAN),
+        }
         if !object::is_held(&object) {
-            self.commit(resource, key, ChangeKind::Deleted, object);
-            return;
+            return None;
         }
         if object::is_deleting(&object) {
-            return;
+            return Some(object);
         }
         object::set(&mut object, "deletionTimestamp", Some(self.now.to_string().into()));
-        object::set(&mut object, "deletionGracePeriodSeconds", Some(0.into()));
         if let Some(generation) = object["metadata"]["generation"].as_i64() {
             object["metadata"]["generation"] = (generation + 1).into();
         }
-        if resource.is("", "namespaces") {
-            object["status"]["phase"] = "Terminating".into();
+        match resource.is("", "namespaces") {
+            true => object["status"]["phase"] = "Terminating".into(),
+            false => object::set(&mut object, "deletionGracePeriodSeconds", Some(0.into())),
         }
-        self.commit(resource, key, ChangeKind::Modified, object);
+        Some(object)
     }
 }
 
-/// DeleteOptions; none given is the same as empty ones.
-fn options(request: &Request) -> Result<Value, Failure> {
-    if request.body.is_empty() { Ok(json!({})) } else { request.json() }
+/// Namespaces that every cluster keeps.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+fn check_immortal(resource: &Resource, name: &str) -> Result<(), Failure> {
+    match resource.is("", "namespaces") && IMMORTAL.contains(&name) {
+        true => Err(Failure::forbidden(resource, name, "this namespace may not be deleted")),
+        false => Ok(()),
+    }
 }

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::fields::{Difference, FieldSet};
+use super::difference::Difference;
+use super::fields::FieldSet;
 use super::object;
+use super::shape::Shape;
 use super::timestamp::Timestamp;
 
 /// All managers of one object.
@@ -47,9 +49,14 @@ impl Managers {
         Managers(named.map(Manager::from_json).collect())
     }
 
-    /// Puts the managers into an object.
+    /// Puts the managers into an object: those who apply first, then in the order of their times and names.
     pub fn put_into(&self, object: &mut Value) {
-        let entries: Vec<Value> = self.0.iter().map(Manager::to_json).collect();
+        let mut sorted: Vec<&Manager> = self.0.iter().collect();
+        sorted.sort_by_key(|entry| {
+            let Author { manager, operation, api_version, subresource } = &entry.author;
+            (operation.name(), &entry.time, manager, api_version, subresource)
+        });
+        let entries: Vec<Value> = sorted.into_iter().map(Manager::to_json).collect();
         object::set(object, "managedFields", (!entries.is_empty()).then(|| entries.into()));
     }
 
@@ -58,10 +65,14 @@ impl Managers {
         self.0.iter().find(|entry| entry.author == *author).map(|entry| entry.fields.clone()).unwrap_or_default()
     }
 
-    /// The fields that anybody but an author has set.
-    pub fn fields_of_others(&self, author: &Author) -> FieldSet {
-        let others = self.0.iter().filter(|entry| entry.author != *author);
-        others.fold(FieldSet::default(), |all, entry| all.union(&entry.fields))
+    /// Whether nobody has said anything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The fields that anybody has set.
+    pub fn all_fields(&self) -> FieldSet {
+        self.0.iter().fold(FieldSet::default(), |all, entry| all.union(&entry.fields))
     }
 
     /// Fields that an author is about to take from others: each with the other's name as messages print it.
@@ -92,10 +103,10 @@ impl Managers {
     }
 
     /// Records an ordinary write: what it changed belongs to its author from now on.
-    pub fn record_update(&mut self, author: &Author, old: &Value, new: &Value, now: Timestamp) {
-        let difference = Difference::between(old, new);
+    pub fn record_update(&mut self, author: &Author, old: &Value, new: &Value, shape: &Shape, now: Timestamp) {
+        let difference = Difference::between(old, new, shape);
         self.take_from_others(author, &difference);
-        let fields = self.fields_of(author).union(&difference.changed).difference(&difference.removed);
+        let fields = self.fields_of(author).difference(&difference.removed).union(&difference.changed);
         self.set(author, fields, now);
     }
 }
@@ -106,7 +117,7 @@ impl Manager {
         let through = if subresource.is_empty() { String::new() } else { format!(" with subresource {subresource:?}") };
         match operation {
             Operation::Apply => format!("{manager:?}{through}"),
-            Operation::Update => format!("{manager:?}{through} using {api_version} at {}", self.time),
+            Operation::Update => format!("{manager:?}{through} using {api_version}"),
         }
     }
 

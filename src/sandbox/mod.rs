@@ -9,47 +9,59 @@
 //! # What is not modelled
 //!
 //! * **Who asks.** One token for all, and one for each workspace, as `Bearer` or as the password of the URL: no other
-//!   users, no groups, no impersonation, nobody is anonymous. No admission plugins, no quotas. RBAC objects are kept, and mean nothing. Permission claims are looked at, their verbs and selectors are not.
-//! * **Built-in kinds** are not validated: what Kubernetes would refuse or drop in a ConfigMap or a Role is stored (their
-//!   schemas are for `kubectl explain`; kcp's kinds have none). Served are
-//!   namespaces, configmaps, secrets, serviceaccounts, events, RBAC, leases and CustomResourceDefinitions; nothing that
-//!   runs (pods, deployments, jobs), no `/scale`, no tokens, no access reviews.
+//!   users, no groups, no impersonation, nobody is anonymous. No admission plugins, no quotas. RBAC objects are kept, and
+//!   mean nothing. Permission claims are looked at, their verbs and selectors are not.
+//! * **Built-in kinds** have their fields and types, and few of their rules: what Kubernetes would refuse in a Role or a
+//!   CustomResourceDefinition is stored. Served are namespaces, configmaps, secrets, serviceaccounts, events, RBAC, leases
+//!   and CustomResourceDefinitions; nothing that runs (pods, deployments, jobs), no `/scale`, no tokens, no access
+//!   reviews.
 //! * **Schemas**: CEL rules, `oneOf`, `anyOf`, `allOf`, `not` and formats are not evaluated. Defaults are filled in on
 //!   writes only. A changed definition changes nothing that is stored. Versions of a custom resource differ in nothing
-//!   but their names, and there are no conversion webhooks.
-//! * **Server-side apply** takes every map as granular and every list as atomic: list-maps, sets and atomic maps are not
-//!   told apart, also not in built-in kinds. A deletion is recorded for nobody.
-//! * **Strategic merge patch** merges finalizers and ownerReferences, and replaces all other lists.
-//! * **Garbage collection**: ownerReferences mean nothing yet, and every deletion is one in the background.
-//! * **Lists** are always of the latest state, also the later pages of one: these can be newer than the version they
-//!   carry. `resourceVersion` and `resourceVersionMatch` of a list are ignored. Field selectors know
-//!   name and namespace, and what Kubernetes knows of Events, Secrets and Namespaces.
+//!   but their names, and there are no conversion webhooks. A field that a body says twice is not noticed.
+//! * **Server-side apply** knows no change of a schema between two applies.
+//! * **Strategic merge patch** merges finalizers, ownerReferences and the secrets of a ServiceAccount, and replaces all other
+//!   lists.
+//! * **Garbage collection** happens at once. An owner whose kind is not served never counts as gone.
+//! * **Lists**: of `resourceVersionMatch` only `Exact` makes a difference. Items of built-in kinds carry their `apiVersion` and
+//!   `kind`. Field selectors know name and namespace, and what Kubernetes knows of Events, Secrets and Namespaces; label
+//!   selectors are read leniently.
 //! * **Watches** have no end of their own and no limit on what waits for a slow client. History is bounded by number of
-//!   changes, not by time.
+//!   changes, not by time, and begins with the server.
 //! * **Formats**: answers are JSON; bodies are JSON, also for server-side apply, or Protobuf of the built-in kinds. No
 //!   YAML, CBOR or compression. Reads and watches come as tables or as metadata alone where that is asked for, answers
-//!   to writes never. No aggregated discovery, no OpenAPI v2.
-//! * **Names**: every kind takes RBAC's colons; the kinds' own rules for names are not checked.
+//!   to writes never. No aggregated discovery, no OpenAPI v2, no schemas of kcp's kinds. What is said of a body that
+//!   cannot be read is in the words of another parser.
 //! * **kcp**: no workspace types, no initializers, terminators, mounts, partitions or replication; the virtual
 //!   workspace of exports is the only one. `fieldManager` is never recorded as `kcp`. An export that is deleted leaves
 //!   its bindings as they are. Two exports bound in one workspace that bring the same resource: the later one is served.
+//!   `kcp.io/cluster` is stored like any annotation; kcp adds it on the way out, and stores it with the next write.
+//!
+//! The suite in `tests/conformance` compares all this with real servers; `known.yaml` there lists where the answers differ.
 
 mod access;
 mod apply;
 mod builtin;
+mod builtin_rules;
+mod builtin_schemas;
+mod coerce;
 mod collection;
 mod counters;
 mod definition;
 mod delete;
+mod difference;
 mod discovery;
 mod faults;
 mod fields;
+mod garbage;
 mod http;
 mod kcp;
 mod last_applied;
 mod managers;
+mod merge;
+mod names;
 mod object;
 mod openapi;
+mod options;
 mod patch;
 mod protobuf;
 mod read;
@@ -62,6 +74,7 @@ mod selector;
 mod server;
 mod settle;
 mod setup;
+mod shape;
 mod state;
 mod status;
 pub mod story;

@@ -1,6 +1,6 @@
 //! JSON Patch, merge patch, and strategic merge patch as far as built-in kinds need it.
 
-use json_patch::Patch;
+use json_patch::PatchOperation;
 use serde_json::{Map, Value};
 
 use super::status::Failure;
@@ -31,7 +31,7 @@ impl PatchKind {
     pub fn apply(self, object: &mut Value, patch: &Value) -> Result<(), Failure> {
         match self {
             PatchKind::Json => apply_json(object, patch)?,
-            PatchKind::Merge => json_patch::merge(object, patch),
+            PatchKind::Merge => merge(object, patch)?,
             PatchKind::Strategic => merge_strategically(object, patch),
         }
         Ok(())
@@ -44,19 +44,54 @@ fn unsupported() -> Failure {
 }
 
 fn apply_json(object: &mut Value, patch: &Value) -> Result<(), Failure> {
-    let patch: Patch = serde_json::from_value(patch.clone())
-        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
-    json_patch::patch(object, &patch).map_err(|_| Failure::patch_does_not_apply())
+    let operations = patch.as_array().filter(|operations| operations.iter().all(Value::is_object));
+    let operations = operations.ok_or_else(|| undecodable(patch, "[]handlers.jsonPatchOp"))?;
+    for operation in operations {
+        apply_operation(object, operation).ok_or_else(Failure::patch_does_not_apply)?;
+    }
+    Ok(())
 }
 
-/// Maps merge, null removes, lists are replaced except those that every kind merges: finalizers by value,
-/// ownerReferences by uid. Of the directives, `$deleteFromPrimitiveList` and `$patch: delete` are known.
+/// Servers replace also what is not there yet, where it is a field of something that is.
+fn apply_operation(object: &mut Value, operation: &Value) -> Option<()> {
+    let mut operation = operation.clone();
+    if operation["op"] == "replace" {
+        let (parent, _) = operation["path"].as_str()?.rsplit_once('/')?;
+        let is_field = object.pointer(parent).is_some_and(Value::is_object);
+        operation["op"] = if is_field { "add" } else { "replace" }.into();
+    }
+    let operation: PatchOperation = serde_json::from_value(operation).ok()?;
+    json_patch::patch(object, &[operation]).ok()
+}
+
+fn merge(object: &mut Value, patch: &Value) -> Result<(), Failure> {
+    if !patch.is_object() {
+        return Err(undecodable(patch, "map[string]interface {}"));
+    }
+    json_patch::merge(object, patch);
+    Ok(())
+}
+
+fn undecodable(patch: &Value, wanted: &str) -> Failure {
+    let got = match patch {
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        _ => "bool",
+    };
+    Failure::bad_request(format!("error decoding patch: json: cannot unmarshal {got} into Go value of type {wanted}"))
+}
+
+/// Maps merge, null removes, lists are replaced except those that kinds merge: by value, or by one field of their items.
+/// Of the directives, `$deleteFromPrimitiveList`, `$patch: delete` and `$patch: replace` are known.
 fn merge_strategically(object: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *object = patch.clone();
         return;
     };
-    if !object.is_object() {
+    let is_new = !object.is_object() || patch.get("$patch").is_some_and(|directive| directive == "replace");
+    if is_new || patch.get("$patch").is_some_and(|directive| directive == "delete") {
         *object = Value::Object(Map::new());
     }
     for (key, value) in patch {
@@ -73,24 +108,30 @@ fn merge_member(object: &mut Value, key: &str, value: &Value) {
         (_, Value::Null) => drop(object.as_object_mut().map(|map| map.remove(key))),
         ("finalizers", Value::Array(items)) => merge_items(&mut object[key], items, |item| item),
         ("ownerReferences", Value::Array(items)) => merge_items(&mut object[key], items, |item| &item["uid"]),
+        // The only list of this name among the kinds that are served is that of ServiceAccounts.
+        ("secrets", Value::Array(items)) => merge_items(&mut object[key], items, |item| &item["name"]),
         _ => merge_strategically(&mut object[key], value),
     }
 }
 
+/// Items of the patch come first, in its order.
 fn merge_items(list: &mut Value, items: &[Value], identity: impl Fn(&Value) -> &Value) {
-    if !list.is_array() {
-        *list = Value::Array(Vec::new());
-    }
-    let Value::Array(list) = list else { return };
+    let mut rest = list.as_array().cloned().unwrap_or_default();
+    let mut merged = Vec::new();
     for item in items {
-        let place = list.iter().position(|present| identity(present) == identity(item));
-        match (place, item["$patch"] == "delete") {
-            (Some(place), true) => drop(list.remove(place)),
-            (Some(place), false) => merge_strategically(&mut list[place], item),
-            (None, true) => (),
-            (None, false) => list.push(item.clone()),
+        let place = rest.iter().position(|present| identity(present) == identity(item));
+        let present = place.map(|place| rest.remove(place));
+        match (present, item["$patch"] == "delete") {
+            (_, true) => (),
+            (Some(mut present), false) => {
+                merge_strategically(&mut present, item);
+                merged.push(present);
+            }
+            (None, false) => merged.push(item.clone()),
         }
     }
+    merged.append(&mut rest);
+    *list = Value::Array(merged);
 }
 
 fn remove_items(list: &mut Value, unwanted: &Value) {
@@ -132,7 +173,7 @@ mod tests {
         assert_eq!(merged.expect("applies")["spec"], json!({"list": [3]}));
         let strategic = patched(PatchKind::Strategic, json!({"metadata": {"finalizers": ["b"]}, "spec": {"x": null}}));
         let strategic = strategic.expect("applies");
-        assert_eq!(strategic["metadata"]["finalizers"], json!(["a", "b"]));
+        assert_eq!(strategic["metadata"]["finalizers"], json!(["b", "a"]));
         assert_eq!(strategic["spec"], json!({"list": [1, 2]}));
     }
 }

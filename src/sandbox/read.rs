@@ -1,5 +1,7 @@
 //! GET of one object and of lists.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
 use std::sync::Arc;
 
 use data_encoding::BASE64URL_NOPAD;
@@ -20,6 +22,9 @@ struct Continue {
     version: u64,
     after: Key,
 }
+
+/// Objects in the order of their keys.
+type Objects<'a> = Box<dyn Iterator<Item = (&'a Key, &'a Arc<Stored>)> + 'a>;
 
 /// One page of a list.
 struct Page {
@@ -48,12 +53,17 @@ impl State {
         let selector = view.selector(query)?;
         let limit = query.get("limit").and_then(|limit| limit.parse().ok()).filter(|limit| *limit > 0);
         let resumed = query.get("continue").filter(|token| !token.is_empty()).map(Continue::parse).transpose()?;
-        let version = resumed.as_ref().map_or(self.version(), |resumed| resumed.version);
-        if resumed.is_some() && !self.remembers(view, version) {
-            return Err(Failure::expired("The provided continue parameter is too old to display a consistent list"));
+        let exactly = match &resumed {
+            Some(resumed) => Some(resumed.version),
+            None => version_asked_for(query)?,
+        };
+        let version = exactly.unwrap_or(self.version());
+        if !self.remembers(view, version) {
+            let what = if resumed.is_some() { "continue parameter" } else { "resource version" };
+            return Err(Failure::expired(format!("The provided {what} is too old to display a consistent list")));
         }
         let after = resumed.map(|resumed| resumed.after);
-        let page = self.page(view, path.namespace.as_deref(), &selector, after.as_ref(), limit);
+        let page = self.page(view, path.namespace.as_deref(), version, &selector, after.as_ref(), limit);
         Ok(Answer::json(200, self.list_body(view, version, page, selector.is_everything())))
     }
 
@@ -68,7 +78,7 @@ impl State {
         view: &'a View,
         namespace: Option<&'a str>,
         after: Option<&'a Key>,
-    ) -> Box<dyn Iterator<Item = (&'a Key, &'a Arc<Stored>)> + 'a> {
+    ) -> Objects<'a> {
         let Some(collection) = self.collection(&view.resource) else { return Box::new(std::iter::empty()) };
         match &view.scope {
             Scope::Nothing => Box::new(std::iter::empty()),
@@ -83,15 +93,47 @@ impl State {
         }
     }
 
+    /// Objects of a view as they were at a version, in order, beginning after a key.
+    fn objects_at<'a>(
+        &'a self,
+        view: &'a View,
+        namespace: Option<&'a str>,
+        version: u64,
+        after: Option<&'a Key>,
+    ) -> Objects<'a> {
+        let in_reach = |key: &Key| {
+            view.scope.holds(self, key)
+                && namespace.is_none_or(|namespace| namespace == &*key.namespace)
+                && after.is_none_or(|after| key > after)
+        };
+        let cluster = match &view.scope {
+            Scope::Cluster(cluster) => Some(&**cluster),
+            Scope::Bound { .. } | Scope::Nothing => None,
+        };
+        let since = self.collection(&view.resource).and_then(|collection| collection.since(version, cluster));
+        let mut before: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();
+        for change in since.into_iter().flatten().filter(|change| in_reach(&change.key)) {
+            before.entry(&change.key).or_insert(change.previous.as_ref());
+        }
+        let changed: BTreeSet<&Key> = before.keys().copied().collect();
+        let unchanged = self.objects_of(view, namespace, after).filter(move |(key, _)| !changed.contains(key));
+        let before = before.into_iter().filter_map(|(key, stored)| Some((key, stored?)));
+        Box::new(in_order(unchanged.peekable(), before.peekable()))
+    }
+
     fn page(
         &self,
         view: &View,
         namespace: Option<&str>,
+        version: u64,
         selector: &Selector,
         after: Option<&Key>,
         limit: Option<usize>,
     ) -> Page {
-        let objects = self.objects_of(view, namespace, after);
+        let objects = match version < self.version() {
+            true => self.objects_at(view, namespace, version, after),
+            false => self.objects_of(view, namespace, after),
+        };
         let mut matching = objects.filter(|(key, stored)| selector.matches(key, stored)).peekable();
         let mut page = Page { items: Vec::new(), next: None, remaining: 0 };
         while limit.is_none_or(|limit| page.items.len() < limit) {
@@ -107,6 +149,9 @@ impl State {
         let mut metadata = json!({"resourceVersion": version.to_string()});
         if let Scope::Nothing = view.scope {
             metadata = json!({});
+        }
+        if view.resource.custom && matches!(view.scope, Scope::Cluster(_)) {
+            metadata["continue"] = "".into();
         }
         if let Some(after) = page.next.filter(|_| page.remaining > 0) {
             metadata["continue"] = Continue { version, after }.token().into();
@@ -143,6 +188,28 @@ impl Continue {
         let parts: (u64, String, String, String) = serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
         Ok(Continue { version: parts.0, after: Key::new(&parts.1, &parts.2, &parts.3) })
     }
+}
+
+/// The items of two sorted sequences as one.
+fn in_order<T: Ord, V>(
+    mut left: Peekable<impl Iterator<Item = (T, V)>>,
+    mut right: Peekable<impl Iterator<Item = (T, V)>>,
+) -> impl Iterator<Item = (T, V)> {
+    std::iter::from_fn(move || match (left.peek(), right.peek()) {
+        (Some((ours, _)), Some((theirs, _))) if theirs < ours => right.next(),
+        (Some(_), _) => left.next(),
+        (None, _) => right.next(),
+    })
+}
+
+/// The version that a list is to be of exactly.
+fn version_asked_for(query: &Query) -> Result<Option<u64>, Failure> {
+    let Some(version) = query.get("resourceVersion").filter(|version| !version.is_empty()) else { return Ok(None) };
+    let version: u64 = version.parse().map_err(|_| {
+        let why = format!("Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax");
+        Failure::bad_request(format!("invalid resource version: resourceVersion: {why}"))
+    })?;
+    Ok(Some(version).filter(|_| query.get("resourceVersionMatch") == Some("Exact")))
 }
 
 /// An object's JSON in a version.

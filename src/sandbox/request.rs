@@ -227,8 +227,8 @@ impl Request {
             Method::PATCH => Verb::Patch,
             Method::DELETE if named => Verb::Delete,
             Method::DELETE => Verb::DeleteCollection,
-            _ if self.query.is_true("watch") => Verb::Watch,
             _ if named => Verb::Get,
+            _ if self.query.is_true("watch") => Verb::Watch,
             _ => Verb::List,
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::schema::Schema;
+use super::shape::Shape;
 use super::table::Column;
 
 /// A kind with all its served versions.
@@ -47,6 +48,8 @@ pub struct Version {
     pub status: bool,
     /// What objects may contain; `None` for anything.
     pub schema: Option<Schema>,
+    /// How objects merge.
+    pub shape: Shape,
     /// What tables show.
     pub columns: Vec<Column>,
     /// The schema as it was written, for OpenAPI.

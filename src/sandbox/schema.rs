@@ -24,7 +24,17 @@ pub struct Schema {
     embedded: bool,
     default: Option<Value>,
     allowed: Vec<Value>,
+    unique: Unique,
     limits: Limits,
+}
+
+/// What of a list's items may not occur twice.
+#[derive(Debug, Default)]
+enum Unique {
+    #[default]
+    Nothing,
+    Items,
+    Keys(Vec<String>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,6 +77,11 @@ impl Schema {
             embedded: flag("x-kubernetes-embedded-resource"),
             default: document.get("default").cloned(),
             allowed: document["enum"].as_array().cloned().unwrap_or_default(),
+            unique: match document["x-kubernetes-list-type"].as_str() {
+                Some("set") => Unique::Items,
+                Some("map") => Unique::Keys(strings(&document["x-kubernetes-list-map-keys"])),
+                _ => Unique::Nothing,
+            },
             limits: Limits::compile(document),
         }
     }
@@ -124,10 +139,12 @@ impl Schema {
 
     fn fill_map(&self, map: &mut Map<String, Value>) {
         for (name, schema) in &self.properties {
-            let Some(default) = &schema.default else { continue };
-            let missing = map.get(name).is_none_or(|value| value.is_null() && !schema.nullable);
-            if missing {
-                map.insert(name.clone(), default.clone());
+            let is_idle = map.get(name).is_none_or(|value| value.is_null() && !schema.nullable);
+            match &schema.default {
+                Some(default) if is_idle => drop(map.insert(name.clone(), default.clone())),
+                // A null that is not allowed, and that nothing stands for, is not there.
+                None if is_idle => drop(map.remove(name)),
+                _ => (),
             }
         }
         for (name, value) in map {
@@ -137,53 +154,107 @@ impl Schema {
         }
     }
 
-    /// Everything that is wrong with a whole object.
-    pub fn validate(&self, object: &Value) -> Vec<Cause> {
+    /// The first value of a type that it may not have: its path in the terms of Go, where indexes and the keys of maps are
+    /// left out, and the type that was wanted. Null is of every type.
+    pub fn first_mismatch(&self, value: &Value) -> Option<(String, Value, &'static str)> {
+        self.mismatch(value, "")
+    }
+
+    fn mismatch(&self, value: &Value, path: &str) -> Option<(String, Value, &'static str)> {
+        if !value.is_null() && !self.fits_type(value) {
+            return Some((path.to_owned(), value.clone(), self.go_type()));
+        }
+        match value {
+            Value::Object(map) => map.iter().find_map(|(name, value)| match self.properties.get(name) {
+                Some(schema) => schema.mismatch(value, &joined(path, name)),
+                None => self.additional.as_deref()?.mismatch(value, path),
+            }),
+            Value::Array(items) => {
+                let schema = self.items.as_deref()?;
+                items.iter().find_map(|item| schema.mismatch(item, path))
+            }
+            _ => None,
+        }
+    }
+
+    fn go_type(&self) -> &'static str {
+        match self.kind {
+            Some(Kind::Object) => "map[string]string",
+            Some(Kind::Array) => "[]string",
+            Some(Kind::Integer) => "int32",
+            Some(Kind::Number) => "float64",
+            Some(Kind::Boolean) => "bool",
+            Some(Kind::String) | None => "string",
+        }
+    }
+
+    /// Everything that is wrong with the status of an object; messages count from there.
+    pub fn validate_status(&self, object: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
-        self.check(object, "", &mut causes);
+        if let (Some(schema), Some(status)) = (self.properties.get("status"), object.get("status")) {
+            schema.check(status, &Path { full: "status".into(), said: String::new() }, &mut causes);
+        }
         causes
     }
 
-    fn check(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    /// Everything that is wrong with a whole object.
+    pub fn validate(&self, object: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        self.check(object, &Path::default(), &mut causes);
+        causes
+    }
+
+    fn check(&self, value: &Value, path: &Path, causes: &mut Vec<Cause>) {
         if value.is_null() && self.nullable {
             return;
         }
         if !self.fits_type(value) {
-            causes.push(self.wrong_type(value, path));
+            self.refuse_type(value, path, causes);
             return;
         }
         self.check_enum(value, path, causes);
         self.limits.check(value, path, causes);
         match value {
             Value::Object(map) => self.check_map(map, path, causes),
-            Value::Array(items) => {
-                let Some(schema) = &self.items else { return };
-                for (index, item) in items.iter().enumerate() {
-                    schema.check(item, &format!("{path}[{index}]"), causes);
-                }
-            }
+            Value::Array(items) => self.check_items(items, path, causes),
             _ => (),
         }
     }
 
-    fn check_map(&self, map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+    fn check_map(&self, map: &Map<String, Value>, path: &Path, causes: &mut Vec<Cause>) {
         for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
-            causes.push(Cause::new("FieldValueRequired", joined(path, name), "Required value"));
+            causes.push(Cause::new("FieldValueRequired", path.field(name).full, "Required value"));
         }
         for (name, value) in map {
             if let Some(schema) = self.properties.get(name).or(self.additional.as_deref()) {
-                schema.check(value, &joined(path, name), causes);
+                schema.check(value, &path.field(name), causes);
             }
         }
     }
 
-    fn check_enum(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    fn check_items(&self, items: &[Value], path: &Path, causes: &mut Vec<Cause>) {
+        let Some(schema) = &self.items else { return };
+        let before = causes.len();
+        for (index, item) in items.iter().enumerate() {
+            schema.check(item, &path.item(index), causes);
+        }
+        if causes.len() > before {
+            return;
+        }
+        let keys: Vec<Value> = items.iter().filter_map(|item| self.unique.key_of(item)).collect();
+        for (index, key) in keys.iter().enumerate().filter(|(index, key)| keys[..*index].contains(key)) {
+            let message = format!("Duplicate value: {key}");
+            causes.push(Cause::new("FieldValueDuplicate", path.item(index).full, message));
+        }
+    }
+
+    fn check_enum(&self, value: &Value, path: &Path, causes: &mut Vec<Cause>) {
         if self.allowed.is_empty() || self.allowed.contains(value) {
             return;
         }
         let allowed: Vec<String> = self.allowed.iter().map(Value::to_string).collect();
         let message = format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
-        causes.push(Cause::new("FieldValueNotSupported", path, message));
+        causes.push(Cause::new("FieldValueNotSupported", &*path.full, message));
     }
 
     fn fits_type(&self, value: &Value) -> bool {
@@ -201,7 +272,7 @@ impl Schema {
         }
     }
 
-    fn wrong_type(&self, value: &Value, path: &str) -> Cause {
+    fn refuse_type(&self, value: &Value, path: &Path, causes: &mut Vec<Cause>) {
         let wanted = match self.kind {
             _ if self.int_or_string => "integer,string",
             Some(Kind::Object) => "object",
@@ -212,9 +283,46 @@ impl Schema {
             Some(Kind::Boolean) => "boolean",
             None => "anything",
         };
-        let got = type_name(value);
-        let message = format!("Invalid value: {got:?}: {path} in body must be of type {wanted}: {got:?}");
-        Cause::new("FieldValueTypeInvalid", path, message)
+        let (got, Path { full, said }) = (type_name(value), path);
+        let message = format!("Invalid value: {got:?}: {said} in body must be of type {wanted}: {got:?}");
+        causes.push(Cause::new("FieldValueTypeInvalid", full, message));
+        if self.kind == Some(Kind::Integer) && value.is_f64() {
+            // Servers check numbers once more, and know no field then.
+            let message =
+                format!("Invalid value: \"\": Checked value must be of type integer (default format) in {said}");
+            causes.push(Cause::new("FieldValueInvalid", "<nil>", message));
+        }
+    }
+}
+
+impl Unique {
+    /// What tells an item from the others.
+    fn key_of(&self, item: &Value) -> Option<Value> {
+        match self {
+            Unique::Nothing => None,
+            Unique::Items => Some(item.clone()),
+            Unique::Keys(names) => {
+                let keys = names.iter().filter_map(|name| Some((name.clone(), item.get(name)?.clone())));
+                Some(keys.collect::<Map<String, Value>>().into())
+            }
+        }
+    }
+}
+
+/// Where a value stands: the whole path, and the part of it that messages say.
+#[derive(Debug, Default)]
+struct Path {
+    full: String,
+    said: String,
+}
+
+impl Path {
+    fn field(&self, name: &str) -> Path {
+        Path { full: joined(&self.full, name), said: joined(&self.said, name) }
+    }
+
+    fn item(&self, index: usize) -> Path {
+        Path { full: format!("{}[{index}]", self.full), said: format!("{}[{index}]", self.said) }
     }
 }
 
@@ -245,40 +353,40 @@ impl Limits {
         }
     }
 
-    fn check(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
-        let mut refuse = |why: String| {
-            let message = format!("Invalid value: {value}: {path} in body should {why}");
-            causes.push(Cause::new("FieldValueInvalid", path, message));
-        };
+    fn check(&self, value: &Value, path: &Path, causes: &mut Vec<Cause>) {
+        let mut refuse = |reason: &'static str, message: String| causes.push(Cause::new(reason, &*path.full, message));
+        let should = |why: String| format!("Invalid value: {value}: {} in body should {why}", path.said);
+        let invalid = "FieldValueInvalid";
         match value {
             Value::Number(number) => {
                 let number = number.as_f64().unwrap_or_default();
                 if let Some(minimum) = self.minimum.filter(|minimum| number < *minimum) {
-                    refuse(format!("be greater than or equal to {minimum}"));
+                    refuse(invalid, should(format!("be greater than or equal to {minimum}")));
                 }
                 if let Some(maximum) = self.maximum.filter(|maximum| number > *maximum) {
-                    refuse(format!("be less than or equal to {maximum}"));
+                    refuse(invalid, should(format!("be less than or equal to {maximum}")));
                 }
             }
             Value::String(text) => {
                 let length = text.chars().count() as u64;
                 if let Some(least) = self.min_length.filter(|least| length < *least) {
-                    refuse(format!("be at least {least} chars long"));
+                    refuse(invalid, should(format!("be at least {least} chars long")));
                 }
                 if let Some(most) = self.max_length.filter(|most| length > *most) {
-                    refuse(format!("be at most {most} chars long"));
+                    refuse("FieldValueTooLong", format!("Too long: may not be more than {most} bytes"));
+                    return;
                 }
                 if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
-                    refuse(format!("match '{pattern}'"));
+                    refuse(invalid, should(format!("match '{pattern}'")));
                 }
             }
             Value::Array(items) => {
                 let count = items.len() as u64;
                 if let Some(least) = self.min_items.filter(|least| count < *least) {
-                    refuse(format!("have at least {least} items"));
+                    refuse(invalid, should(format!("have at least {least} items")));
                 }
                 if let Some(most) = self.max_items.filter(|most| count > *most) {
-                    refuse(format!("have at most {most} items"));
+                    refuse("FieldValueTooMany", format!("Too many: {count}: must have at most {most} items"));
                 }
             }
             _ => (),
@@ -294,7 +402,7 @@ fn joined(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-fn type_name(value: &Value) -> &'static str {
+pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -355,5 +463,8 @@ mod tests {
     fn null_needs_permission() {
         let object = json!({"spec": {"size": null}});
         assert_eq!(schema().validate(&object)[0].reason, "FieldValueTypeInvalid");
+        let mut without = object;
+        schema().fill_defaults(&mut without);
+        assert_eq!(without, json!({"spec": {"mode": "A"}}));
     }
 }

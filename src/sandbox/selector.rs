@@ -52,12 +52,6 @@ impl Selector {
         self
     }
 
-    /// Requires a name.
-    pub(super) fn and_name(mut self, name: &str) -> Selector {
-        self.name = Some(name.to_owned());
-        self
-    }
-
     fn add_field(&mut self, term: &str, resource: &Resource) -> Result<(), Failure> {
         let (field, value) = term
             .split_once("!=")

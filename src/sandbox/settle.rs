@@ -11,7 +11,8 @@ use super::builtin;
 use super::collection::{Change, ChangeKind, Key};
 use super::definition;
 use super::object;
-use super::resource::Resource;
+use super::options::Propagation;
+use super::resource::{Resource, Storage};
 use super::state::State;
 
 /// An object whose controller has something to look at.
@@ -23,6 +24,10 @@ pub(super) enum Touched {
     Export(Key),
     Binding(Key),
     Workspace(Key),
+    /// An object that names owners.
+    Dependent(Storage, Key),
+    /// An object that others may name as their owner.
+    Owner(Storage, Key),
 }
 
 /// An object that goes when the objects it contains are gone: its controller looks again whenever one is removed in
@@ -57,6 +62,8 @@ impl State {
                 Touched::Export(key) => self.settle_export(&key),
                 Touched::Binding(key) => self.settle_binding(&key),
                 Touched::Workspace(key) => self.settle_workspace(&key),
+                Touched::Dependent(storage, key) => self.settle_dependent(&storage, &key),
+                Touched::Owner(storage, key) => self.settle_owner(&storage, &key),
             }
         }
     }
@@ -125,7 +132,7 @@ impl State {
             return 0;
         }
         let keys = self.keys_of(resource, cluster, namespace);
-        keys.iter().for_each(|key| self.remove(resource, key));
+        keys.iter().for_each(|key| self.remove(resource, key, Propagation::Background));
         keys.iter().filter(|key| self.stored(resource, key).is_some()).count()
     }
 
@@ -140,6 +147,7 @@ impl State {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let Some(resource) = self.builtin(group, plural) else { return };
         let key = Key::new(cluster, namespace, object::text(&object, "name"));
+        builtin::default(&resource, &mut object);
         builtin::complete(&resource, &mut object);
         self.stamp(&resource, &key, &mut object);
         self.mark(&key, &resource, &mut object);

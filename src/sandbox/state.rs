@@ -9,7 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::builtin::{self, Served};
 use super::collection::{Change, ChangeKind, Collection, Event, Key, Stored};
+use super::garbage::Ownership;
 use super::kcp::Exports;
+use super::options;
 use super::reply::{Answer, Reply};
 use super::representation::Representation;
 use super::request::{Endpoint, Place, Request, ResourcePath, Route, Verb};
@@ -79,6 +81,7 @@ pub struct State {
     pub(super) paths: HashMap<String, Arc<str>>,
     pub(super) exports: Exports,
     collections: HashMap<Storage, Collection>,
+    pub(super) ownership: Ownership,
     /// Events of the request at hand.
     events: Vec<Event>,
     pub(super) touched: VecDeque<Touched>,
@@ -108,6 +111,19 @@ pub(super) enum Scope {
     Bound { export: Arc<str>, shard: usize },
     /// None, and there is no resourceVersion to tell.
     Nothing,
+}
+
+impl Scope {
+    /// Whether an object is meant.
+    pub(super) fn holds(&self, state: &State, key: &Key) -> bool {
+        match self {
+            Scope::Cluster(cluster) => *cluster == key.cluster,
+            Scope::Bound { export, shard } => {
+                state.clusters_bound(export, *shard).any(|cluster| *cluster == key.cluster)
+            }
+            Scope::Nothing => false,
+        }
+    }
 }
 
 /// The cluster that a URL without `/clusters/` means.
@@ -144,6 +160,7 @@ impl State {
             paths: HashMap::new(),
             exports: Exports::default(),
             collections: HashMap::new(),
+            ownership: Ownership::default(),
             events: Vec::new(),
             touched: VecDeque::new(),
             draining: BTreeSet::new(),
@@ -188,7 +205,9 @@ impl State {
             Endpoint::Health => Ok(Answer::text(200, "ok").into()),
             Endpoint::Resource(path) => {
                 let view = self.view(&place, &path, request.shard)?;
-                let view = View { representation: Representation::asked_for(request)?, ..view };
+                let representation = Representation::asked_for(request);
+                let representation = representation.ok_or_else(|| Failure::not_acceptable(view.resource.custom))?;
+                let view = View { representation, ..view };
                 self.answer_resource(request, &view, &path)
             }
             other => self.discover(&place, &other).map(Reply::from),
@@ -198,6 +217,7 @@ impl State {
     fn answer_resource(&mut self, request: &Request, view: &View, path: &ResourcePath) -> Result<Reply, Failure> {
         let verb = request.verb(path.name.is_some());
         self.check_reach(view, path, verb)?;
+        options::check(request, verb)?;
         match verb {
             Verb::Get => self.get(view, path).map(Reply::from),
             Verb::List => self.list(view, path, &request.query).map(Reply::from),
@@ -213,12 +233,15 @@ impl State {
     /// Refuses URLs that do not fit the resource, and writes across clusters.
     fn check_reach(&self, view: &View, path: &ResourcePath, verb: Verb) -> Result<(), Failure> {
         let reads_many = matches!(verb, Verb::List | Verb::Watch);
-        if !view.resource.namespaced && path.namespace.is_some() {
+        let resource = &view.resource;
+        if !resource.namespaced && path.namespace.is_some() {
             return Err(Failure::PageNotFound);
         }
-        if view.resource.namespaced && path.namespace.is_none() && (path.name.is_some() || !reads_many) {
-            return Err(if path.name.is_some() { Failure::PageNotFound } else { Failure::method_not_allowed() });
+        if resource.namespaced && path.namespace.is_none() && (path.name.is_some() || !reads_many) {
+            let is_page = path.name.is_some() || resource.custom;
+            return Err(if is_page { Failure::PageNotFound } else { Failure::method_not_allowed() });
         }
+        check_method(resource, path, verb)?;
         match (&view.scope, &path.namespace) {
             (Scope::Cluster(_), _) => Ok(()),
             (_, _) if !reads_many => Err(Failure::PageNotFound),
@@ -234,20 +257,32 @@ impl State {
             }
             Place::Here | Place::Cluster(_) => self.cluster_at(place)?,
         };
-        let resource = self.served(&cluster, &path.group, &path.plural).ok_or(Failure::PageNotFound)?;
+        let resource = self.served(&cluster, &path.group, &path.plural);
+        let resource = resource.ok_or_else(|| self.not_served(&path.group))?;
         self.view_of(resource, path, Scope::Cluster(cluster))
+    }
+
+    /// What is said of a resource that is not served: a Status in the groups that the server brings itself.
+    fn not_served(&self, group: &str) -> Failure {
+        let is_own = self.builtin.keys().any(|(own, _)| &**own == group);
+        if is_own { Failure::no_such_resource() } else { Failure::PageNotFound }
     }
 
     /// A view of a resource in the version that the URL names.
     pub(super) fn view_of(&self, resource: Arc<Resource>, path: &ResourcePath, scope: Scope) -> Result<View, Failure> {
-        let version = resource.version(&path.version).ok_or(Failure::PageNotFound)?;
+        let version = resource.version(&path.version).ok_or_else(|| self.not_served(&path.group))?;
         let has_subresource = match path.subresource.as_deref() {
             None => true,
             Some("status") => version.status,
             Some(_) => false,
         };
         if !has_subresource {
-            return Err(Failure::PageNotFound);
+            let name = path.name.as_deref().unwrap_or_default();
+            return Err(if resource.custom {
+                Failure::not_found(&resource, name)
+            } else {
+                Failure::no_such_resource()
+            });
         }
         let version = version.name.clone();
         Ok(View { resource, version, scope, mark: None, is_virtual: false, representation: Representation::Whole })
@@ -312,6 +347,7 @@ impl State {
         });
         collection.commit(event.clone(), self.settings.history);
         self.touch(resource, &event);
+        self.touch_owners(&event);
         self.events.push(event);
         object
     }
@@ -337,5 +373,22 @@ impl State {
             });
             self.add_own(&name, "", "namespaces", object);
         }
+    }
+}
+
+/// Refuses methods that a URL does not know.
+fn check_method(resource: &Resource, path: &ResourcePath, verb: Verb) -> Result<(), Failure> {
+    let is_named = path.name.is_some();
+    let wants_name = matches!(verb, Verb::Update | Verb::Patch | Verb::Apply);
+    match (verb, resource.custom) {
+        (Verb::Create | Verb::Delete, true) if path.subresource.is_some() => {
+            Err(Failure::method_not_supported(resource, verb))
+        }
+        (Verb::Delete, false) if path.subresource.is_some() => Err(Failure::method_not_allowed()),
+        (Verb::Create, false) if is_named => Err(Failure::method_not_allowed()),
+        (Verb::DeleteCollection, false) if resource.is("", "namespaces") => Err(Failure::method_not_allowed()),
+        (_, true) if wants_name && !is_named => Err(Failure::bad_request("name must be provided")),
+        (_, false) if wants_name && !is_named => Err(Failure::method_not_allowed()),
+        _ => Ok(()),
     }
 }

@@ -46,7 +46,7 @@ impl Cause {
         Cause { reason, message: message.into(), field: field.into() }
     }
 
-    fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         json!({"reason": self.reason, "message": self.message, "field": self.field})
     }
 }
@@ -93,14 +93,21 @@ impl Failure {
         Failure::status(404, "NotFound", message).about(resource, name)
     }
 
-    pub(super) fn already_exists(resource: &Resource, name: &str) -> Failure {
-        let message = format!("{} {name:?} already exists", resource.qualified());
+    pub(super) fn already_exists(resource: &Resource, name: &str, is_leaving: bool) -> Failure {
+        let prefix = if is_leaving { "object is being deleted: " } else { "" };
+        let message = format!("{prefix}{} {name:?} already exists", resource.qualified());
         Failure::status(409, "AlreadyExists", message).about(resource, name)
     }
 
     pub(super) fn conflict(resource: &Resource, name: &str, why: &str) -> Failure {
         let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified());
         Failure::status(409, "Conflict", message).about(resource, name)
+    }
+
+    /// A precondition of a deletion does not hold; the details name the kind where others name the resource.
+    pub(super) fn precondition(resource: &Resource, name: &str, why: &str) -> Failure {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified_kind());
+        Failure::status(409, "Conflict", message).about(resource, name).detail("kind", &*resource.kind)
     }
 
     pub(super) fn modified(resource: &Resource, name: &str) -> Failure {
@@ -147,9 +154,32 @@ impl Failure {
         Failure::status(405, "MethodNotAllowed", message)
     }
 
-    /// What a request gets that accepts no form that there is.
-    pub(super) fn not_acceptable() -> Failure {
-        let message = "only the following media types are accepted: application/json";
+    /// What a custom resource answers to a method that its subresource does not know.
+    pub(super) fn method_not_supported(resource: &Resource, verb: Verb) -> Failure {
+        let message = format!("{verb} is not supported on resources of kind {:?}", resource.qualified());
+        Failure::status(405, "MethodNotAllowed", message).about(resource, "")
+    }
+
+    /// What is not served, in a group that the server brings itself.
+    pub(super) fn no_such_resource() -> Failure {
+        Failure::status(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// Options of a request that are none; the `kind` is that of all of them, `PatchOptions`.
+    pub(super) fn invalid_options(kind: &str, causes: &[Cause]) -> Failure {
+        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", summary(causes));
+        let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
+        let failure = Failure::status(422, "Invalid", message);
+        failure.detail("group", "meta.k8s.io").detail("kind", kind).detail("causes", causes)
+    }
+
+    /// What a request gets that accepts no form that there is, in the words of a server that has more of them.
+    pub(super) fn not_acceptable(is_custom: bool) -> Failure {
+        let offer = match is_custom {
+            true => "only the following media types are accepted:",
+            false => "406: Not Acceptable\n\nAvailable representations:",
+        };
+        let message = format!("{offer} application/json, application/yaml, application/vnd.kubernetes.protobuf");
         Failure::status(406, "NotAcceptable", message)
     }
 
@@ -160,10 +190,7 @@ impl Failure {
     }
 
     pub(super) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Failure {
-        let texts: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        let what = if texts.len() == 1 { texts[0].clone() } else { format!("[{}]", texts.join(", ")) };
-        let named = if name.is_empty() { "\"\"".into() } else { format!("{name:?}") };
-        let message = format!("{} {named} is invalid: {what}", resource.qualified_kind());
+        let message = format!("{} {name:?} is invalid: {}", resource.qualified_kind(), summary(causes));
         let mut failure = Failure::status(422, "Invalid", message);
         if !name.is_empty() {
             failure = failure.detail("name", name);
@@ -173,6 +200,29 @@ impl Failure {
         }
         let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
         failure.detail("kind", &*resource.kind).detail("causes", causes)
+    }
+
+    /// The same, by the name of the resource instead of the kind.
+    pub(super) fn invalid_resource(resource: &Resource, name: &str, causes: &[Cause]) -> Failure {
+        let message = format!("{} {name:?} is invalid: {}", resource.qualified(), summary(causes));
+        let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
+        Failure::status(422, "Invalid", message).about(resource, name).detail("causes", causes)
+    }
+
+    /// An object of another kind than the resource's.
+    pub(super) fn wrong_kind(resource: &Resource, kind: &str, name: &str) -> Failure {
+        let cause =
+            Cause::new("FieldValueInvalid", "kind", format!("Invalid value: {kind:?}: must be {}", resource.kind));
+        let message = format!("{kind}.{} {name:?} is invalid: {}: {}", resource.group, cause.field, cause.message);
+        let failure = Failure::status(422, "Invalid", message).about(resource, name);
+        failure.detail("kind", kind).detail("causes", vec![cause.to_json()])
+    }
+
+    /// What a patch makes of an object cannot be read as one.
+    pub(super) fn patch_makes_nonsense(object: &Value, why: &str) -> Failure {
+        let cause = Cause::new("FieldValueInvalid", "patch", format!("Invalid value: {:?}: {why}", object.to_string()));
+        let message = format!(" \"\" is invalid: {}: {}", cause.field, cause.message);
+        Failure::status(422, "Invalid", message).detail("causes", vec![cause.to_json()])
     }
 
     /// What a JSON Patch gets that cannot be applied: 422 with a message that says nothing, and empty details.
@@ -186,7 +236,7 @@ impl Failure {
         let mut lines = Vec::new();
         for (manager, fields) in conflicts {
             lines.push(format!("conflicts with {manager}:"));
-            for path in fields.dotted_paths() {
+            for path in fields.printed_paths() {
                 lines.push(format!("- {path}"));
                 causes.push(Cause::new("FieldManagerConflict", path, format!("conflict with {manager}")));
             }
@@ -230,15 +280,29 @@ impl Status {
     pub fn to_json(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason,
+            "message": self.message,
         });
-        let has_empty_details = matches!(self.code, 403 | 422);
-        if !self.details.is_empty() || has_empty_details {
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
+        let is_generic = matches!(self.code, 403 | 404 | 405 | 422);
+        if !self.details.is_empty() || is_generic {
             status["details"] = Value::Object(self.details.clone());
         }
         status["code"] = self.code.into();
         status
     }
+}
+
+/// All causes in one text, each once.
+fn summary(causes: &[Cause]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for text in causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) }
 }
 
 /// What a successful DELETE answers when nothing is left of the object.

@@ -3,27 +3,59 @@
 use serde_json::Value;
 
 use super::collection::Key;
+use super::names;
 use super::object;
 use super::resource::Resource;
 use super::status::{Cause, Failure};
 
-/// `apiVersion` and `kind` must be those of the URL.
-pub(super) fn check_identity(object: &Value, resource: &Resource, version: &str) -> Result<(), Failure> {
+/// `apiVersion` and `kind` must be those of the URL; a built-in kind may leave both out.
+pub(super) fn check_identity(object: &mut Value, resource: &Resource, version: &str) -> Result<(), Failure> {
     let expected = resource.api_version(version);
+    if !resource.custom && object.is_object() && object.get("apiVersion").is_none() && object.get("kind").is_none() {
+        object["apiVersion"] = expected.as_str().into();
+        object["kind"] = (*resource.kind).into();
+    }
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let kind = object["kind"].as_str().unwrap_or_default();
+    if api_version != expected && !resource.custom && !api_version.is_empty() {
+        return Err(Failure::bad_request(format!(
+            "{kind} in version {api_version:?} cannot be handled as a {}: no kind {kind:?} is registered for version \
+             {api_version:?} in scheme \"sandbox\"",
+            resource.kind
+        )));
+    }
     if api_version != expected {
         return Err(Failure::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         )));
     }
-    if kind != &*resource.kind {
-        return Err(Failure::bad_request(format!(
-            "the kind in the data ({kind}) does not match the expected kind ({})",
+    match kind == &*resource.kind {
+        true => Ok(()),
+        false if resource.custom => Err(Failure::wrong_kind(resource, kind, object::text(object, "name"))),
+        false => Err(Failure::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {0}: converting ({version}.{kind}) to (core.{0}): unknown conversion",
             resource.kind
-        )));
+        ))),
     }
-    Ok(())
+}
+
+/// What is applied must say what and whom it is about.
+pub(super) fn check_applied(config: &Value, resource: &Resource, version: &str, key: &Key) -> Result<(), Failure> {
+    let api_version = config["apiVersion"].as_str().unwrap_or_default();
+    let kind = config["kind"].as_str().unwrap_or_default();
+    if api_version != resource.api_version(version) || kind != &*resource.kind {
+        let separator = if api_version.contains('/') { "" } else { "/" };
+        return Err(Failure::bad_request(format!("invalid object type: {separator}{api_version}, Kind={kind}")));
+    }
+    if !config["metadata"]["managedFields"].is_null() {
+        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+    }
+    if object::text(config, "name").is_empty() {
+        let name = &key.name;
+        let why = format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
+        return Err(Failure::bad_request(why));
+    }
+    check_address(config, key)
 }
 
 /// Name and namespace must be those of the URL, where the object says them.
@@ -45,23 +77,34 @@ pub(super) fn check_address(object: &Value, key: &Key) -> Result<(), Failure> {
 
 /// An update that names another uid is about another object.
 pub(super) fn check_uid_precondition(object: &Value, old: &Value, resource: &Resource) -> Result<(), Failure> {
-    check_precondition("UID", object::text(object, "uid"), object::text(old, "uid"), old, resource)
+    let (wanted, found) = (object::text(object, "uid"), object::text(old, "uid"));
+    if wanted.is_empty() || wanted == found {
+        return Ok(());
+    }
+    let (name, namespace) = (object::text(old, "name"), object::text(old, "namespace"));
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}/{namespace}/{name}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+        resource.plural
+    );
+    Err(Failure::conflict(resource, name, &why))
 }
 
 /// The preconditions of a deletion.
 pub(super) fn check_preconditions(preconditions: &Value, old: &Value, resource: &Resource) -> Result<(), Failure> {
-    let wanted = |field: &str| preconditions[field].as_str().unwrap_or_default();
-    check_precondition("UID", wanted("uid"), object::text(old, "uid"), old, resource)?;
-    let version = object::text(old, "resourceVersion");
-    check_precondition("ResourceVersion", wanted("resourceVersion"), version, old, resource)
-}
-
-fn check_precondition(what: &str, wanted: &str, found: &str, old: &Value, resource: &Resource) -> Result<(), Failure> {
-    if wanted.is_empty() || wanted == found {
-        return Ok(());
-    }
-    let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
-    Err(Failure::conflict(resource, object::text(old, "name"), &why))
+    let check = |field: &str, what: &str, consequence: &str| {
+        let (wanted, found) = (preconditions[field].as_str().unwrap_or_default(), object::text(old, field));
+        if wanted.is_empty() || wanted == found {
+            return Ok(());
+        }
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
+             The object might have been {consequence}"
+        );
+        Err(Failure::precondition(resource, object::text(old, "name"), &why))
+    };
+    check("uid", "UID", "deleted and then recreated")?;
+    check("resourceVersion", "ResourceVersion", "modified")
 }
 
 /// A patch cannot give an object another uid.
@@ -71,7 +114,8 @@ pub(super) fn check_uid_unchanged(object: &Value, old: &Value, resource: &Resour
         return Ok(());
     }
     let cause = Cause::new("FieldValueInvalid", "metadata.uid", format!("Invalid value: {uid:?}: field is immutable"));
-    Err(Failure::invalid(resource, object::text(old, "name"), &[cause]))
+    // Servers find it twice.
+    Err(Failure::invalid(resource, object::text(old, "name"), &[cause.clone(), cause]))
 }
 
 /// A write that names a version must name the present one.
@@ -85,29 +129,8 @@ pub(super) fn check_version(object: &Value, old: &Value, resource: &Resource) ->
 
 /// The answer to an unconditional update of a custom resource.
 pub(super) fn version_missing(resource: &Resource, name: &str) -> Failure {
-    let message = "Invalid value: 0x0: must be specified for an update";
-    Failure::invalid(resource, name, &[Cause::new("FieldValueInvalid", "metadata.resourceVersion", message)])
-}
-
-/// The answer to server-side apply without a manager.
-pub(super) fn manager_missing() -> Failure {
-    let message = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
-    Failure::status(422, "Invalid", message)
-}
-
-/// What can never change once it is set.
-pub(super) fn check_immutable(object: &Value, old: &Value, resource: &Resource) -> Result<(), Failure> {
-    let field = match (&*resource.group, &*resource.plural) {
-        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => "roleRef",
-        ("", "secrets") => "type",
-        ("apis.kcp.io", "apiresourceschemas") => "spec",
-        _ => return Ok(()),
-    };
-    if object.get(field) == old.get(field) {
-        return Ok(());
-    }
-    let cause = Cause::new("FieldValueInvalid", field, format!("Invalid value: {}: field is immutable", object[field]));
-    Err(Failure::invalid(resource, object::text(old, "name"), &[cause]))
+    let message = "Invalid value: 0: must be specified for an update";
+    Failure::invalid_resource(resource, name, &[Cause::new("FieldValueInvalid", "metadata.resourceVersion", message)])
 }
 
 /// Finalizers cannot be added to an object that is being deleted.
@@ -126,66 +149,70 @@ pub(super) fn check_finalizers(object: &Value, old: &Value, resource: &Resource)
         quoted.join(", ")
     );
     let cause = Cause::new("FieldValueForbidden", "metadata.finalizers", message);
-    Err(Failure::invalid(resource, object::text(old, "name"), &[cause]))
+    // Custom resources are checked for it twice.
+    let times = if resource.custom { 2 } else { 1 };
+    Err(Failure::invalid(resource, object::text(old, "name"), &vec![cause; times]))
 }
 
-/// Names, labels, annotations and finalizers of any object.
-pub(super) fn check_metadata(object: &Value) -> Vec<Cause> {
+/// Names, labels, annotations, finalizers and owners of any object.
+pub(super) fn check_metadata(object: &Value, resource: &Resource) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let name = object::text(object, "name");
+    let mut refuse = |field: &str, value: &str, why: &str| {
+        causes.push(Cause::new("FieldValueInvalid", field, format!("Invalid value: {value:?}: {why}")));
+    };
+    let (name, prefix) = (object::text(object, "name"), object::text(object, "generateName"));
+    if let Some(why) = names::of_object(&format!("{prefix}x"), resource).filter(|_| !prefix.is_empty()) {
+        refuse("metadata.generateName", prefix, why);
+    }
+    if let Some(why) = names::of_object(name, resource).filter(|_| !name.is_empty()) {
+        refuse("metadata.name", name, why);
+    }
+    for (key, value) in entries(object, "labels") {
+        if let Some(why) = names::of_qualified(key) {
+            refuse("metadata.labels", key, &why);
+        }
+        if let Some(why) = names::of_label_value(value) {
+            refuse("metadata.labels", value, why);
+        }
+    }
+    for (key, _) in entries(object, "annotations") {
+        if let Some(why) = names::of_qualified(&key.to_ascii_lowercase()) {
+            refuse("metadata.annotations", key, &why);
+        }
+    }
+    for finalizer in object::finalizers(object) {
+        if let Some(why) = names::of_qualified(finalizer) {
+            refuse("metadata.finalizers", finalizer, &why);
+        }
+    }
+    for owner in object["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner[field].as_str().unwrap_or_default().is_empty() {
+                refuse(&format!("metadata.ownerReferences.{field}"), "", "must not be empty");
+            }
+        }
+    }
     if name.is_empty() {
-        causes.push(Cause::new(
-            "FieldValueRequired",
-            "metadata.name",
-            "Required value: name or generateName is required",
-        ));
-    } else if !is_name(name) {
-        let message = format!("Invalid value: {name:?}: a lowercase RFC 1123 subdomain must be used as a name");
-        causes.push(Cause::new("FieldValueInvalid", "metadata.name", message));
-    }
-    for (key, value) in object["metadata"]["labels"].as_object().into_iter().flatten() {
-        if !is_qualified(key) || !value.as_str().is_some_and(is_label_value) {
-            let message = format!("Invalid value: {}: not a label", format_args!("{key:?}={value}"));
-            causes.push(Cause::new("FieldValueInvalid", "metadata.labels", message));
-        }
-    }
-    for (key, value) in object["metadata"]["annotations"].as_object().into_iter().flatten() {
-        if !is_qualified(&key.to_ascii_lowercase()) || !value.is_string() {
-            let message = format!("Invalid value: {}: not an annotation", format_args!("{key:?}={value}"));
-            causes.push(Cause::new("FieldValueInvalid", "metadata.annotations", message));
-        }
-    }
-    for finalizer in object::finalizers(object).filter(|finalizer| !is_qualified(finalizer)) {
-        let message = format!("Invalid value: {finalizer:?}: name part must consist of alphanumeric characters");
-        causes.push(Cause::new("FieldValueInvalid", "metadata.finalizers", message));
+        let message = "Required value: name or generateName is required";
+        causes.push(Cause::new("FieldValueRequired", "metadata.name", message));
     }
     causes
 }
 
-/// What a URL can carry as one segment: the strict rule for names, and the colons of RBAC.
-fn is_name(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.' | ':');
-    name.len() <= 253 && name.chars().all(allowed) && starts_and_ends_alphanumeric(name)
+/// What is said of finalizers that may meet others of the same name.
+pub(super) fn finalizer_warnings(object: &Value) -> Vec<String> {
+    let vague = object::finalizers(object).filter(|finalizer| !finalizer.contains('/'));
+    let vague = vague.filter(|finalizer| !["kubernetes", "orphan", "foregroundDeletion"].contains(finalizer));
+    let warning = |finalizer: &str| {
+        format!(
+            "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts \
+             with other finalizer writers"
+        )
+    };
+    vague.map(warning).collect()
 }
 
-fn is_label_value(value: &str) -> bool {
-    value.is_empty() || is_label_part(value)
-}
-
-/// `name` or `prefix/name`.
-fn is_qualified(key: &str) -> bool {
-    match key.split_once('/') {
-        Some((prefix, name)) => is_name(prefix) && is_label_part(name),
-        None => is_label_part(key),
-    }
-}
-
-fn is_label_part(part: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    part.len() <= 63 && part.chars().all(allowed) && starts_and_ends_alphanumeric(part)
-}
-
-fn starts_and_ends_alphanumeric(text: &str) -> bool {
-    let ends = [text.chars().next(), text.chars().next_back()];
-    ends.iter().all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()))
+fn entries<'a>(object: &'a Value, map: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let entries = object["metadata"][map].as_object().into_iter().flatten();
+    entries.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }

@@ -39,15 +39,12 @@ enum Reach {
 
 impl State {
     pub(super) fn watch(&self, view: &View, path: &ResourcePath, query: &Query) -> Result<Subscription, Failure> {
-        let mut selector = view.selector(query)?;
-        if let Some(name) = &path.name {
-            selector = selector.and_name(name);
-        }
+        let selector = view.selector(query)?;
         let mut interest = Interest::new(view, path.namespace.clone(), selector);
         let from = query.get("resourceVersion").unwrap_or_default();
         let initial_events = query.is_true("sendInitialEvents");
         let backlog = match from {
-            _ if initial_events => Ok(self.initial_events(view, &interest, true)),
+            _ if initial_events => Ok(self.initial_events(view, &interest, query.is_true("allowWatchBookmarks"))),
             "" | "0" => Ok(self.initial_events(view, &interest, false)),
             version => {
                 interest.after = version.parse().map_err(|_| invalid_version(version))?;
@@ -141,7 +138,7 @@ impl Interest {
 
     /// A bookmark at a version.
     pub fn bookmark(&self, version: u64, annotations: Option<Value>) -> Bytes {
-        let mut metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": version.to_string()});
         if let Some(annotations) = annotations {
             metadata["annotations"] = annotations;
         }
@@ -170,5 +167,7 @@ pub fn error_line(failure: &Failure) -> Bytes {
 }
 
 fn invalid_version(version: &str) -> Failure {
-    Failure::bad_request(format!("Invalid value: {version:?}: resourceVersion must be a number"))
+    let why =
+        format!("resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax");
+    Failure::status(500, "", why)
 }

@@ -1,9 +1,12 @@
 //! Create, update, patch and apply: one path to storage for all of them.
 
+use http::Method;
 use serde_json::{Value, json};
 
 use super::apply::{self, Applied, Part};
 use super::builtin;
+use super::builtin_rules;
+use super::coerce;
 use super::collection::{ChangeKind, Key};
 use super::last_applied;
 use super::managers::{Author, Managers, Operation};
@@ -13,8 +16,10 @@ use super::read;
 use super::reply::Answer;
 use super::request::{APPLY_PATCH, Request, ResourcePath};
 use super::resource::{Resource, Version};
+use super::schema::{self, Schema};
+use super::shape::Shape;
 use super::state::{Scope, State, View};
-use super::status::Failure;
+use super::status::{Cause, Failure};
 use super::validation;
 
 /// Everything about a write but the object.
@@ -23,6 +28,8 @@ struct Write<'a> {
     key: Key,
     author: Author,
     dry_run: bool,
+    /// Whether the object comes of a patch, and did not come as it is.
+    is_patch: bool,
     unknown_fields: UnknownFields,
 }
 
@@ -61,14 +68,13 @@ enum Settled {
 
 impl State {
     pub(super) fn create(&mut self, view: &View, path: &ResourcePath, request: &Request) -> Result<Answer, Failure> {
-        if path.name.is_some() {
-            return Err(Failure::method_not_allowed());
-        }
         let mut write = Write::new(view, path, request)?;
         let mut object = request.json()?;
-        validation::check_identity(&object, &view.resource, &view.version)?;
+        validation::check_identity(&mut object, &view.resource, &view.version)?;
         self.generate_name(&mut object);
-        write.key.name = object::text(&object, "name").into();
+        if path.name.is_none() {
+            write.key.name = object::text(&object, "name").into();
+        }
         validation::check_address(&object, &write.key)?;
         self.create_draft(&write, Draft::new(object))
     }
@@ -76,8 +82,8 @@ impl State {
     /// Replaces an object by the body of the request.
     pub(super) fn update(&mut self, view: &View, path: &ResourcePath, request: &Request) -> Result<Answer, Failure> {
         let write = Write::new(view, path, request)?;
-        let object = request.json()?;
-        validation::check_identity(&object, &view.resource, &view.version)?;
+        let mut object = request.json()?;
+        validation::check_identity(&mut object, &view.resource, &view.version)?;
         validation::check_address(&object, &write.key)?;
         let current = self.current(&write, path)?;
         validation::check_uid_precondition(&object, &current.object, &view.resource)?;
@@ -99,7 +105,7 @@ impl State {
         let mut object = current.object.clone();
         current.managers.put_into(&mut object);
         kind.apply(&mut object, &patch)?;
-        validation::check_identity(&object, &view.resource, &view.version)?;
+        validation::check_identity(&mut object, &view.resource, &view.version)?;
         validation::check_address(&object, &write.key)?;
         validation::check_uid_unchanged(&object, &current.object, &view.resource)?;
         self.replace(&write, current, Draft::new(object))
@@ -112,14 +118,16 @@ impl State {
         request: &Request,
         config: &Value,
     ) -> Result<Answer, Failure> {
-        validation::check_identity(config, write.resource(), &write.view.version)?;
-        validation::check_address(config, &write.key)?;
-        if request.query.get("fieldManager").is_none_or(str::is_empty) {
-            return Err(validation::manager_missing());
-        }
-        write.check_fields_are_declared(config)?;
+        validation::check_applied(config, write.resource(), &write.view.version, &write.key)?;
+        write.check_types(config)?;
         let forced = request.query.is_true("force");
-        let options = apply::Options { part: write.part(), forced, as_update: write.view.is_virtual, now: self.now };
+        let options = apply::Options {
+            part: write.part(),
+            forced,
+            as_update: write.view.is_virtual,
+            now: self.now,
+            shape: write.shape(),
+        };
         let Ok(current) = self.current(write, path) else {
             return self.apply_new(write, config, options);
         };
@@ -157,15 +165,17 @@ impl State {
     /// Creates what does not exist yet, whoever gave it a name.
     fn create_draft(&mut self, write: &Write, mut draft: Draft) -> Result<Answer, Failure> {
         self.check_namespace(write.resource(), &write.key)?;
-        if self.stored(write.resource(), &write.key).is_some() {
-            return Err(Failure::already_exists(write.resource(), &write.key.name));
+        if let Some(present) = self.stored(write.resource(), &write.key) {
+            return Err(Failure::already_exists(write.resource(), &write.key.name, present.deleting));
         }
         draft.drop_what_servers_set(write);
         draft.admit(write)?;
-        builtin::complete(write.resource(), &mut draft.object);
-        self.stamp(write.resource(), &write.key, &mut draft.object);
+        builtin::default(write.resource(), &mut draft.object);
         let nothing = json!({"metadata": {}});
         let managers = self.managers_of(write, &mut draft, &nothing, Managers::default());
+        builtin::complete(write.resource(), &mut draft.object);
+        builtin::say_nothing(write.resource(), &mut draft.object);
+        self.stamp(write.resource(), &write.key, &mut draft.object);
         // kcp adds its own on the way to storage and back, which a rehearsal does not take.
         if !write.dry_run {
             self.mark(&write.key, write.resource(), &mut draft.object);
@@ -179,10 +189,12 @@ impl State {
         validation::check_version(&draft.object, old, write.resource())?;
         draft.inherit(write, old);
         draft.admit(write)?;
-        validation::check_immutable(&draft.object, old, write.resource())?;
+        builtin::default(write.resource(), &mut draft.object);
+        builtin_rules::check_immutable(&draft.object, old, write.resource())?;
         validation::check_finalizers(&draft.object, old, write.resource())?;
         write.count_generation(old, &mut draft.object);
         let managers = self.managers_of(write, &mut draft, old, current.managers.clone());
+        builtin::say_nothing(write.resource(), &mut draft.object);
         self.mark(&write.key, write.resource(), &mut draft.object);
         if managers == current.managers && draft.object == *old {
             managers.put_into(&mut draft.object);
@@ -199,7 +211,12 @@ impl State {
             Settled::Sent(managers) => before = managers,
             Settled::Unchanged => (),
         }
-        before.record_update(&write.author, old, &draft.object, self.now);
+        let is_untracked = before.is_empty() && !object::text(old, "uid").is_empty();
+        if is_untracked {
+            // Nobody has said anything of this object: an update alone does not begin to keep a record.
+            return before;
+        }
+        before.record_update(&write.author, old, &draft.object, write.shape(), self.now);
         before
     }
 
@@ -210,6 +227,10 @@ impl State {
             return draft.answer(write, code);
         }
         let stored = self.commit(write.resource(), &write.key, kind, draft.in_storage_version(write));
+        if kind == ChangeKind::Deleted {
+            // The last version is told to watches alone.
+            return draft.answer(write, code);
+        }
         let mut answer = Answer::json(code, read::body(write.resource(), &write.view.version, &stored));
         answer.warnings = draft.warnings;
         answer
@@ -252,7 +273,9 @@ impl State {
                     "unable to create new content in namespace {} because it is being terminated",
                     key.namespace
                 );
-                Err(Failure::forbidden(resource, &key.name, &why))
+                let message = format!("namespace {} is being terminated", key.namespace);
+                let cause = Cause::new("NamespaceTerminating", "metadata.namespace", message);
+                Err(Failure::forbidden(resource, &key.name, &why).detail("causes", vec![cause.to_json()]))
             }
             Some(_) => Ok(()),
         }
@@ -276,7 +299,8 @@ impl<'a> Write<'a> {
         };
         let namespace = path.namespace.as_deref().unwrap_or_default();
         let key = Key::new(cluster, namespace, path.name.as_deref().unwrap_or_default());
-        Ok(Write { view, key, author, dry_run: request.query.get("dryRun") == Some("All"), unknown_fields })
+        let dry_run = request.query.get("dryRun") == Some("All");
+        Ok(Write { view, key, author, dry_run, is_patch: request.method == Method::PATCH, unknown_fields })
     }
 
     fn resource(&self) -> &'a Resource {
@@ -285,6 +309,26 @@ impl<'a> Write<'a> {
 
     fn version(&self) -> Option<&'a Version> {
         self.view.resource.version(&self.view.version)
+    }
+
+    fn schema(&self) -> Option<&'a Schema> {
+        self.version().and_then(|version| version.schema.as_ref())
+    }
+
+    /// The answer to a body, or to the outcome of a patch, that is no object of the kind.
+    fn unreadable(&self, object: &Value, why: &str) -> Failure {
+        let (kind, version) = (&self.resource().kind, &self.view.version);
+        match self.is_patch {
+            true => Failure::patch_makes_nonsense(object, why),
+            false => {
+                Failure::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+            }
+        }
+    }
+
+    /// How objects of the kind merge.
+    fn shape(&self) -> &'a Shape {
+        self.version().map_or(Shape::untyped(), |version| &version.shape)
     }
 
     /// The part of the object that is written.
@@ -314,15 +358,27 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Server-side apply knows the schema's fields only.
-    fn check_fields_are_declared(&self, config: &Value) -> Result<(), Failure> {
-        let Some(schema) = self.version().and_then(|version| version.schema.as_ref()) else { return Ok(()) };
-        let unknown = schema.prune(&mut config.clone());
-        let Some(first) = unknown.first() else { return Ok(()) };
-        let (namespace, name) = (&self.key.namespace, &self.key.name);
+    /// Server-side apply takes only what has the types of the schema, and lists whose items can be told apart.
+    fn check_types(&self, config: &Value) -> Result<(), Failure> {
+        let Some(schema) = self.schema() else { return Ok(()) };
+        let undeclared = schema.prune(&mut config.clone());
+        let undeclared = undeclared.first().map(|field| format!(".{field}: field not declared in schema"));
+        let mistyped = schema.first_mismatch(config).map(|(path, value, wanted)| {
+            let wanted = match wanted {
+                "int32" | "float64" => "numeric (int or float)",
+                "bool" => "boolean",
+                "[]string" => "list",
+                "map[string]string" => "map",
+                text => text,
+            };
+            format!(".{path}: expected {wanted}, got {}", schema::type_name(&value))
+        });
+        let Some(why) = undeclared.or(mistyped).or_else(|| self.shape().wrong_list(config)) else { return Ok(()) };
+        let (namespace, name) = (object::text(config, "namespace"), object::text(config, "name"));
         let message = format!(
-            "failed to create typed patch object ({namespace}/{name}; {}, Kind={}): .{first}: field not declared in schema",
-            self.author.api_version,
+            "failed to create typed patch object ({namespace}/{name}; {}/{}, Kind={}): {why}",
+            self.resource().group,
+            self.view.version,
             self.resource().kind,
         );
         Err(Failure::status(500, "", message))
@@ -377,20 +433,34 @@ impl Draft {
     /// Prunes, defaults and validates.
     fn admit(&mut self, write: &Write) -> Result<(), Failure> {
         object::normalise_numbers(&mut self.object);
-        if write.resource().is("", "secrets") {
-            builtin::encode_string_data(&mut self.object);
-        }
-        let mut causes = validation::check_metadata(&self.object);
-        if let Some(schema) = write.version().and_then(|version| version.schema.as_ref()) {
-            let unknown = schema.prune(&mut self.object);
-            self.report_unknown(write, &unknown)?;
+        let unknown = self.coerce(write).map_err(|why| write.unreadable(&self.object, &why))?;
+        self.report_unknown(write, &unknown)?;
+        self.warnings.extend(validation::finalizer_warnings(&self.object));
+        let mut causes = validation::check_metadata(&self.object, write.resource());
+        causes.extend(builtin_rules::check(&self.object, write.resource()));
+        if let Some(schema) = write.schema() {
             schema.fill_defaults(&mut self.object);
-            causes.extend(schema.validate(&self.object));
+            causes.extend(match write.part() {
+                Part::Status => schema.validate_status(&self.object),
+                Part::AllButStatus | Part::Whole => schema.validate(&self.object),
+            });
         }
         if causes.is_empty() {
             return Ok(());
         }
         Err(Failure::invalid(write.resource(), &write.key.name, &causes))
+    }
+
+    /// Reads what was sent as an object of its kind; gives the fields that nobody knows, which are dropped.
+    fn coerce(&mut self, write: &Write) -> Result<Vec<String>, String> {
+        let mut unknown = coerce::metadata(&mut self.object, write.resource())?;
+        let Some(schema) = write.schema() else { return Ok(unknown) };
+        if !write.resource().custom {
+            coerce::builtin(&mut self.object, write.resource(), schema)?;
+            builtin::encode_string_data(&mut self.object);
+        }
+        unknown.extend(schema.prune(&mut self.object));
+        Ok(unknown)
     }
 
     fn report_unknown(&mut self, write: &Write, unknown: &[String]) -> Result<(), Failure> {
@@ -400,11 +470,8 @@ impl Draft {
             UnknownFields::Warn => self.warnings.extend(texts),
             UnknownFields::Refuse if unknown.is_empty() => (),
             UnknownFields::Refuse => {
-                let (kind, version) = (&write.resource().kind, &write.view.version);
                 let errors = texts.collect::<Vec<_>>().join(", ");
-                return Err(Failure::bad_request(format!(
-                    "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {errors}"
-                )));
+                return Err(write.unreadable(&self.object, &format!("strict decoding error: {errors}")));
             }
         }
         Ok(())

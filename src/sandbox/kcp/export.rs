@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::super::builtin::APIS;
 use super::super::collection::Key;
 use super::super::definition;
+use super::super::options::Propagation;
 use super::super::resource::Resource;
 use super::super::settle::Touched;
 use super::super::state::State;
@@ -31,7 +32,7 @@ impl State {
         let identity = identity(key);
         let Some(stored) = self.stored(&exports, key).cloned() else {
             self.exports.published.remove(&*identity);
-            self.remove(&slices, key);
+            self.remove(&slices, key, Propagation::Background);
             return;
         };
         let object = stored.object();

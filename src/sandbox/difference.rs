@@ -1,0 +1,113 @@
+//! What distinguishes two versions of an object, field by field.
+
+use serde_json::{Map, Value};
+
+use super::fields::FieldSet;
+use super::shape::{Shape, field_key};
+
+/// What distinguishes two versions of an object.
+#[derive(Debug, Default)]
+pub(super) struct Difference {
+    /// Fields that are new or have another value.
+    pub changed: FieldSet,
+    /// Fields that are no longer there.
+    pub removed: FieldSet,
+}
+
+impl Difference {
+    /// Compares what managers can own.
+    pub fn between(old: &Value, new: &Value, shape: &Shape) -> Difference {
+        let Difference { changed, removed } = compare(Some(old), Some(new), shape);
+        Difference { changed: changed.without_identity(), removed: removed.without_identity() }
+    }
+
+    fn leaf(old: Option<&Value>, new: Option<&Value>) -> Difference {
+        match (old, new) {
+            (_, None) => Difference { removed: FieldSet::leaf(), ..Difference::default() },
+            (old, new) if old == new => Difference::default(),
+            _ => Difference { changed: FieldSet::leaf(), ..Difference::default() },
+        }
+    }
+
+    fn record(&mut self, key: Box<str>, below: Difference) {
+        if !below.changed.is_empty() {
+            self.changed.children.insert(key.clone(), below.changed);
+        }
+        if !below.removed.is_empty() {
+            self.removed.children.insert(key, below.removed);
+        }
+    }
+}
+
+fn compare(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> Difference {
+    let mut difference = match (granular(old, shape), granular(new, shape)) {
+        (None, None) => return Difference::leaf(old, new),
+        (old_parts, new_parts) if is_empty(old_parts) && is_empty(new_parts) => return Difference::leaf(old, new),
+        (old_parts, new_parts) => compare_parts(old_parts, new_parts, shape),
+    };
+    // A map or list that comes, goes, or takes the place of a value, is a difference itself.
+    difference.changed.member = old.is_none() || new.is_some_and(|new| !shape.is_granular(new));
+    difference.removed.member = new.is_none();
+    difference
+}
+
+fn granular<'a>(value: Option<&'a Value>, shape: &Shape) -> Option<&'a Value> {
+    value.filter(|value| shape.is_granular(value))
+}
+
+fn compare_parts(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> Difference {
+    let (old, new) = (parts(old, shape), parts(new, shape));
+    let mut difference = Difference::default();
+    for (key, value, below) in &new {
+        let before = old.iter().find(|(old_key, _, _)| old_key == key).map(|(_, value, _)| *value);
+        difference.record(key.clone(), compare(before, Some(value), below));
+    }
+    for (key, value, below) in old.iter().filter(|(key, _, _)| !new.iter().any(|(new_key, _, _)| new_key == key)) {
+        difference.record(key.clone(), compare(Some(value), None, below));
+    }
+    difference
+}
+
+/// The fields of a map or the items of a list, with their names and shapes.
+fn parts<'a>(value: Option<&'a Value>, shape: &'a Shape) -> Vec<(Box<str>, &'a Value, &'a Shape)> {
+    match value {
+        Some(Value::Object(map)) => {
+            map.iter().map(|(name, value)| (field_key(name), value, shape.field(name))).collect()
+        }
+        Some(Value::Array(items)) => items.iter().map(|item| (shape.item_key(item), item, shape.element())).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn is_empty(value: Option<&Value>) -> bool {
+    match value {
+        Some(Value::Object(map)) => Map::is_empty(map),
+        Some(Value::Array(items)) => items.is_empty(),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn changes_are_told_from_removals() {
+        let old = json!({"metadata": {"uid": "1"}, "spec": {"a": 1, "b": 2, "c": {"d": 3}}});
+        let new = json!({"metadata": {"uid": "2"}, "spec": {"a": 1, "b": 3, "e": {"f": 4}}});
+        let difference = Difference::between(&old, &new, Shape::untyped());
+        assert_eq!(difference.changed.printed_paths(), [".spec.b", ".spec.e", ".spec.e.f"]);
+        assert_eq!(difference.removed.printed_paths(), [".spec.c", ".spec.c.d"]);
+    }
+
+    #[test]
+    fn items_of_lists_that_merge_are_compared_one_by_one() {
+        let shape = Shape::of_object(&Value::Null);
+        let old = json!({"metadata": {"finalizers": ["a", "b"]}, "list": [1]});
+        let new = json!({"metadata": {"finalizers": ["c", "b"]}, "list": [1, 2]});
+        let difference = Difference::between(&old, &new, &shape);
+        assert_eq!(difference.changed.printed_paths(), [".list", ".metadata.finalizers[=\"c\"]"]);
+        assert_eq!(difference.removed.printed_paths(), [".metadata.finalizers[=\"a\"]"]);
+    }
+}

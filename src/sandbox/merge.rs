@@ -1,0 +1,82 @@
+//! Merging what a manager wants into what is there.
+
+use serde_json::Value;
+
+use super::shape::Shape;
+
+/// What comes of a live value where a manager wants another one.
+pub(super) fn merged(live: &Value, wanted: &Value, shape: &Shape) -> Value {
+    if !shape.is_granular(wanted) {
+        return wanted.clone();
+    }
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            let mut all = live.clone();
+            for (name, value) in wanted {
+                let present = live.get(name);
+                let value = present.map_or_else(|| value.clone(), |live| merged(live, value, shape.field(name)));
+                all.insert(name.clone(), value);
+            }
+            Value::Object(all)
+        }
+        (Value::Array(live), Value::Array(wanted)) => Value::Array(merged_items(live, wanted, shape)),
+        _ => wanted.clone(),
+    }
+}
+
+/// Items of both lists: those of the wanted one in its order, what is only in the live one in front of the shared item that it
+/// stood in front of.
+fn merged_items(live: &[Value], wanted: &[Value], shape: &Shape) -> Vec<Value> {
+    let keys = |items: &[Value]| items.iter().map(|item| shape.item_key(item)).collect::<Vec<_>>();
+    let (live_keys, wanted_keys) = (keys(live), keys(wanted));
+    let place = |key: &str| live_keys.iter().position(|live_key| &**live_key == key);
+    let mut shared = wanted_keys.iter().filter(|key| place(key).is_some()).peekable();
+    let (mut left, mut right) = (0, 0);
+    let mut items = Vec::with_capacity(live.len().max(wanted.len()));
+    while left < live.len() || right < wanted.len() {
+        let ours = live_keys.get(left);
+        let is_wanted = ours.is_some_and(|key| wanted_keys.contains(key));
+        if let Some(item) = live.get(left).filter(|_| !is_wanted) {
+            items.push(item.clone());
+            left += 1;
+        } else if ours.is_some() && ours != shared.peek().copied() {
+            // It has been taken, or will be: in the order of the wanted list.
+            left += 1;
+        } else if let Some(item) = wanted.get(right) {
+            let key = &wanted_keys[right];
+            items.push(place(key).map_or_else(|| item.clone(), |at| merged(&live[at], item, shape.element())));
+            if shared.next_if_eq(&key).is_some() {
+                left += usize::from(ours == Some(key));
+            }
+            right += 1;
+        }
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn merged_lists(live: Value, wanted: Value) -> Value {
+        let shape = Shape::of_object(&Value::Null);
+        let object = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+        merged(&object(live), &object(wanted), &shape)["metadata"]["finalizers"].clone()
+    }
+
+    #[test]
+    fn lists_that_merge_keep_what_is_not_wanted() {
+        assert_eq!(merged_lists(json!(["a", "b"]), json!(["c"])), json!(["a", "b", "c"]));
+        assert_eq!(merged_lists(json!(["a", "b", "c"]), json!(["c", "a"])), json!(["b", "c", "a"]));
+        assert_eq!(merged_lists(json!(["a", "x", "b"]), json!(["a", "n", "b"])), json!(["a", "x", "n", "b"]));
+        assert_eq!(merged_lists(json!([]), json!(["a"])), json!(["a"]));
+    }
+
+    #[test]
+    fn maps_merge_and_other_lists_are_replaced() {
+        let live = json!({"spec": {"a": 1, "list": [1, 2]}});
+        let wanted = json!({"spec": {"b": 2, "list": [3]}});
+        assert_eq!(merged(&live, &wanted, Shape::untyped()), json!({"spec": {"a": 1, "b": 2, "list": [3]}}));
+    }
+}

@@ -1,0 +1,180 @@
+//! The servers of a run: the real ones, started when the first case needs them, and an in-memory one for each case.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use sync_engine::sandbox::{Options, Sandbox};
+use tokio::sync::OnceCell;
+
+use crate::credentials::ADMIN;
+use crate::kcp::Kcp;
+use crate::kube::{ApiServer, Controllers, Etcd};
+use crate::mask::masked;
+use crate::play::{Variables, filled, play};
+use crate::script::{self, Case, Kind, Step};
+use crate::server::{Call, Server};
+use crate::servers::{self, Binaries};
+
+/// The real servers.
+pub struct Stage {
+    folder: PathBuf,
+    binaries: Result<Binaries, String>,
+    kcp_binary: Result<PathBuf, String>,
+    kubernetes: OnceCell<(Ready, Kubernetes)>,
+    kcp: OnceCell<(Ready, Kcp)>,
+    not_run: Mutex<BTreeMap<String, usize>>,
+}
+
+struct Kubernetes {
+    _controllers: Controllers,
+    _server: ApiServer,
+    _etcd: Etcd,
+}
+
+/// A server on which the setup has been carried out.
+pub struct Ready {
+    pub server: Server,
+    variables: Variables,
+}
+
+/// An in-memory server of one case.
+pub struct InMemory {
+    pub ready: Ready,
+    _sandbox: Sandbox,
+}
+
+/// Workspace of kcp that cases run in where they name no other.
+const WORKSPACE: &str = "/clusters/root:conformance";
+
+impl Stage {
+    /// Nothing is started; every file of the run goes below `folder`.
+    pub fn new(folder: &Path) -> Self {
+        fs::create_dir_all(folder).expect("the folder of the run");
+        Self {
+            folder: folder.to_owned(),
+            binaries: servers::pinned(),
+            kcp_binary: servers::kcp(),
+            kubernetes: OnceCell::new(),
+            kcp: OnceCell::new(),
+            not_run: Mutex::default(),
+        }
+    }
+
+    /// Why a kind of server cannot be had on this machine.
+    pub fn missing(&self, kind: Kind) -> Option<String> {
+        match kind {
+            Kind::Kubernetes => self.binaries.as_ref().err().cloned(),
+            Kind::Kcp => self.kcp_binary.as_ref().err().cloned(),
+        }
+    }
+
+    /// Counts a case that was not run.
+    pub fn note_not_run(&self, reason: &str) {
+        *self.not_run.lock().expect("the count").entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// The cases that were not run, by reason.
+    pub fn not_run(&self) -> BTreeMap<String, usize> {
+        self.not_run.lock().expect("the count").clone()
+    }
+
+    /// The real server of a kind; only where it is not missing.
+    pub async fn real(&self, kind: Kind) -> &Ready {
+        match kind {
+            Kind::Kubernetes => &self.kubernetes.get_or_init(|| self.start_kubernetes()).await.0,
+            Kind::Kcp => &self.kcp.get_or_init(|| self.start_kcp()).await.0,
+        }
+    }
+
+    async fn start_kubernetes(&self) -> (Ready, Kubernetes) {
+        let binaries = self.binaries.as_ref().expect("asked for only where they can be built");
+        let etcd = Etcd::start(binaries, &self.folder);
+        let server = ApiServer::start(binaries, &etcd, "kubernetes", &self.folder).await;
+        let controllers = Controllers::start(binaries, &server);
+        let ready = Ready::new(Kind::Kubernetes, &server.kubeconfig(ADMIN)).await;
+        (ready, Kubernetes { _controllers: controllers, _server: server, _etcd: etcd })
+    }
+
+    async fn start_kcp(&self) -> (Ready, Kcp) {
+        let binary = self.kcp_binary.clone().expect("asked for only where there is one");
+        let kcp = Kcp::start(binary, &self.folder).await;
+        // The server's address without a workspace: the cases name those.
+        let kubeconfig = kcp.kubeconfig("", ADMIN).replace("/clusters/\"", "\"");
+        (Ready::new(Kind::Kcp, &kubeconfig).await, kcp)
+    }
+}
+
+impl InMemory {
+    pub async fn start(kind: Kind) -> Self {
+        let options = match kind {
+            Kind::Kubernetes => Options::kubernetes(),
+            Kind::Kcp => Options::kcp(),
+        };
+        let sandbox = options.start().await.expect("an in-memory server");
+        Self { ready: Ready::new(kind, &sandbox.kubeconfig(None)).await, _sandbox: sandbox }
+    }
+}
+
+impl Ready {
+    async fn new(kind: Kind, kubeconfig: &str) -> Self {
+        let mut variables = Variables::new();
+        if kind == Kind::Kcp {
+            let server = Server::new(kubeconfig, "").await;
+            variables = play(&script::setup("workspaces"), &server, variables).await.variables;
+        }
+        let server = Server::new(kubeconfig, if kind == Kind::Kcp { WORKSPACE } else { "" }).await;
+        let variables = play(&script::setup("definitions"), &server, variables).await.variables;
+        Self { server, variables }
+    }
+
+    /// `gitVersion`.
+    pub async fn version(&self) -> String {
+        let step = Step::get("/version");
+        let case = Case { name: "version".into(), on: Vec::new(), steps: vec![step] };
+        let played = play(&case, &self.server, Variables::new()).await;
+        played.answers[0]["body"]["gitVersion"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Plays a case in a namespace of its own; gives the masked answers.
+    pub async fn play(&self, case: &Case) -> Vec<Value> {
+        let namespace = namespace_of(case);
+        self.make_namespace(&namespace).await;
+        let mut variables = self.variables.clone();
+        let core = format!("/api/v1/namespaces/{namespace}");
+        let custom = format!("/apis/conformance.test/v1/namespaces/{namespace}");
+        let fixed = [
+            ("cm", format!("{core}/configmaps")),
+            ("widgets", format!("{custom}/widgets")),
+            ("gadgets", "/apis/conformance.test/v1/gadgets".to_owned()),
+            ("ns", namespace),
+        ];
+        variables.extend(fixed.iter().map(|(name, value)| (name.to_string(), value.clone())));
+        let mut played = play(case, &self.server, variables).await;
+        fixed.iter().for_each(|(name, _)| drop(played.variables.remove(*name)));
+        masked(played)
+    }
+
+    async fn make_namespace(&self, name: &str) {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let json = "application/json".to_owned();
+        let call = Call {
+            method: "POST".to_owned(),
+            url: "/api/v1/namespaces".to_owned(),
+            content_type: json.clone(),
+            accept: json,
+            body: filled(&body.to_string(), &Variables::new()).into_bytes(),
+        };
+        let answer = self.server.answer(&call).await;
+        assert_eq!(answer["code"], 201, "{answer}");
+    }
+}
+
+/// `<file>-<case>`, fit for a namespace.
+fn namespace_of(case: &Case) -> String {
+    let mut name: String = case.name.replace("::", "-").replace([' ', '_'], "-").to_lowercase();
+    name.truncate(60);
+    name.trim_end_matches('-').to_owned()
+}

@@ -1,0 +1,198 @@
+//! The trials of the suite, and the count at its end.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use libtest_mimic::{Completion, Failed, Trial};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::compare::compare;
+use crate::known::KnownDifferences;
+use crate::recording::{self, Recording};
+use crate::script::{self, Case, Kind};
+use crate::servers;
+use crate::stage::{InMemory, Stage};
+
+/// Everything that the trials share.
+pub struct Suite {
+    stage: Stage,
+    cases: Vec<Case>,
+    recording: Recording,
+    known: KnownDifferences,
+    /// What was compared, by what it was compared with.
+    counts: Mutex<BTreeMap<&'static str, usize>>,
+}
+
+/// What a trial compares.
+#[derive(Clone, Copy)]
+enum Comparison {
+    /// The sandbox with a kube-apiserver.
+    Kubernetes,
+    /// The sandbox with the recording of a kcp.
+    Recorded,
+    /// A kcp with the recording.
+    Kcp,
+}
+
+impl Suite {
+    pub fn new(folder: &Path) -> Self {
+        Self {
+            stage: Stage::new(folder),
+            cases: script::cases(),
+            recording: Recording::read(),
+            known: KnownDifferences::read(),
+            counts: Mutex::default(),
+        }
+    }
+
+    pub fn trials(self: &Arc<Self>, runtime: &Arc<Runtime>) -> Vec<Trial> {
+        let mut trials = vec![self.trial("lists name cases that exist", runtime, |suite, _| suite.check_lists())];
+        for case in &self.cases {
+            for comparison in Comparison::of(case) {
+                let case = case.clone();
+                let name = format!("{}::{}", comparison.name(), case.name);
+                trials.push(
+                    self.trial(&name, runtime, move |suite, runtime| runtime.block_on(suite.run(comparison, &case))),
+                );
+            }
+        }
+        trials
+    }
+
+    fn trial(
+        self: &Arc<Self>,
+        name: &str,
+        runtime: &Arc<Runtime>,
+        body: impl FnOnce(&Suite, &Runtime) -> Result<Completion, Failed> + Send + 'static,
+    ) -> Trial {
+        let (suite, runtime) = (self.clone(), runtime.clone());
+        Trial::ignorable_test(name, move || body(&suite, &runtime))
+    }
+
+    /// What was compared with what, and what was not run, with the reason.
+    pub fn report(&self) {
+        if recording::is_renewed() {
+            self.recording.write(|name| self.cases.iter().any(|case| case.name == name));
+        }
+        let counts = self.counts.lock().expect("the counts");
+        let counts: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        println!("conformance: {}; {} differences known", counts.join(", "), self.known.met());
+        for (reason, cases) in self.stage.not_run() {
+            println!("{cases} cases not run: {reason}");
+        }
+    }
+
+    async fn run(&self, comparison: Comparison, case: &Case) -> Result<Completion, Failed> {
+        if let Some(reason) = comparison.needs().and_then(|kind| self.stage.missing(kind)) {
+            self.stage.note_not_run(&reason);
+            // No package registry has a kcp, so nobody can be required to have one.
+            return match servers::required() && comparison.needs() != Some(Kind::Kcp) {
+                true => Err(Failed::from(reason)),
+                false => Ok(Completion::ignored_with(reason)),
+            };
+        }
+        let complaints = match comparison {
+            Comparison::Kubernetes => self.with_kubernetes(case).await,
+            Comparison::Recorded => self.with_recording(case).await,
+            Comparison::Kcp => self.recording_with_kcp(case).await,
+        };
+        self.count(comparison.what());
+        match complaints.is_empty() {
+            true => Ok(Completion::Completed),
+            false => Err(Failed::from(complaints.join("\n"))),
+        }
+    }
+
+    async fn with_kubernetes(&self, case: &Case) -> Vec<String> {
+        let sandbox = InMemory::start(Kind::Kubernetes).await;
+        let ours = sandbox.ready.play(case).await;
+        let theirs = self.stage.real(Kind::Kubernetes).await.play(case).await;
+        self.known.judge(&case.name, Kind::Kubernetes, &compare(&ours, &theirs))
+    }
+
+    async fn with_recording(&self, case: &Case) -> Vec<String> {
+        let Some(theirs) = self.recording.of(&case.name) else { return vec![not_recorded()] };
+        let sandbox = InMemory::start(Kind::Kcp).await;
+        let ours = sandbox.ready.play(case).await;
+        self.known.judge(&case.name, Kind::Kcp, &compare(&ours, theirs))
+    }
+
+    async fn recording_with_kcp(&self, case: &Case) -> Vec<String> {
+        let kcp = self.stage.real(Kind::Kcp).await;
+        let theirs = kcp.play(case).await;
+        if recording::is_renewed() {
+            self.recording.renew(kcp.version().await, &case.name, theirs);
+            return Vec::new();
+        }
+        let Some(recorded) = self.recording.of(&case.name) else { return vec![not_recorded()] };
+        self.differences_from_recording(&compare_all(recorded, &theirs), &kcp.version().await)
+    }
+
+    fn differences_from_recording(&self, differences: &[String], version: &str) -> Vec<String> {
+        if differences.is_empty() {
+            return Vec::new();
+        }
+        let versions = format!("recorded from kcp {}, played on kcp {version}", self.recording.version);
+        std::iter::once(versions).chain(differences.iter().cloned()).collect()
+    }
+
+    /// The recording and the list of known differences name no case that is gone.
+    fn check_lists(&self) -> Result<Completion, Failed> {
+        let exists = |name: &&str| self.cases.iter().any(|case| case.name == *name);
+        let named = self.known.cases().chain(self.recording.cases());
+        let gone: Vec<&str> = named.filter(|name| !exists(name)).collect();
+        match gone.is_empty() {
+            true => Ok(Completion::Completed),
+            false => Err(Failed::from(format!("these cases are listed and do not exist: {gone:?}"))),
+        }
+    }
+
+    fn count(&self, what: &'static str) {
+        *self.counts.lock().expect("the counts").entry(what).or_default() += 1;
+    }
+}
+
+impl Comparison {
+    fn of(case: &Case) -> Vec<Comparison> {
+        let of_kind = |kind: &Kind| match kind {
+            Kind::Kubernetes => vec![Comparison::Kubernetes],
+            Kind::Kcp => vec![Comparison::Recorded, Comparison::Kcp],
+        };
+        case.on.iter().flat_map(of_kind).collect()
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Comparison::Kubernetes => "kubernetes",
+            Comparison::Recorded => "recorded",
+            Comparison::Kcp => "kcp",
+        }
+    }
+
+    /// The server without which it cannot be made.
+    fn needs(self) -> Option<Kind> {
+        match self {
+            Comparison::Kubernetes => Some(Kind::Kubernetes),
+            Comparison::Recorded => None,
+            Comparison::Kcp => Some(Kind::Kcp),
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Comparison::Kubernetes => "cases with kube-apiserver",
+            Comparison::Recorded => "cases with the recording of kcp",
+            Comparison::Kcp => "recorded cases with kcp",
+        }
+    }
+}
+
+fn compare_all(recorded: &[Value], theirs: &[Value]) -> Vec<String> {
+    compare(recorded, theirs).iter().map(ToString::to_string).collect()
+}
+
+fn not_recorded() -> String {
+    "kcp's answers are not recorded: run with SYNC_ENGINE_RECORD_KCP=1 where there is a kcp".to_owned()
+}
