@@ -6,6 +6,7 @@ mod deletion;
 mod harness;
 mod isolation;
 mod mongodb;
+mod objects;
 mod operation;
 mod outages;
 mod ownership;
@@ -23,6 +24,7 @@ pub fn cases() -> Vec<Case> {
     let anywhere = [
         isolation::cases(),
         spec::cases(),
+        objects::cases(),
         status::cases(),
         deletion::cases(),
         ownership::cases(),
