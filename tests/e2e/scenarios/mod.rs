@@ -9,6 +9,7 @@ mod informers;
 mod isolation;
 mod kubectl;
 mod mongodb;
+mod objects;
 mod operation;
 mod outages;
 mod ownership;
@@ -28,6 +29,7 @@ pub fn cases() -> Vec<Case> {
     let anywhere = [
         isolation::cases(),
         spec::cases(),
+        objects::cases(),
         status::cases(),
         deletion::cases(),
         ownership::cases(),
