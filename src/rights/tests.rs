@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::mapping::compile::{Compiled, compile};
+use crate::yaml;
 
 fn mapping(text: &str) -> Arc<Mapping> {
     let document = yaml::parse_one(text).expect("a document");
