@@ -7,13 +7,15 @@
 
 mod process;
 mod scene;
+mod usage;
 
 use std::time::{Duration, Instant};
 
 use sync_engine::sandbox::Counters;
 
-use crate::process::{Engine, Usage};
+use crate::process::Engine;
 use crate::scene::Scene;
+use crate::usage::Usage;
 
 const SIZES: [usize; 4] = [1_000, 3_000, 10_000, 30_000];
 const IDLE: Duration = Duration::from_secs(10);
@@ -53,7 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 async fn measure(objects: usize) -> Result<Measured, Box<dyn std::error::Error>> {
     let mut scene = Scene::set(objects).await?;
-    let engine = Engine::start(scene.folder())?;
+    let engine = Engine::start(scene.folder(), concat!(env!("CARGO_MANIFEST_DIR"), "/mappings").as_ref())?;
     scene.engine_is_ready().await?;
 
     let creating = Begun::now(&scene, &engine)?;

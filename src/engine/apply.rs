@@ -41,13 +41,15 @@ pub enum ApplyError {
 }
 
 impl Executor<'_> {
+    /// `unread`: nobody will look at the answer of a patch of the source.
+    ///
     /// # Errors
     /// What time may mend. What somebody has to mend is the outcome `Refused`.
-    pub async fn execute(&mut self, action: &Action) -> Result<Outcome, ApplyError> {
+    pub async fn execute(&mut self, action: &Action, unread: bool) -> Result<Outcome, ApplyError> {
         debug!(%action, "acting");
         let result = match action {
-            Action::PatchSource { patch, .. } => self.patch_source(patch, false).await,
-            Action::PatchStatus { patch } => self.patch_source(patch, true).await,
+            Action::PatchSource { patch, .. } => self.patch_source(patch, false, unread).await,
+            Action::PatchStatus { patch } => self.patch_source(patch, true, unread).await,
             Action::LookForSource => self.look_for_source().await,
             Action::Look { reference } => self.look(reference).await,
             Action::Sweep { owners, kinds, namespace, places } => {
@@ -90,13 +92,17 @@ impl Executor<'_> {
         Ok(ApiPath::object(resource, &self.key.namespace, &self.key.name)?)
     }
 
-    async fn patch_source(&mut self, patch: &Value, status: bool) -> Result<Outcome, RequestError> {
+    async fn patch_source(&mut self, patch: &Value, status: bool, unread: bool) -> Result<Outcome, RequestError> {
         let path = self.source_path()?;
         let path = if status { path.status() } else { path };
         let pending = self.feed.subscription.expect(self.key);
         let body = Body::json_patch(patch.to_string());
         self.cost += 1;
         match self.cluster.spec.endpoint.patch(&path, &self.pipeline.writer.field_manager(), body).await {
+            Ok(reply) if unread => {
+                self.overtaken |= pending.complete(self.parse(&reply.body)?);
+                Ok(Outcome::Accepted)
+            }
             Ok(reply) => self.completed(pending, &reply),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),

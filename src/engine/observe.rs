@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use super::pipeline::{Generation, Pipeline, SourceFeed};
+use super::pipeline::{Generation, Pipeline, SeenKinds, SourceFeed};
 use crate::mapping::Kind;
 use crate::mapping::schema::Schema;
 use crate::multicluster::Object;
@@ -15,7 +15,21 @@ use crate::multicluster::watch::WatchState;
 use crate::object::Key;
 use crate::object::marks::{self, Owner, Reference};
 use crate::plan::memo::Memo;
-use crate::plan::{Learned, Observed, Source, Standing, Target, render};
+use crate::plan::{Learned, Observed, Shared, Source, Standing, Target, render};
+
+/// Which versions of a namespace's shared objects a picture was made of.
+#[derive(Debug)]
+pub struct SharedVersions {
+    namespace: String,
+    hash: u64,
+}
+
+impl SharedVersions {
+    /// Remembers that they were found in sync.
+    pub fn settle(&self, pipeline: &Pipeline) {
+        pipeline.settle_shared(&self.namespace, self.hash);
+    }
+}
 
 /// What is known of one source now.
 pub fn observe(
@@ -24,7 +38,7 @@ pub fn observe(
     cluster: &Cluster,
     feed: &SourceFeed,
     key: &Key,
-) -> Observed {
+) -> (Observed, Option<SharedVersions>) {
     let mut observed = Observed {
         writer: pipeline.writer.clone(),
         phase: generation.phase,
@@ -33,7 +47,8 @@ pub fn observe(
         source: source(pipeline, generation, feed, key),
         target: target(pipeline, generation),
         owned: Vec::new(),
-        shared: Vec::new(),
+        shared: Shared::default(),
+        shared_settled: false,
         shared_in_use: BTreeMap::new(),
         related: Vec::new(),
         namespaces: BTreeSet::new(),
@@ -43,33 +58,50 @@ pub fn observe(
         learned: Learned::default(),
         memo: Memo::default(),
     };
-    observed.owned = standing(pipeline, &observed.owner());
-    if let Some(namespace) = namespace(generation, &observed) {
-        observe_namespace(pipeline, generation, &namespace, &mut observed);
-    }
-    observed
+    let owner = observed.owner();
+    observed.owned = standing(&carrying(pipeline, &owner), &owner);
+    let namespace = namespace(generation, &observed);
+    let shared = namespace.and_then(|namespace| observe_namespace(pipeline, generation, namespace, &mut observed));
+    (observed, shared)
 }
 
 /// The namespace that a source's objects go to, as far as it can be told.
 pub fn namespace(generation: &Generation, observed: &Observed) -> Option<String> {
     let Source::Present(source) = &observed.source else { return None };
     let scope = render::base_scope(&generation.mapping, observed, source);
-    render::place(&generation.mapping, observed, &scope).ok().map(|place| place.namespace)
+    render::place(&generation.mapping, observed, source, &scope).ok().map(|place| place.namespace)
 }
 
-fn observe_namespace(pipeline: &Pipeline, generation: &Generation, namespace: &str, observed: &mut Observed) {
-    if generation.target.knows_namespace(namespace)
+fn observe_namespace(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    namespace: String,
+    observed: &mut Observed,
+) -> Option<SharedVersions> {
+    if generation.target.knows_namespace(&namespace)
         || observed.owned.iter().any(|one| one.reference.namespace == namespace)
     {
-        observed.namespaces.insert(namespace.to_owned());
+        observed.namespaces.insert(namespace.clone());
     }
     if !generation.mapping.objects.iter().any(|rule| rule.shared) {
-        return;
+        return None;
     }
-    observed.shared = standing(pipeline, &observed.writer.shared_owner(namespace));
-    if let Some(in_use) = pipeline.in_use(namespace, &observed.key) {
-        observed.shared_in_use.insert(namespace.to_owned(), in_use);
+    if let Some(in_use) = pipeline.in_use(&namespace, &observed.key) {
+        observed.shared_in_use.insert(namespace.clone(), in_use);
     }
+    let owner = observed.writer.shared_owner(&namespace);
+    let found = carrying(pipeline, &owner);
+    let hash = versions(pipeline, generation, &found);
+    let unread = generation.mapping.shares_without_reading();
+    observed.shared_settled = unread && pipeline.is_shared_settled(&namespace, hash);
+    observed.shared = Shared::later(move || standing(&found, &owner));
+    unread.then_some(SharedVersions { namespace, hash })
+}
+
+/// Stands for these versions of these objects, as this generation of the mapping sees them.
+fn versions(pipeline: &Pipeline, generation: &Generation, found: &[Found]) -> u64 {
+    let versions = found.iter().map(|(kind, key, object)| (kind, key, object.uid(), object.resource_version()));
+    pipeline.hash((Arc::as_ptr(&generation.mapping), versions.collect::<Vec<_>>()))
 }
 
 /// The source as its cache shows it. A cache that is not in sync may show what is there, and never what is not.
@@ -101,11 +133,24 @@ fn target(pipeline: &Pipeline, generation: &Generation) -> Target {
     if let Some(why) = pipeline.unconfirmed() {
         return Target::Unknown(why);
     }
+    Target::Known { identity, kinds: kinds(pipeline, generation) }
+}
+
+/// Mostly all kinds are in sight, and nothing has changed since they were looked at one by one.
+fn kinds(pipeline: &Pipeline, generation: &Generation) -> SeenKinds {
+    let epoch = match pipeline.seen_kinds(&generation.target) {
+        Ok(seen) => return seen,
+        Err(epoch) => epoch,
+    };
     let kinds = pipeline.kinds().into_iter().map(|kind| {
         let state = kind_state(pipeline, generation, &kind);
         (kind, state)
     });
-    Target::Known { identity, kinds: kinds.collect() }
+    let kinds: SeenKinds = Arc::new(kinds.collect());
+    if kinds.values().all(Result::is_ok) {
+        pipeline.saw_kinds(&kinds, epoch);
+    }
+    kinds
 }
 
 fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Result<(), String> {
@@ -130,15 +175,20 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
     }
 }
 
-/// What carries an owner and a true self mark, over all kinds in use.
-fn standing(pipeline: &Pipeline, owner: &Owner) -> Vec<Standing> {
-    let mut all = Vec::new();
-    for (kind, feed) in pipeline.kind_feeds() {
-        for (key, object) in feed.watch.store().of_owner(&owner.0) {
-            all.extend(ours(&kind, &key, &object, owner));
-        }
-    }
-    all
+/// An object that carries an owner's label.
+type Found = (Kind, Key, Arc<Object>);
+
+/// What carries an owner's label, over all kinds in use.
+fn carrying(pipeline: &Pipeline, owner: &Owner) -> Vec<Found> {
+    pipeline.each_kind(|kind, feed| {
+        let found = feed.watch.store().of_owner(&owner.0).into_iter();
+        found.map(|(key, object)| (kind.clone(), key, object)).collect()
+    })
+}
+
+/// What of it carries a true self mark as well.
+fn standing(found: &[Found], owner: &Owner) -> Vec<Standing> {
+    found.iter().filter_map(|(kind, key, object)| ours(kind, key, object, owner)).collect()
 }
 
 fn ours(kind: &Kind, key: &Key, object: &Object, owner: &Owner) -> Option<Standing> {

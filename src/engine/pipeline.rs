@@ -4,7 +4,7 @@
 //! change, and puts every source into the queue again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +45,9 @@ pub struct Generation {
     pub target: Arc<Target>,
 }
 
+/// The kinds of a generation as [`Target::Known`](crate::plan::Target) takes them.
+pub type SeenKinds = Arc<BTreeMap<Kind, Result<(), String>>>;
+
 /// A running mapping.
 #[derive(Debug)]
 pub struct Pipeline {
@@ -77,8 +80,15 @@ struct State {
     looking: HashSet<Key>,
     /// Versions that were answered by a conflict: read anew if the cache does not move on.
     conflicts: HashMap<Key, String>,
-    /// Status leaves that the consumer's server drops.
-    unkept_status: BTreeSet<String>,
+    /// Status leaves that the consumer's server drops, and those that it was seen to keep.
+    unkept_status: Arc<BTreeSet<String>>,
+    kept_status: BTreeSet<String>,
+    /// By namespace: which versions of its shared objects were last found in sync, by a hash.
+    settled_shared: HashMap<String, u64>,
+    /// The kinds in use, where all of them were in sight.
+    seen_kinds: Option<SeenKinds>,
+    /// Counts what may change the kinds in use.
+    kinds_epoch: u64,
     /// Kinds that the inventory names beside those of the mapping.
     inventory_kinds: BTreeSet<Kind>,
     /// Why the inventory is not confirmed.
@@ -99,6 +109,13 @@ pub struct KindFeed {
     pub served: super::target::ServedKind,
     pub watch: Arc<Watch>,
     pub subscription: Subscription,
+}
+
+impl State {
+    fn forget_seen_kinds(&mut self) {
+        self.seen_kinds = None;
+        self.kinds_epoch += 1;
+    }
 }
 
 impl Pipeline {
@@ -139,6 +156,8 @@ impl Pipeline {
         let former = self.generation.swap(Arc::new(generation));
         let current = self.generation();
         let mut state = self.state();
+        state.settled_shared.clear();
+        state.forget_seen_kinds();
         if former.mapping.source.resource != current.mapping.source.resource
             || former.mapping.source.clusters != current.mapping.source.clusters
         {
@@ -152,7 +171,8 @@ impl Pipeline {
             state.unconfirmed = Some(NOT_READ.into());
         }
         if former.mapping.text != current.mapping.text {
-            state.unkept_status.clear();
+            state.unkept_status = Arc::default();
+            state.kept_status.clear();
         }
         drop(state);
         self.check_inventory();
@@ -227,7 +247,9 @@ impl Pipeline {
         let mut jitter = Jitter::new(self.hasher.hash_one(scope.endpoint.url()));
         let mut tries = 0;
         while tries < SCHEMA_TRIES {
-            match self.shared.schemas.load(&scope.endpoint, &resource).await {
+            let loaded = self.shared.schemas.load(&scope.endpoint, &resource).await;
+            self.state().kept_status.clear();
+            match loaded {
                 Ok(true) if tries == 0 => return self.wake_unsettled(),
                 // What was decided without it may be another now.
                 Ok(true) => return self.enqueue_all(),
@@ -311,6 +333,11 @@ impl Pipeline {
 
     pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<KindFeed>> {
         self.state().kinds.get(kind).cloned()
+    }
+
+    /// Gathers something over all kinds on the target.
+    pub fn each_kind<T>(&self, gather: impl Fn(&Kind, &KindFeed) -> Vec<T>) -> Vec<T> {
+        self.state().kinds.iter().flat_map(|(kind, feed)| gather(kind, feed)).collect()
     }
 
     pub fn kind_feeds(&self) -> Vec<(Kind, Arc<KindFeed>)> {
@@ -471,16 +498,57 @@ impl Pipeline {
         self.state().conflicts.remove(key);
     }
 
-    pub fn unkept_status(&self) -> BTreeSet<String> {
+    pub fn unkept_status(&self) -> Arc<BTreeSet<String>> {
         self.state().unkept_status.clone()
     }
 
-    /// `true`: news.
-    pub fn drop_status(&self, leaves: &[String]) -> bool {
+    /// Whether it is known of all these leaves that the consumer's server keeps them.
+    pub fn keeps_status(&self, leaves: &[String]) -> bool {
+        let state = self.state();
+        leaves.iter().all(|leaf| state.kept_status.contains(leaf))
+    }
+
+    /// Notes which of the leaves that were written the server dropped. `true`: news.
+    pub fn wrote_status(&self, written: Vec<String>, dropped: &[String]) -> bool {
         let mut state = self.state();
-        let before = state.unkept_status.len();
-        state.unkept_status.extend(leaves.iter().cloned());
-        state.unkept_status.len() > before
+        state.kept_status.extend(written.into_iter().filter(|leaf| !dropped.contains(leaf)));
+        if dropped.iter().all(|leaf| state.unkept_status.contains(leaf)) {
+            return false;
+        }
+        Arc::make_mut(&mut state.unkept_status).extend(dropped.iter().cloned());
+        true
+    }
+
+    /// Whether these versions of a namespace's shared objects were found in sync before.
+    pub fn is_shared_settled(&self, namespace: &str, versions: u64) -> bool {
+        self.state().settled_shared.get(namespace) == Some(&versions)
+    }
+
+    pub fn settle_shared(&self, namespace: &str, versions: u64) {
+        let mut state = self.state();
+        if state.settled_shared.get(namespace) != Some(&versions) {
+            state.settled_shared.insert(namespace.to_owned(), versions);
+        }
+    }
+
+    pub fn hash(&self, of: impl Hash) -> u64 {
+        self.hasher.hash_one(of)
+    }
+
+    /// The kinds in use, where it is known that all of them are in sight; else the epoch to
+    /// [remember](Self::saw_kinds) them with.
+    pub fn seen_kinds(&self, target: &Target) -> Result<SeenKinds, u64> {
+        let state = self.state();
+        let in_sight = |kind| state.kinds.get(kind).is_some_and(|feed| target.serves(kind) && feed.watch.is_synced());
+        let seen = state.seen_kinds.as_ref().filter(|seen| seen.keys().all(in_sight));
+        seen.cloned().ok_or(state.kinds_epoch)
+    }
+
+    pub fn saw_kinds(&self, seen: &SeenKinds, epoch: u64) {
+        let mut state = self.state();
+        if state.kinds_epoch == epoch {
+            state.seen_kinds = Some(seen.clone());
+        }
     }
 
     /// Why the inventory is not confirmed, if so.
@@ -494,6 +562,7 @@ impl Pipeline {
         match result {
             Ok(inventory) => {
                 state.inventory_kinds = inventory.kinds;
+                state.forget_seen_kinds();
                 state.unconfirmed = None;
             }
             Err(why) => state.unconfirmed = Some(why),

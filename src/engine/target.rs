@@ -78,6 +78,11 @@ impl Target {
         self.state().kinds.get(kind).cloned().unwrap_or_else(unknown)
     }
 
+    /// Whether a kind is known to be served.
+    pub fn serves(&self, kind: &Kind) -> bool {
+        self.state().kinds.get(kind).is_some_and(Result::is_ok)
+    }
+
     /// Asks for a kind to be resolved; resolved ones stay so.
     pub fn want(&self, kind: &Kind) {
         let mut state = self.state();

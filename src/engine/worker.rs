@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
 use super::apply::{ApplyError, Executor};
-use super::observe::{namespace, observe};
+use super::observe::{SharedVersions, namespace, observe};
 use super::pipeline::{Generation, Pipeline};
 use crate::mapping::Mode;
 use crate::multicluster::queue::Outcome as Finish;
@@ -63,11 +63,11 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended,
     };
     let mut executor =
         Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false };
-    let mut observed = observe(pipeline, generation, &cluster, &feed, key);
+    let (mut observed, shared) = observe(pipeline, generation, &cluster, &feed, key);
     if let Err(error) = refresh_if_stale(pipeline, &mut executor, &mut observed).await {
         return (Ended::Failed(error), executor.cost, executor.overtaken);
     }
-    let ended = converge(&mut executor, observed).await;
+    let ended = converge(&mut executor, observed, shared).await;
     (ended, executor.cost, executor.overtaken)
 }
 
@@ -104,7 +104,7 @@ async fn refresh_if_stale(
     Ok(())
 }
 
-async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended {
+async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut shared: Option<SharedVersions>) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     let mut lock = None;
     let mut held = None;
@@ -113,23 +113,27 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended 
         let (actions, then) = match plan(&generation.mapping, &observed) {
             Plan::Act(actions) => (actions, None),
             Plan::Last(action, then) => (vec![*action], Some(then)),
-            Plan::Rest(rest) => return rest.into(),
+            Plan::Rest(rest) => return rested(pipeline, &observed, rest, shared),
         };
         if generation.mapping.mode == Mode::Observe && actions.iter().any(Action::is_write) {
             return Ended::Observed(actions);
         }
-        if lock.is_none() && needs_namespace(generation, &actions) {
+        let touches_namespace = needs_namespace(generation, &actions);
+        if touches_namespace {
+            shared = None;
+        }
+        if lock.is_none() && touches_namespace {
             let namespace = namespace(generation, &observed).unwrap_or_default();
             lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
             // What the plan was made from may have changed while it waited for its turn.
-            observed = observe(pipeline, generation, executor.cluster, executor.feed, executor.key);
+            observed = observe(pipeline, generation, executor.cluster, executor.feed, executor.key).0;
             continue;
         }
-        if let Err(error) = act(executor, &mut observed, actions).await {
+        if let Err(error) = act(executor, &mut observed, actions, then.is_some()).await {
             return Ended::Failed(error);
         }
         if let Some(then) = then {
-            return then.into();
+            return rested(pipeline, &observed, then, shared);
         }
         if executor.overtaken {
             // What came in between is in the caches, and may change the plan.
@@ -138,6 +142,15 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed) -> Ended 
     }
     warn!(rounds = MAX_ROUNDS, "the plan does not come to rest; it is tried again later");
     Ended::Blocked(Reasons::default())
+}
+
+/// Where everything was rendered and found in sync, so are the shared objects as they were seen: nothing was done to them
+/// meanwhile.
+fn rested(pipeline: &Pipeline, observed: &Observed, rest: Rest, shared: Option<SharedVersions>) -> Ended {
+    if let (Rest::InSync, Some(shared), true) = (&rest, shared, observed.memo.has_rendering()) {
+        shared.settle(pipeline);
+    }
+    rest.into()
 }
 
 impl From<Rest> for Ended {
@@ -150,14 +163,22 @@ impl From<Rest> for Ended {
     }
 }
 
-/// Carries out one plan. An action that fails does not keep the others of its plan from being tried.
-async fn act(executor: &mut Executor<'_>, observed: &mut Observed, actions: Vec<Action>) -> Result<(), ApplyError> {
+/// Carries out one plan; `last`: no other follows from what it brings to light. An action that fails does not keep the
+/// others of its plan from being tried.
+async fn act(
+    executor: &mut Executor<'_>,
+    observed: &mut Observed,
+    actions: Vec<Action>,
+    last: bool,
+) -> Result<(), ApplyError> {
     let mut failed = None;
     for action in actions {
-        match executor.execute(&action).await {
+        let leaves = status_leaves(executor, &action);
+        let unread = last && leaves.as_ref().is_some_and(|leaves| executor.pipeline.keeps_status(leaves));
+        match executor.execute(&action, unread).await {
             Ok(outcome) => {
                 log_write(executor, &action, &outcome);
-                note_dropped_status(executor, &action, &outcome);
+                note_dropped_status(executor, leaves, &outcome);
                 observed.absorb(&action, outcome);
             }
             Err(error) => failed = failed.or(Some(error)),
@@ -175,11 +196,19 @@ fn log_write(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
     }
 }
 
+/// What a status patch writes of the mapping's own fields.
+fn status_leaves(executor: &Executor<'_>, action: &Action) -> Option<Vec<String>> {
+    match action {
+        Action::PatchStatus { patch } => Some(status::written(&executor.generation.mapping, patch)),
+        _ => None,
+    }
+}
+
 /// Status fields that the consumer's server drops without a word are said once, and not written again.
-fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
-    let (Action::PatchStatus { patch }, Outcome::Object(answer)) = (action, outcome) else { return };
-    let dropped = status::dropped(&executor.generation.mapping, patch, answer);
-    if executor.pipeline.drop_status(&dropped) {
+fn note_dropped_status(executor: &Executor<'_>, written: Option<Vec<String>>, outcome: &Outcome) {
+    let (Some(written), Outcome::Object(answer)) = (written, outcome) else { return };
+    let dropped = status::dropped(&written, answer);
+    if executor.pipeline.wrote_status(written, &dropped) {
         warn!(
             fields = dropped.join(" "),
             "the consumer's API does not keep these status fields; they are not written again"

@@ -316,6 +316,16 @@ impl Mapping {
         vars.chain(self.objects.iter().flat_map(ObjectRule::objects_read))
     }
 
+    /// Whether what its shared objects come to is the same for all sources of a namespace, and read by nothing else:
+    /// then it needs not be computed for each of them.
+    pub fn shares_without_reading(&self) -> bool {
+        let is_read = |rule: &ObjectRule| {
+            let read = self.objects_read().chain(self.status.objects_read()).any(|id| id == rule.id);
+            read || rule.when.is_some() || rule.for_each.is_some() || rule.ready.is_some() || rule.failed.is_some()
+        };
+        self.objects.iter().any(|rule| rule.shared) && !self.objects.iter().any(|rule| rule.shared && is_read(rule))
+    }
+
     /// The rule of this id.
     pub fn rule(&self, id: &str) -> Option<&ObjectRule> {
         self.objects.iter().find(|rule| rule.id == id)
@@ -329,6 +339,23 @@ impl Mapping {
 }
 
 impl StatusRules {
+    fn objects_read(&self) -> impl Iterator<Item = &str> {
+        let fields = self.fields.iter().flat_map(|field| {
+            let (at, value) = match &field.from {
+                StatusValue::Path { object, .. } => (Some(object.as_str()), None),
+                StatusValue::Value(template) => (None, Some(&**template)),
+            };
+            let templates = value.into_iter().chain(&field.transform);
+            at.into_iter().chain(templates.flat_map(Template::objects_read))
+        });
+        let conditions = self.conditions.iter().flat_map(|rule| {
+            let templates = std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message);
+            templates.flat_map(Template::objects_read)
+        });
+        let mirrored = self.mirrors.iter().map(|rule| rule.object.as_str());
+        fields.chain(conditions).chain(mirrored)
+    }
+
     /// Types of the conditions that the mapping itself writes.
     pub fn condition_types(&self) -> impl Iterator<Item = &str> {
         let mirrored = self.mirrors.iter().flat_map(|rule| rule.types.iter().map(|(_, written)| written.as_str()));

@@ -39,6 +39,9 @@ pub(super) enum WatchLine<'a> {
 
 impl<'a> WatchLine<'a> {
     pub(super) fn read(line: &'a [u8]) -> Result<Self, NotAnObject> {
+        if let Some(parsed) = put_text(line).and_then(|text| Parsed::read(text, None).ok()) {
+            return Ok(Self::Put(parsed));
+        }
         // A plain struct: the order of its two fields does not matter, as it would for a tagged enum.
         let line: RawLine<'a> = serde_json::from_slice(line).map_err(|e| NotAnObject::new(e.to_string()))?;
         let text = line.object.get();
@@ -50,6 +53,13 @@ impl<'a> WatchLine<'a> {
             kind => Err(NotAnObject::new(format!("a watch event of type `{kind}`"))),
         }
     }
+}
+
+/// The object of a line as servers write it, without reading the line as JSON first: what is between is read in any case.
+fn put_text(line: &[u8]) -> Option<&str> {
+    let prefixes = [&b"{\"type\":\"ADDED\",\"object\":"[..], b"{\"type\":\"MODIFIED\",\"object\":"];
+    let rest = prefixes.iter().find_map(|prefix| line.strip_prefix(*prefix))?;
+    std::str::from_utf8(rest.trim_ascii_end().strip_suffix(b"}")?).ok()
 }
 
 fn bookmark(text: &str) -> Result<String, NotAnObject> {
@@ -113,7 +123,7 @@ mod tests {
     fn items_of_built_in_kinds_get_their_type() {
         let page = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}"#;
         let mut json = String::new();
-        read_page(page.as_bytes(), |parsed| json = parsed.object.json().into_owned()).unwrap();
+        read_page(page.as_bytes(), |parsed| json = parsed.object().json().into_owned()).unwrap();
         assert_eq!(json, r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}"#);
     }
 
@@ -122,9 +132,10 @@ mod tests {
         for line in [
             r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"3"}}}"#,
             r#"{"object":{"metadata":{"name":"a","resourceVersion":"3"}},"type":"MODIFIED"}"#,
+            r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"3"}},"more":1}"#,
         ] {
             let WatchLine::Put(parsed) = WatchLine::read(line.as_bytes()).unwrap() else { panic!("{line}") };
-            assert_eq!((parsed.name, parsed.object.resource_version()), ("a", "3"));
+            assert_eq!((parsed.name, parsed.resource_version), ("a", "3"));
         }
     }
 

@@ -49,7 +49,7 @@ impl Object {
     /// From an answer's body: drops `metadata.managedFields` and kubectl's last-applied annotation without building a tree.
     pub fn from_json(json: &[u8]) -> Result<Self, NotAnObject> {
         let text = std::str::from_utf8(json).map_err(|e| NotAnObject(e.to_string()))?;
-        Ok(Parsed::read(text, None)?.object)
+        Ok(Parsed::read(text, None)?.object())
     }
 
     /// The whole object, without what was dropped.
@@ -64,13 +64,13 @@ impl Object {
         }
     }
 
-    /// The same object, its text packed against a dictionary where that makes it smaller.
-    pub(super) fn packed(self, dictionary: &Arc<[u8]>) -> Self {
-        let Text::Plain(text) = &self.text else { return self };
+    /// The same object, its text packed against a dictionary; `None` where that makes it no smaller.
+    pub(super) fn packed(&self, dictionary: &Arc<[u8]>) -> Option<Self> {
+        let Text::Plain(text) = &self.text else { return None };
         let bytes = compress_with_dict(text.as_bytes(), dictionary);
-        let Some(length) = u32::try_from(text.len()).ok().filter(|_| bytes.len() < text.len()) else { return self };
+        let length = u32::try_from(text.len()).ok().filter(|_| bytes.len() < text.len())?;
         let text = Text::Packed { bytes: bytes.into_boxed_slice(), length, dictionary: dictionary.clone() };
-        Self { text, ..self }
+        Some(Self { text, facts: self.facts.clone(), ..*self })
     }
 
     /// Parsed anew each time: keep it no longer than a reconcile.
@@ -105,15 +105,21 @@ pub struct ItemType<'a> {
     pub kind: &'a str,
 }
 
-/// An object and what it is called, the names borrowed from the text it was read from.
+/// An object as it stands in a text, and the facts about it, borrowed from there.
 #[derive(Debug)]
 pub struct Parsed<'a> {
-    pub object: Object,
     pub name: &'a str,
     /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
     /// The annotation `kcp.io/cluster`.
     pub cluster: Option<&'a str>,
+    pub uid: &'a str,
+    pub resource_version: &'a str,
+    owner: &'a str,
+    deleting: bool,
+    text: &'a str,
+    cut: Cut,
+    prefix: String,
 }
 
 impl<'a> Parsed<'a> {
@@ -128,25 +134,28 @@ impl<'a> Parsed<'a> {
         let cut =
             Cut::new(text, [cut_range(text, &metadata, "managedFields"), cut_range(text, &annotations, LAST_APPLIED)]);
         let prefix = item_type.filter(|_| get(&top, "kind").is_none()).map(type_prefix).unwrap_or_default();
-        let mut facts = String::new();
-        let mut span = |value: Option<&str>| value.map_or(Span::NONE, |value| Span::push(&mut facts, value));
-        let uid = span(get(&metadata, "uid").and_then(plain));
-        let resource_version = span(get(&metadata, "resourceVersion").and_then(plain));
-        let owner = span(get(&labels, OWNER_LABEL).and_then(plain));
-
+        let fact = |map: &Entries<'a>, key: &str| get(map, key).and_then(plain).unwrap_or_default();
         Ok(Self {
             name,
-            namespace: get(&metadata, "namespace").and_then(plain).unwrap_or_default(),
+            namespace: fact(&metadata, "namespace"),
             cluster: get(&annotations, CLUSTER_ANNOTATION).and_then(plain),
-            object: Object {
-                text: Text::Plain(cut.text(text, &prefix)),
-                facts: facts.into_boxed_str(),
-                uid,
-                resource_version,
-                owner,
-                deleting: get(&metadata, "deletionTimestamp").is_some_and(|value| value.get() != "null"),
-            },
+            uid: fact(&metadata, "uid"),
+            resource_version: fact(&metadata, "resourceVersion"),
+            owner: fact(&labels, OWNER_LABEL),
+            deleting: get(&metadata, "deletionTimestamp").is_some_and(|value| value.get() != "null"),
+            text,
+            cut,
+            prefix,
         })
+    }
+
+    /// The object, to keep: its text is copied here and not before, for most events tell what is known already.
+    pub fn object(&self) -> Object {
+        let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + self.owner.len());
+        let [uid, resource_version, owner] =
+            [self.uid, self.resource_version, self.owner].map(|fact| Span::push(&mut facts, fact));
+        let text = Text::Plain(self.cut.text(self.text, &self.prefix));
+        Object { text, facts: facts.into_boxed_str(), uid, resource_version, owner, deleting: self.deleting }
     }
 }
 
@@ -158,8 +167,6 @@ struct Span {
 }
 
 impl Span {
-    const NONE: Self = Self { start: 0, length: 0 };
-
     fn push(text: &mut String, part: &str) -> Self {
         let fits = |n: usize| u32::try_from(n).expect("an object is smaller than 4 GiB");
         let span = Self { start: fits(text.len()), length: fits(part.len()) };
@@ -173,6 +180,7 @@ impl Span {
 }
 
 /// What is left out of a text: at most two ranges, in order.
+#[derive(Debug)]
 struct Cut(Vec<Range<usize>>);
 
 impl Cut {
@@ -297,7 +305,7 @@ mod tests {
             r#"{"spec":{},"metadata":{"name":"x","uid":"u","resourceVersion":"7","managedFields":[{"a":1}]}}"#,
             r#" {"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"managedFields\":1}"},"name":"x","uid":"u","resourceVersion":"7","managedFields":[]},"spec":{}} "#,
         ] {
-            let object = read(text).object;
+            let object = read(text).object();
             assert_eq!((object.uid(), object.resource_version()), ("u", "7"), "{text}");
             let mut expected: Value = serde_json::from_str(text).unwrap();
             expected["metadata"].as_object_mut().unwrap().remove("managedFields");
@@ -313,15 +321,16 @@ mod tests {
         let text = r#"{"kind":"Db","spec":{"metadata":{"name":"no","uid":"no"}},"metadata":{"name":"db","namespace":"ns","uid":"u1","resourceVersion":"12","deletionTimestamp":"2026-01-01T00:00:00Z","labels":{"sync-engine.dev/owner":"abc"},"annotations":{"kcp.io/cluster":"c1"}}}"#;
         let parsed = read(text);
         assert_eq!((parsed.name, parsed.namespace, parsed.cluster), ("db", "ns", Some("c1")));
-        assert_eq!((parsed.object.uid(), parsed.object.owner(), parsed.object.deleting()), ("u1", Some("abc"), true));
-        assert_eq!(parsed.object.json(), text);
+        let object = parsed.object();
+        assert_eq!((object.uid(), object.owner(), object.deleting()), ("u1", Some("abc"), true));
+        assert_eq!(object.json(), text);
     }
 
     #[test]
     fn items_of_typed_lists_get_their_kind() {
         let text = r#"{"metadata":{"name":"x","uid":"u","managedFields":[1],"resourceVersion":"3"}}"#;
         let item_type = Some(ItemType { api_version: "v1", kind: "ConfigMap" });
-        let object = Parsed::read(text, item_type).unwrap().object;
+        let object = Parsed::read(text, item_type).unwrap().object();
         assert_eq!(
             object.json(),
             r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","uid":"u","resourceVersion":"3"}}"#
@@ -338,7 +347,7 @@ mod tests {
         };
         let dictionary: Arc<[u8]> = text("first").into_bytes().into();
         let plain = Object::from_json(text("second").as_bytes()).unwrap();
-        let packed = plain.clone().packed(&dictionary);
+        let packed = plain.packed(&dictionary).unwrap();
         assert!(matches!(&packed.text, Text::Packed { bytes, .. } if bytes.len() * 2 < text("second").len()));
         assert_eq!(packed.json(), plain.json());
         assert_eq!((packed.uid(), packed.resource_version()), ("u-second", "7"));
@@ -373,7 +382,7 @@ mod tests {
             metadata.insert("name".into(), json!("n"));
             metadata.insert("uid".into(), json!("some-uid"));
             let text = json!({"metadata": metadata}).to_string();
-            let object = read(&text).object;
+            let object = read(&text).object();
             prop_assert_eq!(object.uid(), "some-uid");
             annotations.remove(LAST_APPLIED);
             metadata.remove("managedFields");

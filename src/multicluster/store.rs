@@ -4,7 +4,7 @@
 //! a watch tells enters through [`Store::put`], [`Store::delete`] and a [`Listing`]; what the engine's
 //! own writes answer enters through a [`PendingWrite`].
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +15,9 @@ use crate::object::{ClusterName, Key};
 
 /// More of a first object would not fit what LZ4 looks back on.
 const MAX_DICTIONARY: usize = 32 * 1024;
+
+/// Objects that changed last are not packed yet: most of them are about to be read, or to change again.
+const PLAIN: usize = 64;
 
 /// What a subscriber is told.
 ///
@@ -53,6 +56,8 @@ struct State {
     /// What texts are packed against, once there is an object.
     dictionary: Option<Arc<[u8]>>,
     objects: BTreeMap<Key, Entry>,
+    /// What changed last, oldest first.
+    plain: VecDeque<(Key, Arc<Object>)>,
     /// By hash of the owner label: 64 bits an object instead of the label, which is compared in the end.
     owners: BTreeSet<(u64, Key)>,
     pending: HashMap<Key, Vec<Pending>>,
@@ -148,7 +153,7 @@ impl Store {
     pub fn delete(&self, last: Parsed<'_>) -> bool {
         let mut state = self.lock();
         let Some(key) = state.names.key(&self.clusters, &last) else { return false };
-        let told = state.remove(&key, &last.object);
+        let told = state.remove(&key, &last);
         drop(state);
         told.tell(&key, Cause::Event);
         true
@@ -164,7 +169,7 @@ impl Store {
     fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> bool {
         let mut state = self.lock();
         let Some(key) = state.names.key(&self.clusters, &parsed) else { return false };
-        let told = state.put(&key, parsed.object);
+        let told = state.put(&key, &parsed);
         drop(state);
         told.tell(&key, cause);
         true
@@ -298,20 +303,20 @@ impl State {
     }
 
     /// An object as a list or an event tells it.
-    fn put(&mut self, key: &Key, object: Object) -> Told {
+    fn put(&mut self, key: &Key, parsed: &Parsed<'_>) -> Told {
         let list = self.list;
         if let Some(entry) = self.objects.get_mut(key) {
             entry.list = list;
-            if entry.object.uid() == object.uid() && entry.object.resource_version() == object.resource_version() {
+            if entry.object.uid() == parsed.uid && entry.object.resource_version() == parsed.resource_version {
                 entry.ahead = false;
                 return Told::default();
             }
-            if entry.ahead && is_older(object.resource_version(), entry.object.resource_version()) {
+            if entry.ahead && is_older(parsed.resource_version, entry.object.resource_version()) {
                 let known = Some(entry.object.clone());
-                return self.told(key, known.clone(), known, Some(object.resource_version()));
+                return self.told(key, known.clone(), known, Some(parsed.resource_version));
             }
         }
-        self.replace(key, object, false)
+        self.replace(key, parsed.object(), false)
     }
 
     /// An object as the answer of a write tells it.
@@ -332,7 +337,7 @@ impl State {
     }
 
     fn replace(&mut self, key: &Key, object: Object, ahead: bool) -> Told {
-        let object = Arc::new(self.pack(object));
+        let object = Arc::new(object);
         let version = object.resource_version();
         if let Some(owner) = object.owner() {
             self.owners.insert((owner_hash(owner), key.clone()));
@@ -342,30 +347,41 @@ impl State {
         if let Some(before) = before.as_ref().filter(|before| before.owner() != object.owner()) {
             self.unown(key, before);
         }
+        self.plain.push_back((key.clone(), object.clone()));
+        if self.plain.len() > PLAIN {
+            self.pack_oldest();
+        }
         self.told(key, before, Some(object.clone()), Some(version))
     }
 
-    /// The first object of a store is the dictionary that all of them are packed against.
-    fn pack(&mut self, object: Object) -> Object {
+    /// Packs the object that has not changed for longest, unless it did. The first object of a store is the dictionary
+    /// that all of them are packed against.
+    fn pack_oldest(&mut self) {
+        let Some((key, object)) = self.plain.pop_front() else { return };
+        let Some(entry) = self.objects.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.object, &object)) else {
+            return;
+        };
         let first = || {
             let text = object.json();
             text.as_bytes()[..text.len().min(MAX_DICTIONARY)].into()
         };
-        let dictionary = self.dictionary.get_or_insert_with(first).clone();
-        object.packed(&dictionary)
+        let dictionary = self.dictionary.get_or_insert_with(first);
+        if let Some(packed) = object.packed(dictionary) {
+            entry.object = Arc::new(packed);
+        }
     }
 
     /// A deletion as an event tells it: not of what a later write of ours created anew.
-    fn remove(&mut self, key: &Key, last: &Object) -> Told {
+    fn remove(&mut self, key: &Key, last: &Parsed<'_>) -> Told {
         let Some(entry) = self.objects.get(key) else {
             return self.told(key, None, None, None);
         };
         let created_anew = entry.ahead
-            && entry.object.uid() != last.uid()
-            && is_older(last.resource_version(), entry.object.resource_version());
+            && entry.object.uid() != last.uid
+            && is_older(last.resource_version, entry.object.resource_version());
         if created_anew {
             let known = Some(entry.object.clone());
-            return self.told(key, known.clone(), known, Some(last.resource_version()));
+            return self.told(key, known.clone(), known, Some(last.resource_version));
         }
         self.forget(key)
     }

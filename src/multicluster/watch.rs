@@ -287,7 +287,7 @@ impl Worker {
     }
 
     fn event(&self, parsed: Parsed<'_>, version: &str, apply: impl Fn(&Store, Parsed<'_>) -> bool) -> Outcome {
-        let new = match parsed.object.resource_version() {
+        let new = match parsed.resource_version {
             "" => version.to_owned(),
             new => new.to_owned(),
         };

@@ -6,28 +6,47 @@ use serde_json::{Number, Value};
 /// difference. Numbers are compared by value (a server stores `1.0` as `1`), and null is what is not there.
 pub fn differences(desired: &Value, actual: &Value) -> Vec<String> {
     let mut found = Vec::new();
+    // Mostly nothing differs, and then no path needs to be written.
+    if holds(desired, Some(actual)) {
+        return found;
+    }
     compare(desired, Some(actual), &mut String::new(), &mut found);
     found
 }
 
-fn compare(desired: &Value, actual: Option<&Value>, path: &mut String, found: &mut Vec<String>) {
-    let same = match (desired, actual) {
+/// Whether [`compare`] would find nothing.
+fn holds(desired: &Value, actual: Option<&Value>) -> bool {
+    match (desired, actual) {
         (Value::Object(fields), Some(Value::Object(actual))) => {
-            return fields.iter().for_each(|(key, value)| {
-                descend(path, key, |path| compare(value, actual.get(key), path, found));
-            });
+            fields.iter().all(|(key, value)| holds(value, actual.get(key)))
         }
         (Value::Array(items), Some(Value::Array(actual))) if items.len() == actual.len() => {
-            return items.iter().zip(actual).enumerate().for_each(|(index, (item, actual))| {
-                descend(path, &index.to_string(), |path| compare(item, Some(actual), path, found));
-            });
+            items.iter().zip(actual).all(|(item, actual)| holds(item, Some(actual)))
         }
+        (desired, actual) => is_same_leaf(desired, actual),
+    }
+}
+
+fn is_same_leaf(desired: &Value, actual: Option<&Value>) -> bool {
+    match (desired, actual) {
         (Value::Number(a), Some(Value::Number(b))) => same_number(a, b),
         (Value::Null, actual) => actual.is_none_or(Value::is_null),
         (desired, actual) => actual == Some(desired),
-    };
-    if !same {
-        found.push(path.clone());
+    }
+}
+
+fn compare(desired: &Value, actual: Option<&Value>, path: &mut String, found: &mut Vec<String>) {
+    match (desired, actual) {
+        (Value::Object(fields), Some(Value::Object(actual))) => fields.iter().for_each(|(key, value)| {
+            descend(path, key, |path| compare(value, actual.get(key), path, found));
+        }),
+        (Value::Array(items), Some(Value::Array(actual))) if items.len() == actual.len() => {
+            items.iter().zip(actual).enumerate().for_each(|(index, (item, actual))| {
+                descend(path, &index.to_string(), |path| compare(item, Some(actual), path, found));
+            });
+        }
+        (desired, actual) if !is_same_leaf(desired, actual) => found.push(path.clone()),
+        _ => {}
     }
 }
 

@@ -5,6 +5,7 @@ pub mod hash;
 pub mod marks;
 pub mod readiness;
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -42,12 +43,32 @@ impl TryFrom<&str> for ClusterName {
 }
 
 /// Identity of an object across all clusters of one provider and one resource.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     pub cluster: ClusterName,
     /// Empty for cluster-scoped objects.
     pub namespace: Arc<str>,
     pub name: Arc<str>,
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let cluster = text_order(&self.cluster.0, &other.cluster.0);
+        cluster
+            .then_with(|| text_order(&self.namespace, &other.namespace))
+            .then_with(|| text_order(&self.name, &other.name))
+    }
+}
+
+/// Keys of one store share the texts of their clusters and namespaces, so mostly nothing is compared.
+fn text_order(a: &Arc<str>, b: &Arc<str>) -> Ordering {
+    if Arc::ptr_eq(a, b) { Ordering::Equal } else { a.cmp(b) }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl fmt::Display for Key {

@@ -106,7 +106,7 @@ fn shared(
     actions: &mut Vec<Action>,
     reasons: &mut Reasons,
 ) {
-    for standing in last_first(mapping, &observed.shared) {
+    for standing in last_first(mapping, observed.shared.all()) {
         let namespace = &standing.reference.namespace;
         if place.is_some_and(|place| &place.namespace != namespace) {
             continue;
@@ -147,7 +147,7 @@ fn owners(mapping: &Mapping, observed: &Observed, place: Option<&Place>) -> Vec<
 /// The place as far as it can be told: a rule that cannot be evaluated any more must not hold a deletion up.
 fn place(mapping: &Mapping, observed: &Observed, source: Option<&Arc<Value>>) -> Option<Place> {
     let source = source?;
-    super::render::place(mapping, observed, &base_scope(mapping, observed, source)).ok()
+    super::render::place(mapping, observed, source, &base_scope(mapping, observed, source)).ok()
 }
 
 /// Where objects of the source would stand whose label somebody stripped.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::render::Wanted;
-use crate::mapping::expression::Outcome;
+use crate::mapping::expression::{Outcome, Scope};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
 
@@ -24,6 +24,9 @@ pub struct Memo(RefCell<State>);
 struct State {
     /// The source as it is, and as templates read it.
     readable: Option<(Arc<Value>, Arc<Value>)>,
+    /// The roots that need no placement, and where the rule places the source, both by what is read of the source.
+    base: Option<(Arc<Value>, Scope)>,
+    place: Option<(Arc<Value>, Result<Place, Unrendered>)>,
     rendered: Option<(Inputs, Vars, Rendered)>,
 }
 
@@ -49,9 +52,40 @@ impl Memo {
         {
             return readable.clone();
         }
-        let readable = Arc::new(readable(source));
+        // Our own writes change nothing of it: what was copied once is kept.
+        let former = state.readable.take().map(|(_, former)| former).filter(|former| reads_as(source, former));
+        let readable = former.unwrap_or_else(|| Arc::new(readable(source)));
         state.readable = Some((source.clone(), readable.clone()));
         readable
+    }
+
+    /// The roots that need no placement, for a source as templates read it.
+    pub fn base(&self, readable: &Arc<Value>, make: impl FnOnce() -> Scope) -> Scope {
+        let known = self.0.borrow().base.as_ref().filter(|(of, _)| Arc::ptr_eq(of, readable)).map(|(_, s)| s.clone());
+        known.unwrap_or_else(|| {
+            let scope = make();
+            self.0.borrow_mut().base = Some((readable.clone(), scope.clone()));
+            scope
+        })
+    }
+
+    /// Where the rule places a source, as templates read it.
+    pub fn place(
+        &self,
+        readable: &Arc<Value>,
+        make: impl FnOnce() -> Result<Place, Unrendered>,
+    ) -> Result<Place, Unrendered> {
+        let known = self.0.borrow().place.as_ref().filter(|(of, _)| Arc::ptr_eq(of, readable)).map(|(_, p)| p.clone());
+        known.unwrap_or_else(|| {
+            let place = make();
+            self.0.borrow_mut().place = Some((readable.clone(), place.clone()));
+            place
+        })
+    }
+
+    /// Whether anything was rendered: a source that is out of its mapping's filter, or leaves it, is not.
+    pub fn has_rendering(&self) -> bool {
+        self.0.borrow().rendered.is_some()
     }
 
     /// What these inputs were rendered to before.
@@ -78,6 +112,19 @@ impl Inputs {
             && self.objects.iter().zip(&other.objects).all(|(a, b)| same(a, b))
             && (Arc::ptr_eq(&self.source, &other.source) || self.source == other.source)
     }
+}
+
+/// Whether a source reads like that: [`readable`] without the copy.
+fn reads_as(source: &Value, readable: &Value) -> bool {
+    let (Some(source), Some(readable)) = (source.as_object(), readable.as_object()) else { return false };
+    let fields = source.iter().filter(|(field, _)| *field != "status");
+    fields.clone().count() == readable.len()
+        && fields.into_iter().all(|(field, value)| match (value, readable.get(field)) {
+            (Value::Object(metadata), Some(Value::Object(former))) if field == "metadata" => {
+                readable_metadata(metadata) == *former
+            }
+            (value, former) => former == Some(value),
+        })
 }
 
 fn readable(source: &Value) -> Value {

@@ -50,7 +50,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use action::{Action, Intent, SourcePatch};
-pub use observed::{Evidence, Learned, Look, Observed, Outcome, Phase, Source, Standing, Target};
+pub use observed::{Evidence, Learned, Look, Observed, Outcome, Phase, Shared, Source, Standing, Target};
 
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, OnExit, SourceDelete};

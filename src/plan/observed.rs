@@ -1,6 +1,8 @@
 //! What is known of one source object and everything that belongs to it, at one moment.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -27,7 +29,10 @@ pub struct Observed {
     /// What carries this source's owner and a true self mark.
     pub owned: Vec<Standing>,
     /// Shared objects of this mapping with a true self mark, in the namespaces of this source.
-    pub shared: Vec<Standing>,
+    pub shared: Shared,
+    /// These very versions of the shared objects were found in sync with this very generation of the mapping: they
+    /// need not be rendered and compared again.
+    pub shared_settled: bool,
     /// Whether another source needs the shared objects of a namespace; a namespace not listed is not known of.
     pub shared_in_use: BTreeMap<String, bool>,
     /// Related objects as they stand, where they come from.
@@ -37,7 +42,7 @@ pub struct Observed {
     /// The consumer API, where its schema is known.
     pub schema: Option<Arc<Schema>>,
     /// Status leaves (JSON pointers) that the consumer's server dropped before.
-    pub unkept_status: BTreeSet<String>,
+    pub unkept_status: Arc<BTreeSet<String>>,
     pub now: Timestamp,
     /// What this reconcile learned beyond the caches.
     pub learned: Learned,
@@ -95,8 +100,55 @@ pub enum Target {
         /// Hash of the target's identity.
         identity: String,
         /// The kinds of the mapping and of its inventory; an error says why a kind cannot be seen.
-        kinds: BTreeMap<Kind, Result<(), String>>,
+        kinds: Arc<BTreeMap<Kind, Result<(), String>>>,
     },
+}
+
+/// Shared objects: the same for all sources of a namespace, and seldom looked at once they stand, hence read from
+/// their text only when somebody asks.
+#[derive(Clone, Default)]
+pub struct Shared {
+    read: Option<Arc<dyn Fn() -> Vec<Standing> + Send + Sync>>,
+    /// Gone since, and not to be found in what is read later.
+    gone: Vec<Reference>,
+    standing: OnceCell<Vec<Standing>>,
+}
+
+impl Shared {
+    pub fn of(standing: Vec<Standing>) -> Self {
+        Self { standing: standing.into(), ..Self::default() }
+    }
+
+    /// Read once, when first asked for. `read` must always give the same.
+    pub fn later(read: impl Fn() -> Vec<Standing> + Send + Sync + 'static) -> Self {
+        Self { read: Some(Arc::new(read)), ..Self::default() }
+    }
+
+    pub fn all(&self) -> &[Standing] {
+        self.standing.get_or_init(|| {
+            let all = self.read.as_ref().map(|read| read()).unwrap_or_default();
+            all.into_iter().filter(|standing| !self.gone.contains(&standing.reference)).collect()
+        })
+    }
+
+    pub fn push(&mut self, standing: Standing) {
+        let mut all = self.all().to_vec();
+        all.push(standing);
+        self.standing = all.into();
+    }
+
+    fn forget(&mut self, reference: &Reference) {
+        match self.standing.get_mut() {
+            Some(all) => all.retain(|standing| &standing.reference != reference),
+            None => self.gone.push(reference.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.all()).finish()
+    }
 }
 
 /// An object that stands on the target.
@@ -117,6 +169,8 @@ pub enum Look {
 pub enum Outcome {
     /// The object as the server has it now.
     Object(Arc<Value>),
+    /// The write went through, and nothing remains to be learned from its answer.
+    Accepted,
     /// The object is not there (any more), or gone with this write.
     Absent,
     /// A sweep's findings: true self marks only.
@@ -167,7 +221,7 @@ impl Observed {
 
     /// What stands at a place and is ours by its self mark (this source's, or the namespace's for shared objects).
     pub fn ours_at(&self, reference: &Reference, shared: bool) -> Option<&Standing> {
-        let all = if shared { &self.shared } else { &self.owned };
+        let all = if shared { self.shared.all() } else { &self.owned };
         all.iter().find(|standing| &standing.reference == reference)
     }
 
@@ -228,7 +282,7 @@ impl Observed {
 
     fn forget(&mut self, reference: &Reference) {
         self.owned.retain(|standing| &standing.reference != reference);
-        self.shared.retain(|standing| &standing.reference != reference);
+        self.shared.forget(reference);
         self.learned.looks.remove(reference);
     }
 }

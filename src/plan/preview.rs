@@ -10,7 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::memo::Memo;
-use super::observed::{Learned, Observed, Phase, Source, Standing, Target};
+use super::observed::{Learned, Observed, Phase, Shared, Source, Standing, Target};
 use super::render::{self, Desired, Rendering};
 use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
 use crate::mapping::schema::Schema;
@@ -105,7 +105,13 @@ fn waiting<'r>(
     rendering.desired(mapping).filter_map(missing)
 }
 
-/// A target where every kind is served and nothing stands.
+impl Scene {
+    /// A target where every kind is served and nothing stands.
+    pub fn observed(&self, mapping: &Mapping) -> Observed {
+        observed(mapping, self)
+    }
+}
+
 fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let source = &scene.source;
     let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
@@ -119,14 +125,15 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
         },
         workspace_path: scene.workspace_path.clone(),
         source: Source::Present(source.clone()),
-        target: Target::Known { identity: String::new(), kinds: kinds.collect() },
+        target: Target::Known { identity: String::new(), kinds: Arc::new(kinds.collect()) },
         owned: Vec::new(),
-        shared: Vec::new(),
+        shared: Shared::default(),
+        shared_settled: false,
         shared_in_use: BTreeMap::new(),
         related: scene.related.clone(),
         namespaces: BTreeSet::new(),
         schema: scene.schema.clone(),
-        unkept_status: BTreeSet::new(),
+        unkept_status: Arc::default(),
         now: Timestamp::UNIX_EPOCH,
         learned: Learned::default(),
         memo: Memo::default(),

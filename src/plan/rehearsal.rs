@@ -17,7 +17,7 @@ pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
         },
         Action::CreateNamespace { .. } | Action::Delete { .. } | Action::Unmark { .. } => Outcome::Absent,
         Action::Apply { reference, body, .. } => {
-            let stands = observed.owned.iter().chain(&observed.shared).find(|one| one.reference == *reference);
+            let stands = observed.owned.iter().chain(observed.shared.all()).find(|one| one.reference == *reference);
             let mut object = stands.map_or_else(|| json!({}), |standing| (*standing.object).clone());
             overlay(&mut object, body);
             Outcome::Object(Arc::new(object))

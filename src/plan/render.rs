@@ -37,6 +37,8 @@ pub enum Wanted {
     Present(Desired),
     /// Its `when` is false.
     Absent,
+    /// A shared object that is known to stand as it should.
+    Settled,
     /// With `forEach`: several objects, in the order of the list.
     Each(Vec<Instance>),
 }
@@ -67,7 +69,7 @@ pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Re
     if let Some(rule) = &mapping.target_rule {
         chosen(rule, &scope)?;
     }
-    let place = place(mapping, observed, &scope)?;
+    let place = place(mapping, observed, source, &scope)?;
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
     set_objects(mapping, observed, &place, &mut scope);
     let related = related::resolve(mapping, observed, source, &place, &mut scope);
@@ -98,19 +100,22 @@ fn objects_read(mapping: &Mapping, observed: &Observed, place: &Place) -> Vec<Op
 
 /// The roots that need no placement: enough for filters and for the placement itself.
 pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
-    let mut scope = Scope::new();
-    scope.set(Root::Source, observed.memo.readable(source));
-    let path = observed.workspace_path.as_deref();
-    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
-    scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
-    let target = match &mapping.target_rule {
-        None => Some(mapping.target.clone()),
-        Some(rule) => chosen(rule, &scope).ok(),
-    };
-    if let Some(target) = target {
-        scope.set(Root::Target, Arc::new(json!({"cluster": target})));
-    }
-    scope
+    let readable = observed.memo.readable(source);
+    observed.memo.base(&readable, || {
+        let mut scope = Scope::new();
+        scope.set(Root::Source, readable.clone());
+        let path = observed.workspace_path.as_deref();
+        scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
+        scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
+        let target = match &mapping.target_rule {
+            None => Some(mapping.target.clone()),
+            Some(rule) => chosen(rule, &scope).ok(),
+        };
+        if let Some(target) = target {
+            scope.set(Root::Target, Arc::new(json!({"cluster": target})));
+        }
+        scope
+    })
 }
 
 /// The target that a rule chooses.
@@ -127,8 +132,8 @@ fn chosen(rule: &TargetRule, scope: &Scope) -> Result<String, Unrendered> {
 }
 
 /// The rule's place, unless nothing of the source stands there and something of it stands elsewhere: placement is sticky.
-pub fn place(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Result<Place, Unrendered> {
-    let rule = mapping.placement.place(scope);
+pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, scope: &Scope) -> Result<Place, Unrendered> {
+    let rule = observed.memo.place(&observed.memo.readable(source), || mapping.placement.place(scope));
     if let Ok(place) = &rule
         && observed.owned.iter().any(|standing| stands_at(standing, mapping, place))
     {
@@ -168,7 +173,7 @@ pub fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Vec<(String, Outcome)> 
 
 /// Makes the objects that stand now readable as `objects.<id>`.
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
-    for rule in &mapping.objects {
+    for rule in mapping.objects.iter().filter(|rule| !is_settled(observed, rule)) {
         let state = match (&rule.for_each, standing(mapping, observed, rule, place)) {
             (Some(_), _) => several(mapping, observed, rule, place),
             (None, Some(standing)) => ObjectState::Present(standing.object.clone()),
@@ -203,7 +208,7 @@ pub fn standing_as<'o>(
     id: &str,
     place: &Place,
 ) -> Option<&'o Standing> {
-    let candidates = if rule.shared { &observed.shared } else { &observed.owned };
+    let candidates = if rule.shared { observed.shared.all() } else { &observed.owned };
     candidates.iter().find(|standing| standing.object_id() == id && is_at(standing, mapping, rule, place))
 }
 
@@ -231,6 +236,9 @@ pub fn instance_id(rule: &ObjectRule, key: &str) -> String {
 }
 
 fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Wanted, Unrendered> {
+    if is_settled(observed, rule) {
+        return Ok(Wanted::Settled);
+    }
     match &rule.for_each {
         Some(each) => super::each::instances(observed, rule, each, place, scope).map(Wanted::Each),
         None => Ok(one(observed, rule, &rule.id, place, scope)?.map_or(Wanted::Absent, Wanted::Present)),
@@ -255,6 +263,11 @@ pub fn one(
     rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
     let body = mark(observed, rule, id, place, &reference, body)?;
     Ok(Some(Desired { reference, body }))
+}
+
+/// Nothing reads a settled object: see [`Mapping::shares_without_reading`].
+fn is_settled(observed: &Observed, rule: &ObjectRule) -> bool {
+    rule.shared && observed.shared_settled
 }
 
 /// Where a rule's object goes.
@@ -292,7 +305,7 @@ pub fn truth(outcome: Outcome) -> Result<bool, Unrendered> {
     }
 }
 
-fn kind_of(value: &Value) -> &'static str {
+pub fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

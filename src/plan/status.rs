@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::observed::{Observed, Standing};
-use super::render::{self, Rendering};
+use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
 use super::{Cause, Reasons, mirror};
 use crate::mapping::expression::{Outcome, Root, Scope};
@@ -265,7 +265,10 @@ fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, String> {
         Some(Value::String(text)) if text == "False" => "False",
         None => "Unknown",
         Some(Value::String(text)) if text == "Unknown" => "Unknown",
-        Some(other) => return Err(format!("status is {other}: expected true, false, True, False or Unknown")),
+        Some(Value::String(_)) => return Err("status is another text than True, False or Unknown".to_owned()),
+        Some(other) => {
+            return Err(format!("status is {}: expected true, false, True, False or Unknown", kind_of(&other)));
+        }
     };
     let reason = text(rule.reason.as_ref(), scope)?.map(|text| reason_word(&text)).filter(|word| !word.is_empty());
     Ok(Condition {
@@ -401,16 +404,16 @@ fn has_observed(standing: &Standing) -> bool {
     seen.is_none_or(|seen| seen >= generation(&standing.object))
 }
 
-/// Leaves of a status patch that the server's answer does not hold: dropped by its schema.
-pub fn dropped(mapping: &Mapping, patch: &Value, answer: &Value) -> Vec<String> {
+/// Leaves of the mapping that a status patch gives a value, as JSON pointers below `.status`.
+pub fn written(mapping: &Mapping, patch: &Value) -> Vec<String> {
     let writes = |leaf: &str| patch.as_array().into_iter().flatten().any(|operation| writes(operation, leaf));
     let leaves = mapping.status.fields.iter().map(|field| pointer(&field.target));
-    leaves
-        .filter(|leaf| {
-            let leaf = format!("/status{leaf}");
-            writes(&leaf) && answer.pointer(&leaf).is_none()
-        })
-        .collect()
+    leaves.filter(|leaf| writes(&format!("/status{leaf}"))).collect()
+}
+
+/// Leaves that were written and that the server's answer does not hold: dropped by its schema.
+pub fn dropped(written: &[String], answer: &Value) -> Vec<String> {
+    written.iter().filter(|leaf| answer.pointer(&format!("/status{leaf}")).is_none()).cloned().collect()
 }
 
 /// Whether one operation of a JSON Patch gives a leaf a value, by itself or inside of what it puts above it.

@@ -14,7 +14,7 @@ use crate::object::marks::{self, Owner, Reference, Writer};
 use crate::object::{Key, metadata};
 use crate::plan::memo::Memo;
 use crate::plan::{
-    Action, Learned, Observed, Outcome, Phase, Plan, Rest, Source, Standing, Target, plan, rehearsal, render,
+    Action, Learned, Observed, Outcome, Phase, Plan, Rest, Shared, Source, Standing, Target, plan, rehearsal, render,
 };
 
 /// Rounds of a plan; the engine stops after as many.
@@ -95,24 +95,25 @@ fn observed(
         key,
         workspace_path: cluster.path.clone(),
         source: Source::Present(source.clone()),
-        target: Target::Known { identity: target.identity.clone(), kinds: kinds.collect() },
+        target: Target::Known { identity: target.identity.clone(), kinds: Arc::new(kinds.collect()) },
         owned: Vec::new(),
-        shared: Vec::new(),
+        shared: Shared::default(),
+        shared_settled: false,
         shared_in_use: BTreeMap::new(),
         namespaces: BTreeSet::new(),
         related: Vec::new(),
         schema,
-        unkept_status: BTreeSet::new(),
+        unkept_status: Arc::default(),
         now: Timestamp::now(),
         learned: Learned::default(),
         memo: Memo::default(),
     };
     observed.owned = standing(target, &observed.owner());
     let scope = render::base_scope(mapping, &observed, source);
-    if let Ok(place) = render::place(mapping, &observed, &scope) {
-        observed.shared = standing(target, &observed.writer.shared_owner(&place.namespace));
+    if let Ok(place) = render::place(mapping, &observed, source, &scope) {
+        observed.shared = Shared::of(standing(target, &observed.writer.shared_owner(&place.namespace)));
         let stands =
-            observed.owned.iter().chain(&observed.shared).any(|one| one.reference.namespace == place.namespace);
+            observed.owned.iter().chain(observed.shared.all()).any(|one| one.reference.namespace == place.namespace);
         observed.namespaces.extend(stands.then_some(place.namespace));
     }
     observed
@@ -132,7 +133,7 @@ fn ours(kind: &Kind, object: &Arc<Value>, owner: &Owner) -> Option<Standing> {
 
 fn before(action: &Action, observed: &Observed) -> Option<Arc<Value>> {
     let reference = action.reference()?;
-    let all = observed.owned.iter().chain(&observed.shared);
+    let all = observed.owned.iter().chain(observed.shared.all());
     all.into_iter().find(|one| one.reference == *reference).map(|one| one.object.clone())
 }
 
@@ -143,8 +144,9 @@ async fn read(target: &TargetCluster, observed: &Observed, action: &Action) -> R
         Action::Sweep { owners, .. } => {
             let found = owners.iter().flat_map(|owner| standing(target, &Owner(owner.clone())));
             // What this rehearsal has taken away is gone for it.
-            let stands =
-                |one: &Standing| observed.owned.iter().chain(&observed.shared).any(|o| o.reference == one.reference);
+            let stands = |one: &Standing| {
+                observed.owned.iter().chain(observed.shared.all()).any(|o| o.reference == one.reference)
+            };
             Ok(Outcome::Found(found.filter(stands).collect()))
         }
         _ => Ok(Outcome::Absent),

@@ -1,7 +1,8 @@
 //! Everything the sandbox sets up before the engine starts, and takes away again.
 
-use std::fs;
-use std::io::{ErrorKind, Read};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ impl Stage {
         let scene = Scene::set(plot, script).await?;
         let text = format!("{MARK}{}", kubeconfig(&scene.contexts()));
         let own_kubeconfig = folder.path().join(KUBECONFIG);
-        fs::write(&own_kubeconfig, &text).context("cannot write the kubeconfig")?;
+        write_secret(&own_kubeconfig, &text).context("cannot write the kubeconfig")?;
         let copy = arguments.kubeconfig_out.as_deref().map(|path| Copy::write(path, &text)).transpose()?;
         Ok(Self { scene, mappings, own_kubeconfig, copy, _folder: folder })
     }
@@ -100,6 +101,12 @@ fn mappings(named: Option<&Path>, folder: &Folder) -> anyhow::Result<PathBuf> {
     Ok(own)
 }
 
+/// A file that nobody else can read: it holds tokens.
+fn write_secret(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
 impl Copy {
     fn write(path: &Path, text: &str) -> Result<Self, Misconfigured> {
         let refuse =
@@ -107,7 +114,7 @@ impl Copy {
         if !is_free(path).map_err(|error| refuse(error.to_string()))? {
             return Err(refuse("it is there already, and none of ours; name another, or move it away".to_owned()));
         }
-        fs::write(path, text).map_err(|error| refuse(error.to_string()))?;
+        write_secret(path, text).map_err(|error| refuse(error.to_string()))?;
         // Somebody may go to another directory before we end.
         Ok(Self(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())))
     }
@@ -123,7 +130,7 @@ impl Drop for Copy {
 }
 
 /// Whether nothing is at a path, or a kubeconfig of a sandbox.
-fn is_free(path: &Path) -> std::io::Result<bool> {
+fn is_free(path: &Path) -> io::Result<bool> {
     let mut start = vec![0; MARK.len()];
     match fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)) {
         Ok(()) => Ok(start == MARK.as_bytes()),

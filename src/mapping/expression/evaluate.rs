@@ -122,7 +122,7 @@ impl<'a, 'b> Evaluation<'a, 'b> {
             && path.segments.is_empty()
         {
             let key = print(self.value(index)?)?;
-            return self.scope.one(all, &path.base, &key);
+            return self.scope.one(all, &path.base, &key, "…");
         }
         let (base, index) = (self.evaluate(base)?, self.value(index)?);
         let segment = match &*index {

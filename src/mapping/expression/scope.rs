@@ -157,13 +157,21 @@ impl Scope {
     }
 
     /// One of several objects.
-    pub(super) fn one<'a>(&'a self, all: &'a Several, base: &Base, key: &str) -> Result<Operand<'a>, Stop> {
+    ///
+    /// `shown` stands for the key in what is said: what a key was computed to may be a secret.
+    pub(super) fn one<'a>(
+        &'a self,
+        all: &'a Several,
+        base: &Base,
+        key: &str,
+        shown: &str,
+    ) -> Result<Operand<'a>, Stop> {
         let related = if matches!(base, Base::Related(_)) { "related " } else { "" };
-        let what = || format!("{related}object `{}[{key}]`", base.name());
+        let what = || format!("{related}object `{}[{shown}]`", base.name());
         match (all.all.get(key), all.missing) {
             (Some(value), _) => Ok(Operand::borrowed(value)),
             (None, missing) if self.lenient || missing == Missing::Skip => {
-                Ok(Operand::Absent(format!("{base}[{key:?}]").into()))
+                Ok(Operand::Absent(format!("{base}[{shown}]").into()))
             }
             (None, Missing::Fail) => Err(Stop::failed(format!("{} is not there", what()))),
             (None, _) => Err(Stop::Waiting(what())),
@@ -179,8 +187,11 @@ impl Scope {
         match state {
             Some(ObjectState::Present(value)) => Ok(Operand::borrowed(value)),
             Some(ObjectState::Several(all)) => match path.segments.first() {
-                Some(Segment::Key(key)) => self.one(all, &path.base, key),
-                Some(Segment::Index(index)) => self.one(all, &path.base, &index.to_string()),
+                Some(Segment::Key(key)) => self.one(all, &path.base, key, key),
+                Some(Segment::Index(index)) => {
+                    let key = index.to_string();
+                    self.one(all, &path.base, &key, &key)
+                }
                 None => Err(Stop::failed(format!("`{}` is several objects: read one by its key", path.base))),
             },
             Some(ObjectState::Skipped) => Ok(Operand::Absent(path.base_text().into())),

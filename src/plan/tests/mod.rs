@@ -1,6 +1,7 @@
 //! Every row of the decision table, the fixpoint, and a crash after every write.
 
 mod dependencies;
+mod hostile;
 mod lists;
 mod rows;
 mod sweep;

@@ -11,7 +11,7 @@ use crate::object::marks::{self, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
 use crate::plan::memo::Memo;
 use crate::plan::{
-    Action, Evidence, Intent, Learned, Observed, Outcome, Phase, Plan, Rest, Source, Standing, Target, plan,
+    Action, Evidence, Intent, Learned, Observed, Outcome, Phase, Plan, Rest, Shared, Source, Standing, Target, plan,
 };
 
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub struct World {
     pub evidence: Evidence,
     /// Whether other sources need the shared objects.
     pub shared_in_use: Option<bool>,
+    /// Whether the shared objects are known to stand as they should.
+    pub shared_settled: bool,
     /// JSON pointers that the target drops from what is applied.
     pub drops: Vec<String>,
     /// What the servers were asked to do, in their order.
@@ -47,6 +49,7 @@ impl World {
             target_unknown: None,
             evidence: Evidence::Gone,
             shared_in_use: Some(false),
+            shared_settled: false,
             drops: Vec::new(),
             log: Vec::new(),
             applied: BTreeMap::new(),
@@ -72,7 +75,7 @@ impl World {
         });
         let target = match &self.target_unknown {
             Some(why) => Target::Unknown(why.clone()),
-            None => Target::Known { identity: self.identity.clone(), kinds: kinds.collect() },
+            None => Target::Known { identity: self.identity.clone(), kinds: Arc::new(kinds.collect()) },
         };
         Observed {
             writer: Self::writer(),
@@ -82,14 +85,15 @@ impl World {
             source: self.source.clone().map_or(Source::Missing, |source| Source::Present(Arc::new(source))),
             target,
             owned: self.standing(|reference, object| marks::is_ours(object, reference, &owner)),
-            shared: self.standing(|reference, object| {
+            shared: Shared::of(self.standing(|reference, object| {
                 marks::is_ours(object, reference, &Self::writer().shared_owner(&reference.namespace))
-            }),
+            })),
+            shared_settled: self.shared_settled,
             shared_in_use: self.in_use(),
             related: Vec::new(),
             namespaces: self.namespaces.clone(),
             schema: None,
-            unkept_status: BTreeSet::new(),
+            unkept_status: Arc::default(),
             now: Timestamp::from_second(1_800_000_000).expect("a time in range"),
             learned: Learned::default(),
             memo: Memo::default(),

@@ -103,13 +103,17 @@ impl Scene {
 
     /// The contexts of a visitor's kubeconfig: provider, consumers, downstream.
     pub fn contexts(&self) -> Vec<Context> {
-        let workspace =
-            |name: &str| Context { name: name.to_owned(), server: format!("{}/clusters/root:{name}", self.kcp.url()) };
+        let workspace = |name: &str, path: &str| {
+            // A workspace that was deleted meanwhile has none.
+            let token = self.kcp.token_of(path).unwrap_or_default();
+            Context { name: name.to_owned(), server: format!("{}/clusters/{path}", self.kcp.url()), token }
+        };
         let path = self.script.exports.first().map_or("root", |export| export.path.as_str());
-        let server = format!("{}/clusters/{path}", self.kcp.url());
-        let provider = Context { name: "provider".to_owned(), server };
-        let consumers = self.consumers.iter().map(|consumer| workspace(&consumer.name));
-        let downstream = Context { name: "downstream".to_owned(), server: self.downstream.url() };
+        let provider = workspace("provider", path);
+        let consumers =
+            self.consumers.iter().map(|consumer| workspace(&consumer.name, &format!("root:{}", consumer.name)));
+        let token = self.downstream.token().to_owned();
+        let downstream = Context { name: "downstream".to_owned(), server: self.downstream.url(), token };
         std::iter::once(provider).chain(consumers).chain([downstream]).collect()
     }
 

@@ -5,7 +5,9 @@ mod cost;
 mod deletion;
 mod examples;
 mod harness;
+mod informers;
 mod isolation;
+mod kubectl;
 mod mongodb;
 mod operation;
 mod outages;
@@ -32,18 +34,20 @@ pub fn cases() -> Vec<Case> {
         restarts::cases(),
         reload::cases(),
         cost::cases(),
+        retention::cases(),
+        outages::cases(),
     ];
     let on_real_servers = [
         harness::cases(),
+        kubectl::cases(),
+        informers::cases(),
         mongodb::cases(),
-        retention::cases(),
         workspaces::cases(),
         operation::cases(),
         bad_input::cases(),
         examples::cases(),
         tutorial::cases(),
         rights::cases(),
-        outages::cases(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
     let mut cases: Vec<Case> = anywhere.chain(on_real_servers.into_iter().flatten()).collect();

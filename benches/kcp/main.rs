@@ -1,0 +1,240 @@
+//! What the engine costs against a real kcp, beside a bare client that sends the same requests: `cargo bench --bench kcp
+//! [-- OBJECTS]`. Needs a `kcp` binary on PATH or in `KCP`.
+//!
+//! One kcp holds the provider's workspace, a consumer's, and one that serves as the downstream cluster. Each part is a
+//! process of its own; CPU is its `utime + stime`, as Linux tells them. Machines are noisy: bare client and engine
+//! take turns in one run, and the ratio is what counts.
+
+// The servers of the end-to-end tests, of which a bench needs a part.
+#[allow(dead_code)]
+#[path = "../../tests/e2e/api.rs"]
+mod api;
+#[allow(dead_code)]
+#[path = "../../tests/e2e/audit.rs"]
+mod audit;
+mod bare;
+#[allow(dead_code)]
+#[path = "../../tests/e2e/credentials.rs"]
+mod credentials;
+#[path = "../engine/process.rs"]
+mod engine;
+#[allow(dead_code)]
+#[path = "../../tests/e2e/eventually.rs"]
+mod eventually;
+#[allow(dead_code)]
+#[path = "../../tests/e2e/kcp.rs"]
+mod kcp;
+#[allow(dead_code)]
+#[path = "../../tests/e2e/process.rs"]
+mod process;
+#[allow(dead_code)]
+#[path = "../../tests/e2e/rest.rs"]
+mod rest;
+#[allow(dead_code)]
+#[path = "../../tests/e2e/servers.rs"]
+mod servers;
+#[path = "../engine/usage.rs"]
+mod usage;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::bare::Orders;
+use crate::credentials::ADMIN;
+use crate::engine::Engine;
+use crate::eventually::{eventually, within};
+use crate::kcp::{Kcp, Workspace};
+
+const ROUNDS: usize = 2;
+const PATIENCE: Duration = Duration::from_secs(600);
+const ORDERS: &str = "--orders";
+
+type Failed = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failed> {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == ORDERS) {
+        // One thread, as the engine has.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let spent = runtime.block_on(bare::run(Path::new(&arguments[at + 1])))?;
+        println!("{}", spent.as_millis());
+        return Ok(());
+    }
+    let binary = match servers::kcp() {
+        Ok(binary) => binary,
+        Err(reason) => {
+            println!("not run: {reason}");
+            return Ok(());
+        }
+    };
+    let objects = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(300);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(compare(binary, objects))
+}
+
+async fn compare(binary: PathBuf, objects: usize) -> Result<(), Failed> {
+    let folder = tempfile::TempDir::new()?;
+    let scene = Scene::set(binary, folder.path()).await?;
+    let engine = scene.start_engine().await?;
+    let (mut bare, mut engines) = (Duration::ZERO, Duration::ZERO);
+    for round in 0..ROUNDS {
+        let spent = scene.bare(&format!("bare-{round}"), objects).await?;
+        println!("bare client: {}", each(spent, objects));
+        bare += spent;
+        let spent = scene.engine(&engine, &format!("engine-{round}"), objects).await?;
+        println!("engine:      {}", each(spent, objects));
+        engines += spent;
+    }
+    println!("ratio: {:.2}", engines.as_secs_f64() / bare.as_secs_f64());
+    println!("engine's memory at rest: {:.1} MiB", engine.usage()?.memory as f64 / (1024.0 * 1024.0));
+    Ok(())
+}
+
+fn each(spent: Duration, objects: usize) -> String {
+    format!("{:.3} ms of CPU for a new object", spent.as_secs_f64() * 1000.0 / objects as f64)
+}
+
+/// The servers and their workspaces.
+struct Scene {
+    _kcp: Kcp,
+    folder: PathBuf,
+    api: Api,
+    /// Bound by the consumer whom the engine serves, and by the one whom the bare client serves.
+    consumer: Workspace,
+    bare: Workspace,
+    target: Workspace,
+    bare_upstream: String,
+}
+
+impl Scene {
+    async fn set(binary: PathBuf, folder: &Path) -> Result<Scene, Failed> {
+        let kcp = Kcp::start(binary, folder).await;
+        let api = Api::widgets("bench.example.dev".to_owned());
+        // The bare client has an API of its own, so that the engine does not serve its objects.
+        let bare_api = Api::widgets("bare.example.dev".to_owned());
+        let (provider, bare_provider) = (kcp.workspace("provider").await, kcp.workspace("bare-provider").await);
+        provider.publish(&api, ADMIN).await;
+        bare_provider.publish(&bare_api, ADMIN).await;
+        let (consumer, bare) = (kcp.workspace("consumer").await, kcp.workspace("bare").await);
+        consumer.bind(&provider.path, &api).await;
+        bare.bind(&bare_provider.path, &bare_api).await;
+        let target = kcp.workspace("target").await;
+        api.install(&target.rest).await;
+        bare_api.install(&target.rest).await;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bare"}});
+        target.rest.create("/api/v1/namespaces", &namespace).await;
+        fs::write(folder.join("kcp.kubeconfig"), kcp.kubeconfig("root", ADMIN))?;
+        fs::write(folder.join("target.kubeconfig"), kcp.kubeconfig(&target.path, ADMIN))?;
+        fs::create_dir_all(folder.join("mappings"))?;
+        fs::write(folder.join("mappings/widgets.yaml"), mapping(&api, &provider.path))?;
+        let bare_upstream = format!("{}/clusters/{}", endpoint(&bare_provider).await, bare.cluster);
+        Ok(Scene { _kcp: kcp, folder: folder.to_owned(), api, consumer, bare, target, bare_upstream })
+    }
+
+    /// Starts the engine, and waits until it has served a first object.
+    async fn start_engine(&self) -> Result<Engine, Failed> {
+        let engine = Engine::start(&self.folder, &self.folder.join("mappings"))?;
+        self.create(&self.consumer, &self.api, "first").await;
+        self.served("first", 1, Duration::from_secs(90)).await;
+        Ok(engine)
+    }
+
+    async fn create(&self, workspace: &Workspace, api: &Api, name: &str) -> Value {
+        workspace.rest.create(&api.collection("default"), &api.object(name, spec())).await
+    }
+
+    /// Waits until so many consumer's objects of this name have a first status.
+    async fn served(&self, name: &str, objects: usize, patience: Duration) {
+        within(patience, "every object has a status", async || {
+            let all = self.consumer.rest.list(&self.api.collection("default")).await;
+            let served = all.iter().filter(|one| {
+                one["metadata"]["name"].as_str().is_some_and(|full| full.starts_with(name))
+                    && one["status"]["phase"].is_string()
+            });
+            let served = served.count();
+            (served == objects).then_some(()).ok_or_else(|| format!("{served} of {objects}"))
+        })
+        .await;
+    }
+
+    async fn engine(&self, engine: &Engine, name: &str, objects: usize) -> Result<Duration, Failed> {
+        let before = engine.usage()?;
+        for index in 0..objects {
+            self.create(&self.consumer, &self.api, &format!("{name}-{index}")).await;
+        }
+        self.served(name, objects, PATIENCE).await;
+        Ok(engine.usage()?.cpu - before.cpu)
+    }
+
+    async fn bare(&self, name: &str, objects: usize) -> Result<Duration, Failed> {
+        let api = Api::widgets("bare.example.dev".to_owned());
+        let mut made = Vec::new();
+        for index in 0..objects {
+            let name = format!("{name}-{index}");
+            let object = self.create(&self.bare, &api, &name).await;
+            made.push((name, object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()));
+        }
+        let base = self.bare_upstream.split("/services/").next().unwrap_or_default();
+        let orders = Orders {
+            kubeconfig: self.folder.join("kcp.kubeconfig"),
+            upstream: self.bare_upstream.clone(),
+            downstream: format!("{base}/clusters/{}", self.target.path),
+            group: api.group,
+            namespace: "bare".to_owned(),
+            objects: made,
+        };
+        let file = self.folder.join("orders.json");
+        fs::write(&file, serde_json::to_vec(&orders)?)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        let output = command.arg(ORDERS).arg(&file).stderr(std::process::Stdio::inherit()).output()?;
+        let spent: u64 = String::from_utf8_lossy(&output.stdout).trim().parse()?;
+        Ok(Duration::from_millis(spent))
+    }
+}
+
+/// The virtual workspace of an export, as its endpoint slice names it.
+async fn endpoint(provider: &Workspace) -> String {
+    eventually("the export has an endpoint", async || {
+        let slices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/widgets";
+        let slice = provider.rest.get(slices).await.ok_or("there is no endpoint slice")?;
+        slice["status"]["endpoints"][0]["url"].as_str().map(str::to_owned).ok_or_else(|| slice["status"].to_string())
+    })
+    .await
+}
+
+/// What each object says.
+fn spec() -> Value {
+    json!({
+        "size": 3, "big": 9_007_199_254_740_993_i64, "version": "6.0.5", "note": "as much as a small database says",
+        "tags": ["a", "b", "c"], "labels": {"team": "payments", "tier": "gold"},
+    })
+}
+
+fn mapping(api: &Api, provider: &str) -> String {
+    format!(
+        r#"apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {{name: widgets}}
+spec:
+  source:
+    apiExport: {{name: widgets, path: "{provider}"}}
+    resource: {resource}
+  objects:
+    - id: widget
+      template:
+        apiVersion: {group}/v1
+        kind: Widget
+        spec: ${{{{ source.spec }}}}
+  status:
+    fields:
+      phase: {{path: $.status.phase, default: Pending}}
+"#,
+        resource = api.resource(),
+        group = api.group,
+    )
+}
