@@ -6,12 +6,16 @@ mod diff;
 mod init;
 #[path = "verbs/live.rs"]
 mod live;
+#[path = "verbs/provenance.rs"]
+mod provenance;
 #[path = "verbs/rbac.rs"]
 mod rbac;
 #[path = "verbs/schemas.rs"]
 mod schemas;
 #[path = "verbs/validate_live.rs"]
 mod validate_live;
+#[path = "verbs/watch.rs"]
+mod watch;
 
 use std::fs;
 use std::path::Path;

@@ -20,6 +20,7 @@ mod table;
 mod terminal;
 pub mod test;
 pub mod validate;
+mod watching;
 
 use std::io;
 use std::process::ExitCode;

@@ -3,17 +3,13 @@
 mod live;
 
 use std::path::PathBuf;
-use std::sync::mpsc;
-use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::Exit;
 use super::arguments::ConnectionArguments;
 use super::inputs::{self, Inputs};
 use super::terminal::{self, count};
+use super::{Exit, watching};
 use crate::catalog::Catalog;
 use crate::mapping::Mapping;
 use crate::mapping::check::check;
@@ -85,7 +81,9 @@ struct Report {
 
 pub(super) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
     if arguments.watch {
-        return watch(arguments);
+        let paths = arguments.paths.iter().chain(&arguments.schemas).map(PathBuf::as_path);
+        let colours = terminal::colours();
+        return watching::watch(paths, || Ok(Report::of(arguments)?.show(arguments.format, colours)));
     }
     let report = Report::of(arguments)?;
     terminal::print(&report.show(arguments.format, terminal::colours()))?;
@@ -179,47 +177,4 @@ fn annotation(diagnostic: &Diagnostic) -> String {
     let message = lines.join("\n").replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     let file = file.replace('%', "%25").replace(':', "%3A").replace(',', "%2C");
     format!("::{severity} file={file},line={line},col={column},title={code}::{message}\n")
-}
-
-/// Changes come in bursts; one that no event tells is found after a while.
-const SETTLE: Duration = Duration::from_millis(100);
-const POLL: Duration = Duration::from_secs(5);
-
-/// Shows the findings, and shows them again whenever they are others. Ends with the process.
-fn watch(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
-    let (hints, changes) = mpsc::channel();
-    let _watcher = watcher(arguments, hints).context("cannot watch the files")?;
-    let mut shown = None;
-    loop {
-        let now = Report::of(arguments).map_err(|error| error.to_string());
-        if shown.as_ref() != Some(&now) {
-            terminal::print(&match &now {
-                Ok(report) => report.show(arguments.format, terminal::colours()),
-                Err(error) => format!("error: {error}\n"),
-            })?;
-            shown = Some(now);
-        }
-        // Either an event or a time-out: both are a reason to look, and what comes while it settles is the same hint.
-        let _ = changes.recv_timeout(POLL);
-        while changes.recv_timeout(SETTLE).is_ok() {}
-    }
-}
-
-fn watcher(arguments: &ValidateArguments, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Our own reading is an event too. Nobody listens once the process ends.
-        if !event.is_ok_and(|event| event.kind.is_access()) {
-            let _ = hints.send(());
-        }
-    })?;
-    for path in arguments.paths.iter().chain(&arguments.schemas) {
-        // Editors replace files: an event is sure only in the folder that holds one.
-        let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-        let folder = folder.map(|folder| if folder.as_os_str().is_empty() { ".".as_ref() } else { folder });
-        let mode = if path.is_dir() { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
-        if let Some(folder) = folder.filter(|folder| folder.is_dir()) {
-            watcher.watch(folder, mode)?;
-        }
-    }
-    Ok(watcher)
 }

@@ -158,7 +158,14 @@ mod tests {
     fn what_a_secret_holds_is_not_shown() {
         let secret = |password: &str| json!({"kind": "Secret", "data": {"user": "dXNlcg==", "password": password}});
         let change = Change { old: secret("b2xk"), new: secret("bmV3"), ..change() };
-        insta::assert_snapshot!(shown(std::slice::from_ref(&change), Format::Text, false), @"");
+        insta::assert_snapshot!(shown(std::slice::from_ref(&change), Format::Text, false), @r#"
+        update Gadget t/a (mapping m, for Widget default/a)
+            data:
+          -   password: "*** (before)"
+          +   password: "*** (after)"
+              user: "***"
+            kind: Secret
+        "#);
         let json = shown(&[change], Format::Json, false);
         assert!(!json.contains("b2xk") && !json.contains("bmV3") && !json.contains("dXNlcg"), "{json}");
     }
