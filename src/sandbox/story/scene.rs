@@ -108,8 +108,13 @@ impl Scene {
             let token = self.kcp.token_of(path).unwrap_or_default();
             Context { name: name.to_owned(), server: format!("{}/clusters/{path}", self.kcp.url()), token }
         };
-        let path = self.script.exports.first().map_or("root", |export| export.path.as_str());
-        let provider = workspace("provider", path);
+        let mut exports = self.script.exports.iter().map(|export| export.path.as_str());
+        let path = exports.next().unwrap_or("root");
+        let mut provider = workspace("provider", path);
+        // One who publishes in several workspaces needs the right to all of them.
+        if exports.any(|other| other != path) {
+            provider.token = self.kcp.token().to_owned();
+        }
         let consumers =
             self.consumers.iter().map(|consumer| workspace(&consumer.name, &format!("root:{}", consumer.name)));
         let token = self.downstream.token().to_owned();
