@@ -1,74 +1,118 @@
 //! What the sandbox costs: `cargo bench --bench sandbox`.
 //!
-//! Requests go straight to the state, without HTTP. Each workspace holds ten objects; what is measured concerns one
-//! workspace or one object, and must not grow with the number of the others.
+//! Each workspace binds one export and holds ten objects of a kilobyte, and each is watched. What is measured concerns
+//! one workspace or one object, and must not grow with the number of the others. Each number of workspaces has a
+//! process of its own, so that none finds the memory of another.
 
+use std::env;
 use std::fs;
 use std::hint::black_box;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Flavor, Reply, Request, Settings, State, Timestamp};
+use sync_engine::sandbox::{Answer, ApiRef, Events, Options, Request, Sandbox};
+use tokio::runtime::Runtime;
 
 const WORKSPACES: [usize; 3] = [100, 1_000, 10_000];
 const OBJECTS: usize = 10;
 const REPETITIONS: usize = 1_000;
 const MERGE: &str = "application/merge-patch+json";
+/// Resource of the objects.
+const THINGS: &str = "things.v1.example.com";
 
 fn main() {
-    for workspaces in WORKSPACES {
-        let before = resident_memory();
-        let mut state =
-            State::new(Settings { flavor: Flavor::Kcp, history: 1_000, ..Settings::default() }, Timestamp(0));
-        publish(&mut state);
-        let started = Instant::now();
-        (0..workspaces).for_each(|index| fill(&mut state, index));
-        println!("{workspaces} workspaces with {OBJECTS} objects each, made in {:.1?}", started.elapsed());
-        let used = resident_memory().saturating_sub(before) / (workspaces * OBJECTS);
-        println!("  memory of an object with its share of a workspace: {:.1} KiB", used as f64 / 1024.0);
-        measure(&mut state, workspaces / 2);
+    let workspaces = env::args().find_map(|argument| argument.parse().ok());
+    match workspaces {
+        Some(workspaces) => Runtime::new().expect("a runtime").block_on(measure(workspaces)),
+        None => WORKSPACES.iter().for_each(|workspaces| measure_apart(*workspaces)),
     }
 }
 
-fn measure(state: &mut State, workspace: usize) {
-    let things = format!("/clusters/root:w{workspace}/apis/example.com/v1/namespaces/default/things");
-    let list = Request::get(&things);
-    let watch = Request::get(&format!("{things}?watch=1"));
-    let get = Request::get(&format!("{things}/thing-3"));
-    print("list of a workspace", || black_box(send(state, &list)));
-    print("watch of a workspace", || black_box(send(state, &watch)));
-    print("get", || black_box(send(state, &get)));
-    let mut count = 0;
-    print("status patch", || {
-        count += 1;
-        let url = format!("{things}/thing-3/status");
-        send(state, &Request::patch(&url, MERGE, &json!({"status": {"count": count}})))
-    });
-    print("apply", || {
-        count += 1;
-        let url = format!("{things}/thing-3?fieldManager=bench&force=true");
-        send(state, &Request::apply(&url, &thing("thing-3", count)))
-    });
+fn measure_apart(workspaces: usize) {
+    let program = env::current_exe().expect("a program");
+    let status = Command::new(program).arg(workspaces.to_string()).status();
+    assert!(status.expect("it starts").success());
 }
 
-fn print(what: &str, mut once: impl FnMut() -> Reply) {
+async fn measure(workspaces: usize) {
+    let sandbox = Options::kcp().bookmarks_every(Duration::from_secs(60)).start().await.expect("it starts");
+    let empty = resident_memory();
+    let started = Instant::now();
+    publish(&sandbox);
+    (0..workspaces).for_each(|index| open(&sandbox, index));
+    let with_workspaces = resident_memory();
+    (0..workspaces).for_each(|index| fill(&sandbox, index));
+    let with_objects = resident_memory();
+    println!("{workspaces} workspaces with {OBJECTS} objects each, made in {:.1?}", started.elapsed());
+    print_memory("a workspace with its binding", with_workspaces - empty, workspaces);
+    print_memory("an object", with_objects - with_workspaces, workspaces * OBJECTS);
+    let _watches: Vec<Events> = (0..workspaces).map(|index| watch(&sandbox, index)).collect();
+    print_memory("a watch", resident_memory() - with_objects, workspaces);
+    time_requests(&sandbox, workspaces / 2);
+    time_http(&sandbox, workspaces / 2).await;
+}
+
+fn print_memory(what: &str, bytes: usize, number: usize) {
+    println!("  memory of {what}: {:.1} KiB", bytes as f64 / 1024.0 / number as f64);
+}
+
+/// Straight to the server, without HTTP.
+fn time_requests(sandbox: &Sandbox, index: usize) {
+    let things = url(index, "");
+    let list = Request::get(&things);
+    time("list of a workspace", || drop(black_box(send(sandbox, &list))));
+    let get = Request::get(&url(index, "thing-3"));
+    time("get", || drop(black_box(send(sandbox, &get))));
+    let watch = Request::get(&format!("{things}?watch=1"));
+    time("watch of a workspace", || drop(black_box(sandbox.events(&watch).expect("a watch"))));
+    let before = sandbox.version();
+    let mut count = 0;
+    time("status patch", || {
+        count += 1;
+        let url = format!("{}/status", url(index, "thing-3"));
+        send(sandbox, &Request::patch(&url, MERGE, &json!({"status": {"count": count}})));
+    });
+    time("apply", || {
+        count += 1;
+        let url = format!("{}?fieldManager=bench&force=true", url(index, "thing-3"));
+        send(sandbox, &Request::apply(&url, &thing("thing-3", count)));
+    });
+    let resumed = Request::get(&format!("{}?watch=1&resourceVersion={before}", url(index + 1, "")));
+    time("watch resumed after 2,000 changes elsewhere", || drop(black_box(sandbox.events(&resumed).expect("a watch"))));
+}
+
+/// One after the other on one connection.
+async fn time_http(sandbox: &Sandbox, index: usize) {
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+    let list = format!("{}{}", sandbox.url(), url(index, ""));
     let started = Instant::now();
     for _ in 0..REPETITIONS {
-        black_box(once());
+        let request = http::Request::get(&list).header("authorization", format!("Bearer {}", sandbox.token()));
+        let answer = client.request(request.body(Empty::new()).expect("a request")).await.expect("an answer");
+        assert_eq!(answer.status(), 200);
+        black_box(answer.into_body().collect().await.expect("a body"));
     }
-    let each: Duration = started.elapsed() / REPETITIONS as u32;
-    println!("  {what}: {each:.1?}");
+    println!("  list of a workspace over HTTP: {:.1?}", started.elapsed() / REPETITIONS as u32);
 }
 
-fn send(state: &mut State, request: &Request) -> Reply {
-    let (reply, _) = state.handle(request, Timestamp(0));
-    if let Some(answer) = reply.answer() {
-        assert!(answer.code < 300, "{} {}: {}", request.method, request.path, answer.to_json());
-    }
-    reply
+fn time(what: &str, mut once: impl FnMut()) {
+    let started = Instant::now();
+    (0..REPETITIONS).for_each(|_| once());
+    println!("  {what}: {:.1?}", started.elapsed() / REPETITIONS as u32);
 }
 
-fn publish(state: &mut State) {
+fn send(sandbox: &Sandbox, request: &Request) -> Answer {
+    let answer = sandbox.request(request);
+    assert!(answer.code < 300, "{} {}: {}", request.method, request.path, answer.to_json());
+    answer
+}
+
+fn publish(sandbox: &Sandbox) {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({
         "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.things.example.com"},
@@ -79,30 +123,37 @@ fn publish(state: &mut State) {
             }],
         },
     });
-    let resources =
-        json!([{"group": "example.com", "name": "things", "schema": "v1.things.example.com", "storage": {"crd": {}}}]);
-    let export = json!({
-        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "things"},
-        "spec": {"resources": resources},
-    });
-    send(state, &Request::post("/clusters/root/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &schema));
-    send(state, &Request::post("/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports", &export));
+    sandbox.publish("root", "things", &[schema], &[]).expect("an export");
 }
 
-/// A workspace that binds the export, with objects.
-fn fill(state: &mut State, index: usize) {
+/// A workspace that binds the export.
+fn open(sandbox: &Sandbox, index: usize) {
     let name = format!("w{index}");
-    let workspace = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
-    send(state, &Request::post("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces", &workspace));
-    let binding = json!({
-        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "things"},
-        "spec": {"reference": {"export": {"path": "root", "name": "things"}}},
-    });
-    send(state, &Request::post(&format!("/clusters/root:{name}/apis/apis.kcp.io/v1alpha2/apibindings"), &binding));
-    let things = format!("/clusters/root:{name}/apis/example.com/v1/namespaces/default/things");
-    for index in 0..OBJECTS {
-        send(state, &Request::post(&things, &thing(&format!("thing-{index}"), index)));
+    sandbox.create_workspace("root", &name).expect("a workspace");
+    sandbox.bind(&path(index), "root", "things", &[]).expect("a binding");
+}
+
+fn fill(sandbox: &Sandbox, index: usize) {
+    let path = path(index);
+    for number in 0..OBJECTS {
+        let things = ApiRef { cluster: &path, resource: THINGS };
+        sandbox.create(things, &thing(&format!("thing-{number}"), number)).expect("an object");
     }
+}
+
+/// Of what is to come.
+fn watch(sandbox: &Sandbox, index: usize) -> Events {
+    let version = sandbox.version();
+    let request = Request::get(&format!("{}?watch=1&resourceVersion={version}", url(index, "")));
+    sandbox.events(&request).expect("a watch")
+}
+
+fn path(index: usize) -> String {
+    format!("root:w{index}")
+}
+
+fn url(index: usize, name: &str) -> String {
+    ApiRef { cluster: &path(index), resource: THINGS }.url("default", name)
 }
 
 /// An object of about a kilobyte.

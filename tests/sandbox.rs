@@ -1,5 +1,6 @@
 //! The sandbox over HTTP, with the client that the engine uses.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
@@ -9,19 +10,26 @@ use kube::api::{
 };
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
+use kube_runtime::{WatchStreamExt, reflector, watcher};
 use serde_json::{Value, json};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb};
 
-/// A client without retries of its own, for a cluster or a path below it.
-fn client(url: &str) -> Client {
+/// The administrator's client, without retries of its own.
+fn client(sandbox: &Sandbox) -> Client {
+    client_at(&sandbox.url(), Some(sandbox.token()))
+}
+
+/// A client for a URL, with a token.
+fn client_at(url: &str, token: Option<&str>) -> Client {
     let mut config = Config::new(url.parse().expect("a URL"));
     config.read_timeout = Some(Duration::from_secs(10));
+    config.auth_info.token = token.map(|token| token.to_owned().into());
     Client::try_from(config).expect("a client")
 }
 
 async fn cluster() -> (Sandbox, Api<ConfigMap>) {
     let sandbox = Options::kubernetes().start().await.expect("starts");
-    let maps = Api::namespaced(client(&sandbox.url()), "default");
+    let maps = Api::namespaced(client(&sandbox), "default");
     (sandbox, maps)
 }
 
@@ -109,7 +117,7 @@ async fn a_client_watches() {
 #[tokio::test]
 async fn bookmarks_come_and_a_watch_ends_in_time() {
     let sandbox = Options::kubernetes().bookmarks_every(Duration::from_millis(20)).start().await.expect("starts");
-    let maps: Api<ConfigMap> = Api::namespaced(client(&sandbox.url()), "default");
+    let maps: Api<ConfigMap> = Api::namespaced(client(&sandbox), "default");
     let started = Instant::now();
     let events = maps.watch(&WatchParams::default().timeout(1), "1").await.expect("watches");
     let events: Vec<_> = events.try_collect().await.expect("ends well");
@@ -130,18 +138,79 @@ async fn the_virtual_workspace_carries_objects_and_status() {
     let url = slice["status"]["endpoints"][0]["url"].as_str().expect("a URL").to_owned();
 
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("example.com", "v1", "Thing"), "things");
-    let everywhere: Api<DynamicObject> = Api::all_with(client(&format!("{url}/clusters/*")), &resource);
+    let everywhere: Api<DynamicObject> =
+        Api::all_with(client_at(&format!("{url}/clusters/*"), Some(sandbox.token())), &resource);
     let list = everywhere.list(&ListParams::default()).await.expect("lists");
     let annotations = list.items[0].metadata.annotations.clone().expect("annotations");
     assert_eq!(annotations["kcp.io/cluster"], cluster);
 
-    let one = client(&format!("{url}/clusters/{cluster}"));
+    let one = client_at(&format!("{url}/clusters/{cluster}"), Some(sandbox.token()));
     let one: Api<DynamicObject> = Api::namespaced_with(one, "default", &resource);
     let status = Patch::Merge(json!({"status": {"phase": "Running"}}));
     one.patch_status("a", &PatchParams::apply("me"), &status).await.expect("patches");
     assert_eq!(sandbox.get(in_workspace, "default", "a").expect("an object")["status"]["phase"], "Running");
     sandbox.unbind("root:consumer", "things").expect("unbinds");
     assert_eq!(code(one.get("a").await), 403);
+}
+
+#[tokio::test]
+async fn every_workspace_has_a_token_and_nobody_comes_without_one() {
+    let sandbox = Options::kcp().start().await.expect("starts");
+    for workspace in ["provider", "acme", "globex"] {
+        sandbox.create_workspace("root", workspace).expect("a workspace");
+    }
+    sandbox.create_workspace("root:acme", "team").expect("a workspace in a workspace");
+    sandbox.publish("root:provider", "things", &[schema()], &[]).expect("an export");
+    sandbox.bind("root:acme", "root:provider", "things", &[]).expect("a binding");
+    let slices = ApiRef { cluster: "root:provider", resource: "apiexportendpointslices.v1alpha1.apis.kcp.io" };
+    let slice = sandbox.get(slices, "", "things").expect("a slice");
+    let export = slice["status"]["endpoints"][0]["url"].as_str().expect("a URL").to_owned();
+
+    let asked = async |base: &str, token: Option<&str>| {
+        let maps: Api<ConfigMap> = Api::namespaced(client_at(base, token), "default");
+        maps.list(&ListParams::default()).await.map_or_else(|error| code::<()>(Err(error)), |_| 200)
+    };
+    let workspace = |path: &str| format!("{}/clusters/root:{path}", sandbox.url());
+    let token = sandbox.token_of("root:acme").expect("a token");
+    assert_eq!(sandbox.token_of("root:acme"), Some(token.clone()), "the same each time");
+    assert_eq!(sandbox.token_of("root:missing"), None);
+    let token = Some(token.as_str());
+    for (base, token, expected) in [
+        (workspace("acme"), token, 200),
+        (workspace("acme:team"), token, 200),
+        (workspace("globex"), token, 403),
+        (workspace("missing"), token, 403),
+        (sandbox.url(), token, 403),
+        (format!("{export}/clusters/*"), token, 403),
+        (workspace("globex"), Some(sandbox.token()), 200),
+        (workspace("acme"), Some("wrong"), 401),
+        (workspace("acme"), None, 401),
+    ] {
+        assert_eq!(asked(&base, token).await, expected, "{base} {token:?}");
+    }
+
+    let provider = sandbox.token_of("root:provider").expect("a token");
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("example.com", "v1", "Thing"), "things");
+    let everywhere = client_at(&format!("{export}/clusters/*"), Some(&provider));
+    Api::<DynamicObject>::all_with(everywhere, &resource).list(&ListParams::default()).await.expect("its own export");
+}
+
+#[tokio::test]
+async fn a_refused_user_hears_why_in_the_words_of_a_server() {
+    let sandbox = Options::kcp().start().await.expect("starts");
+    sandbox.create_workspace("root", "acme").expect("a workspace");
+    let token = sandbox.token_of("root:acme").expect("a token");
+    let body = async |path: &str, token: &str| {
+        let request = http::Request::get(path).header("authorization", format!("Bearer {token}"));
+        let request = request.body(kube::client::Body::empty()).expect("a request");
+        let answer = tower::ServiceExt::oneshot(plain(&sandbox.url()), request).await.expect("an answer");
+        let bytes = http_body_util::BodyExt::collect(answer.into_body()).await.expect("a body").to_bytes();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    insta::assert_snapshot!(body("/version", "wrong").await, @r#"{"apiVersion":"v1","code":401,"kind":"Status","message":"Unauthorized","metadata":{},"reason":"Unauthorized","status":"Failure"}"#);
+    insta::assert_snapshot!(body("/clusters/root/apis", &token).await, @r#"{"apiVersion":"v1","code":403,"details":{},"kind":"Status","message":"forbidden: User \"root:acme\" cannot get path \"/apis\": access denied","metadata":{},"reason":"Forbidden","status":"Failure"}"#);
+    insta::assert_snapshot!(body("/clusters/root/api/v1/namespaces/default/secrets/x", &token).await, @r#"{"apiVersion":"v1","code":403,"details":{"kind":"secrets","name":"x"},"kind":"Status","message":"secrets \"x\" is forbidden: User \"root:acme\" cannot get resource \"secrets\" in API group \"\" in the namespace \"default\": access denied","metadata":{},"reason":"Forbidden","status":"Failure"}"#);
+    insta::assert_snapshot!(body("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces", &token).await, @r#"{"apiVersion":"v1","code":403,"details":{"group":"tenancy.kcp.io","kind":"workspaces"},"kind":"Status","message":"workspaces.tenancy.kcp.io is forbidden: User \"root:acme\" cannot list resource \"workspaces\" in API group \"tenancy.kcp.io\" at the cluster scope: access denied","metadata":{},"reason":"Forbidden","status":"Failure"}"#);
 }
 
 #[tokio::test]
@@ -186,7 +255,9 @@ async fn faults_hit_the_requests_they_are_meant_for() {
 async fn too_many_requests_say_how_long_to_wait() {
     let (sandbox, _) = cluster().await;
     sandbox.faults().next(1, |_| true, Fault::Refuse(Failure::too_many_requests(7)));
-    let request = http::Request::get("/api/v1/namespaces").body(kube::client::Body::empty()).expect("a request");
+    let request =
+        http::Request::get("/api/v1/namespaces").header("authorization", format!("Bearer {}", sandbox.token()));
+    let request = request.body(kube::client::Body::empty()).expect("a request");
     let answer = tower::ServiceExt::oneshot(plain(&sandbox.url()), request).await.expect("an answer");
     assert_eq!(answer.status(), 429);
     assert_eq!(answer.headers()["retry-after"], "7");
@@ -227,7 +298,7 @@ async fn a_server_that_was_killed_comes_back_under_its_address() {
 #[tokio::test]
 async fn built_in_kinds_read_as_their_types() {
     let (sandbox, _) = cluster().await;
-    let namespaces: Api<Namespace> = Api::all(client(&sandbox.url()));
+    let namespaces: Api<Namespace> = Api::all(client(&sandbox));
     let mut names: Vec<_> = namespaces
         .list(&ListParams::default())
         .await
@@ -237,6 +308,45 @@ async fn built_in_kinds_read_as_their_types() {
         .collect();
     names.sort();
     assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
-    let version = client(&sandbox.url()).apiserver_version().await.expect("a version");
+    let version = client(&sandbox).apiserver_version().await.expect("a version");
     assert_eq!(version.major, "1");
+}
+
+#[tokio::test]
+async fn reflectors_hold_what_there_is_through_cut_connections_and_forgotten_history() {
+    for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
+        let (mut sandbox, maps) = cluster().await;
+        let in_default = ApiRef { cluster: "", resource: "configmaps.v1" };
+        let create = |sandbox: &Sandbox, name: &str| {
+            let object =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+            sandbox.create(in_default, &object).expect("an object");
+        };
+        let (store, writer) = reflector::store();
+        let mut changes = reflector(writer, watcher(maps, config)).default_backoff().boxed();
+        let mut holds = async |names: &[&str]| {
+            let held = || store.state().iter().filter_map(|map| map.metadata.name.clone()).collect::<BTreeSet<_>>();
+            let followed = async {
+                while held().iter().ne(names) {
+                    // A cut connection is an error here, and the watcher's to come back from.
+                    let _ = changes.next().await.expect("it never ends");
+                }
+            };
+            let in_time = tokio::time::timeout(Duration::from_secs(30), followed).await;
+            in_time.unwrap_or_else(|_| panic!("{names:?} is not what it holds: {:?}", held()));
+        };
+        create(&sandbox, "a");
+        holds(&["a"]).await;
+        create(&sandbox, "b");
+        holds(&["a", "b"]).await;
+        sandbox.disconnect().await;
+        create(&sandbox, "c");
+        sandbox.reconnect().await.expect("the same address");
+        holds(&["a", "b", "c"]).await;
+        sandbox.disconnect().await;
+        sandbox.delete(in_default, "default", "a").expect("deletes");
+        sandbox.compact();
+        sandbox.reconnect().await.expect("the same address");
+        holds(&["b", "c"]).await;
+    }
 }

@@ -3,16 +3,19 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Longer than anything here takes, on a machine that is busy with something else.
@@ -101,12 +104,39 @@ impl Drop for Running {
     }
 }
 
-/// The databases that a context of a kubeconfig shows.
-async fn databases(kubeconfig: &Path, context: &str) -> Vec<DynamicObject> {
+/// A client in a context of a kubeconfig.
+async fn client(kubeconfig: &Path, context: &str) -> Client {
     let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
     let read = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
     let config = Config::from_custom_kubeconfig(read, &options).await.expect("a usable context");
-    let client = Client::try_from(config).expect("a client");
+    Client::try_from(config).expect("a client")
+}
+
+/// The rows that `kubectl get mongodbcommunity` prints, without the age.
+async fn rows(kubeconfig: &Path, context: &str) -> Vec<Value> {
+    let path = "/apis/mongodbcommunity.mongodb.com/v1/namespaces/default/mongodbcommunity";
+    let request = http::Request::get(path).header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");
+    let request = request.body(Vec::new()).expect("a request");
+    let table: Value = client(kubeconfig, context).await.request(request).await.expect("a table");
+    let rows = table["rows"].as_array().expect("rows").iter();
+    rows.map(|row| row["cells"].as_array().expect("cells").split_last().expect("an age").1.into()).collect()
+}
+
+/// The operator has left what a pod needs to connect.
+async fn assert_can_be_connected_to(kubeconfig: &Path, database: &DynamicObject) {
+    let namespace = database.metadata.namespace.as_deref().expect("a namespace");
+    let secrets: Api<Secret> = Api::namespaced(client(kubeconfig, "downstream").await, namespace);
+    let data = secrets.get("my-database-admin-app").await.expect("the connection string").data.expect("data");
+    let text = |key: &str| String::from_utf8(data[key].0.clone()).expect("text");
+    assert_eq!(text("username"), "app");
+    let (password, host) = (text("password"), format!("my-database-0.my-database-svc.{namespace}.svc.cluster.local"));
+    let expected = format!("mongodb://app:{password}@{host}:27017,");
+    assert!(text("connectionString.standard").starts_with(&expected), "{}", text("connectionString.standard"));
+}
+
+/// The databases that a context of a kubeconfig shows.
+async fn databases(kubeconfig: &Path, context: &str) -> Vec<DynamicObject> {
+    let client = client(kubeconfig, context).await;
     let kind = GroupVersionKind::gvk("mongodbcommunity.mongodb.com", "v1", "MongoDBCommunity");
     let resource = ApiResource::from_gvk_with_plural(&kind, "mongodbcommunity");
     Api::<DynamicObject>::all_with(client, &resource).list(&ListParams::default()).await.expect("a list").items
@@ -150,9 +180,17 @@ async fn a_visitor_looks_around_edits_a_mapping_and_leaves() {
         assert_eq!(database.metadata.name.as_deref(), Some("my-database"));
         assert_eq!(database.data["status"]["phase"], "Running", "{database:?}");
         assert_eq!(database.data["status"]["version"], "6.0.5", "{database:?}");
+        assert_eq!(rows(&kubeconfig, consumer).await, [json!(["my-database", "Running", "6.0.5", "True"])]);
     }
-    assert_eq!(databases(&kubeconfig, "downstream").await.len(), 2);
+    let downstream = databases(&kubeconfig, "downstream").await;
+    assert_eq!(downstream.len(), 2);
+    for database in &downstream {
+        assert_can_be_connected_to(&kubeconfig, database).await;
+    }
+    assert_writes_nowhere_else(&sandbox.child, &place);
     assert_listens_on_loopback_alone(&sandbox.child);
+    let mode = fs::metadata(&kubeconfig).expect("the kubeconfig").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it holds tokens");
 
     let edit = sandbox.line("perl -pi -e");
     sandbox.line("Ctrl-C");
@@ -200,6 +238,28 @@ fn assert_listens_on_loopback_alone(child: &Child) {
     assert!(listening.iter().all(|address| address.starts_with("0100007F:")), "127.0.0.1 alone: {listening:?}");
 }
 
+/// While it runs, a program has a folder of its own below that for temporary files, and what it was told to write;
+/// no file elsewhere is open for writing. What Linux tells of a process's files.
+fn assert_writes_nowhere_else(child: &Child, place: &Place) {
+    let [kubeconfig, own, tmp] = &place.remains()[..] else { panic!("{:?}", place.remains()) };
+    assert!(own.starts_with("sync-engine-sandbox-"), "{own}");
+    assert_eq!((kubeconfig.as_str(), tmp.as_str()), ("kubeconfig", "tmp"));
+    let process = PathBuf::from(format!("/proc/{}", child.id()));
+    let Ok(files) = fs::read_dir(process.join("fd")) else { return };
+    // What it says goes wherever the test's own words go.
+    let standard = ["0", "1", "2"];
+    for file in files.flatten().filter(|file| !standard.iter().any(|name| file.file_name() == *name)) {
+        let Ok(target) = fs::read_link(file.path()) else { continue };
+        let text = fs::read_to_string(process.join("fdinfo").join(file.file_name())).unwrap_or_default();
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).unwrap_or_default().trim();
+        // The lowest two bits: 0 for reading alone.
+        let is_written = !flags.ends_with(['0', '4']);
+        let is_elsewhere =
+            target.is_absolute() && !target.starts_with("/dev") && !target.starts_with(place.path("tmp"));
+        assert!(!(is_written && is_elsewhere), "{} is open for writing", target.display());
+    }
+}
+
 /// `socket:[12345]`
 fn inode(file: &Path) -> Option<String> {
     let link = fs::read_link(file).ok()?;
@@ -211,9 +271,12 @@ fn an_end_in_the_middle_leaves_nothing_behind_either() {
     for signal in ["INT", "HUP"] {
         let place = Place::new();
         let mut sandbox = Running::start(&place, &["--kubeconfig-out", "kubeconfig"]);
+        let page = sandbox.line("kcp  ");
         sandbox.line("creates MongoDBCommunity");
         assert_eq!(sandbox.stop(signal), Some(0), "{signal}");
         assert_eq!(place.remains(), ["tmp"], "{signal}");
+        let address = page.split("http://").nth(1).expect("an address");
+        std::net::TcpStream::connect(address).expect_err("nobody listens any more");
     }
 }
 

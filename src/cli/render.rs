@@ -105,15 +105,15 @@ pub(super) fn default_cluster(mapping: &Mapping) -> Result<ClusterName, Misconfi
     ClusterName::try_from(sources::default_cluster(mapping)).map_err(|error| Misconfigured(error.to_string()))
 }
 
-/// The mappings of a path, all of them good: what is wrong stands in the error.
+/// The good mappings of a path; where there is none, what is wrong stands in the error.
 fn catalog(path: &PathBuf) -> Result<Catalog, Misconfigured> {
     let (catalog, update) = Inputs::read(std::slice::from_ref(path))?.catalog();
-    let errors: Vec<_> =
-        update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).map(|one| one.render(false)).collect();
-    if errors.is_empty() || catalog.mappings().next().is_some() {
-        return Ok(catalog);
+    match inputs::errors(&update) {
+        Some(errors) if catalog.mappings().next().is_none() => {
+            Err(Misconfigured(format!("no mapping in `{}` can be used\n\n{errors}", path.display())))
+        }
+        _ => Ok(catalog),
     }
-    Err(Misconfigured(format!("no mapping in `{}` can be used\n\n{}", path.display(), errors.join("\n\n"))))
 }
 
 /// `None`: no mapping takes the object, and it was said.
@@ -201,7 +201,7 @@ fn consumer(source: &Value, status: &Value) -> Value {
 }
 
 /// The same without what the engine put there to know it again.
-fn unmarked(mut body: Value) -> Value {
+pub(super) fn unmarked(mut body: Value) -> Value {
     let is_mark = |key: &str| key.starts_with("sync-engine.dev/") || key == marks::MANAGED_BY;
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return body };
     for field in ["labels", "annotations"] {

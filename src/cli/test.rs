@@ -13,7 +13,7 @@ use super::terminal::{self, count};
 use super::{Exit, Misconfigured};
 use crate::catalog::Catalog;
 use crate::mapping::diagnostic::{Diagnostic, Finding};
-use crate::mapping::document::{API_VERSION, MappingTestDocument, required_fields};
+use crate::mapping::document::{MappingTestDocument, required_fields};
 use crate::mapping::schema::Schemas;
 use crate::yaml::{self, from_node};
 
@@ -76,19 +76,9 @@ pub(super) fn test(arguments: &TestArguments) -> anyhow::Result<Exit> {
 fn inputs(arguments: &TestArguments) -> Result<Inputs, Misconfigured> {
     let mut inputs = Inputs::read(&arguments.paths)?;
     if let Some(mappings) = &arguments.mappings {
-        let further = Inputs::read(std::slice::from_ref(mappings))?;
-        inputs.readable.extend(further.readable);
-        inputs.unreadable.extend(further.unreadable);
+        inputs.extend(Inputs::read(std::slice::from_ref(mappings))?);
     }
-    inputs.readable.retain(|_, content| is_ours(content));
-    Ok(inputs)
-}
-
-fn is_ours(content: &[u8]) -> bool {
-    yaml::parse_within(content, yaml::Limits::SCHEMAS).iter().any(|document| match &document.root {
-        Some(root) => root.get("apiVersion").is_some_and(|version| version.as_str() == Some(API_VERSION)),
-        None => document.text.contains(API_VERSION),
-    })
+    Ok(inputs.only_ours())
 }
 
 /// The tests by their files. Those that cannot be read are among the catalog's diagnostics.

@@ -5,13 +5,13 @@
 //! run, and the difference is started, stopped or swapped.
 
 mod apply;
-mod consumer_schema;
+pub mod consumer_schema;
 pub mod inventory;
 mod keeper;
 mod observe;
 mod overview;
 mod pipeline;
-mod target;
+pub mod target;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};

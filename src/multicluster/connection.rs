@@ -215,7 +215,8 @@ impl Current {
     }
 }
 
-/// An address as it is kept: with scheme, without trailing slash. kubectl too reads `host:port` as an address.
+/// An address as it is kept: with scheme, without trailing slash, and without a user and password, which must not show
+/// in messages. kubectl too reads `host:port` as an address.
 fn address(connection: &str, url: &str, encrypted: bool) -> Result<String, ConnectionError> {
     let invalid = || ConnectionError::Address { connection: connection.to_owned(), url: url.to_owned() };
     let trimmed = url.trim_end_matches('/');
@@ -223,7 +224,9 @@ fn address(connection: &str, url: &str, encrypted: bool) -> Result<String, Conne
     let full = if trimmed.contains("://") { trimmed.to_owned() } else { format!("{scheme}://{trimmed}") };
     let uri: Uri = full.parse().map_err(|_| invalid())?;
     let usable = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty());
-    if usable && uri.query().is_none() { Ok(full) } else { Err(invalid()) }
+    let credentials = uri.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
+    let shown = credentials.map_or(full.clone(), |(credentials, _)| full.replacen(&format!("{credentials}@"), "", 1));
+    if usable && uri.query().is_none() { Ok(shown) } else { Err(invalid()) }
 }
 
 fn is_workspace_path(path: &str) -> bool {

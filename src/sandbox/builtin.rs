@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::resource::{Resource, Version};
+use super::table;
 
 /// Resources of one cluster, by group and plural.
 pub(super) type Served = BTreeMap<(Arc<str>, Arc<str>), Arc<Resource>>;
@@ -50,6 +51,7 @@ impl Row {
         let versions = self.versions.iter().map(|version| Version {
             name: (*version).into(),
             status: self.status,
+            columns: table::columns_of(self.group, self.plural),
             schema: None,
             document: json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
         });

@@ -2,7 +2,8 @@
 //!
 //! Objects are kept as the JSON that is sent: a write parses it again, reads and watches never do.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 use super::object;
 use super::resource::Storage;
+use super::timestamp::Timestamp;
 
 /// Where an object is: ordered so that a cluster's objects, and a namespace's, stand together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +64,8 @@ pub struct Change {
     pub shard: usize,
     /// What happened.
     pub kind: ChangeKind,
+    /// When.
+    pub at: Timestamp,
     /// The object after it; for a deletion its last state, under the version of the deletion.
     pub object: Arc<Stored>,
     /// The object before it.
@@ -78,6 +82,8 @@ pub type Event = Arc<Change>;
 pub struct Collection {
     objects: BTreeMap<Key, Arc<Stored>>,
     history: VecDeque<Event>,
+    /// The same by logical cluster: who watches one does not go through what happened in the others.
+    of_clusters: HashMap<Arc<str>, VecDeque<Event>>,
     /// The history is complete after this version.
     compacted: u64,
 }
@@ -159,23 +165,41 @@ impl Collection {
             ChangeKind::Deleted => drop(self.objects.remove(&event.key)),
             _ => drop(self.objects.insert(event.key.clone(), event.object.clone())),
         }
+        self.of_clusters.entry(event.key.cluster.clone()).or_default().push_back(event.clone());
         self.history.push_back(event);
         if self.history.len() > limit {
-            self.compacted = self.history.pop_front().map_or(self.compacted, |oldest| oldest.object.version);
+            self.forget_oldest();
         }
     }
 
     /// Forgets the history up to a version.
     pub(super) fn compact(&mut self, version: u64) {
         while self.history.front().is_some_and(|oldest| oldest.object.version <= version) {
-            self.history.pop_front();
+            self.forget_oldest();
         }
         self.compacted = self.compacted.max(version);
     }
 
-    /// What happened after a version; `None` where that is no longer known.
-    pub(super) fn since(&self, version: u64) -> Option<impl Iterator<Item = &Event>> {
-        let start = self.history.partition_point(|event| event.object.version <= version);
-        (version >= self.compacted).then(|| self.history.range(start..))
+    fn forget_oldest(&mut self) {
+        let Some(oldest) = self.history.pop_front() else { return };
+        self.compacted = oldest.object.version;
+        let Entry::Occupied(mut of_cluster) = self.of_clusters.entry(oldest.key.cluster.clone()) else { return };
+        // In both in the order of versions, so that the oldest of all is the oldest of its cluster.
+        of_cluster.get_mut().pop_front();
+        if of_cluster.get().is_empty() {
+            of_cluster.remove();
+        }
+    }
+
+    /// What happened after a version, in one logical cluster or in all; `None` where that is no longer known.
+    pub(super) fn since(&self, version: u64, cluster: Option<&str>) -> Option<impl Iterator<Item = &Event>> {
+        let history = match cluster {
+            None => Some(&self.history),
+            Some(cluster) => self.of_clusters.get(cluster),
+        };
+        let events = history
+            .into_iter()
+            .flat_map(move |history| history.range(history.partition_point(|event| event.object.version <= version)..));
+        (version >= self.compacted).then_some(events)
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::resource::{Resource, Version};
 use super::schema::Schema;
+use super::table;
 
 /// Keeps a CustomResourceDefinition until its objects are gone.
 pub(super) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -48,6 +49,7 @@ fn read_version(version: &Value, document: Value) -> Version {
     Version {
         name: version["name"].as_str().unwrap_or_default().into(),
         status: version["subresources"].get("status").is_some(),
+        columns: table::stated_columns(version),
         schema: document.is_object().then(|| Schema::compile(&document)),
         document,
     }

@@ -41,7 +41,7 @@ impl State {
         let selector = view.selector(&request.query)?;
         let answer = self.list(view, path, &request.query)?;
         let objects = self.objects_of(view, path.namespace.as_deref(), None);
-        let matching = objects.filter(|(key, stored)| selector.matches(key, &stored.labels));
+        let matching = objects.filter(|(key, stored)| selector.matches(key, stored));
         let keys: Vec<Key> = matching.map(|(key, _)| key.clone()).collect();
         for key in keys {
             self.remove(&view.resource, &key);

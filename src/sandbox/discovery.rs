@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::openapi;
 use super::reply::Answer;
 use super::request::{Endpoint, Place};
 use super::resource::{Resource, Version, api_version};
@@ -41,8 +42,8 @@ impl State {
                 body
             }
             Endpoint::GroupVersion { group, version } => resource_list(&served, group, version)?,
-            Endpoint::OpenApiIndex => open_api_index(&served),
-            Endpoint::OpenApi { group, version } => open_api(&served, group, version)?,
+            Endpoint::OpenApiIndex => openapi::index(&served),
+            Endpoint::OpenApi { group, version } => openapi::document(&served, group, version)?,
             _ => return Err(Failure::PageNotFound),
         };
         Ok(Answer::value(200, &body))
@@ -57,7 +58,7 @@ fn version() -> Value {
 }
 
 /// Versions of each group, the preferred one first.
-fn group_versions(served: &[Arc<Resource>]) -> BTreeMap<String, Vec<String>> {
+pub(super) fn group_versions(served: &[Arc<Resource>]) -> BTreeMap<String, Vec<String>> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for resource in served {
         let versions = groups.entry(resource.group.to_string()).or_default();
@@ -79,7 +80,7 @@ fn group(name: &str, versions: &[String]) -> Value {
 }
 
 /// Resources of one group and version.
-fn of_version<'a>(
+pub(super) fn of_version<'a>(
     served: &'a [Arc<Resource>],
     group: &str,
     version: &str,
@@ -105,11 +106,15 @@ fn resource_list(served: &[Arc<Resource>], group: &str, version: &str) -> Result
     }))
 }
 
+/// In the order of built-in kinds, and in that of custom resources.
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const CUSTOM_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
 fn api_resource(resource: &Resource) -> Value {
     let mut entry = json!({
         "name": *resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
         "kind": *resource.kind,
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "verbs": if resource.custom { CUSTOM_VERBS } else { VERBS },
     });
     if !resource.short_names.is_empty() {
         entry["shortNames"] = resource.short_names.clone().into();
@@ -118,93 +123,4 @@ fn api_resource(resource: &Resource) -> Value {
         entry["categories"] = resource.categories.clone().into();
     }
     entry
-}
-
-fn open_api_index(served: &[Arc<Resource>]) -> Value {
-    let mut paths = Map::new();
-    for (group, versions) in group_versions(served) {
-        for version in versions {
-            let path = version_path(&group, &version);
-            paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash=0")}));
-        }
-    }
-    json!({"paths": paths})
-}
-
-fn open_api(served: &[Arc<Resource>], group: &str, version: &str) -> Result<Value, Failure> {
-    let (mut paths, mut schemas) = (Map::new(), Map::new());
-    for (resource, version) in of_version(served, group, version)? {
-        schemas.insert(schema_name(resource, &version.name), schema(resource, version));
-        for collection in collection_paths(resource, &version.name) {
-            paths.insert(collection, json!({"get": list_operation(resource, version)}));
-        }
-        paths.insert(object_path(resource, &version.name), json!({"patch": patch_operation(resource, version)}));
-    }
-    Ok(json!({
-        "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.0"},
-        "paths": paths, "components": {"schemas": schemas},
-    }))
-}
-
-/// The schema with the identity that every object has.
-fn schema(resource: &Resource, version: &Version) -> Value {
-    let mut schema = version.document.clone();
-    if !schema.is_object() {
-        schema = json!({"type": "object"});
-    }
-    if schema["properties"].is_object() {
-        schema["properties"]["apiVersion"] = json!({"type": "string"});
-        schema["properties"]["kind"] = json!({"type": "string"});
-        schema["properties"]["metadata"] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    }
-    schema["x-kubernetes-group-version-kind"] = json!([kind_of(resource, version)]);
-    schema
-}
-
-/// Says which parameters a write takes: kubectl looks whether the server validates fields.
-fn patch_operation(resource: &Resource, version: &Version) -> Value {
-    let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
-    json!({
-        "parameters": [parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation"), parameter("force")],
-        "responses": {},
-        "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": kind_of(resource, version),
-    })
-}
-
-/// Says which kind a collection holds: the only tie between a plural and its schema.
-fn list_operation(resource: &Resource, version: &Version) -> Value {
-    json!({
-        "responses": {},
-        "x-kubernetes-action": "list",
-        "x-kubernetes-group-version-kind": kind_of(resource, version),
-    })
-}
-
-fn kind_of(resource: &Resource, version: &Version) -> Value {
-    json!({"group": *resource.group, "version": *version.name, "kind": *resource.kind})
-}
-
-fn version_path(group: &str, version: &str) -> String {
-    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
-}
-
-/// Of all namespaces, and of one.
-fn collection_paths(resource: &Resource, version: &str) -> Vec<String> {
-    let base = version_path(&resource.group, version);
-    let everywhere = format!("/{base}/{}", resource.plural);
-    let in_namespace = resource.namespaced.then(|| format!("/{base}/namespaces/{{namespace}}/{}", resource.plural));
-    std::iter::once(everywhere).chain(in_namespace).collect()
-}
-
-fn object_path(resource: &Resource, version: &str) -> String {
-    let collection = collection_paths(resource, version).pop().unwrap_or_default();
-    format!("{collection}/{{name}}")
-}
-
-/// `com.example.v1.Thing`, `io.k8s.api.core.v1.Secret`.
-fn schema_name(resource: &Resource, version: &str) -> String {
-    let group: Vec<&str> = resource.group.rsplit('.').filter(|part| !part.is_empty()).collect();
-    let group = if group.is_empty() { "io.k8s.api.core".to_owned() } else { group.join(".") };
-    format!("{group}.{version}.{}", resource.kind)
 }

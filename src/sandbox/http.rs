@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,6 +18,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
 
+use super::access::User;
 use super::faults::Fault;
 use super::reply::Answer;
 use super::request::{Exchange, Query, Request};
@@ -83,8 +84,14 @@ async fn answer(
     request: hyper::Request<Incoming>,
 ) -> Result<hyper::Response<Content>, Cut> {
     let uri = request.uri().to_string();
-    let request = read(request, shard).await?;
-    let answer = carry_out(&server, &request).await;
+    let (mut request, authorization) = read(request, shard).await?;
+    let answer = match server.tokens.user(&authorization) {
+        Some(user) => {
+            request.user = user;
+            carry_out(&server, &request).await
+        }
+        None => Ok(respond(Outcome::Answer(Answer::from(&Failure::unauthorized())))),
+    };
     server.answered(|| Exchange {
         call: request.call(),
         path: uri,
@@ -112,15 +119,19 @@ async fn carry_out(server: &Server, request: &Request) -> Result<hyper::Response
     }
 }
 
-async fn read(request: hyper::Request<Incoming>, shard: usize) -> Result<Request, Cut> {
+/// The request, and what proves who sends it.
+async fn read(request: hyper::Request<Incoming>, shard: usize) -> Result<(Request, String), Cut> {
     let (head, body) = request.into_parts();
     let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
-    let user_agent = header(USER_AGENT).to_owned();
+    let (accept, user_agent) = (header(ACCEPT).to_owned(), header(USER_AGENT).to_owned());
+    let authorization = header(AUTHORIZATION).to_owned();
     let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let path = head.uri.path().to_owned();
-    Ok(Request { method: head.method, path, query, content_type, user_agent, body, shard })
+    let (method, user) = (head.method, User::default());
+    let request = Request { method, path, query, content_type, accept, user_agent, body, user, shard };
+    Ok((request, authorization))
 }
 
 fn respond(outcome: Outcome) -> hyper::Response<Content> {

@@ -8,9 +8,10 @@
 //!
 //! # What is not modelled
 //!
-//! * **Who asks.** No authentication, no authorization, no admission plugins, no quotas. RBAC objects are kept, and mean
-//!   nothing. Permission claims are looked at, their verbs and selectors are not.
-//! * **Built-in kinds** have no schemas: what Kubernetes would refuse or drop in a ConfigMap or a Role is stored. Served are
+//! * **Who asks.** One token for all, and one for each workspace, as `Bearer` or as the password of the URL: no other
+//!   users, no groups, no impersonation, nobody is anonymous. No admission plugins, no quotas. RBAC objects are kept, and mean nothing. Permission claims are looked at, their verbs and selectors are not.
+//! * **Built-in kinds** are not validated: what Kubernetes would refuse or drop in a ConfigMap or a Role is stored (their
+//!   schemas are for `kubectl explain`; kcp's kinds have none). Served are
 //!   namespaces, configmaps, secrets, serviceaccounts, events, RBAC, leases and CustomResourceDefinitions; nothing that
 //!   runs (pods, deployments, jobs), no `/scale`, no tokens, no access reviews.
 //! * **Schemas**: CEL rules, `oneOf`, `anyOf`, `allOf`, `not` and formats are not evaluated. Defaults are filled in on
@@ -21,17 +22,19 @@
 //! * **Strategic merge patch** merges finalizers and ownerReferences, and replaces all other lists.
 //! * **Garbage collection**: ownerReferences mean nothing yet, and every deletion is one in the background.
 //! * **Lists** are always of the latest state, also the later pages of one: these can be newer than the version they
-//!   carry. `resourceVersion` and `resourceVersionMatch` of a list are ignored. Field selectors know `metadata.name` and
-//!   `metadata.namespace`.
+//!   carry. `resourceVersion` and `resourceVersionMatch` of a list are ignored. Field selectors know
+//!   name and namespace, and what Kubernetes knows of Events, Secrets and Namespaces.
 //! * **Watches** have no end of their own and no limit on what waits for a slow client. History is bounded by number of
 //!   changes, not by time.
-//! * **Formats**: JSON only, also for server-side apply; no YAML, Protobuf, CBOR or compression. No tables, no aggregated
-//!   discovery, no OpenAPI v2.
+//! * **Formats**: answers are JSON; bodies are JSON, also for server-side apply, or Protobuf of the built-in kinds. No
+//!   YAML, CBOR or compression. Reads and watches come as tables or as metadata alone where that is asked for, answers
+//!   to writes never. No aggregated discovery, no OpenAPI v2.
 //! * **Names**: every kind takes RBAC's colons; the kinds' own rules for names are not checked.
 //! * **kcp**: no workspace types, no initializers, terminators, mounts, partitions or replication; the virtual
 //!   workspace of exports is the only one. `fieldManager` is never recorded as `kcp`. An export that is deleted leaves
 //!   its bindings as they are. Two exports bound in one workspace that bring the same resource: the later one is served.
 
+mod access;
 mod apply;
 mod builtin;
 mod collection;
@@ -43,11 +46,15 @@ mod faults;
 mod fields;
 mod http;
 mod kcp;
+mod last_applied;
 mod managers;
 mod object;
+mod openapi;
 mod patch;
+mod protobuf;
 mod read;
 mod reply;
+mod representation;
 mod request;
 mod resource;
 mod schema;
@@ -58,6 +65,7 @@ mod setup;
 mod state;
 mod status;
 pub mod story;
+mod table;
 mod timestamp;
 mod validation;
 mod watch;
@@ -66,6 +74,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use access::User;
 pub use collection::{Change, ChangeKind, Event, Key, Labels, Stored};
 pub use counters::Counters;
 pub use faults::{Fault, Faults};
@@ -86,6 +95,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use self::access::Tokens;
+use self::request::Place;
 use self::server::{Clock, Outcome, Server};
 
 /// A running API server. Dropping it closes its ports and every connection.
@@ -175,7 +186,7 @@ impl Options {
         let ports: Vec<u16> = listeners.iter().map(port_of).collect::<io::Result<_>>()?;
         self.settings.urls = ports.iter().map(|port| url(*port)).collect();
         let state = State::new(self.settings, (self.clock)());
-        let server = Arc::new(Server::new(state, self.clock));
+        let server = Arc::new(Server::new(state, Tokens::draw()?, self.clock));
         let mut sandbox = Sandbox { server, ports, bookmarks_every: self.bookmarks_every, tasks: JoinSet::new() };
         sandbox.serve(listeners);
         Ok(sandbox)
@@ -188,14 +199,29 @@ impl Sandbox {
         url(self.ports[0])
     }
 
-    /// A kubeconfig for the cluster, or for a workspace of kcp by its name or path; JSON, which is YAML.
+    /// The bearer token of whoever started the server, for everything in it.
+    pub fn token(&self) -> &str {
+        self.server.tokens.administrator()
+    }
+
+    /// The bearer token for one workspace, by its name or path; `None` where there is none.
+    pub fn token_of(&self, workspace: &str) -> Option<String> {
+        let path = self.server.with_state(|state| {
+            let cluster = state.cluster_at(&Place::Cluster(workspace.to_owned())).ok()?;
+            Some(state.path_of(&cluster))
+        })?;
+        Some(self.server.tokens.of(User::Workspace(path.into())))
+    }
+
+    /// The administrator's kubeconfig for the cluster, or for a workspace of kcp by its name or path; JSON, which is
+    /// YAML.
     pub fn kubeconfig(&self, workspace: Option<&str>) -> String {
         let path = workspace.map(|workspace| format!("/clusters/{workspace}")).unwrap_or_default();
-        let server = format!("{}{path}", self.url());
+        let server = access::with_password(&format!("{}{path}", self.url()), "sandbox", self.token());
         json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "sandbox",
             "clusters": [{"name": "sandbox", "cluster": {"server": server}}],
-            "users": [{"name": "sandbox", "user": {}}],
+            "users": [{"name": "sandbox", "user": {"token": self.token()}}],
             "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": "sandbox"}}],
         })
         .to_string()

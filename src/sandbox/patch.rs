@@ -23,7 +23,7 @@ impl PatchKind {
             "application/json-patch+json" => Ok(PatchKind::Json),
             "application/merge-patch+json" => Ok(PatchKind::Merge),
             "application/strategic-merge-patch+json" if !custom => Ok(PatchKind::Strategic),
-            other => Err(unsupported(other)),
+            _ => Err(unsupported()),
         }
     }
 
@@ -38,9 +38,9 @@ impl PatchKind {
     }
 }
 
-fn unsupported(content_type: &str) -> Failure {
+fn unsupported() -> Failure {
     let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-    Failure::unsupported_media_type(content_type, accepted)
+    Failure::unsupported_media_type(accepted)
 }
 
 fn apply_json(object: &mut Value, patch: &Value) -> Result<(), Failure> {

@@ -31,7 +31,7 @@ struct Page {
 impl State {
     pub(super) fn get(&self, view: &View, path: &ResourcePath) -> Result<Answer, Failure> {
         let (_, stored) = self.existing(view, path)?;
-        Ok(Answer::json(200, body(&view.resource, &view.version, stored)))
+        Ok(Answer::json(200, view.representation.object(&view.resource, &view.version, stored, self.now)))
     }
 
     /// The object that a URL names.
@@ -40,7 +40,7 @@ impl State {
         let Scope::Cluster(cluster) = &view.scope else { return Err(Failure::PageNotFound) };
         let key = Key::new(cluster, path.namespace.as_deref().unwrap_or_default(), name);
         let selector = view.selector(&Query::default())?;
-        let found = self.stored(&view.resource, &key).filter(|stored| selector.matches(&key, &stored.labels));
+        let found = self.stored(&view.resource, &key).filter(|stored| selector.matches(&key, stored));
         found.map(|stored| (key, stored)).ok_or_else(|| Failure::not_found(&view.resource, name))
     }
 
@@ -59,7 +59,7 @@ impl State {
 
     /// Whether the history of a resource goes back to a version.
     fn remembers(&self, view: &View, version: u64) -> bool {
-        self.collection(&view.resource).is_none_or(|collection| collection.since(version).is_some())
+        self.collection(&view.resource).is_none_or(|collection| collection.since(version, None).is_some())
     }
 
     /// Objects of a view, in order, beginning after a key.
@@ -92,11 +92,11 @@ impl State {
         limit: Option<usize>,
     ) -> Page {
         let objects = self.objects_of(view, namespace, after);
-        let mut matching = objects.filter(|(key, stored)| selector.matches(key, &stored.labels)).peekable();
+        let mut matching = objects.filter(|(key, stored)| selector.matches(key, stored)).peekable();
         let mut page = Page { items: Vec::new(), next: None, remaining: 0 };
         while limit.is_none_or(|limit| page.items.len() < limit) {
             let Some((key, stored)) = matching.next() else { return page };
-            page.items.push(body(&view.resource, &view.version, stored));
+            page.items.push(view.representation.item(&view.resource, &view.version, stored, self.now));
             page.next = matching.peek().is_some().then(|| key.clone());
         }
         page.remaining = matching.count();
@@ -114,28 +114,15 @@ impl State {
                 metadata["remainingItemCount"] = page.remaining.into();
             }
         }
-        let head = json!({
-            "kind": view.resource.list_kind, "apiVersion": view.resource.api_version(&view.version), "metadata": metadata,
-        });
-        let mut text = head.to_string();
-        text.pop();
-        text.reserve(page.items.iter().map(|item| item.len() + 1).sum::<usize>() + 16);
-        text.push_str(",\"items\":[");
-        for (index, item) in page.items.iter().enumerate() {
-            if index > 0 {
-                text.push(',');
-            }
-            text.push_str(std::str::from_utf8(item).expect("bodies are serialized JSON"));
-        }
-        text.push_str("]}");
-        text
+        let head = view.representation.head(&view.resource, &view.version, metadata);
+        view.representation.with_items(&head, &page.items)
     }
 }
 
 impl View {
     /// The request's selectors, and the mark that the view itself asks for.
     pub(super) fn selector(&self, query: &Query) -> Result<Selector, Failure> {
-        let selector = Selector::parse(query.get("labelSelector"), query.get("fieldSelector"))?;
+        let selector = Selector::parse(query.get("labelSelector"), query.get("fieldSelector"), &self.resource)?;
         Ok(match &self.mark {
             Some((key, value)) => selector.and_label(key, value),
             None => selector,

@@ -6,6 +6,8 @@ use http::Method;
 use hyper::body::Bytes;
 use serde_json::Value;
 
+use super::access::User;
+use super::protobuf::{self, PROTOBUF, Unreadable};
 use super::status::Failure;
 
 /// A request as it arrived: nothing of it is checked yet.
@@ -19,10 +21,14 @@ pub struct Request {
     pub query: Query,
     /// Header `Content-Type`, without parameters.
     pub content_type: String,
+    /// Header `Accept`; empty for anything.
+    pub accept: String,
     /// Header `User-Agent`: names the field manager where the URL does not.
     pub user_agent: String,
     /// JSON; for patches also a list, for server-side apply JSON (which is YAML).
     pub body: Bytes,
+    /// Who sends it.
+    pub user: User,
     /// The shard whose address the request came to.
     pub shard: usize,
 }
@@ -132,7 +138,9 @@ impl Request {
             path: path.to_owned(),
             query: Query::parse(query),
             content_type: "application/json".into(),
+            accept: String::new(),
             user_agent: "sandbox".into(),
+            user: User::Administrator,
             body: Bytes::new(),
             shard: 0,
         }
@@ -225,12 +233,15 @@ impl Request {
         }
     }
 
-    /// The body as JSON.
+    /// The body as JSON, whether it came as that or as Protobuf.
     pub(super) fn json(&self) -> Result<Value, Failure> {
+        if self.content_type == PROTOBUF {
+            return protobuf::decode(&self.body).map_err(|why| unreadable(&why));
+        }
         let is_json =
             self.content_type.is_empty() || self.content_type.contains("json") || self.content_type == APPLY_PATCH;
         if !is_json {
-            return Err(Failure::unsupported_media_type(&self.content_type, "application/json"));
+            return Err(Failure::unsupported_media_type("application/json"));
         }
         serde_json::from_slice(&self.body)
             .map_err(|error| Failure::bad_request(format!("the request body is not JSON: {error}")))
@@ -279,6 +290,13 @@ impl fmt::Display for Verb {
     }
 }
 
+impl Verb {
+    /// As roles name it: server-side apply is a patch.
+    pub(super) fn of_rbac(self) -> Verb {
+        if self == Verb::Apply { Verb::Patch } else { self }
+    }
+}
+
 impl ResourcePath {
     fn new(group: &str, version: &str, rest: &[&str]) -> Option<ResourcePath> {
         let owned = |text: &&str| Some(text.to_string());
@@ -296,6 +314,13 @@ impl ResourcePath {
             [plural, name, sub] => at(None, plural, owned(name), owned(sub)),
             _ => None,
         }
+    }
+}
+
+fn unreadable(why: &Unreadable) -> Failure {
+    match why {
+        Unreadable::UnknownKind { .. } => Failure::unsupported_media_type("application/json"),
+        _ => Failure::bad_request(why.to_string()),
     }
 }
 

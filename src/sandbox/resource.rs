@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::schema::Schema;
+use super::table::Column;
 
 /// A kind with all its served versions.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub struct Version {
     pub status: bool,
     /// What objects may contain; `None` for anything.
     pub schema: Option<Schema>,
+    /// What tables show.
+    pub columns: Vec<Column>,
     /// The schema as it was written, for OpenAPI.
     pub document: Value,
 }
@@ -96,6 +99,7 @@ pub(super) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-fn qualified(name: &str, group: &str) -> String {
+/// `configmaps`, `things.example.com`.
+pub(super) fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }

@@ -1,6 +1,9 @@
-//! Label selectors and the field selectors every resource has.
+//! Label selectors and field selectors.
 
-use super::collection::{Key, Labels};
+use serde_json::Value;
+
+use super::collection::{Key, Labels, Stored};
+use super::resource::Resource;
 use super::status::Failure;
 
 /// Labels and fields that objects must have; empty for all objects.
@@ -9,6 +12,17 @@ pub struct Selector {
     labels: Vec<Requirement>,
     name: Option<String>,
     namespace: Option<String>,
+    fields: Vec<Field>,
+}
+
+/// A field of the object itself.
+#[derive(Clone, Debug, PartialEq)]
+struct Field {
+    /// JSON pointer.
+    pointer: String,
+    value: String,
+    /// Whether it must be this value, or must not.
+    is: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -20,14 +34,14 @@ enum Requirement {
 }
 
 impl Selector {
-    /// Reads the parameters `labelSelector` and `fieldSelector`.
-    pub(super) fn parse(labels: Option<&str>, fields: Option<&str>) -> Result<Selector, Failure> {
+    /// Reads the parameters `labelSelector` and `fieldSelector`, on objects of a resource.
+    pub(super) fn parse(labels: Option<&str>, fields: Option<&str>, resource: &Resource) -> Result<Selector, Failure> {
         let mut selector = Selector::default();
         for term in split_terms(labels.unwrap_or_default()) {
             selector.labels.push(requirement(term.trim())?);
         }
         for term in fields.unwrap_or_default().split(',').filter(|term| !term.is_empty()) {
-            selector.add_field(term)?;
+            selector.add_field(term, resource)?;
         }
         Ok(selector)
     }
@@ -44,28 +58,70 @@ impl Selector {
         self
     }
 
-    fn add_field(&mut self, term: &str) -> Result<(), Failure> {
+    fn add_field(&mut self, term: &str, resource: &Resource) -> Result<(), Failure> {
         let (field, value) = term
-            .split_once("==")
-            .or_else(|| term.split_once('=').filter(|(field, _)| !field.ends_with('!')))
+            .split_once("!=")
+            .or_else(|| term.split_once("=="))
+            .or_else(|| term.split_once('='))
             .ok_or_else(|| Failure::bad_request(format!("invalid field selector: {term:?}")))?;
+        let is = !term.contains("!=");
         match field {
-            "metadata.name" => self.name = Some(value.to_owned()),
-            "metadata.namespace" => self.namespace = Some(value.to_owned()),
+            "metadata.name" if is => self.name = Some(value.to_owned()),
+            "metadata.namespace" if is => self.namespace = Some(value.to_owned()),
+            "metadata.name" | "metadata.namespace" => self.add_own_field(field, value, is),
+            other if selectable(resource).contains(&other) => self.add_own_field(other, value, is),
             other => return Err(Failure::bad_request(format!("field label not supported: {other}"))),
         }
         Ok(())
     }
 
-    /// Whether every object matches.
-    pub(super) fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.name.is_none() && self.namespace.is_none()
+    fn add_own_field(&mut self, field: &str, value: &str, is: bool) {
+        // An event's source is a structure, of which the component is meant.
+        let field = if field == "source" { "source.component" } else { field };
+        self.fields.push(Field { pointer: format!("/{}", field.replace('.', "/")), value: value.to_owned(), is });
     }
 
-    pub(super) fn matches(&self, key: &Key, labels: &Labels) -> bool {
+    /// Whether every object matches.
+    pub(super) fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.name.is_none() && self.namespace.is_none() && self.fields.is_empty()
+    }
+
+    pub(super) fn matches(&self, key: &Key, stored: &Stored) -> bool {
         self.name.as_deref().is_none_or(|name| name == &*key.name)
             && self.namespace.as_deref().is_none_or(|namespace| namespace == &*key.namespace)
-            && self.labels.iter().all(|requirement| requirement.holds(labels))
+            && self.labels.iter().all(|requirement| requirement.holds(&stored.labels))
+            && self.fields_match(stored)
+    }
+
+    fn fields_match(&self, stored: &Stored) -> bool {
+        if self.fields.is_empty() {
+            return true;
+        }
+        let object = stored.object();
+        let text = |field: &Field| object.pointer(&field.pointer).and_then(Value::as_str).unwrap_or_default();
+        self.fields.iter().all(|field| (text(field) == field.value) == field.is)
+    }
+}
+
+/// Fields that a built-in resource lets be selected, beside name and namespace.
+fn selectable(resource: &Resource) -> &'static [&'static str] {
+    match (&*resource.group, &*resource.plural) {
+        ("", "events") => &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        ("", "secrets") => &["type"],
+        ("", "namespaces") => &["status.phase"],
+        _ => &[],
     }
 }
 
@@ -136,11 +192,20 @@ fn unparsable(term: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::builtin;
     use super::*;
 
+    fn resource(plural: &str) -> std::sync::Arc<Resource> {
+        builtin::kubernetes()[&("".into(), plural.into())].clone()
+    }
+
     fn matches(selector: &str, labels: &[(&str, &str)]) -> bool {
-        let selector = Selector::parse(Some(selector), None).expect("a valid selector");
-        selector.matches(&Key::new("", "ns", "name"), &labels.iter().copied().collect())
+        let selector = Selector::parse(Some(selector), None, &resource("configmaps")).expect("a valid selector");
+        let labels: serde_json::Map<String, Value> =
+            labels.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
+        selector.matches(&Key::new("", "ns", "name"), &Stored::new(json!({"metadata": {"labels": labels}}), 1))
     }
 
     #[test]
@@ -156,10 +221,16 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_metadata_only() {
-        let selector = Selector::parse(None, Some("metadata.name=x,metadata.namespace=y")).expect("valid");
-        assert!(selector.matches(&Key::new("", "y", "x"), &Labels::default()));
-        assert!(!selector.matches(&Key::new("", "y", "z"), &Labels::default()));
-        assert_eq!(Selector::parse(None, Some("spec.a=b")).map_err(|failure| failure.code()), Err(400));
+    fn fields() {
+        let parse = |plural: &str, fields: &str| Selector::parse(None, Some(fields), &resource(plural));
+        let secret = Stored::new(json!({"type": "Opaque"}), 1);
+        let matches = |fields: &str, name: &str| {
+            parse("secrets", fields).expect("valid").matches(&Key::new("", "y", name), &secret)
+        };
+        assert!(matches("metadata.name=x,metadata.namespace=y", "x"));
+        assert!(!matches("metadata.name=x,metadata.namespace=y", "z"));
+        assert!(matches("type=Opaque,type!=other", "x"));
+        assert!(!matches("type==other", "x"));
+        assert_eq!(parse("configmaps", "type=a").map_err(|failure| failure.code()), Err(400));
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::access::Tokens;
 use super::collection::Event;
 use super::counters::Counters;
 use super::faults::{Fault, Faults};
@@ -23,6 +24,7 @@ pub(super) struct Server {
     counters: Mutex<Counters>,
     auditors: Mutex<Vec<Auditor>>,
     pub faults: Faults,
+    pub tokens: Tokens,
     clock: Clock,
 }
 
@@ -31,7 +33,7 @@ pub(super) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 struct Core {
     state: State,
-    watchers: HashMap<Storage, Vec<Watcher>>,
+    watchers: Watchers,
     /// Those who follow every write.
     followers: Vec<Follower>,
 }
@@ -41,6 +43,13 @@ pub(super) type Auditor = Box<dyn Fn(&Exchange) + Send>;
 
 /// Is told an event; answers whether it wants to hear of more.
 pub(super) type Follower = Box<dyn Fn(&Event) -> bool + Send>;
+
+/// Who watches what. A write is shown to those alone who watch its logical cluster, or several.
+#[derive(Default)]
+struct Watchers {
+    of_clusters: HashMap<Storage, HashMap<Arc<str>, Vec<Watcher>>>,
+    of_several: HashMap<Storage, Vec<Watcher>>,
+}
 
 struct Watcher {
     interest: Interest,
@@ -63,9 +72,10 @@ pub(super) struct Stream {
 }
 
 impl Server {
-    pub fn new(state: State, clock: Clock) -> Server {
-        let core = Mutex::new(Core { state, watchers: HashMap::new(), followers: Vec::new() });
-        Server { core, counters: Mutex::default(), auditors: Mutex::default(), faults: Faults::default(), clock }
+    pub fn new(state: State, tokens: Tokens, clock: Clock) -> Server {
+        let core = Mutex::new(Core { state, watchers: Watchers::default(), followers: Vec::new() });
+        let (counters, auditors, faults) = (Mutex::default(), Mutex::default(), Faults::default());
+        Server { core, counters, auditors, faults, tokens, clock }
     }
 
     /// Counts a request that came from outside, and tells what is to go wrong with it.
@@ -119,12 +129,10 @@ impl Server {
     pub fn send_bookmarks(&self) {
         let core = &mut *self.lock();
         let version = core.state.version();
-        for watchers in core.watchers.values_mut() {
-            watchers.retain(|watcher| {
-                let bookmark = watcher.bookmarks.then(|| watcher.interest.bookmark(version, None));
-                bookmark.is_none_or(|bookmark| watcher.lines.send(bookmark).is_ok())
-            });
-        }
+        core.watchers.retain_all(|watcher| {
+            let bookmark = watcher.bookmarks.then(|| watcher.interest.bookmark(version, None));
+            bookmark.map_or(!watcher.lines.is_closed(), |bookmark| watcher.lines.send(bookmark).is_ok())
+        });
     }
 
     /// A panic of one request leaves a state that others can still look at.
@@ -137,9 +145,7 @@ impl Core {
     fn send(&mut self, events: &[Event]) {
         for event in events {
             self.followers.retain(|follower| follower(event));
-            if let Some(watchers) = self.watchers.get_mut(&event.storage) {
-                watchers.retain(|watcher| watcher.send(event));
-            }
+            self.watchers.send(event);
         }
     }
 
@@ -151,10 +157,39 @@ impl Core {
             let _ = sender.send(line);
         }
         if !refused {
-            let watchers = self.watchers.entry(interest.storage().clone()).or_default();
-            watchers.push(Watcher { interest, bookmarks, lines: sender });
+            self.watchers.add(Watcher { interest, bookmarks, lines: sender });
         }
         Stream { lines, timeout, stays_open: false }
+    }
+}
+
+impl Watchers {
+    fn add(&mut self, watcher: Watcher) {
+        let storage = watcher.interest.storage().clone();
+        let watchers = match watcher.interest.cluster() {
+            Some(cluster) => self.of_clusters.entry(storage).or_default().entry(cluster.into()).or_default(),
+            None => self.of_several.entry(storage).or_default(),
+        };
+        watchers.push(watcher);
+    }
+
+    fn send(&mut self, event: &Event) {
+        let of_cluster =
+            self.of_clusters.get_mut(&event.storage).and_then(|clusters| clusters.get_mut(&event.key.cluster));
+        for watchers in of_cluster.into_iter().chain(self.of_several.get_mut(&event.storage)) {
+            watchers.retain(|watcher| watcher.send(event));
+        }
+    }
+
+    /// Keeps those for whom it holds.
+    fn retain_all(&mut self, mut holds: impl FnMut(&Watcher) -> bool) {
+        for clusters in self.of_clusters.values_mut() {
+            clusters.retain(|_, watchers| {
+                watchers.retain(&mut holds);
+                !watchers.is_empty()
+            });
+        }
+        self.of_several.values_mut().for_each(|watchers| watchers.retain(&mut holds));
     }
 }
 

@@ -11,6 +11,7 @@ use super::builtin::{self, Served};
 use super::collection::{Change, ChangeKind, Collection, Event, Key, Stored};
 use super::kcp::Exports;
 use super::reply::{Answer, Reply};
+use super::representation::Representation;
 use super::request::{Endpoint, Place, Request, ResourcePath, Route, Verb};
 use super::resource::{Resource, Storage};
 use super::settle::{Draining, Touched};
@@ -94,6 +95,8 @@ pub(super) struct View {
     pub mark: Option<(String, String)>,
     /// Reached through a virtual workspace, where apply is recorded as an update.
     pub is_virtual: bool,
+    /// How objects are shown to who asks.
+    pub representation: Representation,
 }
 
 /// Whose objects are meant.
@@ -178,11 +181,14 @@ impl State {
     }
 
     fn answer(&mut self, request: &Request) -> Result<Reply, Failure> {
-        let Route { place, endpoint } = request.route();
+        let route = request.route();
+        self.authorize(request, &route)?;
+        let Route { place, endpoint } = route;
         match endpoint {
             Endpoint::Health => Ok(Answer::text(200, "ok").into()),
             Endpoint::Resource(path) => {
                 let view = self.view(&place, &path, request.shard)?;
+                let view = View { representation: Representation::asked_for(request)?, ..view };
                 self.answer_resource(request, &view, &path)
             }
             other => self.discover(&place, &other).map(Reply::from),
@@ -244,7 +250,7 @@ impl State {
             return Err(Failure::PageNotFound);
         }
         let version = version.name.clone();
-        Ok(View { resource, version, scope, mark: None, is_virtual: false })
+        Ok(View { resource, version, scope, mark: None, is_virtual: false, representation: Representation::Whole })
     }
 
     /// The logical cluster that a URL names, by name or path.
@@ -299,6 +305,7 @@ impl State {
             key: key.clone(),
             shard,
             kind,
+            at: self.now,
             object: object.clone(),
             previous,
             author: self.author.clone(),

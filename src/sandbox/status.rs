@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::fields::FieldSet;
-use super::resource::Resource;
+use super::request::{ResourcePath, Verb};
+use super::resource::{Resource, qualified};
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +108,35 @@ impl Failure {
         Failure::conflict(resource, name, why)
     }
 
+    /// What a request gets that proves no user.
+    pub(super) fn unauthorized() -> Failure {
+        Failure::status(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// What a user gets who may not do this to a resource.
+    pub(super) fn access_denied(user: &str, verb: Verb, path: &ResourcePath) -> Failure {
+        let qualified = qualified(&path.plural, &path.group);
+        let subject = match &path.name {
+            Some(name) => format!("{qualified} {name:?}"),
+            None => qualified,
+        };
+        let resource = match &path.subresource {
+            Some(subresource) => format!("{}/{subresource}", path.plural),
+            None => path.plural.clone(),
+        };
+        let reach = match &path.namespace {
+            Some(namespace) => format!("in the namespace {namespace:?}"),
+            None => "at the cluster scope".to_owned(),
+        };
+        let (verb, group) = (verb.of_rbac(), &path.group);
+        let message = format!(
+            "{subject} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API group {group:?} {reach}: access denied"
+        );
+        let failure = Failure::status(403, "Forbidden", message);
+        let name = path.name.as_deref().unwrap_or_default();
+        failure.details_of(name, group, &path.plural)
+    }
+
     pub(super) fn forbidden(resource: &Resource, name: &str, why: &str) -> Failure {
         let message = format!("{} {name:?} is forbidden: {why}", resource.qualified());
         Failure::status(403, "Forbidden", message).about(resource, name)
@@ -117,10 +147,15 @@ impl Failure {
         Failure::status(405, "MethodNotAllowed", message)
     }
 
-    pub(super) fn unsupported_media_type(got: &str, accepted: &str) -> Failure {
-        let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: {accepted}; got {got:?}"
-        );
+    /// What a request gets that accepts no form that there is.
+    pub(super) fn not_acceptable() -> Failure {
+        let message = "only the following media types are accepted: application/json";
+        Failure::status(406, "NotAcceptable", message)
+    }
+
+    pub(super) fn unsupported_media_type(accepted: &str) -> Failure {
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
         Failure::status(415, "UnsupportedMediaType", message)
     }
 
@@ -172,9 +207,13 @@ impl Failure {
     }
 
     fn about(self, resource: &Resource, name: &str) -> Failure {
+        self.details_of(name, &resource.group, &resource.plural)
+    }
+
+    fn details_of(self, name: &str, group: &str, plural: &str) -> Failure {
         let named = if name.is_empty() { self } else { self.detail("name", name) };
-        let grouped = if resource.group.is_empty() { named } else { named.detail("group", &*resource.group) };
-        grouped.detail("kind", &*resource.plural)
+        let grouped = if group.is_empty() { named } else { named.detail("group", group) };
+        grouped.detail("kind", plural)
     }
 
     /// HTTP status code.
@@ -193,8 +232,8 @@ impl Status {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason,
         });
-        let generic_422 = self.code == 422 && self.details.is_empty();
-        if !self.details.is_empty() || generic_422 {
+        let has_empty_details = matches!(self.code, 403 | 422);
+        if !self.details.is_empty() || has_empty_details {
             status["details"] = Value::Object(self.details.clone());
         }
         status["code"] = self.code.into();

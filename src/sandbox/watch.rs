@@ -7,13 +7,14 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 
 use super::collection::{Change, ChangeKind, Stored};
-use super::read;
 use super::reply::{Answer, Subscription};
+use super::representation::Representation;
 use super::request::{Query, ResourcePath};
 use super::resource::{Resource, Storage};
 use super::selector::Selector;
 use super::state::{Scope, State, View};
 use super::status::Failure;
+use super::timestamp::Timestamp;
 
 /// Which events a watch is sent.
 #[derive(Clone, Debug)]
@@ -24,6 +25,7 @@ pub struct Interest {
     reach: Reach,
     namespace: Option<String>,
     selector: Selector,
+    representation: Representation,
     /// Events up to this version are known to the client.
     after: u64,
 }
@@ -62,8 +64,9 @@ impl State {
     /// Everything there is, as additions.
     fn initial_events(&self, view: &View, interest: &Interest, say_where_they_end: bool) -> Vec<Bytes> {
         let objects = self.objects_of(view, interest.namespace.as_deref(), None);
-        let matching = objects.filter(|(key, stored)| interest.selector.matches(key, &stored.labels));
-        let mut lines: Vec<Bytes> = matching.map(|(_, stored)| line("ADDED", &interest.body(stored))).collect();
+        let matching = objects.filter(|(key, stored)| interest.selector.matches(key, stored));
+        let mut lines: Vec<Bytes> =
+            matching.map(|(_, stored)| line("ADDED", &interest.body(stored, self.now))).collect();
         if say_where_they_end {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
             lines.push(interest.bookmark(self.version(), Some(annotations)));
@@ -74,7 +77,7 @@ impl State {
     /// What happened since the version that the watch resumes from.
     fn missed_events(&self, interest: &Interest) -> Result<Vec<Bytes>, Failure> {
         let Some(collection) = self.collection(&interest.resource) else { return Ok(Vec::new()) };
-        let Some(missed) = collection.since(interest.after) else {
+        let Some(missed) = collection.since(interest.after, interest.cluster()) else {
             let (from, now) = (interest.after, self.version());
             return Err(Failure::expired(format!("too old resource version: {from} ({now})")));
         };
@@ -91,12 +94,21 @@ impl Interest {
         };
         let (resource, version) = (view.resource.clone(), view.version.clone());
         let storage = resource.storage();
-        Interest { resource, storage, version, reach, namespace, selector, after: 0 }
+        let representation = view.representation;
+        Interest { resource, storage, version, reach, namespace, selector, representation, after: 0 }
     }
 
     /// The collection watched.
     pub fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// The logical cluster watched; `None` for several of them, or none.
+    pub fn cluster(&self) -> Option<&str> {
+        match &self.reach {
+            Reach::Cluster(cluster) => Some(cluster),
+            Reach::Shard(_) | Reach::Nothing => None,
+        }
     }
 
     /// The line a change is sent as; `None` where it is not of interest.
@@ -110,21 +122,21 @@ impl Interest {
         if change.object.version <= self.after || change.storage != self.storage || !in_reach || !in_namespace {
             return None;
         }
-        let matches = |stored: &Stored| self.selector.matches(&change.key, &stored.labels);
+        let matches = |stored: &Stored| self.selector.matches(&change.key, stored);
         let matched = change.previous.as_deref().is_some_and(matches);
         let kind = match (change.kind, matched, matches(&change.object)) {
             (ChangeKind::Deleted, true, _) => "DELETED",
             (ChangeKind::Deleted, false, _) | (_, false, false) => return None,
-            (_, true, false) => return change.previous.as_deref().map(|old| self.left(old, change.object.version)),
+            (_, true, false) => return change.previous.as_deref().map(|old| self.left(old, change)),
             (_, false, true) => "ADDED",
             (_, true, true) => "MODIFIED",
         };
-        Some(line(kind, &self.body(&change.object)))
+        Some(line(kind, &self.body(&change.object, change.at)))
     }
 
     /// An object that no longer matches: its last matching state, under the version of the change.
-    fn left(&self, old: &Stored, version: u64) -> Bytes {
-        line("DELETED", &self.body(&Stored::new(old.object(), version)))
+    fn left(&self, old: &Stored, change: &Change) -> Bytes {
+        line("DELETED", &self.body(&Stored::new(old.object(), change.object.version), change.at))
     }
 
     /// A bookmark at a version.
@@ -133,13 +145,12 @@ impl Interest {
         if let Some(annotations) = annotations {
             metadata["annotations"] = annotations;
         }
-        let (kind, api_version) = (&*self.resource.kind, self.resource.api_version(&self.version));
-        let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
-        line("BOOKMARK", object.to_string().as_bytes())
+        let object = self.representation.bookmark(&self.resource, &self.version, metadata);
+        line("BOOKMARK", object.as_bytes())
     }
 
-    fn body(&self, stored: &Stored) -> Bytes {
-        read::body(&self.resource, &self.version, stored)
+    fn body(&self, stored: &Stored, now: Timestamp) -> Bytes {
+        self.representation.object(&self.resource, &self.version, stored, now)
     }
 }
 

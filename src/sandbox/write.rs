@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::apply::{self, Applied, Part};
 use super::builtin;
 use super::collection::{ChangeKind, Key};
+use super::last_applied;
 use super::managers::{Author, Managers, Operation};
 use super::object;
 use super::patch::PatchKind;
@@ -124,8 +125,16 @@ impl State {
         };
         validation::check_uid_unchanged(config, &current.object, write.resource())?;
         validation::check_version(config, &current.object, write.resource())?;
-        let applied = apply::apply(&current.object, current.managers.clone(), config, &write.author, options)?;
-        self.replace(write, current, Draft::from(applied))
+        let by = |options| apply::apply(&current.object, current.managers.clone(), config, &write.author, options);
+        let applied = match by(options) {
+            Err(conflicts) if last_applied::allows(&current.object, &conflicts, request.field_manager()) => {
+                by(apply::Options { forced: true, ..options })
+            }
+            outcome => outcome,
+        }?;
+        let mut draft = Draft::from(applied);
+        last_applied::follow(&mut draft.object, config, request.field_manager());
+        self.replace(write, current, draft)
     }
 
     fn apply_new(&mut self, write: &Write, config: &Value, options: apply::Options) -> Result<Answer, Failure> {
@@ -157,7 +166,10 @@ impl State {
         self.stamp(write.resource(), &write.key, &mut draft.object);
         let nothing = json!({"metadata": {}});
         let managers = self.managers_of(write, &mut draft, &nothing, Managers::default());
-        self.mark(&write.key, write.resource(), &mut draft.object);
+        // kcp adds its own on the way to storage and back, which a rehearsal does not take.
+        if !write.dry_run {
+            self.mark(&write.key, write.resource(), &mut draft.object);
+        }
         Ok(self.store(write, draft, managers, ChangeKind::Added))
     }
 

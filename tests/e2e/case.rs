@@ -80,6 +80,8 @@ impl Case {
             .map(|on| {
                 let (fleet, runtime, body) = (fleet.clone(), runtime.clone(), body.clone());
                 let name = format!("{}::{name}", on.name());
+                // In memory it has servers of its own.
+                let alone = alone && on != On::Sandbox;
                 Trial::ignorable_test(name.clone(), move || run(&name, fleet, on, alone, &runtime, &body))
             })
             .collect()

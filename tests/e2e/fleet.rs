@@ -117,6 +117,11 @@ impl Fleet {
         self.binaries().named("kubectl")
     }
 
+    /// The client built on client-go's informers.
+    pub fn informers(&self) -> PathBuf {
+        self.binaries().named("informers")
+    }
+
     fn binaries(&self) -> &Binaries {
         self.binaries.as_ref().expect("a case runs only where the servers can be built")
     }

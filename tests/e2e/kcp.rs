@@ -138,24 +138,27 @@ impl Kcp {
         workspace
     }
 
-    /// Asks kcp to delete a workspace that `workspace` made.
-    pub async fn delete_workspace(&self, workspace: &Workspace) {
-        let root = self.rest().await.expect("kcp runs").below("/clusters/root");
-        root.delete(&self.workspace_object(workspace)).await;
-    }
-
-    /// Whether the Workspace object still stands.
-    pub async fn has_workspace(&self, workspace: &Workspace) -> bool {
-        let root = self.rest().await.expect("kcp runs").below("/clusters/root");
-        root.get(&self.workspace_object(workspace)).await.is_some()
-    }
-
-    fn workspace_object(&self, workspace: &Workspace) -> String {
-        format!("{WORKSPACES}/{}", workspace.path.trim_start_matches("root:"))
+    /// The workspace `root` as its administrator sees it.
+    pub async fn root(&self) -> Rest {
+        self.rest().await.expect("kcp runs").below("/clusters/root")
     }
 }
 
 impl Workspace {
+    /// Asks for its end, in `root`.
+    pub async fn delete(&self, root: &Rest) {
+        root.delete(&self.object()).await;
+    }
+
+    /// Whether its object still stands in `root`.
+    pub async fn stands(&self, root: &Rest) -> bool {
+        root.get(&self.object()).await.is_some()
+    }
+
+    fn object(&self) -> String {
+        format!("{WORKSPACES}/{}", self.path.trim_start_matches("root:"))
+    }
+
     /// Waits for the namespace `default`, which comes a moment after the workspace.
     async fn settle(&self) {
         eventually(&format!("namespace default exists in {}", self.path), async || {

@@ -1,9 +1,10 @@
 //! In-memory servers in the place of real ones: a case has its own pair, started in no time.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use sync_engine::sandbox::{Exchange, Options, Sandbox, Verb};
+use tokio::sync::Mutex;
 
 use crate::audit::{AuditLog, Request};
 use crate::kcp::Workspace;
@@ -14,8 +15,10 @@ const ENGINE: &str = "sync-engine/";
 
 /// A kcp and a target.
 pub struct Memory {
-    kcp: Sandbox,
-    target: Sandbox,
+    kcp: Mutex<Sandbox>,
+    target: Mutex<Sandbox>,
+    kcp_kubeconfig: String,
+    target_kubeconfig: String,
     pub source_audit: AuditLog,
     pub target_audit: AuditLog,
 }
@@ -26,32 +29,63 @@ impl Memory {
         let kcp = Options::kcp().seed("kcp").start().await.expect("an in-memory kcp");
         let target = Options::kubernetes().seed("target").start().await.expect("an in-memory cluster");
         let began = Instant::now();
-        Self { source_audit: audited(&kcp, user, began), target_audit: audited(&target, user, began), kcp, target }
+        Self {
+            source_audit: audited(&kcp, user, began),
+            target_audit: audited(&target, user, began),
+            kcp_kubeconfig: kcp.kubeconfig(None),
+            target_kubeconfig: target.kubeconfig(None),
+            kcp: Mutex::new(kcp),
+            target: Mutex::new(target),
+        }
     }
 
     /// The target as its administrator sees it.
-    pub fn target(&self) -> Rest {
-        Rest::at(&self.target.url())
+    pub async fn target(&self) -> Rest {
+        Rest::of_kubeconfig(&self.target_kubeconfig).await
     }
 
-    pub fn target_kubeconfig(&self) -> String {
-        self.target.kubeconfig(None)
+    pub fn target_kubeconfig(&self) -> &str {
+        &self.target_kubeconfig
     }
 
-    pub fn source_kubeconfig(&self) -> String {
-        self.kcp.kubeconfig(Some("root"))
+    pub async fn source_kubeconfig(&self) -> String {
+        self.kcp.lock().await.kubeconfig(Some("root"))
+    }
+
+    /// The workspace `root` as its administrator sees it.
+    pub async fn root(&self) -> Rest {
+        Rest::of_kubeconfig(&self.kcp_kubeconfig).await.below("/clusters/root")
+    }
+
+    /// Cuts every connection to kcp, and takes no new one.
+    pub async fn kill_source(&self) {
+        self.kcp.lock().await.disconnect().await;
+    }
+
+    pub async fn resume_source(&self) {
+        self.kcp.lock().await.reconnect().await.expect("kcp's address is free");
+    }
+
+    /// The same with the target.
+    pub async fn kill_target(&self) {
+        self.target.lock().await.disconnect().await;
+    }
+
+    pub async fn resume_target(&self) {
+        self.target.lock().await.reconnect().await.expect("the target's address is free");
     }
 
     /// Makes the workspace `root:<name>`.
-    pub fn workspace(&self, name: &str) -> Workspace {
-        let cluster = self.kcp.create_workspace("root", name).expect("a workspace");
+    pub async fn workspace(&self, name: &str) -> Workspace {
+        let cluster = self.kcp.lock().await.create_workspace("root", name).expect("a workspace");
         let path = format!("root:{name}");
-        Workspace { rest: Rest::at(&self.kcp.url()).below(&format!("/clusters/{path}")), path, cluster }
+        let rest = Rest::of_kubeconfig(&self.kcp_kubeconfig).await.below(&format!("/clusters/{path}"));
+        Workspace { rest, path, cluster }
     }
 }
 
 fn audited(server: &Sandbox, user: &str, began: Instant) -> AuditLog {
-    let requests = Arc::new(Mutex::new(Vec::new()));
+    let requests = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (log, user) = (requests.clone(), user.to_owned());
     server.audit(move |exchange| {
         if exchange.user_agent.starts_with(ENGINE) {

@@ -55,12 +55,7 @@ impl Rest {
 
     /// Something that speaks plain HTTP on this machine.
     pub fn plain(port: u16) -> Self {
-        Self::at(&format!("http://127.0.0.1:{port}"))
-    }
-
-    /// Something that speaks plain HTTP, by its URL.
-    pub fn at(url: &str) -> Self {
-        Self::of_config(Config::new(url.parse().expect("a URL")))
+        Self::of_config(Config::new(format!("http://127.0.0.1:{port}").parse().expect("a URL")))
     }
 
     /// Every answer is the test's to judge: a 503 is not asked for again behind its back.

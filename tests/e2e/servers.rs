@@ -20,7 +20,7 @@ impl Binaries {
     }
 }
 
-/// Builds kube-apiserver, kube-controller-manager, kubectl and etcd, or finds them built. Minutes the first time, seconds after that.
+/// Builds kube-apiserver, kube-controller-manager, kubectl, etcd and the Go client, or finds them built. Minutes the first time, seconds after that.
 /// Err says why they cannot be had on this machine.
 pub fn pinned() -> Result<Binaries, String> {
     Command::new("go").arg("version").output().map_err(|_| "there is no Go to build kube-apiserver with".to_owned())?;
@@ -39,7 +39,7 @@ fn build(folder: &Path) -> Result<(), String> {
         .arg("build")
         .arg("-o")
         .arg(format!("{}/", folder.display()))
-        .arg("tool")
+        .args(["tool", "./informers"])
         .output()
         .map_err(|error| format!("go build: {error}"))?;
     match built.status.success() {

@@ -40,7 +40,7 @@ pub struct World<'s> {
     /// The consumers' workspaces, on kcp.
     pub workspaces: Vec<Workspace>,
     /// The servers, where they are the case's own.
-    _memory: Option<Memory>,
+    memory: Option<Memory>,
     source_kubeconfig: PathBuf,
     target_kubeconfig: PathBuf,
     audits: [AuditLog; 2],
@@ -70,13 +70,13 @@ impl Stage {
     async fn world_in_memory(&self, installed: bool) -> World<'_> {
         let memory = Memory::start(&self.user).await;
         let at = TargetServer {
-            admin: memory.target(),
-            kubeconfig: memory.target_kubeconfig(),
+            admin: memory.target().await,
+            kubeconfig: memory.target_kubeconfig().to_owned(),
             audit: memory.target_audit.clone(),
         };
         let api = Api::widgets(format!("{}.example.com", self.id));
         let source = self.memory_source(&memory, &api).await;
-        World { _memory: Some(memory), ..self.world_of(at, api, source, installed).await }
+        World { memory: Some(memory), ..self.world_of(at, api, source, installed).await }
     }
 
     /// A world whose target is a cluster of the case's own.
@@ -108,7 +108,7 @@ impl Stage {
             target_kubeconfig: self.keep("target.kubeconfig", &kubeconfig),
             source_kubeconfig: source.kubeconfig,
             audits: [source.audit, audit],
-            _memory: None,
+            memory: None,
             provider: source.provider,
             workspaces: source.workspaces,
             api,
@@ -141,9 +141,9 @@ impl Stage {
 
     async fn memory_source(&self, memory: &Memory, api: &Api) -> Source {
         let [provider, alpha, beta] = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
-        let (provider, alpha, beta) = (memory.workspace(&provider), memory.workspace(&alpha), memory.workspace(&beta));
-        let (kubeconfig, audit) = (memory.source_kubeconfig(), memory.source_audit.clone());
-        self.source_of_workspaces(api, [provider, alpha, beta], &kubeconfig, audit).await
+        let workspaces = tokio::join!(memory.workspace(&provider), memory.workspace(&alpha), memory.workspace(&beta));
+        let (kubeconfig, audit) = (memory.source_kubeconfig().await, memory.source_audit.clone());
+        self.source_of_workspaces(api, workspaces.into(), &kubeconfig, audit).await
     }
 
     async fn kcp_source(&self, api: &Api) -> Source {
@@ -259,9 +259,30 @@ impl World<'_> {
         self.launch().ready().await
     }
 
-    /// The launch with another target, as the engine's user.
-    pub fn launch_at(&self, target: &ApiServer) -> Launch {
-        let kubeconfig = self.stage.keep("other-target.kubeconfig", &target.kubeconfig(&self.stage.user));
+    /// The servers of the case, where they are in memory.
+    pub fn memory(&self) -> &Memory {
+        self.memory.as_ref().expect("a case in memory")
+    }
+
+    /// Makes one more workspace below `root`.
+    pub async fn new_workspace(&self, name: &str) -> Workspace {
+        match &self.memory {
+            Some(memory) => memory.workspace(name).await,
+            None => self.stage.fleet.kcp().await.workspace(name).await,
+        }
+    }
+
+    /// The workspace `root` as its administrator sees it.
+    pub async fn root(&self) -> Rest {
+        match &self.memory {
+            Some(memory) => memory.root().await,
+            None => self.stage.fleet.kcp().await.root().await,
+        }
+    }
+
+    /// The launch with another target.
+    pub fn launch_at(&self, kubeconfig: &str) -> Launch {
+        let kubeconfig = self.stage.keep("other-target.kubeconfig", kubeconfig);
         self.launch().flag("--target-kubeconfig", kubeconfig.display())
     }
 

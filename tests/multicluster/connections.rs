@@ -51,6 +51,7 @@ fn a_workspace_path_replaces_the_cluster_of_the_address() {
     assert_eq!(url("https://kcp:6443", Some("root:b")).unwrap(), "https://kcp:6443/clusters/root:b");
     assert_eq!(url("https://kcp/prefix/clusters/x", Some("root")).unwrap(), "https://kcp/prefix/clusters/root");
     assert_eq!(url("kcp:6443", None).unwrap(), "http://kcp:6443");
+    assert_eq!(url("http://me:secret@kcp:6443/x", None).unwrap(), "http://kcp:6443/x", "nothing secret is shown");
     insta::assert_snapshot!(url("https://kcp:6443", Some("root:b/../..")).unwrap_err(), @"connection `kcp`: `root:b/../..` is no workspace path (names of lower case letters, digits and `-`, joined by `:`)");
 }
 

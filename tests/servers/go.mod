@@ -1,5 +1,6 @@
 // The real servers that the end-to-end tests run against, pinned as tools.
-// `go build -o DIR/ tool` builds all four; tests/e2e/servers.rs does it once and reuses them.
+// `go build -o DIR/ tool ./informers` builds all four, and a client of them; tests/e2e/servers.rs does it once and
+// reuses them.
 module servers
 
 go 1.26.0
@@ -11,6 +12,11 @@ tool (
 	k8s.io/kubernetes/cmd/kube-apiserver
 	k8s.io/kubernetes/cmd/kube-controller-manager
 	k8s.io/kubernetes/cmd/kubectl
+)
+
+require (
+	k8s.io/apimachinery v0.36.1
+	k8s.io/client-go v0.36.1
 )
 
 require (
@@ -156,10 +162,8 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	k8s.io/api v0.36.1 // indirect
 	k8s.io/apiextensions-apiserver v0.0.0 // indirect
-	k8s.io/apimachinery v0.36.1 // indirect
 	k8s.io/apiserver v0.36.1 // indirect
 	k8s.io/cli-runtime v0.36.1 // indirect
-	k8s.io/client-go v0.36.1 // indirect
 	k8s.io/cloud-provider v0.36.1 // indirect
 	k8s.io/cluster-bootstrap v0.0.0 // indirect
 	k8s.io/component-base v0.36.1 // indirect

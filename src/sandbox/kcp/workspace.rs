@@ -32,7 +32,7 @@ impl State {
         let url = format!("{}/clusters/{path}", self.settings.urls[0]);
         self.change_own(&workspaces, key, |workspace| {
             workspace["spec"]["cluster"] = cluster.as_str().into();
-            workspace["spec"]["URL"] = url.into();
+            workspace["spec"]["URL"] = url.as_str().into();
             workspace["status"] = json!({"phase": "Initializing"});
         });
         let shard = self.clusters.len() % self.settings.shards;
@@ -42,7 +42,7 @@ impl State {
         });
         let logical_cluster = json!({
             "apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster", "metadata": {"name": "cluster"},
-            "spec": {"owner": owner}, "status": {"phase": "Ready"},
+            "spec": {"owner": owner}, "status": {"phase": "Ready", "URL": url},
         });
         self.add_own(&cluster, "", "logicalclusters", logical_cluster);
         let now = self.now.to_string();

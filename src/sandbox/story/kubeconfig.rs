@@ -2,13 +2,17 @@
 
 use serde_json::{Value, json};
 
-/// One context: a server's address under a name.
+use crate::sandbox::access;
+
+/// One context: a server's address and a user's token under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// Name of the context and of its cluster.
+    /// Name of the context, its cluster and its user.
     pub name: String,
     /// Base URL.
     pub server: String,
+    /// Bearer token.
+    pub token: String,
 }
 
 /// A kubeconfig of contexts, the first of which is current. JSON, which is YAML.
@@ -17,13 +21,15 @@ pub fn kubeconfig(contexts: &[Context]) -> String {
     let config = json!({
         "apiVersion": "v1", "kind": "Config",
         "current-context": contexts.first().map(|context| &context.name),
-        "clusters": named(&|context| json!({"name": context.name, "cluster": {"server": context.server}})),
-        "users": [{"name": USER, "user": {}}],
+        "clusters": named(&|context| json!({"name": context.name, "cluster": {"server": server(context)}})),
+        "users": named(&|context| json!({"name": context.name, "user": {"token": context.token}})),
         "contexts": named(&|context| {
-            json!({"name": context.name, "context": {"cluster": context.name, "user": USER}})
+            json!({"name": context.name, "context": {"cluster": context.name, "user": context.name}})
         }),
     });
     format!("{config:#}\n")
 }
 
-const USER: &str = "sandbox";
+fn server(context: &Context) -> String {
+    access::with_password(&context.server, &context.name, &context.token)
+}

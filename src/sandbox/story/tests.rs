@@ -41,13 +41,16 @@ fn a_new_generation_begins_again_and_what_is_gone_ends() {
 fn the_shipped_operator_renders_what_the_schema_requires() {
     let operator = ToyOperator::compile("operator.yaml", toy_operator::MONGODB).expect("compiles");
     let object = Arc::new(json!({
-        "metadata": {"name": "db", "namespace": "tenant"}, "spec": {"members": 3, "version": "6.0.5"},
+        "metadata": {"name": "db", "namespace": "tenant"},
+        "spec": {"members": 2, "version": "6.0.5", "users": [{"name": "me", "db": "mine"}]},
     }));
     let last = operator.steps.last().expect("steps");
     let status = last.status(&object).expect("a status").expect("renders");
-    insta::assert_snapshot!(status, @r#"{"currentMongoDBMembers":3,"currentStatefulSetReplicas":3,"message":null,"mongoUri":"mongodb://db-svc.tenant.svc.cluster.local:27017","phase":"Running","version":"6.0.5"}"#);
+    insta::assert_snapshot!(status, @r#"{"currentMongoDBMembers":2,"currentStatefulSetReplicas":2,"message":null,"mongoUri":"mongodb://db-0.db-svc.tenant.svc.cluster.local:27017,db-1.db-svc.tenant.svc.cluster.local:27017/?replicaSet=db","phase":"Running","version":"6.0.5"}"#);
     let secrets = last.secrets(&object).expect("renders");
-    assert_eq!(secrets[0]["metadata"], json!({"name": "db-admin-app", "namespace": "tenant"}));
+    assert_eq!(secrets[0]["metadata"], json!({"name": "db-mine-me", "namespace": "tenant"}));
+    insta::assert_snapshot!(secrets[0]["stringData"], @r#"{"connectionString.standard":"mongodb://me:toy-password@db-0.db-svc.tenant.svc.cluster.local:27017,db-1.db-svc.tenant.svc.cluster.local:27017/mine?replicaSet=db&ssl=false","connectionString.standardSrv":"mongodb+srv://me:toy-password@db-svc.tenant.svc.cluster.local/mine?replicaSet=db&ssl=false","password":"toy-password","username":"me"}"#);
+    assert_eq!(secrets[1]["metadata"]["name"], "db-scram-credentials");
 }
 
 #[test]
@@ -122,12 +125,22 @@ fn a_status_is_told_with_its_conditions() {
 
 #[test]
 fn a_kubeconfig_reads_as_kubectl_reads_it() {
-    let context = |name: &str| Context { name: name.to_owned(), server: format!("http://127.0.0.1:1/clusters/{name}") };
+    let context = |name: &str| Context {
+        name: name.to_owned(),
+        server: format!("http://127.0.0.1:1/clusters/{name}"),
+        token: format!("token-of-{name}"),
+    };
     let text = kubeconfig(&[context("provider"), context("acme")]);
     let read = kube::config::Kubeconfig::from_yaml(&text).expect("a kubeconfig");
     assert_eq!(read.current_context.as_deref(), Some("provider"));
     let servers: Vec<_> = read.clusters.iter().filter_map(|one| one.cluster.as_ref()?.server.clone()).collect();
-    assert_eq!(servers, ["http://127.0.0.1:1/clusters/provider", "http://127.0.0.1:1/clusters/acme"]);
+    assert_eq!(
+        servers,
+        [
+            "http://provider:token-of-provider@127.0.0.1:1/clusters/provider",
+            "http://acme:token-of-acme@127.0.0.1:1/clusters/acme"
+        ]
+    );
 }
 
 #[test]

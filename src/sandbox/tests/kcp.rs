@@ -305,3 +305,37 @@ fn a_workspace_serves_its_own_definitions() {
     world.ok(Request::post("/clusters/root:a/apis/example.org/v1/own", &own));
     assert_eq!(world.send(Request::get("/clusters/root:b/apis/example.org/v1/own")).0, 404);
 }
+
+#[test]
+fn a_workspace_is_watched_past_what_happens_in_others() {
+    let mut world = World::of(Settings { flavor: Flavor::Kcp, history: 4, ..Settings::default() });
+    world.publish();
+    let clusters = ["acme", "globex"].map(|name| {
+        let cluster = world.workspace(name);
+        world.bind(name, json!([]));
+        format!("/clusters/{cluster}/{OF_THINGS}")
+    });
+    let [acme, globex] = &clusters;
+    let mut create = |url: &str, name: &str| version(&world.ok(Request::post(url, &thing(name, json!({})))));
+    let [first, second] = [create(acme, "a"), create(globex, "b")];
+    create(acme, "c");
+    create(globex, "d");
+    assert_eq!(resumed(&mut world, acme, &first), ["c"]);
+    assert_eq!(resumed(&mut world, globex, &first), ["b", "d"]);
+    assert_eq!(resumed(&mut world, globex, &second), ["d"]);
+    // Four changes are remembered, wherever they were.
+    world.ok(Request::post(globex, &thing("e", json!({}))));
+    world.ok(Request::post(globex, &thing("f", json!({}))));
+    assert_eq!(resumed(&mut world, acme, &first), ["410"]);
+    assert_eq!(resumed(&mut world, acme, &second), ["c"]);
+}
+
+/// Names of what a watch that goes on from a version is sent at once; the code of an error.
+fn resumed(world: &mut World, url: &str, version: &str) -> Vec<String> {
+    let request = Request::get(&format!("{url}?watch=1&resourceVersion={version}"));
+    let (Reply::Watch(watch), _) = world.state.handle(&request, world.now) else { panic!("no watch") };
+    let objects =
+        watch.backlog.iter().map(|line| serde_json::from_slice::<Value>(line).expect("JSON")["object"].take());
+    let name = |object: Value| object["metadata"]["name"].as_str().map_or(object["code"].to_string(), str::to_owned);
+    objects.map(name).collect()
+}

@@ -3,6 +3,7 @@
 mod apply;
 mod kcp;
 mod objects;
+mod tables;
 mod watches;
 
 use serde_json::{Value, json};

@@ -319,6 +319,17 @@ fn discovery_lists_what_is_served() {
         (&list["x-kubernetes-action"], &list["x-kubernetes-group-version-kind"]["kind"]),
         (&json!("list"), &json!("Thing"))
     );
+    let common = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    let metadata = json!([{"$ref": format!("#/components/schemas/{common}")}]);
+    assert_eq!(schema["properties"]["metadata"]["allOf"], metadata);
+    assert_eq!(
+        document["components"]["schemas"][common]["properties"]["finalizers"]["x-kubernetes-patch-strategy"],
+        "merge"
+    );
     assert_eq!(world.get("/api/v1")["groupVersion"], "v1");
+    let core = &world.get("/openapi/v3/api/v1")["components"]["schemas"];
+    let map = &core["io.k8s.api.core.v1.ConfigMap"];
+    assert_eq!((&map["properties"]["data"]["type"], &map["required"]), (&json!("object"), &json!([])));
+    assert_eq!(map["x-kubernetes-group-version-kind"], json!([{"group": "", "version": "v1", "kind": "ConfigMap"}]));
     assert!(world.get("/openapi/v3")["paths"]["apis/example.com/v1"].is_object());
 }

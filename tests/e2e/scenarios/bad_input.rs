@@ -196,7 +196,7 @@ async fn an_export_that_does_not_exist_is_waited_for(stage: &Stage) {
 async fn a_refused_connection_is_waited_for(stage: &Stage) {
     let world = stage.widgets().await;
     let server = stage.fleet.own_cluster(&format!("{}-gone", stage.id)).await;
-    let launch = world.launch_at(&server);
+    let launch = world.launch_at(&server.kubeconfig(&stage.user));
     server.kill();
     let mut engine = launch.start();
     let text = engine.becomes_unready("target target", "refused").await;

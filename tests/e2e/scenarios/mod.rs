@@ -3,8 +3,11 @@
 mod bad_input;
 mod cost;
 mod deletion;
+mod examples;
 mod harness;
+mod informers;
 mod isolation;
+mod kubectl;
 mod mongodb;
 mod objects;
 mod operation;
@@ -13,8 +16,10 @@ mod ownership;
 mod reload;
 mod restarts;
 mod retention;
+mod rights;
 mod spec;
 mod status;
+mod tutorial;
 mod workspaces;
 
 use crate::case::Case;
@@ -31,15 +36,20 @@ pub fn cases() -> Vec<Case> {
         restarts::cases(),
         reload::cases(),
         cost::cases(),
+        retention::cases(),
+        outages::cases(),
     ];
     let on_real_servers = [
         harness::cases(),
+        kubectl::cases(),
+        informers::cases(),
         mongodb::cases(),
-        retention::cases(),
         workspaces::cases(),
         operation::cases(),
         bad_input::cases(),
-        outages::cases(),
+        examples::cases(),
+        tutorial::cases(),
+        rights::cases(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
     let mut cases: Vec<Case> = anywhere.chain(on_real_servers.into_iter().flatten()).collect();

@@ -13,7 +13,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         case!(health_and_metrics_are_served).on_kube(),
         case!(a_variable_stands_for_each_flag).on_kube(),
-        case!(marks_say_whose_an_object_is),
+        case!(marks_say_whose_an_object_is).in_memory(),
         case!(an_observing_mapping_writes_nothing).on_kube(),
         case!(a_suspended_mapping_still_deletes).on_kube(),
     ]

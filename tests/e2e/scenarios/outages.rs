@@ -7,7 +7,9 @@ use serde_json::json;
 use crate::case::{Case, Stage, case};
 use crate::eventually::throughout;
 use crate::fleet::On;
+use crate::kube::ApiServer;
 use crate::target::uid;
+use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -18,15 +20,50 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
+/// A world whose target nobody else uses, and can be killed.
+struct Own<'s> {
+    world: World<'s>,
+    /// Where it is a real one.
+    server: Option<ApiServer>,
+}
+
+impl<'s> Own<'s> {
+    async fn world(stage: &'s Stage) -> Self {
+        let server = match stage.on {
+            On::Sandbox => None,
+            _ => Some(stage.fleet.own_cluster(&stage.id).await),
+        };
+        let world = match &server {
+            Some(server) => stage.world_on(server, true).await,
+            None => stage.unmapped(true).await,
+        };
+        world.mappings.write("widgets.yaml", WIDGETS);
+        Self { world, server }
+    }
+
+    async fn kill(&self) {
+        match &self.server {
+            Some(server) => server.kill(),
+            None => self.world.memory().kill_target().await,
+        }
+    }
+
+    async fn resume(&self) {
+        match &self.server {
+            Some(server) => server.resume().await,
+            None => self.world.memory().resume_target().await,
+        }
+    }
+}
+
 async fn a_killed_target_comes_back(stage: &Stage) {
-    let server = stage.fleet.own_cluster(&stage.id).await;
-    let world = stage.world_on(&server, true).await;
-    world.mappings.write("widgets.yaml", crate::world::WIDGETS);
+    let own = Own::world(stage).await;
+    let world = &own.world;
     let mut engine = world.engine().await;
     world.alpha.create("it", json!({"size": 1})).await;
     let copy = world.target.copy(&world.alpha, "it").await;
 
-    server.kill();
+    own.kill().await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.alpha.create("new", json!({"size": 1})).await;
     engine.becomes_unready("watch of widgets", "cannot reach").await;
@@ -37,7 +74,7 @@ async fn a_killed_target_comes_back(stage: &Stage) {
     })
     .await;
 
-    server.resume().await;
+    own.resume().await;
     let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));
     world.target.operate(&world.alpha, "new", json!({"phase": "Running"})).await;
@@ -46,22 +83,21 @@ async fn a_killed_target_comes_back(stage: &Stage) {
 }
 
 async fn a_target_that_comes_up_later_is_served(stage: &Stage) {
-    let server = stage.fleet.own_cluster(&stage.id).await;
-    let world = stage.world_on(&server, true).await;
-    world.mappings.write("widgets.yaml", crate::world::WIDGETS);
-    server.kill();
+    let own = Own::world(stage).await;
+    let world = &own.world;
+    own.kill().await;
     world.alpha.create("it", json!({"size": 1})).await;
     let mut engine = world.launch().start();
     engine.becomes_unready("target target", "cannot reach").await;
     assert!(world.alpha.holds("it").await.is_empty(), "no promise is made for a target that nobody has seen");
-    server.resume().await;
+    own.resume().await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
     engine.becomes_ready().await;
 }
 
 async fn a_target_api_that_comes_later_is_served(stage: &Stage) {
     let world = stage.unmapped(false).await;
-    world.mappings.write("widgets.yaml", crate::world::WIDGETS);
+    world.mappings.write("widgets.yaml", WIDGETS);
     let mut engine = world.launch().start();
     world.alpha.create("it", json!({"size": 1})).await;
     engine.says(&[&world.api.group, "Widget"]).await;
@@ -78,7 +114,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
     match stage.on {
         On::Kcp => stage.fleet.kcp().await.kill(),
         On::Kube => stage.fleet.kubernetes().await.source.kill(),
-        On::Sandbox => unreachable!("on real servers alone"),
+        On::Sandbox => world.memory().kill_source().await,
     }
     engine.becomes_unready("watch of widgets", "cannot reach").await;
     world.target.report(&copy, json!({"phase": "Running"})).await;
@@ -93,7 +129,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
     match stage.on {
         On::Kcp => stage.fleet.kcp().await.resume().await,
         On::Kube => stage.fleet.kubernetes().await.source.resume().await,
-        On::Sandbox => unreachable!("on real servers alone"),
+        On::Sandbox => world.memory().resume_source().await,
     }
     world.alpha.status("it", json!({"phase": "Running"})).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;

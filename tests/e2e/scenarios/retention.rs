@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sync_engine::sandbox::{Options, Sandbox};
 
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
+use crate::fleet::On;
+use crate::kube::ApiServer;
+use crate::rest::Rest;
 use crate::target::{name, namespace, uid};
 use crate::world::{WIDGETS, World};
 
@@ -33,6 +37,35 @@ async fn stays(world: &World<'_>, object: &Value) {
     .await;
 }
 
+/// A cluster beside the case's target.
+enum Other {
+    Real(Box<ApiServer>),
+    Memory(Sandbox),
+}
+
+impl Other {
+    async fn start(stage: &Stage) -> Self {
+        match stage.on {
+            On::Sandbox => Self::Memory(Options::kubernetes().seed("other").start().await.expect("a sandbox")),
+            _ => Self::Real(Box::new(stage.fleet.own_cluster(&format!("{}-other", stage.id)).await)),
+        }
+    }
+
+    fn kubeconfig(&self, user: &str) -> String {
+        match self {
+            Self::Real(server) => server.kubeconfig(user),
+            Self::Memory(sandbox) => sandbox.kubeconfig(None),
+        }
+    }
+
+    async fn admin(&self) -> Rest {
+        match self {
+            Self::Real(server) => server.admin().await,
+            Self::Memory(sandbox) => Rest::of_kubeconfig(&sandbox.kubeconfig(None)).await,
+        }
+    }
+}
+
 async fn another_target_is_not_written_to(stage: &Stage) {
     let world = stage.widgets().await;
     let mut engine = world.engine().await;
@@ -41,10 +74,11 @@ async fn another_target_is_not_written_to(stage: &Stage) {
     world.alpha.synced("it", "True", "Synced").await;
     assert!(engine.terminate().await.success());
 
-    let other = stage.fleet.own_cluster(&format!("{}-other", stage.id)).await;
+    let other = Other::start(stage).await;
+    let kubeconfig = other.kubeconfig(&stage.user);
     let other_admin = other.admin().await;
     world.api.install(&other_admin).await;
-    let mut wrong = world.launch_at(&other).start();
+    let mut wrong = world.launch_at(&kubeconfig).start();
     world.alpha.synced("it", "False", "TargetChanged").await;
     wrong.says(&["it", "TargetChanged"]).await;
     let made = other_admin.list(&world.api.everywhere()).await;

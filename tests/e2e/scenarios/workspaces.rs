@@ -10,15 +10,16 @@ use crate::tenant::Tenant;
 use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
-    vec![
-        case!(a_workspace_that_binds_later_is_served).on_kcp(),
-        case!(unbinding_with_live_objects_ends).on_kcp(),
-        case!(deleting_a_workspace_with_live_objects_ends).on_kcp(),
-        case!(leaving_while_the_engine_is_down_ends).on_kcp(),
-        case!(a_workspace_that_binds_again_is_served_again).on_kcp(),
-        case!(an_export_without_bindings_is_ready).on_kcp(),
-        case!(the_path_of_the_workspace_is_known).on_kcp(),
-    ]
+    let cases = [
+        case!(a_workspace_that_binds_later_is_served),
+        case!(unbinding_with_live_objects_ends),
+        case!(deleting_a_workspace_with_live_objects_ends),
+        case!(leaving_while_the_engine_is_down_ends),
+        case!(a_workspace_that_binds_again_is_served_again),
+        case!(an_export_without_bindings_is_ready),
+        case!(the_path_of_the_workspace_is_known),
+    ];
+    cases.into_iter().map(|case| case.on_kcp().in_memory()).collect()
 }
 
 fn provider<'w>(world: &'w World<'_>) -> &'w Workspace {
@@ -32,7 +33,7 @@ fn tenant_in(workspace: &Workspace, api: &Api) -> Tenant {
 async fn a_workspace_that_binds_later_is_served(stage: &Stage) {
     let world = stage.widgets().await;
     let _engine = world.engine().await;
-    let late = stage.fleet.kcp().await.workspace(&format!("{}-late", stage.id)).await;
+    let late = world.new_workspace(&format!("{}-late", stage.id)).await;
     late.bind(&provider(&world).path, &world.api).await;
     let tenant = tenant_in(&late, &world.api);
     tenant.create("it", json!({"size": 1})).await;
@@ -81,10 +82,10 @@ async fn deleting_a_workspace_with_live_objects_ends(stage: &Stage) {
     let world = stage.widgets().await;
     let mut engine = world.engine().await;
     both_synced(&world).await;
-    let kcp = stage.fleet.kcp().await;
-    kcp.delete_workspace(&world.workspaces[0]).await;
+    let root = world.root().await;
+    world.workspaces[0].delete(&root).await;
     eventually("the workspace is gone", async || {
-        let left = kcp.has_workspace(&world.workspaces[0]).await;
+        let left = world.workspaces[0].stands(&root).await;
         (!left).then_some(()).ok_or_else(|| "it stands".to_owned())
     })
     .await;
@@ -116,10 +117,9 @@ async fn a_workspace_that_binds_again_is_served_again(stage: &Stage) {
 
 async fn an_export_without_bindings_is_ready(stage: &Stage) {
     let world = stage.widgets().await;
-    let kcp = stage.fleet.kcp().await;
     let api = Api::widgets(format!("lonely-{}.example.com", stage.id));
     api.install(&world.target.rest).await;
-    let lonely = kcp.workspace(&format!("{}-lonely", stage.id)).await;
+    let lonely = world.new_workspace(&format!("{}-lonely", stage.id)).await;
     lonely.publish(&api, &stage.user).await;
     let mappings = world.second_mappings("lonely");
     let source = format!("{{apiExport: {{name: widgets, path: \"{}\"}}, resource: {}}}", lonely.path, api.resource());
@@ -127,7 +127,7 @@ async fn an_export_without_bindings_is_ready(stage: &Stage) {
     mappings.write("widgets.yaml", &text);
     let _engine = world.launch().flag("--mappings", mappings.folder().display()).ready().await;
 
-    let first = kcp.workspace(&format!("{}-first", stage.id)).await;
+    let first = world.new_workspace(&format!("{}-first", stage.id)).await;
     first.bind(&lonely.path, &api).await;
     let tenant = tenant_in(&first, &api);
     tenant.create("it", json!({"size": 1})).await;

@@ -1,0 +1,121 @@
+//! Who may ask for what: a bearer token for whoever started the server, and one for each workspace.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use data_encoding::{BASE64, HEXLOWER};
+use sha2::{Digest, Sha256};
+
+use super::request::{Endpoint, Place, Request, Route};
+use super::state::State;
+use super::status::Failure;
+
+/// Who sends a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum User {
+    /// Whoever started the server: everything.
+    #[default]
+    Administrator,
+    /// A workspace by its path: what is in it and in those below it, and the virtual workspaces of its exports.
+    Workspace(Arc<str>),
+}
+
+/// The tokens given out, and whom they stand for.
+pub(super) struct Tokens {
+    /// Nobody else can guess a token without it.
+    secret: [u8; 32],
+    administrator: String,
+    users: Mutex<HashMap<String, User>>,
+}
+
+impl Tokens {
+    /// Draws a secret from the system.
+    pub fn draw() -> io::Result<Tokens> {
+        let mut secret = [0; 32];
+        File::open("/dev/urandom")?.read_exact(&mut secret)?;
+        let mut tokens = Tokens { secret, administrator: String::new(), users: Mutex::default() };
+        tokens.administrator = tokens.of(User::Administrator);
+        Ok(tokens)
+    }
+
+    /// The administrator's token.
+    pub fn administrator(&self) -> &str {
+        &self.administrator
+    }
+
+    /// The token of a user, the same each time.
+    pub fn of(&self, user: User) -> String {
+        let digest = Sha256::new().chain_update(self.secret).chain_update(user.to_string()).finalize();
+        let token = format!("sandbox-{}", &HEXLOWER.encode(&digest)[..40]);
+        self.users.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), user);
+        token
+    }
+
+    /// The user that a header `Authorization` proves: by `Bearer <token>`, or by `Basic` with the token as password.
+    pub fn user(&self, authorization: &str) -> Option<User> {
+        let (scheme, credentials) = authorization.split_once(' ')?;
+        let token = match scheme.to_ascii_lowercase().as_str() {
+            "bearer" => credentials.trim().to_owned(),
+            "basic" => password(credentials.trim())?,
+            _ => return None,
+        };
+        self.users.lock().unwrap_or_else(PoisonError::into_inner).get(&token).cloned()
+    }
+}
+
+fn password(credentials: &str) -> Option<String> {
+    let text = String::from_utf8(BASE64.decode(credentials.as_bytes()).ok()?).ok()?;
+    text.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+/// A server's URL with a token in it, as a kubeconfig needs it for plain HTTP: kubectl and whatever else is built on
+/// client-go take a user's token from a kubeconfig for HTTPS only, and the password of a URL always.
+pub(super) fn with_password(url: &str, user: &str, token: &str) -> String {
+    url.replacen("://", &format!("://{user}:{token}@"), 1)
+}
+
+impl State {
+    /// Refuses what the user of a request may not ask for. The version is everybody's.
+    pub(super) fn authorize(&self, request: &Request, route: &Route) -> Result<(), Failure> {
+        let User::Workspace(path) = &request.user else { return Ok(()) };
+        let place = match &route.place {
+            Place::Virtual { provider, .. } => &Place::Cluster(provider.clone()),
+            place => place,
+        };
+        let reached = self.cluster_at(place).map(|cluster| self.path_of(&cluster)).unwrap_or_default();
+        let is_within = reached.strip_prefix(&**path).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+        match is_within || matches!(route.endpoint, Endpoint::Health | Endpoint::Version) {
+            true => Ok(()),
+            false => Err(denied(request, route)),
+        }
+    }
+}
+
+/// As an API server words it whose authorizer says `access denied`.
+fn denied(request: &Request, route: &Route) -> Failure {
+    let user = request.user.to_string();
+    let Endpoint::Resource(path) = &route.endpoint else {
+        let (verb, path) = (request.method.as_str().to_ascii_lowercase(), below_cluster(&request.path));
+        let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}: access denied");
+        return Failure::status(403, "Forbidden", message);
+    };
+    Failure::access_denied(&user, request.verb(path.name.is_some()), path)
+}
+
+/// What follows `/clusters/<name>` in a path.
+fn below_cluster(path: &str) -> &str {
+    let rest = path.split_once("/clusters/").and_then(|(_, rest)| rest.find('/').map(|end| &rest[end..]));
+    rest.unwrap_or(path)
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            User::Administrator => f.write_str("administrator"),
+            User::Workspace(path) => f.write_str(path),
+        }
+    }
+}
