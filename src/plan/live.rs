@@ -50,12 +50,9 @@ fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: 
         kind_unseen(observed, &rule.kind).or_else(|| readiness::unmet(mapping, observed, rule, rendering))
     };
     let free: Vec<_> = rendering.desired(mapping).filter(|(rule, ..)| held_up(rule).is_none()).collect();
-    let settled = mapping
-        .objects
-        .iter()
-        .zip(rendering.objects.iter())
-        .any(|(rule, wanted)| matches!(wanted, Ok(Wanted::Settled)) && held_up(rule).is_none());
-    if settled || !free.is_empty() {
+    // What is settled is wanted, and was free once.
+    let settled = |(rule, wanted): (&ObjectRule, _)| matches!(wanted, &Ok(Wanted::Settled)) && held_up(rule).is_none();
+    if !free.is_empty() || mapping.objects.iter().zip(rendering.objects.iter()).any(settled) {
         // What stands at the places can be looked at in the same breath: a look writes nothing.
         let looks = free.iter().filter_map(|(rule, _, desired)| first_look(observed, rule, desired));
         return Plan::Act(std::iter::once(source::add_finalizer(observed, source, identity)).chain(looks).collect());
