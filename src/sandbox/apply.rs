@@ -35,8 +35,8 @@ pub enum Part {
 
 /// Applies a configuration to a live object. Fails where it would change fields of others and is not `forced` to.
 ///
-/// With `as_update`, kcp's virtual workspaces: the outcome is recorded as an ordinary update, so nothing is ever given
-/// up by a later apply.
+/// With `as_update`, kcp's virtual workspaces: the outcome is to be recorded as an ordinary update, so nothing is ever
+/// given up by a later apply.
 pub fn apply(
     live: &Value,
     mut managers: Managers,
@@ -48,12 +48,19 @@ pub fn apply(
     let config = options.part.of(config);
     let merged = merge::merged(live, &config, shape);
     if options.as_update {
-        managers.record_update(author, live, &merged, shape, options.now);
-        return Ok(Applied { object: merged, managers });
+        let conflicts = managers.conflicts(author, &Difference::between(live, &merged, shape).changed);
+        return match options.forced || conflicts.is_empty() {
+            true => Ok(Applied { object: merged, managers }),
+            false => Err(Failure::apply_conflicts(&conflicts)),
+        };
     }
     let before = managers.fields_of(author);
-    managers.set(author, FieldSet::of_object(&config, shape), options.now);
+    managers.set(author, FieldSet::of_object(&config, shape));
     let object = pruned(merged, &before, &managers, shape);
+    // Who says what is so already is not noted with a time.
+    if object != *live {
+        managers.stamp(author, options.now);
+    }
     let difference = Difference::between(live, &object, shape);
     let conflicts = managers.conflicts(author, &difference.changed);
     if !options.forced && !conflicts.is_empty() {
@@ -69,7 +76,7 @@ fn pruned(merged: Value, before: &FieldSet, managers: &Managers, shape: &Shape) 
         return merged;
     }
     let all_in = |object: &Value| FieldSet::all_of_object(object, shape).with_declared_parents(shape);
-    let without = |fields: &FieldSet| fields.taken_out_of(&merged, shape).unwrap_or_else(|| json!({}));
+    let without = |fields: &FieldSet| fields.taken_out_of(&merged, shape);
     let before = before.with_declared_parents(shape);
     let everything = all_in(&merged);
     // What is owned comes back, and then what is not, but never was the author's either.

@@ -52,7 +52,9 @@ impl FieldSet {
                     let mut below = FieldSet::of(value, shape.field(name));
                     let is_empty = value.as_object().is_some_and(Map::is_empty);
                     below.member |= is_empty || !shape.declares(name);
-                    set.children.insert(field_key(name), below);
+                    if !below.is_empty() {
+                        set.children.insert(field_key(name), below);
+                    }
                 }
             }
             Value::Array(items) => {
@@ -142,22 +144,20 @@ impl FieldSet {
         }
     }
 
-    /// Takes the members of this set out of a value; nothing is left of a map or list that they were all of.
-    pub(super) fn taken_out_of(&self, value: &Value, shape: &Shape) -> Option<Value> {
+    /// Takes the members of this set out of a value; a map or list that they were all of is left empty.
+    pub(super) fn taken_out_of(&self, value: &Value, shape: &Shape) -> Value {
         match value {
             Value::Object(map) => {
                 let rest = map.iter().filter_map(|(name, value)| {
                     Some((name.clone(), self.rest_of(&field_key(name), value, shape.field(name))?))
                 });
-                let rest: Map<String, Value> = rest.collect();
-                (!rest.is_empty() || map.is_empty()).then_some(Value::Object(rest))
+                Value::Object(rest.collect())
             }
             Value::Array(items) if shape.is_granular(value) => {
                 let rest = items.iter().filter_map(|item| self.rest_of(&shape.item_key(item), item, shape.element()));
-                let rest: Vec<Value> = rest.collect();
-                (!rest.is_empty() || items.is_empty()).then_some(Value::Array(rest))
+                Value::Array(rest.collect())
             }
-            other => Some(other.clone()),
+            other => other.clone(),
         }
     }
 
@@ -165,7 +165,7 @@ impl FieldSet {
         match self.children.get(key) {
             None => Some(value.clone()),
             Some(below) if below.member => None,
-            Some(below) => below.taken_out_of(value, shape),
+            Some(below) => Some(below.taken_out_of(value, shape)),
         }
     }
 
@@ -249,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_takes_emptied_maps_along() {
+    fn what_is_emptied_stays_empty() {
         let set = FieldSet::from_json(&json!({"f:spec": {"f:a": {"f:b": {}}, "f:c": {"f:d": {}}}}));
         let object = json!({"spec": {"a": {"b": 1}, "c": {"d": 1, "e": 2}}});
-        assert_eq!(set.taken_out_of(&object, Shape::untyped()), Some(json!({"spec": {"c": {"e": 2}}})));
+        assert_eq!(set.taken_out_of(&object, Shape::untyped()), json!({"spec": {"a": {}, "c": {"e": 2}}}));
     }
 }

@@ -92,22 +92,33 @@ impl Managers {
         self.0.retain(|entry| entry.author == *author || !entry.fields.is_empty());
     }
 
-    /// States an author's fields; the time is that of the last change.
-    pub fn set(&mut self, author: &Author, fields: FieldSet, now: Timestamp) {
+    /// States an author's fields; when it did so is said by [`Managers::stamp`].
+    pub fn set(&mut self, author: &Author, fields: FieldSet) {
         match self.0.iter_mut().find(|entry| entry.author == *author) {
-            Some(entry) if entry.fields == fields => (),
-            Some(entry) => (entry.fields, entry.time) = (fields, now.to_string()),
-            None => self.0.push(Manager { author: author.clone(), time: now.to_string(), fields }),
+            Some(entry) => entry.fields = fields,
+            None => self.0.push(Manager { author: author.clone(), time: String::new(), fields }),
         }
         self.0.retain(|entry| !entry.fields.is_empty());
+    }
+
+    /// Notes that an author has changed the object.
+    pub fn stamp(&mut self, author: &Author, now: Timestamp) {
+        if let Some(entry) = self.0.iter_mut().find(|entry| entry.author == *author) {
+            entry.time = now.to_string();
+        }
     }
 
     /// Records an ordinary write: what it changed belongs to its author from now on.
     pub fn record_update(&mut self, author: &Author, old: &Value, new: &Value, shape: &Shape, now: Timestamp) {
         let difference = Difference::between(old, new, shape);
         self.take_from_others(author, &difference);
-        let fields = self.fields_of(author).difference(&difference.removed).union(&difference.changed);
-        self.set(author, fields, now);
+        let before = self.fields_of(author);
+        let fields = before.difference(&difference.removed).union(&difference.changed);
+        let takes_some = !difference.changed.is_empty();
+        self.set(author, fields);
+        if takes_some {
+            self.stamp(author, now);
+        }
     }
 }
 
@@ -124,9 +135,12 @@ impl Manager {
     fn to_json(&self) -> Value {
         let Author { manager, operation, api_version, subresource } = &self.author;
         let mut entry = json!({
-            "manager": manager, "operation": operation.name(), "apiVersion": api_version, "time": self.time,
+            "manager": manager, "operation": operation.name(), "apiVersion": api_version,
             "fieldsType": "FieldsV1", "fieldsV1": self.fields.to_json(),
         });
+        if !self.time.is_empty() {
+            entry["time"] = self.time.as_str().into();
+        }
         if !subresource.is_empty() {
             entry["subresource"] = subresource.as_str().into();
         }

@@ -12,9 +12,9 @@
 //!   users, no groups, no impersonation, nobody is anonymous. No admission plugins, no quotas. RBAC objects are kept, and
 //!   mean nothing. Permission claims are looked at, their verbs and selectors are not.
 //! * **Built-in kinds** have their fields and types, and few of their rules: what Kubernetes would refuse in a Role or a
-//!   CustomResourceDefinition is stored. Served are namespaces, configmaps, secrets, serviceaccounts, events, RBAC, leases
-//!   and CustomResourceDefinitions; nothing that runs (pods, deployments, jobs), no `/scale`, no tokens, no access
-//!   reviews.
+//!   CustomResourceDefinition is stored (kcp's kinds have no schemas). Served are namespaces, configmaps, secrets,
+//!   serviceaccounts, events, RBAC, leases and CustomResourceDefinitions; nothing that runs (pods, deployments, jobs), no
+//!   `/scale`, no tokens, no access reviews.
 //! * **Schemas**: CEL rules, `oneOf`, `anyOf`, `allOf`, `not` and formats are not evaluated. Defaults are filled in on
 //!   writes only. A changed definition changes nothing that is stored. Versions of a custom resource differ in nothing
 //!   but their names, and there are no conversion webhooks. A field that a body says twice is not noticed.

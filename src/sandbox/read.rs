@@ -150,7 +150,8 @@ impl State {
         if let Scope::Nothing = view.scope {
             metadata = json!({});
         }
-        if view.resource.custom && matches!(view.scope, Scope::Cluster(_)) {
+        let is_defined = view.resource.custom || view.resource.group.ends_with(".kcp.io");
+        if is_defined && !matches!(view.scope, Scope::Nothing) {
             metadata["continue"] = "".into();
         }
         if let Some(after) = page.next.filter(|_| page.remaining > 0) {

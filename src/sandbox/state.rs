@@ -204,7 +204,7 @@ impl State {
         match endpoint {
             Endpoint::Health => Ok(Answer::text(200, "ok").into()),
             Endpoint::Resource(path) => {
-                let view = self.view(&place, &path, request.shard)?;
+                let view = self.view(&place, &path, request)?;
                 let representation = Representation::asked_for(request);
                 let representation = representation.ok_or_else(|| Failure::not_acceptable(view.resource.custom))?;
                 let view = View { representation, ..view };
@@ -244,16 +244,26 @@ impl State {
         check_method(resource, path, verb)?;
         match (&view.scope, &path.namespace) {
             (Scope::Cluster(_), _) => Ok(()),
-            (_, _) if !reads_many => Err(Failure::PageNotFound),
-            (_, Some(_)) => Err(Failure::bad_request("cross-cluster LIST and WATCH are not supported in a namespace")),
+            // What patches an object has to read it first, and finds none.
+            (_, _) if verb.of_rbac() == Verb::Patch => {
+                Err(Failure::not_found(resource, path.name.as_deref().unwrap_or_default()))
+            }
+            (_, _) if !reads_many => Err(Failure::no_page_behind()),
+            (_, Some(namespace)) => Err(Failure::status(
+                400,
+                "",
+                format!(
+                    "cross-cluster LIST and WATCH are required to be cross-namespace, not scoped to namespace {namespace}"
+                ),
+            )),
             (_, None) => Ok(()),
         }
     }
 
-    fn view(&self, place: &Place, path: &ResourcePath, shard: usize) -> Result<View, Failure> {
+    fn view(&self, place: &Place, path: &ResourcePath, request: &Request) -> Result<View, Failure> {
         let cluster = match place {
             Place::Virtual { provider, export, cluster } => {
-                return self.virtual_view(provider, export, cluster.as_deref(), path, shard);
+                return self.virtual_view(provider, export, cluster.as_deref(), path, request);
             }
             Place::Here | Place::Cluster(_) => self.cluster_at(place)?,
         };

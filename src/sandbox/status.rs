@@ -165,6 +165,12 @@ impl Failure {
         Failure::status(404, "NotFound", "the server could not find the requested resource")
     }
 
+    /// The same, said by a server that has asked another, and got a page.
+    pub(super) fn no_page_behind() -> Failure {
+        let cause = json!({"reason": "UnexpectedServerResponse", "message": "404 page not found"});
+        Failure::no_such_resource().detail("causes", vec![cause])
+    }
+
     /// Options of a request that are none; the `kind` is that of all of them, `PatchOptions`.
     pub(super) fn invalid_options(kind: &str, causes: &[Cause]) -> Failure {
         let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", summary(causes));

@@ -140,7 +140,7 @@ impl State {
             }
             outcome => outcome,
         }?;
-        let mut draft = Draft::from(applied);
+        let mut draft = Draft::applied(applied, write);
         last_applied::follow(&mut draft.object, config, request.field_manager());
         self.replace(write, current, draft)
     }
@@ -159,7 +159,7 @@ impl State {
             "apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": {"name": *write.key.name},
         });
         let applied = apply::apply(&identity, Managers::default(), config, &write.author, options)?;
-        self.create_draft(write, Draft::from(applied))
+        self.create_draft(write, Draft::applied(applied, write))
     }
 
     /// Creates what does not exist yet, whoever gave it a name.
@@ -222,7 +222,9 @@ impl State {
 
     fn store(&mut self, write: &Write, mut draft: Draft, managers: Managers, kind: ChangeKind) -> Answer {
         managers.put_into(&mut draft.object);
-        let code = if kind == ChangeKind::Added { 201 } else { 200 };
+        // A virtual workspace answers a patch as a patch, also where it has created something for it.
+        let is_created = kind == ChangeKind::Added && !(write.is_patch && write.view.is_virtual);
+        let code = if is_created { 201 } else { 200 };
         if write.dry_run {
             return draft.answer(write, code);
         }
@@ -286,8 +288,11 @@ impl<'a> Write<'a> {
     fn new(view: &'a View, path: &ResourcePath, request: &Request) -> Result<Write<'a>, Failure> {
         let Scope::Cluster(cluster) = &view.scope else { return Err(Failure::PageNotFound) };
         let applies = request.content_type == APPLY_PATCH && !view.is_virtual;
+        let stated = request.query.get("fieldManager").is_some_and(|manager| !manager.is_empty());
+        // What a virtual workspace sends on comes from kcp, unless the URL says from whom.
+        let manager = if view.is_virtual && !stated { "kcp" } else { request.field_manager() };
         let author = Author {
-            manager: request.field_manager().to_owned(),
+            manager: manager.to_owned(),
             operation: if applies { Operation::Apply } else { Operation::Update },
             api_version: view.resource.api_version(&view.version),
             subresource: path.subresource.clone().unwrap_or_default(),
@@ -393,6 +398,15 @@ impl Draft {
         Draft { object, managers, warnings: Vec::new() }
     }
 
+    /// What an apply has made; a virtual workspace sends it on as an update.
+    fn applied(applied: Applied, write: &Write) -> Draft {
+        let managers = match write.view.is_virtual {
+            true => Settled::Unchanged,
+            false => Settled::Applied(applied.managers),
+        };
+        Draft { object: applied.object, managers, warnings: Vec::new() }
+    }
+
     /// Drops what only the server may set on a new object.
     fn drop_what_servers_set(&mut self, write: &Write) {
         for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
@@ -485,11 +499,5 @@ impl Draft {
     fn answer(self, write: &Write, code: u16) -> Answer {
         let object = read::in_version(write.resource(), &write.view.version, self.object);
         Answer { warnings: self.warnings, ..Answer::value(code, &object) }
-    }
-}
-
-impl From<Applied> for Draft {
-    fn from(applied: Applied) -> Draft {
-        Draft { object: applied.object, managers: Settled::Applied(applied.managers), warnings: Vec::new() }
     }
 }

@@ -39,6 +39,7 @@ mod compare;
 mod known;
 mod mask;
 mod play;
+mod random;
 mod recording;
 mod script;
 mod server;
@@ -73,8 +74,11 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// The logs of a run that failed stay for a look.
+/// The logs of a run that failed stay for a look, the databases do not.
 fn keep_or_remove(folder: &Path, conclusion: &Conclusion) {
+    for data in ["etcd", "kcp/etcd-server"] {
+        drop(fs::remove_dir_all(folder.join(data)));
+    }
     match conclusion.has_failed() {
         true => println!("the servers' logs are kept in {}", folder.display()),
         false => drop(fs::remove_dir_all(folder)),

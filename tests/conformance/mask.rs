@@ -118,7 +118,7 @@ fn looks_like_a_uid(text: &str) -> bool {
 }
 
 /// Volatile texts in messages, and what stands for them.
-static PATTERNS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
+static PATTERNS: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
     let pattern = |pattern: &str| Regex::new(pattern).expect("a pattern");
     [
         (pattern(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z"), "<time>"),
@@ -126,6 +126,7 @@ static PATTERNS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
         (pattern(r"Key: /\S+,"), "Key: <key>,"),
         (pattern(r"(ResourceVersion in record )\(\d+\)"), "$1(<version>)"),
         (pattern(r#"in scheme "[^"]+""#), "in scheme <scheme>"),
+        (pattern(r#"User "[^"]*""#), "User <user>"),
         (pattern(r"(resource version: )\d+ \(\d+\)"), "$1<version> (<version>)"),
     ]
 });

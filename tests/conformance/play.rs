@@ -26,7 +26,7 @@ pub async fn play(case: &Case, server: &Server, mut variables: Variables) -> Pla
     for step in &case.steps {
         let answer = take(step, server, &variables).await;
         for (name, pointer) in &step.keep {
-            let kept = answer["body"].pointer(pointer).unwrap_or(&Value::Null);
+            let Some(kept) = answer["body"].pointer(pointer) else { continue };
             let kept = kept.as_str().map(str::to_owned).unwrap_or_else(|| kept.to_string());
             variables.insert(name.clone(), kept);
         }

@@ -79,9 +79,19 @@ impl Kind {
 }
 
 impl Step {
-    /// A GET and nothing else.
-    pub fn get(url: &str) -> Step {
-        serde_json::from_value(serde_json::json!({"send": format!("GET {url}")})).expect("a step")
+    /// A request with nothing but a method and a URL.
+    pub fn new(send: &str) -> Step {
+        Step {
+            send: send.to_owned(),
+            media: None,
+            accept: None,
+            body: None,
+            text: None,
+            keep: BTreeMap::new(),
+            until: None,
+            mask: Vec::new(),
+            quiet: false,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 
 use crate::compare::compare;
 use crate::known::KnownDifferences;
+use crate::random;
 use crate::recording::{self, Recording};
 use crate::script::{self, Case, Kind};
 use crate::servers;
@@ -49,6 +50,7 @@ impl Suite {
 
     pub fn trials(self: &Arc<Self>, runtime: &Arc<Runtime>) -> Vec<Trial> {
         let mut trials = vec![self.trial("lists name cases that exist", runtime, |suite, _| suite.check_lists())];
+        trials.push(self.trial("kubernetes::random sequences", runtime, |suite, runtime| suite.run_random(runtime)));
         for case in &self.cases {
             for comparison in Comparison::of(case) {
                 let case = case.clone();
@@ -85,13 +87,8 @@ impl Suite {
     }
 
     async fn run(&self, comparison: Comparison, case: &Case) -> Result<Completion, Failed> {
-        if let Some(reason) = comparison.needs().and_then(|kind| self.stage.missing(kind)) {
-            self.stage.note_not_run(&reason);
-            // No package registry has a kcp, so nobody can be required to have one.
-            return match servers::required() && comparison.needs() != Some(Kind::Kcp) {
-                true => Err(Failed::from(reason)),
-                false => Ok(Completion::ignored_with(reason)),
-            };
+        if let Some(not_run) = self.not_run(comparison) {
+            return not_run;
         }
         let complaints = match comparison {
             Comparison::Kubernetes => self.with_kubernetes(case).await,
@@ -103,6 +100,28 @@ impl Suite {
             true => Ok(Completion::Completed),
             false => Err(Failed::from(complaints.join("\n"))),
         }
+    }
+
+    fn run_random(&self, runtime: &Runtime) -> Result<Completion, Failed> {
+        if let Some(not_run) = self.not_run(Comparison::Kubernetes) {
+            return not_run;
+        }
+        let (ours, theirs) = runtime
+            .block_on(async { tokio::join!(InMemory::start(Kind::Kubernetes), self.stage.real(Kind::Kubernetes)) });
+        let sequences = random::run(runtime, &ours, theirs)?;
+        self.counts.lock().expect("the counts").insert("random sequences with kube-apiserver", sequences as usize);
+        Ok(Completion::Completed)
+    }
+
+    /// The outcome of a comparison whose server this machine cannot have.
+    fn not_run(&self, comparison: Comparison) -> Option<Result<Completion, Failed>> {
+        let reason = comparison.needs().and_then(|kind| self.stage.missing(kind))?;
+        self.stage.note_not_run(&reason);
+        // No package registry has a kcp, so nobody can be required to have one.
+        Some(match servers::required() && comparison.needs() != Some(Kind::Kcp) {
+            true => Err(Failed::from(reason)),
+            false => Ok(Completion::ignored_with(reason)),
+        })
     }
 
     async fn with_kubernetes(&self, case: &Case) -> Vec<String> {

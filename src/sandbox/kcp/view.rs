@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::builtin::APIS;
 use super::super::collection::Key;
-use super::super::request::{Place, ResourcePath};
+use super::super::request::{Place, Request, ResourcePath, Verb};
 use super::super::resource::Resource;
 use super::super::state::{Scope, State, Unbound, View};
 use super::super::status::Failure;
@@ -18,20 +18,30 @@ impl State {
         export: &str,
         cluster: Option<&str>,
         path: &ResourcePath,
-        shard: usize,
+        request: &Request,
     ) -> Result<View, Failure> {
+        let shard = request.shard;
+        let denied = || Failure::access_denied(&request.user.to_string(), request.verb(path.name.is_some()), path);
         let (id, export) = self.export_at(provider, export)?;
-        let scope = self.virtual_scope(&id, export, cluster, shard)?;
+        let scope = match cluster.filter(|name| !name.contains(':')) {
+            None => return Err(unresolved(request)),
+            Some("*") => Scope::Bound { export: id.clone(), shard },
+            Some(name) => Scope::Cluster(self.bound_cluster(export, name, shard).ok_or_else(denied)?),
+        };
         let mark = mark_of(&id);
         let (resource, label) = if (&*path.group, &*path.plural) == (APIS, "apibindings") {
-            (self.builtin(APIS, "apibindings"), Some((BINDS.to_owned(), mark)))
+            let is_read = matches!(request.verb(path.name.is_some()), Verb::Get | Verb::List | Verb::Watch);
+            (self.builtin(APIS, "apibindings").filter(|_| is_read), Some((BINDS.to_owned(), mark)))
         } else if let Some(resource) = export.resource(path) {
             (Some(resource.clone()), None)
         } else {
-            let claimed = self.claimed(export, &scope, path, &mark)?;
-            (Some(claimed), Some((format!("{CLAIMED}/{mark}"), mark)))
+            let claimed = self.claimed(export, &scope, path, &mark);
+            (claimed, Some((format!("{CLAIMED}/{mark}"), mark)))
         };
-        let resource = resource.ok_or(Failure::PageNotFound)?;
+        let resource = resource.ok_or_else(|| match scope {
+            Scope::Cluster(_) => denied(),
+            _ => Failure::PageNotFound,
+        })?;
         let view = self.view_of(resource, path, scope)?;
         let view = View { mark: label, is_virtual: true, ..view };
         match view.scope {
@@ -58,43 +68,20 @@ impl State {
         Ok((identity, export))
     }
 
-    fn virtual_scope(
-        &self,
-        id: &Arc<str>,
-        export: &Export,
-        cluster: Option<&str>,
-        shard: usize,
-    ) -> Result<Scope, Failure> {
-        let name = match cluster {
-            None => return Err(forbidden("Path not resolved to a valid virtual workspace")),
-            Some("*") => return Ok(Scope::Bound { export: id.clone(), shard }),
-            Some(name) => name,
-        };
-        if name.contains(':') {
-            return Err(forbidden("Path not resolved to a valid virtual workspace"));
-        }
+    /// A logical cluster on a shard that binds an export.
+    fn bound_cluster(&self, export: &Export, name: &str, shard: usize) -> Option<Arc<str>> {
         let here = self.clusters.get(name).is_some_and(|cluster| cluster.shard == shard);
-        let bound = export.clusters.get(name).filter(|_| here);
-        bound
-            .map(|name| Scope::Cluster(name.clone()))
-            .ok_or_else(|| forbidden("access denied: the workspace is not bound"))
+        export.clusters.get(name).filter(|_| here).cloned()
     }
 
     /// A resource that the export claims; in one workspace only where that has accepted the claim.
-    fn claimed(
-        &self,
-        export: &Export,
-        scope: &Scope,
-        path: &ResourcePath,
-        mark: &str,
-    ) -> Result<Arc<Resource>, Failure> {
+    fn claimed(&self, export: &Export, scope: &Scope, path: &ResourcePath, mark: &str) -> Option<Arc<Resource>> {
         let claim = (path.group.clone(), path.plural.clone());
-        let resource = self.builtin(&path.group, &path.plural).filter(|_| export.claims.contains(&claim));
-        let resource = resource.ok_or(Failure::PageNotFound)?;
-        let Scope::Cluster(cluster) = scope else { return Ok(resource) };
+        let resource = self.builtin(&path.group, &path.plural).filter(|_| export.claims.contains(&claim))?;
+        let Scope::Cluster(cluster) = scope else { return Some(resource) };
         let claim = (claim.0, claim.1, mark.to_owned());
         let is_accepted = self.clusters.get(cluster).is_some_and(|cluster| cluster.claims.contains(&claim));
-        if is_accepted { Ok(resource) } else { Err(forbidden("the permission claim is not accepted")) }
+        is_accepted.then_some(resource)
     }
 
     fn unbound(&self, view: View) -> Result<View, Failure> {
@@ -113,4 +100,11 @@ impl Export {
 
 fn forbidden(why: &str) -> Failure {
     Failure::status(403, "Forbidden", format!("forbidden: {why}"))
+}
+
+/// The answer to a URL that names no logical cluster, or one by its path.
+fn unresolved(request: &Request) -> Failure {
+    let (user, path) = (request.user.to_string(), &request.path);
+    let why = "Path not resolved to a valid virtual workspace";
+    forbidden(&format!("User {user:?} cannot get path {path:?}: {why}"))
 }
