@@ -20,7 +20,8 @@
 //!
 //! # Invariants
 //!
-//! * `yaml`, `mapping`, `catalog`, `object` and `plan` are pure: no async, no I/O, no clock, no randomness. A test checks it.
+//! * `yaml`, `mapping`, `catalog`, `object`, `plan`, `scaffold` and `rights` are pure: no async, no I/O, no clock, no
+//!   randomness. A test checks it.
 //! * Nothing is deleted but on evidence, with the uid that was seen, and never by a failed rendering, a missing API,
 //!   an unreachable cluster or a file that cannot be read.
 //! * No object is written that is not ours by its self mark, or absent when we looked.
@@ -41,6 +42,10 @@ pub mod object;
 
 pub mod plan;
 
+pub mod scaffold;
+
+pub mod rights;
+
 pub mod health;
 
 pub mod multicluster;
@@ -50,6 +55,8 @@ pub mod provider;
 pub mod reload;
 
 pub mod engine;
+
+pub mod survey;
 
 pub mod server;
 

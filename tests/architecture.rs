@@ -15,11 +15,11 @@ use sync_engine::yaml;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Modules without async, I/O, clock, randomness or environment.
-const PURE: [&str; 5] = ["yaml", "mapping", "catalog", "object", "plan"];
+const PURE: [&str; 7] = ["yaml", "mapping", "catalog", "object", "plan", "scaffold", "rights"];
 
 /// Modules that touch the world.
-const SHELL: [&str; 9] =
-    ["cli", "engine", "health", "multicluster", "provider", "reload", "sandbox", "server", "telemetry"];
+const SHELL: [&str; 10] =
+    ["cli", "engine", "health", "multicluster", "provider", "reload", "sandbox", "server", "survey", "telemetry"];
 
 /// What a pure module must not name, beside the shell.
 const IMPURE: [&str; 24] = [

@@ -1,5 +1,22 @@
 //! The verbs for authors, as their user meets them: texts and exit codes.
 
+#[path = "verbs/diff.rs"]
+mod diff;
+#[path = "verbs/init.rs"]
+mod init;
+#[path = "verbs/live.rs"]
+mod live;
+#[path = "verbs/provenance.rs"]
+mod provenance;
+#[path = "verbs/rbac.rs"]
+mod rbac;
+#[path = "verbs/schemas.rs"]
+mod schemas;
+#[path = "verbs/validate_live.rs"]
+mod validate_live;
+#[path = "verbs/watch.rs"]
+mod watch;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

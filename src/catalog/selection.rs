@@ -113,13 +113,13 @@ impl<'a> Selection<'a> {
             let finding = Finding::new("SE0011", 0..0, format!("the file cannot be read: {why}"));
             self.placed.push(Placed { path, finding, about: None });
         }
-        for (path, file) in self.files {
+        for (path, _) in self.files.iter().filter(|(_, file)| file.is_blank()) {
             let held = self
                 .before
                 .mappings
                 .iter()
                 .any(|(_, entry)| entry.file.as_deref() == Some(path) && entry.standing != Standing::Retained);
-            if file.is_blank() && held {
+            if held {
                 self.opaque.insert(path);
                 let finding = Finding::new("SE0012", 0..0, "the file is empty; the mappings it held keep running");
                 let finding = finding.help("to remove them, delete the file");

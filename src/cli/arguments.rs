@@ -7,8 +7,11 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::completions::{self, CompletionsArguments};
+use super::diff::{self, DiffArguments};
 use super::explain::ExplainArguments;
+use super::init::{self, InitArguments};
 use super::options::{KubeconfigRef, Listen, NamedKubeconfig};
+use super::rbac::{self, RbacArguments};
 use super::render::{self, RenderArguments};
 use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
@@ -60,6 +63,12 @@ pub enum Verb {
     /// Play the whole story on this machine, in memory: a kcp, a cluster, consumers, an operator, and the engine.
     #[command(after_help = sandbox::AFTER_HELP)]
     Sandbox(SandboxArguments),
+    /// Make a folder that offers an operator's API to workspaces, of its CustomResourceDefinition.
+    #[command(after_help = init::AFTER_HELP)]
+    Init(InitArguments),
+    /// Say what a change of mappings changes, or what the engine would change on live clusters now.
+    #[command(after_help = diff::AFTER_HELP)]
+    Diff(DiffArguments),
     /// Say everything that is wrong with mappings, without a cluster.
     #[command(after_help = validate::AFTER_HELP)]
     Validate(ValidateArguments),
@@ -68,10 +77,13 @@ pub enum Verb {
     /// Print the objects that a mapping makes of a consumer's object, without a cluster.
     #[command(after_help = render::AFTER_HELP)]
     Render(RenderArguments),
+    /// Print the least rights that the engine needs for mappings, without a cluster.
+    #[command(after_help = rbac::AFTER_HELP)]
+    Rbac(RbacArguments),
     /// Run MappingTest documents, without a cluster.
     #[command(after_help = test::AFTER_HELP)]
     Test(TestArguments),
-    /// The JSON Schema of the documents, for editors.
+    /// The JSON Schema of the documents, for editors; and schemas from live clusters, for checks.
     #[command(subcommand)]
     Schema(SchemaVerb),
     /// Print a completion script for a shell.
@@ -133,6 +145,28 @@ pub struct RunArguments {
         value_parser = namespace
     )]
     pub inventory_namespace: String,
+}
+
+/// Kubeconfigs of the clusters that mappings name, for verbs that read them. (`run` has the same flags as its own: clap
+/// cannot tell whether a flattened group within an optional one was given.)
+#[derive(Debug, Clone, Default, Args)]
+pub struct ConnectionArguments {
+    /// Kubeconfig of the connection `kcp`.
+    #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_KCP_KUBECONFIG")]
+    pub kcp_kubeconfig: Option<KubeconfigRef>,
+
+    /// Kubeconfig of the connection `target`.
+    #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_TARGET_KUBECONFIG")]
+    pub target_kubeconfig: Option<KubeconfigRef>,
+
+    /// A further connection that mappings and providers name. May be given several times.
+    #[arg(
+        long = "kubeconfig",
+        value_name = "NAME=PATH[#CONTEXT]",
+        env = "SYNC_ENGINE_KUBECONFIG",
+        value_delimiter = ','
+    )]
+    pub kubeconfigs: Vec<NamedKubeconfig>,
 }
 
 /// How the program logs, on standard error.

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use super::Misconfigured;
 use crate::catalog::{Catalog, Files, Update};
 use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::document::API_VERSION;
 use crate::mapping::schema::Schemas;
 use crate::reload::scan::{self, Trouble};
 use crate::reload::{Problem, Snapshot};
+use crate::yaml;
 
 /// The path that stands for standard input.
 const STDIN: &str = "-";
@@ -53,11 +55,53 @@ impl Inputs {
         Ok(())
     }
 
+    /// Files of both.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.readable.extend(other.readable);
+        self.unreadable.extend(other.unreadable);
+    }
+
+    /// Without the files that hold nothing of sync-engine's.
+    pub(super) fn only_ours(mut self) -> Self {
+        self.readable.retain(|_, content| is_ours(content));
+        self
+    }
+
     /// The mappings of the files as an engine that starts now would have them.
     pub(super) fn catalog(&self) -> (Catalog, Update) {
         let files = Files { readable: &self.readable, unreadable: &self.unreadable };
         Catalog::default().update(files, &BTreeMap::new())
     }
+}
+
+/// The mappings of paths, where nothing is wrong with any of them; files that hold nothing of ours are passed over.
+///
+/// # Errors
+/// Everything that is wrong, or that there is no mapping.
+pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
+    let (catalog, update) = Inputs::read(paths)?.only_ours().catalog();
+    let shown: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    let shown = shown.join("`, `");
+    match errors(&update) {
+        Some(errors) => Err(Misconfigured(format!("not every mapping in `{shown}` can be used\n\n{errors}"))),
+        None if catalog.mappings().next().is_none() => Err(Misconfigured(format!("there is no mapping in `{shown}`"))),
+        None => Ok(catalog),
+    }
+}
+
+/// What keeps documents from running.
+pub(super) fn errors(update: &Update) -> Option<String> {
+    let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+    let errors: Vec<_> = errors.map(|one| one.render(false)).collect();
+    (!errors.is_empty()).then(|| errors.join("\n\n"))
+}
+
+/// Whether a file holds a document of sync-engine's, good or bad.
+pub(super) fn is_ours(content: &[u8]) -> bool {
+    yaml::parse_within(content, yaml::Limits::SCHEMAS).iter().any(|document| match &document.root {
+        Some(root) => root.get("apiVersion").is_some_and(|version| version.as_str() == Some(API_VERSION)),
+        None => document.text.contains(API_VERSION),
+    })
 }
 
 fn why(problem: &Problem) -> String {

@@ -3,19 +3,24 @@
 pub mod arguments;
 pub mod completions;
 mod connections;
+pub mod diff;
 mod difference;
 pub mod explain;
+pub mod init;
 mod inputs;
 pub mod options;
+pub mod rbac;
 pub mod render;
 mod run;
 pub mod sandbox;
 pub mod schema;
 mod signals;
 mod sources;
+mod table;
 mod terminal;
 pub mod test;
 pub mod validate;
+mod watching;
 
 use std::io;
 use std::process::ExitCode;
@@ -49,9 +54,12 @@ pub fn execute(verb: Verb) -> Exit {
     let result = match verb {
         Verb::Run(arguments) => RunOptions::try_from(arguments).map_err(Into::into).and_then(run_engine),
         Verb::Sandbox(arguments) => play_sandbox(arguments),
+        Verb::Init(arguments) => init::init(&arguments),
+        Verb::Diff(arguments) => diff::diff(&arguments),
         Verb::Validate(arguments) => validate::validate(&arguments),
         Verb::Explain(arguments) => explain::explain(&arguments),
         Verb::Render(arguments) => render::render(&arguments),
+        Verb::Rbac(arguments) => rbac::rbac(&arguments),
         Verb::Test(arguments) => test::test(&arguments),
         Verb::Schema(verb) => schema::schema(&verb),
         Verb::Completions(arguments) => completions::completions(&arguments),
@@ -78,6 +86,12 @@ fn run_engine(options: RunOptions) -> anyhow::Result<Exit> {
     // What is still under way was told to stop and did not: a second signal, or a lost file system.
     runtime.shutdown_background();
     result.map(|()| Exit::Success)
+}
+
+/// Runs what a verb asks of live clusters.
+fn ask<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the runtime that requests run on")?.block_on(work)
 }
 
 fn play_sandbox(arguments: SandboxArguments) -> anyhow::Result<Exit> {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::arguments::RunArguments;
+use super::arguments::{ConnectionArguments, RunArguments};
 use crate::object;
 
 /// Everything the engine is told from outside.
@@ -74,8 +74,13 @@ impl TryFrom<RunArguments> for RunOptions {
     type Error = GivenTwice;
 
     fn try_from(arguments: RunArguments) -> Result<Self, GivenTwice> {
+        let connections = ConnectionArguments {
+            kcp_kubeconfig: arguments.kcp_kubeconfig,
+            target_kubeconfig: arguments.target_kubeconfig,
+            kubeconfigs: arguments.kubeconfigs,
+        };
         Ok(Self {
-            connections: connections(arguments.kcp_kubeconfig, arguments.target_kubeconfig, arguments.kubeconfigs)?,
+            connections: connections.by_name()?,
             mappings: arguments.mappings,
             schemas: arguments.schemas,
             listen: match arguments.listen {
@@ -88,30 +93,36 @@ impl TryFrom<RunArguments> for RunOptions {
     }
 }
 
-fn connections(
-    kcp: Option<KubeconfigRef>,
-    target: Option<KubeconfigRef>,
-    others: Vec<NamedKubeconfig>,
-) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
-    let named = |name: &str| {
-        let name = name.to_owned();
-        move |kubeconfig| NamedKubeconfig { name, kubeconfig }
-    };
-    let mut connections = BTreeMap::new();
-    for NamedKubeconfig { name, kubeconfig } in
-        kcp.map(named("kcp")).into_iter().chain(target.map(named("target"))).chain(others)
-    {
-        match connections.entry(name) {
-            Entry::Vacant(place) => {
-                place.insert(kubeconfig);
-            }
-            Entry::Occupied(taken) => {
-                let name = taken.key().clone();
-                return Err(GivenTwice { name, one: taken.get().clone(), other: kubeconfig });
+impl ConnectionArguments {
+    /// The kubeconfigs by the names of their connections.
+    ///
+    /// # Errors
+    /// Where two flags give the same connection.
+    pub fn by_name(self) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
+        let Self { kcp_kubeconfig, target_kubeconfig, kubeconfigs } = self;
+        let named = |name: &str| {
+            let name = name.to_owned();
+            move |kubeconfig| NamedKubeconfig { name, kubeconfig }
+        };
+        let mut connections = BTreeMap::new();
+        for NamedKubeconfig { name, kubeconfig } in kcp_kubeconfig
+            .map(named("kcp"))
+            .into_iter()
+            .chain(target_kubeconfig.map(named("target")))
+            .chain(kubeconfigs)
+        {
+            match connections.entry(name) {
+                Entry::Vacant(place) => {
+                    place.insert(kubeconfig);
+                }
+                Entry::Occupied(taken) => {
+                    let name = taken.key().clone();
+                    return Err(GivenTwice { name, one: taken.get().clone(), other: kubeconfig });
+                }
             }
         }
+        Ok(connections)
     }
-    Ok(connections)
 }
 
 impl FromStr for KubeconfigRef {

@@ -1,21 +1,25 @@
 //! `sync-engine render`: the objects that a mapping makes of a consumer's object, without a cluster.
 
-use std::path::PathBuf;
+mod provenance;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use super::inputs::{self, Inputs};
-use super::{Exit, Misconfigured, sources, terminal};
+use super::{Exit, Misconfigured, sources, table, terminal, watching};
 use crate::catalog::Catalog;
 use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
-use crate::object::{ClusterName, marks};
+use crate::object::{ClusterName, marks, metadata};
 use crate::plan::preview::{Preview, Scene, Unseen, preview};
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
+For example: sync-engine render --source examples/mongodb/mongodb.yaml --provenance
+
 What cannot be rendered, and what is waited for, is said on standard error. Exit codes: 0 everything is rendered or waits \
 for something; 1 something fails; 2 the command line cannot be understood; 78 a file is missing or a mapping is wrong.";
 
@@ -58,17 +62,35 @@ pub struct RenderArguments {
     #[arg(long)]
     pub no_marks: bool,
 
-    /// How to print: YAML documents, or a JSON `List`.
-    #[arg(short, long, value_enum, default_value_t)]
-    pub output: OutputFormat,
+    /// Print where the value of each field came from instead: the template's line, the expression, what it reads.
+    #[arg(long)]
+    pub provenance: bool,
+
+    /// Render again at each change, until interrupted.
+    #[arg(long)]
+    pub watch: bool,
+
+    /// How to print: YAML documents, a JSON `List`, or a row each. Provenance is a table without it.
+    #[arg(short, long, value_enum)]
+    pub output: Option<OutputFormat>,
 }
 
 /// How objects are printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
-    #[default]
     Yaml,
     Json,
+    Table,
+}
+
+/// What there is to say of all sources.
+#[derive(Default)]
+struct Rendered {
+    documents: Vec<Value>,
+    origins: Vec<provenance::Row>,
+    /// For standard error.
+    said: String,
+    failed: bool,
 }
 
 fn cluster_name(text: &str) -> Result<ClusterName, String> {
@@ -76,12 +98,27 @@ fn cluster_name(text: &str) -> Result<ClusterName, String> {
 }
 
 pub(super) fn render(arguments: &RenderArguments) -> anyhow::Result<Exit> {
-    let catalog = catalog(&arguments.mappings)?;
+    if arguments.watch {
+        let named = [&arguments.mappings, &arguments.source].into_iter();
+        let paths = named.chain(&arguments.observed).chain(&arguments.schemas).map(PathBuf::as_path);
+        return watching::watch(paths, || {
+            let rendered = all(arguments)?;
+            Ok(format!("{}{}", rendered.said, shown(arguments, &rendered)))
+        });
+    }
+    let rendered = all(arguments)?;
+    eprint!("{}", rendered.said);
+    terminal::print(&shown(arguments, &rendered))?;
+    Ok(if rendered.failed { Exit::Failure } else { Exit::Success })
+}
+
+fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
+    let inputs = Inputs::read(std::slice::from_ref(&arguments.mappings))?;
+    let catalog = catalog(&inputs, &arguments.mappings)?;
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
     let standing: Vec<Value> =
         arguments.observed.iter().map(|path| sources::objects(path)).collect::<Result<Vec<_>, _>>()?.concat();
-    let mut printed = Vec::new();
-    let mut failed = false;
+    let mut rendered = Rendered::default();
     for source in sources::objects(&arguments.source)? {
         let Some(mapping) = choose(arguments, &catalog, &schemas, &source)? else { continue };
         let schema = schemas.resource(&mapping.source.resource).cloned();
@@ -95,25 +132,24 @@ pub(super) fn render(arguments: &RenderArguments) -> anyhow::Result<Exit> {
             related: Vec::new(),
             schema,
         };
-        failed |= !one(arguments, mapping, &scene, &mut printed);
+        rendered.add(arguments, &inputs, mapping, &scene);
     }
-    terminal::print(&shown(arguments.output, &printed))?;
-    Ok(if failed { Exit::Failure } else { Exit::Success })
+    Ok(rendered)
 }
 
 pub(super) fn default_cluster(mapping: &Mapping) -> Result<ClusterName, Misconfigured> {
     ClusterName::try_from(sources::default_cluster(mapping)).map_err(|error| Misconfigured(error.to_string()))
 }
 
-/// The mappings of a path, all of them good: what is wrong stands in the error.
-fn catalog(path: &PathBuf) -> Result<Catalog, Misconfigured> {
-    let (catalog, update) = Inputs::read(std::slice::from_ref(path))?.catalog();
-    let errors: Vec<_> =
-        update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).map(|one| one.render(false)).collect();
-    if errors.is_empty() || catalog.mappings().next().is_some() {
-        return Ok(catalog);
+/// The good mappings of a path; where there is none, what is wrong stands in the error.
+fn catalog(inputs: &Inputs, path: &Path) -> Result<Catalog, Misconfigured> {
+    let (catalog, update) = inputs.catalog();
+    match inputs::errors(&update) {
+        Some(errors) if catalog.mappings().next().is_none() => {
+            Err(Misconfigured(format!("no mapping in `{}` can be used\n\n{errors}", path.display())))
+        }
+        _ => Ok(catalog),
     }
-    Err(Misconfigured(format!("no mapping in `{}` can be used\n\n{}", path.display(), errors.join("\n\n"))))
 }
 
 /// `None`: no mapping takes the object, and it was said.
@@ -152,31 +188,34 @@ fn choose<'c>(
     }
 }
 
-/// Renders one source. False where something of it fails.
-fn one(arguments: &RenderArguments, mapping: &Mapping, scene: &Scene, printed: &mut Vec<Value>) -> bool {
-    let title = sources::title(&scene.source);
-    match preview(mapping, scene) {
-        Err(Unseen::Out) => {
-            eprintln!("{title}: left alone, for the filter of mapping `{}` does not let it in", mapping.name);
-            true
-        }
-        Err(Unseen::Unrendered(reason)) => {
-            eprintln!("{title}: {}: {}", reason.cause.as_str(), reason.detail);
-            false
-        }
-        Ok(preview) => {
-            preview
-                .reasons
-                .0
-                .iter()
-                .for_each(|reason| eprintln!("{title}: {}: {}", reason.cause.as_str(), reason.detail));
-            for stranger in preview.strangers.iter().filter_map(|position| scene.standing.get(*position)) {
-                eprintln!("{title}: {} stands for no object of mapping `{}`", sources::title(stranger), mapping.name);
+impl Rendered {
+    /// Renders one source.
+    fn add(&mut self, arguments: &RenderArguments, inputs: &Inputs, mapping: &Mapping, scene: &Scene) {
+        let title = sources::title(&scene.source);
+        let mut say = |text: &str| self.said.push_str(&format!("{title}: {text}\n"));
+        let preview = match preview(mapping, scene) {
+            Err(Unseen::Out) => {
+                return say(&format!("left alone, for the filter of mapping `{}` does not let it in", mapping.name));
             }
-            let with_status = arguments.status || !arguments.observed.is_empty();
-            printed.extend(documents(&preview, scene, !arguments.no_marks, with_status));
-            !preview.failed()
+            Err(Unseen::Unrendered(reason)) => {
+                say(&format!("{}: {}", reason.cause.as_str(), reason.detail));
+                self.failed = true;
+                return;
+            }
+            Ok(preview) => preview,
+        };
+        for reason in &preview.reasons.0 {
+            say(&format!("{}: {}", reason.cause.as_str(), reason.detail));
         }
+        for stranger in preview.strangers.iter().filter_map(|position| scene.standing.get(*position)) {
+            say(&format!("{} stands for no object of mapping `{}`", sources::title(stranger), mapping.name));
+        }
+        let with_status = arguments.status || !arguments.observed.is_empty();
+        self.documents.extend(documents(&preview, scene, !arguments.no_marks, with_status));
+        if arguments.provenance {
+            self.origins.extend(provenance::rows(inputs, mapping, &preview));
+        }
+        self.failed |= preview.failed();
     }
 }
 
@@ -201,7 +240,7 @@ fn consumer(source: &Value, status: &Value) -> Value {
 }
 
 /// The same without what the engine put there to know it again.
-fn unmarked(mut body: Value) -> Value {
+pub(super) fn unmarked(mut body: Value) -> Value {
     let is_mark = |key: &str| key.starts_with("sync-engine.dev/") || key == marks::MANAGED_BY;
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return body };
     for field in ["labels", "annotations"] {
@@ -214,13 +253,25 @@ fn unmarked(mut body: Value) -> Value {
     body
 }
 
-fn shown(format: OutputFormat, documents: &[Value]) -> String {
-    match format {
-        OutputFormat::Yaml => yaml::write_all(documents),
+fn shown(arguments: &RenderArguments, rendered: &Rendered) -> String {
+    if arguments.provenance {
+        return provenance::shown(arguments.output.unwrap_or(OutputFormat::Table), &rendered.origins);
+    }
+    match arguments.output.unwrap_or(OutputFormat::Yaml) {
+        OutputFormat::Yaml => yaml::write_all(&rendered.documents),
         OutputFormat::Json => {
-            let list = json!({"apiVersion": "v1", "kind": "List", "items": documents});
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": rendered.documents});
             // `{:#}` of a JSON value is its indented form.
             format!("{list:#}\n")
+        }
+        OutputFormat::Table => {
+            let row = |body: &Value| {
+                let text = |field: &str| metadata(body, field).to_owned();
+                let of = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+                [of("kind"), text("namespace"), text("name"), of("apiVersion")]
+            };
+            let rows: Vec<_> = rendered.documents.iter().map(row).collect();
+            table::table(["KIND", "NAMESPACE", "NAME", "APIVERSION"], &rows)
         }
     }
 }

@@ -10,10 +10,10 @@ use clap::Args;
 
 use super::inputs::{self, Inputs};
 use super::terminal::{self, count};
-use super::{Exit, Misconfigured};
+use super::{Exit, Misconfigured, watching};
 use crate::catalog::Catalog;
 use crate::mapping::diagnostic::{Diagnostic, Finding};
-use crate::mapping::document::{API_VERSION, MappingTestDocument, required_fields};
+use crate::mapping::document::{MappingTestDocument, required_fields};
 use crate::mapping::schema::Schemas;
 use crate::yaml::{self, from_node};
 
@@ -40,6 +40,10 @@ pub struct TestArguments {
     /// Write the golden files anew with what is rendered now.
     #[arg(long)]
     pub update: bool,
+
+    /// Run again at each change, until interrupted.
+    #[arg(long, conflicts_with = "update")]
+    pub watch: bool,
 }
 
 /// What the cases of a test need.
@@ -50,14 +54,24 @@ struct Bench<'a> {
 }
 
 pub(super) fn test(arguments: &TestArguments) -> anyhow::Result<Exit> {
+    if arguments.watch {
+        let paths = arguments.paths.iter().chain(&arguments.mappings).chain(&arguments.schemas).map(PathBuf::as_path);
+        return watching::watch(paths, || Ok(run(arguments)?.0));
+    }
+    let (text, exit) = run(arguments)?;
+    terminal::print(&text)?;
+    Ok(exit)
+}
+
+/// What is said of the tests, and how the program ends for it.
+fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
     let inputs = inputs(arguments)?;
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
     let (catalog, update) = inputs.catalog();
     let tests = tests(&inputs);
     if update.diagnostics.iter().any(Diagnostic::is_error) {
         let findings = update.diagnostics.iter().map(|one| format!("{}\n\n", one.render(terminal::colours())));
-        terminal::print(&findings.collect::<String>())?;
-        return Ok(Exit::Configuration);
+        return Ok((findings.collect(), Exit::Configuration));
     }
     if tests.is_empty() {
         let paths: Vec<_> = arguments.paths.iter().map(|path| format!("`{}`", path.display())).collect();
@@ -68,27 +82,17 @@ pub(super) fn test(arguments: &TestArguments) -> anyhow::Result<Exit> {
     for (file, test) in &tests {
         results.run(&bench, file, test)?;
     }
-    terminal::print(&results.text())?;
-    Ok(if results.failed == 0 { Exit::Success } else { Exit::Failure })
+    let exit = if results.failed == 0 { Exit::Success } else { Exit::Failure };
+    Ok((results.text(), exit))
 }
 
 /// The files that hold a document of ours, or cannot be read.
 fn inputs(arguments: &TestArguments) -> Result<Inputs, Misconfigured> {
     let mut inputs = Inputs::read(&arguments.paths)?;
     if let Some(mappings) = &arguments.mappings {
-        let further = Inputs::read(std::slice::from_ref(mappings))?;
-        inputs.readable.extend(further.readable);
-        inputs.unreadable.extend(further.unreadable);
+        inputs.extend(Inputs::read(std::slice::from_ref(mappings))?);
     }
-    inputs.readable.retain(|_, content| is_ours(content));
-    Ok(inputs)
-}
-
-fn is_ours(content: &[u8]) -> bool {
-    yaml::parse_within(content, yaml::Limits::SCHEMAS).iter().any(|document| match &document.root {
-        Some(root) => root.get("apiVersion").is_some_and(|version| version.as_str() == Some(API_VERSION)),
-        None => document.text.contains(API_VERSION),
-    })
+    Ok(inputs.only_ours())
 }
 
 /// The tests by their files. Those that cannot be read are among the catalog's diagnostics.

@@ -1,17 +1,17 @@
 //! `sync-engine validate`: everything that is wrong with mappings, at once and without a cluster.
 
+mod live;
+
 use std::path::PathBuf;
-use std::sync::mpsc;
-use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
+use super::arguments::ConnectionArguments;
 use super::inputs::{self, Inputs};
 use super::terminal::{self, count};
-use super::{Exit, Misconfigured};
+use super::{Exit, watching};
 use crate::catalog::Catalog;
+use crate::mapping::Mapping;
 use crate::mapping::check::check;
 use crate::mapping::diagnostic::{Diagnostic, Severity};
 use crate::mapping::schema::Schemas;
@@ -20,7 +20,8 @@ use crate::yaml;
 pub(super) const AFTER_HELP: &str = "\
 Exit codes: 0 nothing is wrong (warnings aside); 2 the command line cannot be understood; 78 something is wrong.
 
-Each finding has a code; `sync-engine explain CODE` says more about it.";
+Each finding has a code; `sync-engine explain CODE` says more about it. With --live, the clusters are read and nothing is \
+written to them: sync-engine validate mappings --live --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig";
 
 /// Flags of `validate`.
 #[derive(Debug, Args)]
@@ -32,6 +33,22 @@ pub struct ValidateArguments {
     /// Directory of schemas (APIResourceSchemas, CustomResourceDefinitions) that mappings are checked against.
     #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
     pub schemas: Option<PathBuf>,
+
+    /// Also look at the live clusters: what of APIExport, endpoint slice, permission claims, rights and kinds is missing
+    /// there, and whether the target would take what is rendered of a source that stands (a dry run).
+    #[arg(long)]
+    pub live: bool,
+
+    #[command(flatten)]
+    pub connections: ConnectionArguments,
+
+    /// Which engine is meant, as `run` is told it. For --live.
+    #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main")]
+    pub engine_id: String,
+
+    /// Namespace on each target for the engine's notes, as `run` is told it. For --live.
+    #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_INVENTORY_NAMESPACE", default_value = "sync-engine")]
+    pub inventory_namespace: String,
 
     /// For people, for programs, or as annotations of a pull request.
     #[arg(long, value_enum, default_value_t)]
@@ -64,7 +81,9 @@ struct Report {
 
 pub(super) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
     if arguments.watch {
-        return watch(arguments);
+        let paths = arguments.paths.iter().chain(&arguments.schemas).map(PathBuf::as_path);
+        let colours = terminal::colours();
+        return watching::watch(paths, || Ok(Report::of(arguments)?.show(arguments.format, colours)));
     }
     let report = Report::of(arguments)?;
     terminal::print(&report.show(arguments.format, terminal::colours()))?;
@@ -72,12 +91,15 @@ pub(super) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
 }
 
 impl Report {
-    fn of(arguments: &ValidateArguments) -> Result<Self, Misconfigured> {
+    fn of(arguments: &ValidateArguments) -> anyhow::Result<Self> {
         let inputs = Inputs::read(&arguments.paths)?;
         let (schemas, mut diagnostics) = inputs::schemas(arguments.schemas.as_deref())?;
         let (catalog, update) = inputs.catalog();
         diagnostics.extend(update.diagnostics);
         diagnostics.extend(checked(&inputs, &catalog, &schemas));
+        if arguments.live {
+            diagnostics.extend(live::check(arguments, &inputs, &catalog, schemas)?);
+        }
         diagnostics.sort_by(|one, other| (&one.file, one.span.start).cmp(&(&other.file, other.span.start)));
         let files = inputs.readable.len() + inputs.unreadable.len();
         Ok(Self { diagnostics, mappings: catalog.mappings().count(), files })
@@ -120,15 +142,30 @@ impl Report {
 /// What the static checks find in the mappings that compile.
 fn checked(inputs: &Inputs, catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
-    for (file, content) in &inputs.readable {
-        for document in yaml::parse(content) {
-            let entry = document.claim.name.as_deref().and_then(|name| catalog.mapping(name));
-            let Some(entry) = entry.filter(|entry| entry.mapping.text == document.text) else { continue };
-            let findings = check(&document, &entry.mapping, schemas);
-            diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
-        }
+    for Compiled { file, content, document, mapping } in compiled(inputs, catalog) {
+        let findings = check(&document, mapping, schemas);
+        diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
     }
     diagnostics
+}
+
+/// A mapping that compiles, and the document it was compiled from.
+struct Compiled<'a> {
+    file: &'a str,
+    content: &'a [u8],
+    document: yaml::Document,
+    mapping: &'a Mapping,
+}
+
+fn compiled<'a>(inputs: &'a Inputs, catalog: &'a Catalog) -> impl Iterator<Item = Compiled<'a>> {
+    let documents = inputs.readable.iter().flat_map(|(file, content)| {
+        yaml::parse(content).into_iter().map(move |document| (file.as_str(), content.as_slice(), document))
+    });
+    documents.filter_map(|(file, content, document)| {
+        let entry = document.claim.name.as_deref().and_then(|name| catalog.mapping(name));
+        let entry = entry.filter(|entry| entry.mapping.text == document.text)?;
+        Some(Compiled { file, content, document, mapping: &entry.mapping })
+    })
 }
 
 /// A line that GitHub shows beside the file: <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
@@ -140,47 +177,4 @@ fn annotation(diagnostic: &Diagnostic) -> String {
     let message = lines.join("\n").replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     let file = file.replace('%', "%25").replace(':', "%3A").replace(',', "%2C");
     format!("::{severity} file={file},line={line},col={column},title={code}::{message}\n")
-}
-
-/// Changes come in bursts; one that no event tells is found after a while.
-const SETTLE: Duration = Duration::from_millis(100);
-const POLL: Duration = Duration::from_secs(5);
-
-/// Shows the findings, and shows them again whenever they are others. Ends with the process.
-fn watch(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
-    let (hints, changes) = mpsc::channel();
-    let _watcher = watcher(arguments, hints).context("cannot watch the files")?;
-    let mut shown = None;
-    loop {
-        let now = Report::of(arguments).map_err(|error| error.to_string());
-        if shown.as_ref() != Some(&now) {
-            terminal::print(&match &now {
-                Ok(report) => report.show(arguments.format, terminal::colours()),
-                Err(error) => format!("error: {error}\n"),
-            })?;
-            shown = Some(now);
-        }
-        // Either an event or a time-out: both are a reason to look, and what comes while it settles is the same hint.
-        let _ = changes.recv_timeout(POLL);
-        while changes.recv_timeout(SETTLE).is_ok() {}
-    }
-}
-
-fn watcher(arguments: &ValidateArguments, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Our own reading is an event too. Nobody listens once the process ends.
-        if !event.is_ok_and(|event| event.kind.is_access()) {
-            let _ = hints.send(());
-        }
-    })?;
-    for path in arguments.paths.iter().chain(&arguments.schemas) {
-        // Editors replace files: an event is sure only in the folder that holds one.
-        let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-        let folder = folder.map(|folder| if folder.as_os_str().is_empty() { ".".as_ref() } else { folder });
-        let mode = if path.is_dir() { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
-        if let Some(folder) = folder.filter(|folder| folder.is_dir()) {
-            watcher.watch(folder, mode)?;
-        }
-    }
-    Ok(watcher)
 }

@@ -5,13 +5,13 @@
 //! run, and the difference is started, stopped or swapped.
 
 mod apply;
-mod consumer_schema;
+pub mod consumer_schema;
 pub mod inventory;
 mod keeper;
 mod observe;
 mod overview;
 mod pipeline;
-mod target;
+pub mod target;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +107,7 @@ struct Engine {
     pipelines: BTreeMap<String, Running>,
     tasks: JoinSet<()>,
     events: mpsc::Sender<Event>,
-    /// Rendered diagnostics: errors of documents that do not run as they are written, and warnings.
+    /// Rendered diagnostics of documents that do not run as they are written.
     problems: Vec<String>,
 }
 
@@ -203,7 +203,9 @@ impl Engine {
         let files = Files { readable: &self.snapshot.files, unreadable: &unreadable };
         let (catalog, update) = self.catalog.update(files, &self.retained);
         self.catalog = catalog;
-        let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+        let wrong = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+        let wrong: Vec<String> = wrong.map(|diagnostic| diagnostic.render(false)).collect();
+        let errors = wrong.len();
         for change in &update.changes {
             info!("reload: {change}");
         }
@@ -219,8 +221,8 @@ impl Engine {
         let texts: Vec<String> = update.diagnostics.iter().map(|one| one.render(false)).collect();
         let result = if errors == 0 { ReloadResult::Success } else { ReloadResult::Partial };
         self.shared.instruments.metrics.reloaded(result, errors);
-        self.say_errors(errors, &texts);
-        self.problems.clone_from(&texts);
+        self.say_errors(&wrong);
+        self.problems = wrong;
         self.converge();
         Outcome {
             accepted: errors == 0,
@@ -228,7 +230,8 @@ impl Engine {
         }
     }
 
-    fn say_errors(&self, errors: usize, texts: &[String]) {
+    fn say_errors(&self, texts: &[String]) {
+        let errors = texts.len();
         let health = &self.shared.instruments.health;
         let condition = match errors {
             0 => Condition::ready("every document runs as it is written"),

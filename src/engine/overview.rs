@@ -19,6 +19,11 @@ pub fn publish(engine: &Engine) {
         metrics.set_objects(&overview.name, ObjectSide::Source, overview.sources);
         metrics.set_objects(&overview.name, ObjectSide::Target, overview.objects);
     }
+    for (name, connection) in &engine.settings.connections {
+        for (verb, code, sent) in connection.counters().snapshot() {
+            metrics.set_requests(name, verb, code, sent);
+        }
+    }
     let providers = providers(engine);
     providers.iter().for_each(|provider| metrics.set_clusters(&provider.name, provider.clusters));
     engine.shared.instruments.status.publish(Overview {

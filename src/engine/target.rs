@@ -179,7 +179,7 @@ impl Target {
 }
 
 /// uid of the namespace `kube-system`, else of `default` (a kcp workspace has no other), hashed: annotations show it.
-async fn identity(endpoint: &Endpoint) -> Result<String, String> {
+pub async fn identity(endpoint: &Endpoint) -> Result<String, String> {
     let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
     for name in ["kube-system", "default"] {
         let path = ApiPath::object(&namespaces, "", name).map_err(|error| error.to_string())?;
@@ -217,7 +217,8 @@ struct ApiResource {
     namespaced: bool,
 }
 
-async fn served(endpoint: &Endpoint, kind: &Kind) -> Result<ServedKind, String> {
+/// How a kind is served there, or why it is not.
+pub async fn served(endpoint: &Endpoint, kind: &Kind) -> Result<ServedKind, String> {
     let resource = |plural: String| Resource { group: kind.group.clone(), version: kind.version.clone(), plural };
     let path = ApiPath::group_version(&kind.group, &kind.version).map_err(|error| error.to_string())?;
     let missing = || format!("{kind} is not served there; install its CustomResourceDefinition");

@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::yaml::{Entries, Raw, Spanned};
 
@@ -109,7 +109,7 @@ pub struct MappingSpec {
 }
 
 /// How far a mapping goes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Mode {
     /// Write what is computed.
     #[default]
@@ -140,7 +140,7 @@ pub struct LifecycleSpec {
 }
 
 /// What becomes of downstream objects when their source is deleted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum SourceDelete {
     /// Deleted, and only then the source goes.
     #[default]
@@ -150,7 +150,7 @@ pub enum SourceDelete {
 }
 
 /// What becomes of downstream objects when their mapping is removed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum MappingRemoved {
     /// Kept as they are: no more updates; deleting a source still deletes them.
     #[default]

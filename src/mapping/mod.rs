@@ -316,16 +316,6 @@ impl Mapping {
         vars.chain(self.objects.iter().flat_map(ObjectRule::objects_read))
     }
 
-    /// Whether what its shared objects come to is the same for all sources of a namespace, and read by nothing else:
-    /// then it needs not be computed for each of them.
-    pub fn shares_without_reading(&self) -> bool {
-        let is_read = |rule: &ObjectRule| {
-            let read = self.objects_read().chain(self.status.objects_read()).any(|id| id == rule.id);
-            read || rule.when.is_some() || rule.for_each.is_some() || rule.ready.is_some() || rule.failed.is_some()
-        };
-        self.objects.iter().any(|rule| rule.shared) && !self.objects.iter().any(|rule| rule.shared && is_read(rule))
-    }
-
     /// The rule of this id.
     pub fn rule(&self, id: &str) -> Option<&ObjectRule> {
         self.objects.iter().find(|rule| rule.id == id)
@@ -336,9 +326,28 @@ impl Mapping {
         let direct = rule.depends_on.iter().filter_map(|position| self.objects.get(*position));
         direct.into_iter().any(|other| other.id == id || self.depends(other, id))
     }
+
+    /// Whether what its shared objects come to is the same for all sources of a namespace, and looked at by nothing else:
+    /// then it needs not be computed for each of them.
+    pub fn shares_without_reading(&self) -> bool {
+        let read_by = |rule: &ObjectRule| self.objects_read().chain(self.status.objects_read()).any(|id| id == rule.id);
+        let verdicts = |rule: &ObjectRule| {
+            let verdicts = self.objects.iter().flat_map(|other| other.ready.iter().chain(&other.failed));
+            verdicts.flat_map(Expression::objects_read).any(|id| id == rule.id)
+        };
+        let needed = |rule: &ObjectRule| self.objects.iter().any(|other| self.depends(other, &rule.id));
+        let is_read = |rule: &ObjectRule| rule.when.is_some() || read_by(rule) || verdicts(rule) || needed(rule);
+        self.objects.iter().any(|rule| rule.shared) && !self.objects.iter().any(|rule| rule.shared && is_read(rule))
+    }
 }
 
 impl StatusRules {
+    /// Types of the conditions that the mapping itself writes.
+    pub fn condition_types(&self) -> impl Iterator<Item = &str> {
+        let mirrored = self.mirrors.iter().flat_map(|rule| rule.types.iter().map(|(_, written)| written.as_str()));
+        self.conditions.iter().map(|rule| rule.kind.as_str()).chain(mirrored)
+    }
+
     fn objects_read(&self) -> impl Iterator<Item = &str> {
         let fields = self.fields.iter().flat_map(|field| {
             let (at, value) = match &field.from {
@@ -352,14 +361,8 @@ impl StatusRules {
             let templates = std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message);
             templates.flat_map(Template::objects_read)
         });
-        let mirrored = self.mirrors.iter().map(|rule| rule.object.as_str());
-        fields.chain(conditions).chain(mirrored)
-    }
-
-    /// Types of the conditions that the mapping itself writes.
-    pub fn condition_types(&self) -> impl Iterator<Item = &str> {
-        let mirrored = self.mirrors.iter().flat_map(|rule| rule.types.iter().map(|(_, written)| written.as_str()));
-        self.conditions.iter().map(|rule| rule.kind.as_str()).chain(mirrored)
+        let mirrors = self.mirrors.iter().map(|rule| rule.object.as_str());
+        fields.chain(conditions).chain(mirrors)
     }
 }
 

@@ -65,6 +65,14 @@ impl Schemas {
         self.resources.get(resource)
     }
 
+    /// The resource that a kind is served as, where a document says it.
+    pub fn resource_of(&self, kind: &Kind) -> Option<&Resource> {
+        let served = || self.resources.iter().filter(|(_, schema)| schema.kind == *kind);
+        // The target's own word counts more than the consumers' schema of the same kind.
+        let own = self.kinds.get(kind).and_then(|own| served().find(|(_, schema)| Arc::ptr_eq(schema, own)));
+        own.or_else(|| served().next()).map(|(resource, _)| resource)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty() && self.resources.is_empty()
     }

@@ -4,6 +4,7 @@
 
 mod compile;
 mod merge;
+pub mod provenance;
 mod render;
 
 use serde_json::Value;

@@ -12,7 +12,7 @@ use http::Uri;
 use super::endpoint::Endpoint;
 use super::http_stack::HttpStack;
 use super::kubeconfig::{self, Loaded};
-use super::lane::Lane;
+use super::lane::{Counters, Lane};
 
 /// One connection of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +86,7 @@ pub struct Connection {
     spec: ConnectionSpec,
     current: ArcSwap<Current>,
     lanes: Mutex<HashMap<String, Weak<Lane>>>,
+    counters: Arc<Counters>,
     /// When the configuration was last read again because of a refusal.
     reread: Mutex<Option<Instant>>,
 }
@@ -107,12 +108,18 @@ impl Connection {
             spec,
             current: ArcSwap::from_pointee(current),
             lanes: Mutex::default(),
+            counters: Arc::default(),
             reread: Mutex::default(),
         }))
     }
 
     pub fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    /// Requests sent so far, to any of the connection's addresses.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// The connection's own address.
@@ -186,11 +193,12 @@ impl Connection {
         self.current.load().stack.clone()
     }
 
-    /// Endpoints of one address share limits and counters, however often they are made.
+    /// Endpoints of one address share their limits, however often they are made.
     fn endpoint_of(self: &Arc<Self>, address: String) -> Endpoint {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.retain(|_, lane| lane.strong_count() > 0);
-        let lane = lanes.get(&address).and_then(Weak::upgrade).unwrap_or_default();
+        let lane = lanes.get(&address).and_then(Weak::upgrade);
+        let lane = lane.unwrap_or_else(|| Arc::new(Lane::new(self.counters.clone())));
         lanes.insert(address.clone(), Arc::downgrade(&lane));
         Endpoint::new(self.clone(), address, lane)
     }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::api_path::ApiPath;
 use super::connection::Connection;
 use super::http_stack::{HttpStack, why_unreachable, with_causes};
-use super::lane::{Counters, Lane};
+use super::lane::Lane;
 use super::lines::Lines;
 use super::request_error::RequestError;
 
@@ -91,12 +91,13 @@ impl Endpoint {
         &self.base
     }
 
-    pub fn connection(&self) -> &Arc<Connection> {
-        &self.connection
+    /// Whether two endpoints are one address, whose limits they share.
+    pub fn shares_limits_with(&self, other: &Endpoint) -> bool {
+        Arc::ptr_eq(&self.lane, &other.lane)
     }
 
-    pub fn counters(&self) -> &Arc<Counters> {
-        &self.lane.counters
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
     }
 
     /// Sends one request. Whatever is no GET waits for one of the address's write slots; the deadline counts from the sending.

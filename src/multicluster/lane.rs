@@ -1,4 +1,4 @@
-//! What all requests to one address share: write slots, the server's wish to be left alone, a breaker, and counters.
+//! What all requests to one address share: write slots, the server's wish to be left alone, and a breaker.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,18 +36,12 @@ struct Break {
     reason: String,
 }
 
-impl Default for Lane {
-    fn default() -> Self {
-        Self {
-            writes: Semaphore::new(WRITES_AT_ONCE),
-            paused: Mutex::default(),
-            breaker: Mutex::default(),
-            counters: Arc::default(),
-        }
-    }
-}
-
 impl Lane {
+    /// Requests are counted with those of the lane's connection.
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
+        Self { writes: Semaphore::new(WRITES_AT_ONCE), paused: Mutex::default(), breaker: Mutex::default(), counters }
+    }
+
     /// A slot to write in, once it is one's turn.
     pub(super) async fn write_slot(&self) -> Option<SemaphorePermit<'_>> {
         // An error would say that the semaphore is closed, which nobody does.
@@ -106,7 +100,7 @@ impl Lane {
     }
 }
 
-/// Requests of one address by verb and status code (0: no answer), for the metrics page.
+/// Requests of one connection by verb and status code (0: no answer), for the metrics page.
 #[derive(Debug, Default)]
 pub struct Counters(Mutex<BTreeMap<(&'static str, u16), u64>>);
 

@@ -36,6 +36,7 @@ mod mirror;
 pub mod observed;
 pub mod preview;
 mod readiness;
+pub mod rehearsal;
 pub mod related;
 pub mod render;
 mod source;

@@ -105,7 +105,13 @@ fn waiting<'r>(
     rendering.desired(mapping).filter_map(missing)
 }
 
-/// A target where every kind is served and nothing stands.
+impl Scene {
+    /// A target where every kind is served and nothing stands.
+    pub fn observed(&self, mapping: &Mapping) -> Observed {
+        observed(mapping, self)
+    }
+}
+
 fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let source = &scene.source;
     let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));

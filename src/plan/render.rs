@@ -37,10 +37,10 @@ pub enum Wanted {
     Present(Desired),
     /// Its `when` is false.
     Absent,
-    /// A shared object that is known to stand as it should.
-    Settled,
     /// With `forEach`: several objects, in the order of the list.
     Each(Vec<Instance>),
+    /// A shared object that is known to stand as it should.
+    Settled,
 }
 
 /// One of several objects.

@@ -51,11 +51,16 @@ impl Row {
         self
     }
 
+    /// Whether the schema says all: kcp's kinds are kept as they come.
+    fn is_typed(&self) -> bool {
+        ![APIS, TENANCY, CORE].contains(&self.group)
+    }
+
     fn resource(&self) -> Resource {
         let versions = self.versions.iter().map(|version| Version {
             name: (*version).into(),
             status: self.status,
-            schema: Some(Schema::compile(&builtin_schemas::document(self.kind))),
+            schema: self.is_typed().then(|| Schema::compile(&builtin_schemas::document(self.kind))),
             shape: Shape::of_object(&builtin_schemas::document(self.kind)),
             columns: table::columns_of(self.group, self.plural),
             document: json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),

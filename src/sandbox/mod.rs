@@ -9,7 +9,8 @@
 //! # What is not modelled
 //!
 //! * **Who asks.** One token for all, and one for each workspace, as `Bearer` or as the password of the URL: no other
-//!   users, no groups, no impersonation, nobody is anonymous. No admission plugins, no quotas. RBAC objects are kept, and mean nothing. Permission claims are looked at, their verbs and selectors are not.
+//!   users, no groups, no impersonation, nobody is anonymous. No admission plugins, no quotas. RBAC objects are kept, and
+//!   mean nothing. Permission claims are looked at, their verbs and selectors are not.
 //! * **Built-in kinds** have their fields and types, and few of their rules: what Kubernetes would refuse in a Role or a
 //!   CustomResourceDefinition is stored (kcp's kinds have no schemas). Served are namespaces, configmaps, secrets,
 //!   serviceaccounts, events, RBAC, leases and CustomResourceDefinitions; nothing that runs (pods, deployments, jobs), no
@@ -28,8 +29,8 @@
 //!   changes, not by time, and begins with the server.
 //! * **Formats**: answers are JSON; bodies are JSON, also for server-side apply, or Protobuf of the built-in kinds. No
 //!   YAML, CBOR or compression. Reads and watches come as tables or as metadata alone where that is asked for, answers
-//!   to writes never. No aggregated discovery, no OpenAPI v2. What is said of a body that cannot be read is in the words
-//!   of another parser.
+//!   to writes never. No aggregated discovery, no OpenAPI v2, no schemas of kcp's kinds. What is said of a body that
+//!   cannot be read is in the words of another parser.
 //! * **kcp**: no workspace types, no initializers, terminators, mounts, partitions or replication; the virtual
 //!   workspace of exports is the only one. `fieldManager` is never recorded as `kcp`. An export that is deleted leaves
 //!   its bindings as they are. Two exports bound in one workspace that bring the same resource: the later one is served.

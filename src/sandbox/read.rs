@@ -108,7 +108,7 @@ impl State {
         };
         let cluster = match &view.scope {
             Scope::Cluster(cluster) => Some(&**cluster),
-            _ => None,
+            Scope::Bound { .. } | Scope::Nothing => None,
         };
         let since = self.collection(&view.resource).and_then(|collection| collection.since(version, cluster));
         let mut before: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();

@@ -8,7 +8,6 @@ use super::collection::Stored;
 use super::read;
 use super::request::Request;
 use super::resource::Resource;
-use super::status::Failure;
 use super::timestamp::Timestamp;
 
 /// What is shown of objects.
@@ -32,10 +31,11 @@ pub(super) enum InRow {
 const META: &str = "meta.k8s.io/v1";
 
 impl Representation {
-    /// The first of the forms that a request accepts and that there is. Who names none takes any.
-    pub fn asked_for(request: &Request) -> Result<Representation, Failure> {
+    /// The first of the forms that a request accepts and that there is; `None` where there is none of them. Who names
+    /// none takes any.
+    pub fn asked_for(request: &Request) -> Option<Representation> {
         if request.accept.is_empty() {
-            return Ok(Representation::Whole);
+            return Some(Representation::Whole);
         }
         let in_row = match request.query.get("includeObject") {
             Some("None") => InRow::Nothing,
@@ -43,7 +43,7 @@ impl Representation {
             _ => InRow::Metadata,
         };
         let mut accepted = request.accept.split(',').filter_map(|range| Representation::of_range(range, in_row));
-        accepted.next().ok_or_else(Failure::not_acceptable)
+        accepted.next()
     }
 
     /// `application/json;as=Table;v=v1;g=meta.k8s.io`
@@ -147,7 +147,7 @@ mod tests {
     fn asked(accept: &str) -> Option<Representation> {
         let mut request = Request::get("/api/v1/namespaces?includeObject=None");
         request.accept = accept.to_owned();
-        Representation::asked_for(&request).ok()
+        Representation::asked_for(&request)
     }
 
     #[test]

@@ -205,7 +205,9 @@ impl State {
             Endpoint::Health => Ok(Answer::text(200, "ok").into()),
             Endpoint::Resource(path) => {
                 let view = self.view(&place, &path, request)?;
-                let view = View { representation: Representation::asked_for(request)?, ..view };
+                let representation = Representation::asked_for(request);
+                let representation = representation.ok_or_else(|| Failure::not_acceptable(view.resource.custom))?;
+                let view = View { representation, ..view };
                 self.answer_resource(request, &view, &path)
             }
             other => self.discover(&place, &other).map(Reply::from),

@@ -179,9 +179,13 @@ impl Failure {
         failure.detail("group", "meta.k8s.io").detail("kind", kind).detail("causes", causes)
     }
 
-    /// What a request gets that accepts no form that there is.
-    pub(super) fn not_acceptable() -> Failure {
-        let message = "only the following media types are accepted: application/json";
+    /// What a request gets that accepts no form that there is, in the words of a server that has more of them.
+    pub(super) fn not_acceptable(is_custom: bool) -> Failure {
+        let offer = match is_custom {
+            true => "only the following media types are accepted:",
+            false => "406: Not Acceptable\n\nAvailable representations:",
+        };
+        let message = format!("{offer} application/json, application/yaml, application/vnd.kubernetes.protobuf");
         Failure::status(406, "NotAcceptable", message)
     }
 

@@ -4,7 +4,7 @@
 //! results), never a workspace or an object, of which there may be a hundred thousand.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -127,7 +127,7 @@ struct ObjectLabels {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
-    endpoint: String,
+    connection: String,
     verb: &'static str,
     code: String,
 }
@@ -203,10 +203,11 @@ impl Metrics {
         self.writes.get_or_create(&labels).inc();
     }
 
-    /// Counts a request to an API server. `code` is `None` where no answer came.
-    pub fn requested(&self, endpoint: &str, verb: &'static str, code: Option<u16>) {
-        let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
-        self.requests.get_or_create(&RequestLabels { endpoint: endpoint.to_owned(), verb, code }).inc();
+    /// How many requests a connection has sent so far. `code` is 0 where no answer came.
+    pub fn set_requests(&self, connection: &str, verb: &'static str, code: u16, sent: u64) {
+        let code = if code == 0 { "none".to_owned() } else { code.to_string() };
+        let labels = RequestLabels { connection: connection.to_owned(), verb, code };
+        self.requests.get_or_create(&labels).inner().store(sent, Ordering::Relaxed);
     }
 
     /// How many objects wait in a mapping's queue, and for how long the first of them.
@@ -365,8 +366,8 @@ mod tests {
         let metrics = Metrics::new();
         metrics.reconciled("mongodb", ReconcileResult::Written, Duration::from_millis(3));
         metrics.written("mongodb", "target", "apply", WriteResult::Success);
-        metrics.requested("target", "patch", Some(200));
-        metrics.requested("target", "patch", None);
+        metrics.set_requests("target", "patch", 200, 1);
+        metrics.set_requests("target", "patch", 0, 1);
         metrics.set_queue("mongodb", 2, Duration::from_millis(1_500));
         metrics.reloaded(ReloadResult::Partial, 1);
         metrics.set_generation("mongodb", 7);
@@ -378,8 +379,8 @@ mod tests {
         insta::assert_snapshot!(lines.join("\n").replace(env!("CARGO_PKG_VERSION"), "VERSION"), @r#"
         sync_engine_build_info{version="VERSION"} 1
         sync_engine_clusters_engaged{provider="kcp"} 2
-        sync_engine_http_requests_total{endpoint="target",verb="patch",code="200"} 1
-        sync_engine_http_requests_total{endpoint="target",verb="patch",code="none"} 1
+        sync_engine_http_requests_total{connection="target",verb="patch",code="200"} 1
+        sync_engine_http_requests_total{connection="target",verb="patch",code="none"} 1
         sync_engine_mapping_errors 1
         sync_engine_mapping_generation{mapping="mongodb"} 7
         sync_engine_objects{mapping="mongodb",side="source"} 4

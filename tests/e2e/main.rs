@@ -22,6 +22,8 @@ mod process;
 mod rest;
 mod scenarios;
 mod servers;
+#[path = "../documentation/steps.rs"]
+mod steps;
 mod target;
 mod tenant;
 mod world;

@@ -59,10 +59,10 @@ fn a_workspace_path_replaces_the_cluster_of_the_address() {
 fn endpoints_of_one_address_share_their_limits_and_views_do_too() {
     let connection = Folder::with(&kubeconfig("http://127.0.0.1:1", json!({}))).connection();
     let (one, two) = (connection.endpoint(), connection.endpoint());
-    assert!(std::sync::Arc::ptr_eq(one.counters(), two.counters()));
-    assert!(std::sync::Arc::ptr_eq(one.counters(), one.at("/clusters/a").counters()));
+    assert!(one.shares_limits_with(&two));
+    assert!(one.shares_limits_with(&one.at("/clusters/a")));
     let elsewhere = connection.endpoint_at("http://127.0.0.1:2/services/x").unwrap();
-    assert!(!std::sync::Arc::ptr_eq(one.counters(), elsewhere.counters()));
+    assert!(!one.shares_limits_with(&elsewhere));
     assert_eq!(elsewhere.at("/clusters/*").url(), "http://127.0.0.1:2/services/x/clusters/*");
 }
 

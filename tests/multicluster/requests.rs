@@ -67,7 +67,7 @@ async fn objects_are_created_read_patched_applied_and_deleted() {
     endpoint.delete(&config_map("a"), DeleteOptions { uid: &uid, ..wrong }).await.unwrap();
     let gone = endpoint.get(&config_map("a")).await.unwrap_err();
     assert!(gone.is_not_found_of("a"), "{gone}");
-    let counted: Vec<_> = endpoint.counters().snapshot();
+    let counted: Vec<_> = endpoint.connection().counters().snapshot();
     let expected = [
         ("apply", 200, 1),
         ("apply", 409, 1),
@@ -133,7 +133,7 @@ async fn names_are_checked_before_anything_is_sent() {
     let path = ApiPath::object(&resource("configmaps.v1"), "default?", "a");
     let error = RequestError::from(path.unwrap_err());
     insta::assert_snapshot!(error, @"`default?` is no DNS-1123 subdomain name (lower case letters, digits, `-` and `.`, at most 253)");
-    assert_eq!((sandbox.counters().total(), endpoint.counters().snapshot()), (before, vec![]));
+    assert_eq!((sandbox.counters().total(), endpoint.connection().counters().snapshot()), (before, vec![]));
 }
 
 #[tokio::test]

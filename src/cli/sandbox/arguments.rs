@@ -16,17 +16,25 @@ time; 2 the command line cannot be understood; 78 it names something that is wro
 /// What a sandbox is to hold.
 #[derive(Debug, Args)]
 pub struct SandboxArguments {
-    /// Directory of mapping files, which are run and reloaded when they change.
+    /// Directory of mapping files, which are run and reloaded when they change; or a folder with one called `mappings`.
+    ///
+    /// What the story needs beside them is looked for among them and in `schemas` and `examples` beside them: the
+    /// APIResourceSchemas that consumers see, CustomResourceDefinitions, objects to order (with the Secrets and ConfigMaps in
+    /// their folder), and ToyOperators. Where there is no schema of what the mappings serve, the MongoDB story is played.
     ///
     /// Without it `mappings`; where that is missing, the MongoDB mapping that comes with the program.
     #[arg(long, value_name = "DIR")]
     pub mappings: Option<PathBuf>,
 
-    /// Workspaces that order databases.
+    /// Further files or directories with such documents. May be given several times.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub documents: Vec<PathBuf>,
+
+    /// Workspaces that order.
     #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub workspaces: u32,
 
-    /// Databases in each workspace.
+    /// How often each workspace orders everything.
     #[arg(long, value_name = "M", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub objects: u32,
 
@@ -38,7 +46,7 @@ pub struct SandboxArguments {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_533))]
     pub port: Option<u16>,
 
-    /// Document that says how the status of the databases evolves, instead of the one that comes with the program.
+    /// ToyOperator that says how the status of the orders evolves, instead of those that are found.
     #[arg(long, value_name = "FILE")]
     pub operator: Option<PathBuf>,
 
@@ -50,7 +58,7 @@ pub struct SandboxArguments {
     #[arg(long, conflicts_with = "exit_when_synced")]
     pub empty: bool,
 
-    /// End as soon as every database is Running in its workspace.
+    /// End as soon as every order is ready in its workspace.
     #[arg(long)]
     pub exit_when_synced: bool,
 

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::stage::Stage;
-use crate::cli::Misconfigured;
+use crate::cli::{Misconfigured, inputs};
 use crate::engine::{self, Settings};
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
-use crate::sandbox::story::{Player, Side, Trouble};
+use crate::sandbox::story::{Player, Side, ToyOperator, Trouble};
 use crate::sandbox::{Event, Sandbox};
 use crate::server::{Instruments, Overview, Server};
 
@@ -59,7 +59,9 @@ impl Company {
         let (drain, stopped) = (CancellationToken::new(), CancellationToken::new());
         let mut tasks = JoinSet::new();
         let status_page = serve(&mut tasks, port, &instruments, &reload, &stopped).await?;
-        operate(&mut tasks, stage, &news)?;
+        for operator in &stage.scene.script.operators {
+            operate(&mut tasks, stage, operator, &news)?;
+        }
         let (handed_on, engine_reloads) = mpsc::channel(1);
         tasks.spawn(overhear(reloads, handed_on, news));
         tasks.spawn(reloader.run(drain.clone()));
@@ -111,12 +113,16 @@ async fn serve(
     Ok(format!("http://{address}/"))
 }
 
-fn operate(tasks: &mut JoinSet<()>, stage: &Stage, news: &UnboundedSender<News>) -> anyhow::Result<()> {
+fn operate(
+    tasks: &mut JoinSet<()>,
+    stage: &Stage,
+    operator: &Arc<ToyOperator>,
+    news: &UnboundedSender<News>,
+) -> anyhow::Result<()> {
     let (sender, mut troubles) = unbounded_channel();
     let news = news.clone();
-    let operator = stage.operator.clone();
     let resource = operator.resource.clone();
-    let player = Player::new(operator, stage.scene.downstream.clone(), sender)
+    let player = Player::new(operator.clone(), stage.scene.downstream.clone(), sender)
         .map_err(|answer| anyhow!("the downstream cluster does not serve {resource} ({})", answer.code))?;
     tasks.spawn(player.run());
     tasks.spawn(async move {
@@ -131,7 +137,11 @@ fn operate(tasks: &mut JoinSet<()>, stage: &Stage, news: &UnboundedSender<News>)
 /// Hands each reload on to the engine, and tells what becomes of it.
 async fn overhear(mut reloads: mpsc::Receiver<Reload>, engine: mpsc::Sender<Reload>, news: UnboundedSender<News>) {
     while let Some(reload) = reloads.recv().await {
-        let (reload, pending) = reload.hand_on();
+        let (mut reload, pending) = reload.hand_on();
+        // Schemas and objects may lie among the mappings here.
+        let mut ours = (*reload.snapshot).clone();
+        ours.files.retain(|_, content| inputs::is_ours(content));
+        reload.snapshot = Arc::new(ours);
         if engine.send(reload).await.is_err() {
             return;
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::stage::Stage;
+use crate::sandbox::story::Order;
 
 /// Where everything is.
 pub(super) fn endpoints(stage: &Stage, status_page: &str) -> String {
@@ -29,28 +30,55 @@ fn contexts(stage: &Stage) -> String {
     names.join(", ")
 }
 
-/// Lines to paste into another terminal. `database`: one of the first consumer's; `None` where there is none yet.
-pub(super) fn suggestions(stage: &Stage, database: Option<&str>) -> String {
+/// Lines to paste into another terminal. `ordered`: the consumers have ordered.
+pub(super) fn suggestions(stage: &Stage, ordered: bool) -> String {
     let consumer = stage.scene.consumers.first().map_or("provider", |consumer| consumer.name.as_str());
+    let order = stage.scene.script.orders.first().filter(|_| ordered);
     let mut lines = vec![
         "Try, in another terminal:".to_owned(),
         String::new(),
         format!("  export KUBECONFIG={}", quoted(stage.kubeconfig())),
     ];
-    match database {
-        Some(database) => lines.extend([
-            format!("  kubectl --context {consumer} get mongodbcommunity -o yaml"),
-            "  kubectl --context downstream get mongodbcommunity -A".to_owned(),
-            format!(
-                "  kubectl --context {consumer} patch mongodbcommunity {database} --type merge -p '{{\"spec\":{{\"members\":5}}}}'"
-            ),
-        ]),
-        None => lines.push(format!("  kubectl --context {consumer} apply -f examples/mongodb/mongodb.yaml")),
+    match order {
+        Some(order) => lines.extend(visits(consumer, order)),
+        None if stage.scene.script.exports.iter().all(|export| export.name == "mongodb") => {
+            lines.push(format!("  kubectl --context {consumer} apply -f examples/mongodb/mongodb.yaml"));
+        }
+        None => lines.push(format!("  kubectl --context {consumer} api-resources")),
     }
     lines.extend(edit(&stage.mappings));
-    lines.extend(database.map(|name| format!("  kubectl --context {consumer} delete mongodbcommunity {name}")));
+    lines.extend(order.map(|order| format!("  kubectl --context {consumer} delete {}", named(order))));
     lines.extend([String::new(), "What comes of it is told here. Ctrl-C ends it all.".to_owned()]);
     lines.join("\n")
+}
+
+/// What to do with an order that stands.
+fn visits(consumer: &str, order: &Order) -> [String; 3] {
+    let plural = order.resource.split('.').next().unwrap_or_default();
+    let change = match order.object["spec"]["members"].is_number() {
+        true => format!("patch {} --type merge -p '{{\"spec\":{{\"members\":5}}}}'", named(order)),
+        false => format!("edit {}", named(order)),
+    };
+    [
+        format!("  kubectl --context {consumer} get {plural}{} -o yaml", namespace(order)),
+        format!("  kubectl --context downstream get {plural} -A"),
+        format!("  kubectl --context {consumer} {change}"),
+    ]
+}
+
+/// `mongodbcommunity my-database`
+fn named(order: &Order) -> String {
+    let plural = order.resource.split('.').next().unwrap_or_default();
+    let name = order.object["metadata"]["name"].as_str().unwrap_or_default();
+    format!("{plural} {name}{}", namespace(order))
+}
+
+/// ` -n team` where it stands in another namespace than kubectl's own.
+fn namespace(order: &Order) -> String {
+    match order.object["metadata"]["namespace"].as_str() {
+        None | Some("default") => String::new(),
+        Some(namespace) => format!(" -n {namespace}"),
+    }
 }
 
 /// A label for every database, where the mapping is the one that this edit is written for.

@@ -3,6 +3,7 @@
 mod arguments;
 mod company;
 mod guide;
+mod material;
 mod screen;
 mod stage;
 mod teller;
@@ -103,7 +104,7 @@ impl Play<'_> {
         let waits_for = self.company.waits_for();
         match self.act {
             Act::Overture if self.is_ready(waits_for.as_deref()) || self.since.elapsed() > OVERTURE => self.begin()?,
-            Act::Ordered if self.teller.all_running() => return self.finish(),
+            Act::Ordered if self.teller.all_ready() => return self.finish(),
             Act::Ordered if self.since.elapsed() > self.arguments.deadline => self.give_up(waits_for.as_deref())?,
             Act::Overture | Act::Ordered | Act::Open => {}
         }
@@ -118,7 +119,7 @@ impl Play<'_> {
     fn begin(&mut self) -> anyhow::Result<()> {
         if self.arguments.empty {
             self.enter(Act::Open);
-            return self.suggest(None);
+            return self.suggest(false);
         }
         self.enter(Act::Ordered);
         Ok(self.stage.scene.order()?)
@@ -130,7 +131,7 @@ impl Play<'_> {
             return Ok(true);
         }
         self.enter(Act::Open);
-        self.suggest(Some(&crate::sandbox::story::Scene::first_database()?))?;
+        self.suggest(true)?;
         Ok(false)
     }
 
@@ -144,11 +145,11 @@ impl Play<'_> {
         }
         self.teller.complain(&message)?;
         self.enter(Act::Open);
-        self.suggest(Some(&crate::sandbox::story::Scene::first_database()?))
+        self.suggest(true)
     }
 
-    fn suggest(&mut self, database: Option<&str>) -> anyhow::Result<()> {
-        Ok(self.teller.say(&format!("\n{}\n", guide::suggestions(self.stage, database)))?)
+    fn suggest(&mut self, ordered: bool) -> anyhow::Result<()> {
+        Ok(self.teller.say(&format!("\n{}\n", guide::suggestions(self.stage, ordered)))?)
     }
 
     fn enter(&mut self, act: Act) {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use super::SandboxArguments;
+use super::{SandboxArguments, material};
 use crate::cli::Misconfigured;
-use crate::sandbox::story::{Folder, MAPPING, Plot, Scene, ToyOperator, kubeconfig, toy_operator};
+use crate::sandbox::story::{Folder, MAPPING, Plot, Scene, Script, ToyOperator, kubeconfig};
 
 /// First line of every kubeconfig we write: how we know it as ours.
 const MARK: &str = "# Written by `sync-engine sandbox`, and removed when it ends.\n";
@@ -22,7 +22,6 @@ const MAPPINGS: &str = "mappings";
 pub(super) struct Stage {
     pub scene: Scene,
     pub mappings: PathBuf,
-    pub operator: Arc<ToyOperator>,
     /// The kubeconfig that the engine reads, whatever happens to the visitor's.
     pub own_kubeconfig: PathBuf,
     copy: Option<Copy>,
@@ -34,21 +33,22 @@ struct Copy(PathBuf);
 
 impl Stage {
     pub async fn set(arguments: &SandboxArguments) -> anyhow::Result<Self> {
-        let operator = Arc::new(operator(arguments.operator.as_deref())?);
+        let operator = arguments.operator.as_deref().map(operator).transpose()?.map(Arc::new);
         let folder = Folder::create("sync-engine-sandbox").context("cannot make a temporary folder")?;
         let mappings = mappings(arguments.mappings.as_deref(), &folder)?;
+        let script = script(&mappings, &arguments.documents, operator)?;
         let plot = Plot {
             workspaces: arguments.workspaces as usize,
             objects: arguments.objects as usize,
             shards: arguments.shards as usize,
             port: arguments.port.unwrap_or(0),
         };
-        let scene = Scene::set(plot).await?;
+        let scene = Scene::set(plot, script).await?;
         let text = format!("{MARK}{}", kubeconfig(&scene.contexts()));
         let own_kubeconfig = folder.path().join(KUBECONFIG);
         write_secret(&own_kubeconfig, &text).context("cannot write the kubeconfig")?;
         let copy = arguments.kubeconfig_out.as_deref().map(|path| Copy::write(path, &text)).transpose()?;
-        Ok(Self { scene, mappings, operator, own_kubeconfig, copy, _folder: folder })
+        Ok(Self { scene, mappings, own_kubeconfig, copy, _folder: folder })
     }
 
     /// The kubeconfig to show to a visitor.
@@ -59,22 +59,38 @@ impl Stage {
 
 const KUBECONFIG: &str = "kubeconfig";
 
-fn operator(file: Option<&Path>) -> anyhow::Result<ToyOperator> {
-    let (name, text) = match file {
-        Some(file) => {
-            let text = fs::read_to_string(file)
-                .map_err(|error| Misconfigured(format!("cannot read `{}` (--operator): {error}", file.display())))?;
-            (file.display().to_string(), text)
-        }
-        None => ("operator.yaml".to_owned(), toy_operator::MONGODB.to_owned()),
-    };
-    let compiled = ToyOperator::compile(&name, &text);
-    compiled.map_err(|problems| Misconfigured(format!("{name} cannot be played:\n{}", problems.join("\n"))).into())
+fn operator(file: &Path) -> anyhow::Result<ToyOperator> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| Misconfigured(format!("cannot read `{}` (--operator): {error}", file.display())))?;
+    Ok(compiled(&file.display().to_string(), ToyOperator::compile(&file.display().to_string(), &text))?)
 }
 
+fn compiled(name: &str, operator: Result<ToyOperator, Vec<String>>) -> Result<ToyOperator, Misconfigured> {
+    operator.map_err(|problems| Misconfigured(format!("{name} cannot be played:\n{}", problems.join("\n"))))
+}
+
+/// What is played: the visitor's own mappings, as far as there are documents for them; else the program's own story.
+fn script(mappings: &Path, documents: &[PathBuf], operator: Option<Arc<ToyOperator>>) -> anyhow::Result<Script> {
+    let material = material::read(mappings, documents)?;
+    let operators = match &operator {
+        Some(operator) => vec![operator.clone()],
+        None => material.operators()?,
+    };
+    if let Some(script) = Script::of(&material.mappings, &material.found, operators) {
+        return Ok(script);
+    }
+    let operator = match operator {
+        Some(operator) => operator,
+        None => Arc::new(compiled("operator.yaml", Script::mongodb_operator())?),
+    };
+    Ok(Script::mongodb(operator)?)
+}
+
+/// The directory of mappings: of a folder that has one, the one in it.
 fn mappings(named: Option<&Path>, folder: &Folder) -> anyhow::Result<PathBuf> {
     if let Some(named) = named {
-        return Ok(named.to_owned());
+        let inner = named.join(MAPPINGS);
+        return Ok(if inner.is_dir() { inner } else { named.to_owned() });
     }
     if Path::new(MAPPINGS).is_dir() {
         return Ok(PathBuf::from(MAPPINGS));

@@ -1,6 +1,6 @@
 //! Tells news as they come, and keeps count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::reload::Outcome;
 use crate::sandbox::story::{Narrator, Scene, Side};
 use crate::sandbox::{Change, ChangeKind, Key};
 
-/// Most databases whose way is told one by one.
+/// Most orders whose way is told one by one.
 const FEW: usize = 8;
 /// Most sentences a second; beyond, they are counted.
 const SENTENCES: usize = 60;
 /// How often progress is told where it cannot be shown.
 const REPORT: Duration = Duration::from_secs(2);
-/// Kind of the objects that the story is about.
+/// Kind of the objects of the story that comes with the program.
 const DATABASES: &str = "mongodbcommunity";
 
 /// The voice of the story.
@@ -27,9 +27,11 @@ pub(super) struct Teller {
     screen: Screen<io::Stdout>,
     narrator: Narrator,
     started: Instant,
-    /// How many databases are ordered.
+    /// How many objects are ordered.
     orders: usize,
-    running: BTreeSet<Key>,
+    /// Group and plural of what is ordered, and whether a status comes back.
+    ordered: BTreeMap<(String, String), bool>,
+    ready: BTreeSet<(String, Key)>,
     pace: Pace,
     reported: Instant,
     /// Whether the story is under way whose single sentences would be too many.
@@ -52,7 +54,13 @@ impl Teller {
             narrator: Narrator::new(&scene.consumers, NOTES),
             started,
             orders: scene.orders(),
-            running: BTreeSet::new(),
+            ordered: scene
+                .script
+                .orders
+                .iter()
+                .map(|order| (group_and_plural(&order.resource), order.has_status))
+                .collect(),
+            ready: BTreeSet::new(),
             pace: Pace { second: 0, told: 0, untold: 0 },
             reported: started,
             sums_up: scene.orders() > FEW,
@@ -66,9 +74,19 @@ impl Teller {
             self.screen.paint(Style::Strong, "sync-engine sandbox: a kcp, a cluster, an operator and the engine");
         self.screen.say(&format!("{title}\n\n{endpoints}\n"))?;
         let now = self.started.elapsed();
-        self.screen.sentence(now, "provider", Style::Consumer, "publishes the MongoDB API: APIExport mongodb")?;
+        for export in &scene.script.exports {
+            let text = format!("publishes {}: APIExport {}", export.title, export.name);
+            self.screen.sentence(now, "provider", Style::Consumer, &text)?;
+        }
+        for sentence in &scene.script.left_out {
+            self.screen.sentence(now, "sandbox", Style::Bad, sentence)?;
+        }
+        let bound = match scene.script.exports.len() {
+            1 => "binds it in a workspace of its own",
+            _ => "binds them in a workspace of its own",
+        };
         for consumer in scene.consumers.iter().take(FEW) {
-            self.screen.sentence(now, &consumer.name, Style::Consumer, "binds it in a workspace of its own")?;
+            self.screen.sentence(now, &consumer.name, Style::Consumer, bound)?;
         }
         match scene.consumers.len().saturating_sub(FEW) {
             0 => Ok(()),
@@ -89,7 +107,7 @@ impl Teller {
     }
 
     fn change(&mut self, at: Instant, side: Side, change: &Change) -> io::Result<()> {
-        if side == Side::Kcp && &*change.storage.plural == DATABASES {
+        if side == Side::Kcp {
             self.count(change);
         }
         if self.sums_up {
@@ -104,11 +122,13 @@ impl Teller {
     }
 
     fn count(&mut self, change: &Change) {
-        let phase = |object: &Value| object["status"]["phase"] == "Running";
-        if change.kind != ChangeKind::Deleted && phase(&change.object.object()) {
-            self.running.insert(change.key.clone());
+        let kind = (change.storage.group.to_string(), change.storage.plural.to_string());
+        let Some(has_status) = self.ordered.get(&kind).copied() else { return };
+        let key = (kind.1, change.key.clone());
+        if change.kind != ChangeKind::Deleted && is_ready(&change.object.object(), has_status) {
+            self.ready.insert(key);
         } else {
-            self.running.remove(&change.key);
+            self.ready.remove(&key);
         }
     }
 
@@ -151,11 +171,13 @@ impl Teller {
 
     /// `1 of 2 databases are Running`.
     pub fn standing(&self) -> String {
-        format!("{} of {} databases are Running in their workspaces", self.running.len(), self.orders)
+        let databases = self.ordered.keys().all(|(_, plural)| plural == DATABASES);
+        let what = if databases { "databases are Running" } else { "orders are ready" };
+        format!("{} of {} {what} in their workspaces", self.ready.len(), self.orders)
     }
 
-    pub fn all_running(&self) -> bool {
-        self.running.len() >= self.orders
+    pub fn all_ready(&self) -> bool {
+        self.ready.len() >= self.orders
     }
 
     /// Everything is synced.
@@ -181,6 +203,26 @@ impl Teller {
     pub fn close(&mut self) -> io::Result<()> {
         self.screen.sentence(self.started.elapsed(), "sandbox", Style::Faint, "ends, and leaves nothing behind")
     }
+}
+
+/// Whether a consumer has what was ordered: by the condition `Ready`, else by the engine's own; without conditions by the
+/// status, and without a status by the engine's finalizer.
+fn is_ready(object: &Value, has_status: bool) -> bool {
+    let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);
+    match (of("Ready").or_else(|| of("Synced")), object["status"].as_object()) {
+        (Some(condition), _) => condition["status"] == "True",
+        (None, Some(status)) => !status.is_empty(),
+        (None, None) if has_status => false,
+        (None, None) => object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()),
+    }
+}
+
+/// Of `plural.version.group`.
+fn group_and_plural(resource: &str) -> (String, String) {
+    let mut parts = resource.splitn(3, '.');
+    let (plural, _, group) = (parts.next(), parts.next(), parts.next());
+    (group.unwrap_or_default().to_owned(), plural.unwrap_or_default().to_owned())
 }
 
 impl Pace {

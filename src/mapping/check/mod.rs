@@ -21,6 +21,7 @@ use super::{Mapping, ObjectRule};
 use crate::yaml::{self, Node, NodeValue};
 
 use reads::{Reads, guards};
+pub use safety::{holds_pods, is_free_text, is_namespace};
 use target::{Place, Target};
 use types::{Bound, Environment, Type};
 
@@ -41,6 +42,9 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
     findings.dedup();
     findings
 }
+
+/// The target that is the workspace of the source.
+const OWN_WORKSPACE: &str = "workspace";
 
 struct Checker<'s> {
     spec: &'s Node,
@@ -134,10 +138,19 @@ impl<'s> Checker<'s> {
         }
         let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         let Some(template) = node.get("template") else { return };
-        if let Some(kind) = template.get("kind") {
+        // In the consumer's own workspace what lives in no namespace is the consumer's, and no one else's.
+        if let Some(kind) = template.get("kind").filter(|_| !stays_in_workspace(self.mapping)) {
             safety::scope(&rule.kind, schema_of(self.schemas, rule), kind, &mut self.findings);
         }
         self.template(template, rule.template.root(), Some(rule), guarded);
+    }
+}
+
+/// Whether all objects go to the workspace of their source.
+fn stays_in_workspace(mapping: &Mapping) -> bool {
+    match &mapping.target_rule {
+        None => mapping.target == OWN_WORKSPACE,
+        Some(rule) => rule.allowed.iter().all(|allowed| allowed == OWN_WORKSPACE),
     }
 }
 

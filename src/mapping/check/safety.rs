@@ -98,8 +98,19 @@ pub(super) fn leaf(kind: &Kind, node: &Node, path: &[String], types: &[Type<'_>]
     }
 }
 
-fn is_namespace(name: &str) -> bool {
+/// Whether a field of this name says a namespace.
+pub fn is_namespace(name: &str) -> bool {
     name == "namespace" || name.ends_with("Namespace")
+}
+
+/// Whether a field of this name holds pods, or parts of them.
+pub fn holds_pods(name: &str) -> bool {
+    POD_FIELDS.contains(&name)
+}
+
+/// Whether any text stands under a key of this name, whatever its own names.
+pub fn is_free_text(name: &str) -> bool {
+    FREE_TEXT.contains(&name)
 }
 
 pub(super) fn reaching(node: &Node, path: &str, what: &str) -> Finding {

@@ -127,7 +127,8 @@ fn every_code_has_an_example_and_a_fix() {
     let mut wrong = Vec::new();
     for code in CODES {
         assert!(code.title.len() > 10 && code.explanation.ends_with('.'), "{}", code.code);
-        if IN_WORDS.contains(&code.code) {
+        // What is found on live clusters takes clusters.
+        if IN_WORDS.contains(&code.code) || code.code.starts_with("SE08") {
             assert!(code.example.starts_with("# ") || code.example.contains("provider"), "{}", code.code);
             continue;
         }

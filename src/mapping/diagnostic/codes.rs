@@ -2,6 +2,7 @@
 
 mod document;
 mod expressions;
+mod live;
 mod safety;
 mod types;
 mod yaml;
@@ -44,7 +45,8 @@ const fn warning(
 }
 
 /// The registry by phase of the load.
-const PHASES: [&[Code]; 5] = [yaml::YAML, document::DOCUMENT, expressions::EXPRESSIONS, types::TYPES, safety::SAFETY];
+const PHASES: [&[Code]; 6] =
+    [yaml::YAML, document::DOCUMENT, expressions::EXPRESSIONS, types::TYPES, safety::SAFETY, live::LIVE];
 
 const COUNT: usize = {
     let mut count = 0;

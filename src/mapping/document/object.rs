@@ -1,7 +1,7 @@
 //! `spec.objects`: what is rendered downstream.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::yaml::{Raw, Spanned};
 
@@ -36,7 +36,7 @@ pub struct ObjectSpec {
     /// What to do about changes that others make to our fields.
     #[serde(default)]
     pub drift: Drift,
-    /// Whether an object that stands there already may be taken over.
+    /// Whether an object that stands there already may be taken over. Default: `Never`.
     pub adopt: Option<Spanned<Adopt>>,
     /// How it is deleted.
     #[serde(default)]
@@ -57,7 +57,7 @@ pub enum Shared {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApplySpec {
-    /// `ServerSide`, `CreateOnly` or `Observe`.
+    /// How the engine writes. Default: `ServerSide`.
     pub strategy: Option<Spanned<Strategy>>,
     /// JSON pointers to what is left to others.
     #[serde(default)]
@@ -77,7 +77,7 @@ pub enum Strategy {
 }
 
 /// What to do about changes that others make to our fields.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Drift {
     /// Put right.
     #[default]
@@ -113,7 +113,7 @@ pub struct DeleteSpec {
 }
 
 /// Whether an object is deleted with its source.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum DeletePolicy {
     #[default]
     Delete,
@@ -122,7 +122,7 @@ pub enum DeletePolicy {
 }
 
 /// `propagationPolicy` of the delete.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum PropagationSpec {
     #[default]
     Background,
@@ -131,7 +131,7 @@ pub enum PropagationSpec {
 }
 
 /// What to do when an existing object's kind or name changes in the mapping.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum IdentityChange {
     /// Keep the old one, make no new one, and say so.
     #[default]

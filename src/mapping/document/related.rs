@@ -1,7 +1,7 @@
 //! `spec.related`: objects that travel along.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::SelectorSpec;
 use crate::yaml::{Entries, Raw, Spanned};
@@ -74,7 +74,7 @@ pub struct RelatedDataSpec {
 }
 
 /// What to do while a related object is not there.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum RelatedMissing {
     /// Wait for it, and write nothing that reads it.
     #[default]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::yaml::{Entries, Raw, Spanned};
 
@@ -93,7 +93,7 @@ pub struct NamespacesSpec {
 }
 
 /// What becomes of the downstream objects of a source that left the filter.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum OnExit {
     /// Kept, and the finalizer with them.
     #[default]

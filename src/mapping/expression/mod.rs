@@ -43,6 +43,7 @@ pub(in crate::mapping) use tree::{Base, Call, Comparison, Expr, Path, Segment};
 
 use evaluate::Evaluation;
 use parse::Compiler;
+use registry::Role;
 use source::Form;
 pub(in crate::mapping) use value::kind;
 use value::{Operand, Stop};
@@ -67,6 +68,22 @@ pub enum Outcome {
     Waiting(String),
     /// It cannot be evaluated; says why, never with a value that was read.
     Failed(String),
+}
+
+/// Something that an expression can call, as its reference names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    /// `filter`, `function` or `test`.
+    pub role: &'static str,
+    pub name: &'static str,
+    /// `default([fallback], [lax])`: without what stands before `|` or `is`; no parentheses where nothing is left.
+    pub text: String,
+}
+
+/// Everything that an expression can call, by role and name.
+pub fn signatures() -> Vec<Signature> {
+    let of = |role: Role| role.functions().iter().map(move |function| function.signature(role));
+    Role::ALL.into_iter().flat_map(of).collect()
 }
 
 /// Why there is no value where there must be one.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::Signature;
 use super::budget::Budget;
 use super::functions::{encoding, kubernetes, list, map, number, quantity, select, semver, tests, text};
 use super::value::{Operand, Stop, kind};
@@ -65,6 +66,25 @@ impl Role {
 
     pub fn find(self, name: &str) -> Option<&'static Function> {
         self.functions().iter().find(|function| function.name == name)
+    }
+}
+
+impl Function {
+    /// How it is called, for its reference.
+    pub fn signature(&self, role: Role) -> Signature {
+        let own = usize::from(role != Role::Function);
+        let parameters = self.parameters.get(own..).unwrap_or_default();
+        let written = |parameter: &Parameter| match (parameter.required, parameter.keyword) {
+            (true, _) => parameter.name.to_owned(),
+            (false, true) => format!("[{}=]", parameter.name),
+            (false, false) => format!("[{}]", parameter.name),
+        };
+        let (by_name, in_order): (Vec<_>, Vec<_>) = parameters.iter().partition(|parameter| parameter.keyword);
+        let rest = self.rest.then(|| "…".to_owned());
+        let all: Vec<_> =
+            in_order.into_iter().map(written).chain(rest).chain(by_name.into_iter().map(written)).collect();
+        let text = if all.is_empty() { self.name.to_owned() } else { format!("{}({})", self.name, all.join(", ")) };
+        Signature { role: role.name(), name: self.name, text }
     }
 }
 

@@ -1,6 +1,6 @@
-//! What `sync-engine sandbox` plays on two in-memory servers: a provider with a MongoDB API, consumers, an operator.
+//! What `sync-engine sandbox` plays on two in-memory servers: a provider with an API, consumers, an operator.
 //!
-//! [`Scene`] is the place, [`Player`] the operator, [`narrate`] turns what is written there into sentences.
+//! [`Script`] says what is played, [`Scene`] is the place, [`Player`] the operator, [`narrate`] turns what is written there into sentences.
 //! Nothing here prints.
 
 mod describe;
@@ -10,6 +10,7 @@ pub mod narrate;
 mod player;
 mod scene;
 mod schedule;
+mod script;
 pub mod toy_operator;
 
 #[cfg(test)]
@@ -19,5 +20,6 @@ pub use folder::Folder;
 pub use kubeconfig::{Context, kubeconfig};
 pub use narrate::{Actor, Line, Narrator, Side};
 pub use player::{Player, Trouble};
-pub use scene::{Consumer, Failed, MAPPING, Plot, Scene};
+pub use scene::{Consumer, Failed, Plot, Scene};
+pub use script::{Found, MAPPING, Order, Published, Script};
 pub use toy_operator::ToyOperator;

@@ -3,19 +3,23 @@
 mod bad_input;
 mod cost;
 mod deletion;
+mod examples;
 mod harness;
 mod informers;
 mod isolation;
 mod kubectl;
 mod mongodb;
+mod objects;
 mod operation;
 mod outages;
 mod ownership;
 mod reload;
 mod restarts;
 mod retention;
+mod rights;
 mod spec;
 mod status;
+mod tutorial;
 mod workspaces;
 
 use crate::case::Case;
@@ -25,6 +29,7 @@ pub fn cases() -> Vec<Case> {
     let anywhere = [
         isolation::cases(),
         spec::cases(),
+        objects::cases(),
         status::cases(),
         deletion::cases(),
         ownership::cases(),
@@ -42,6 +47,9 @@ pub fn cases() -> Vec<Case> {
         workspaces::cases(),
         operation::cases(),
         bad_input::cases(),
+        examples::cases(),
+        tutorial::cases(),
+        rights::cases(),
     ];
     let anywhere = anywhere.into_iter().flatten().map(Case::in_memory);
     let mut cases: Vec<Case> = anywhere.chain(on_real_servers.into_iter().flatten()).collect();

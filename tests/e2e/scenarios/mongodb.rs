@@ -168,7 +168,7 @@ async fn in_namespaces(stage: &Stage) -> Story {
 }
 
 /// The consumers' schema as a plain cluster takes it.
-fn consumer_definition() -> Value {
+pub fn consumer_definition() -> Value {
     let text = fs::read_to_string(repository().join("schemas/mongodb/apiresourceschema.yaml")).expect("the schema");
     let document: Value = serde_saphyr::from_str(&text).expect("YAML");
     let mut spec = document["spec"].clone();

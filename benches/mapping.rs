@@ -1,0 +1,127 @@
+//! What the mapping language costs: `cargo bench --bench mapping`.
+//!
+//! Rendering the shipped MongoDB mapping for one source, loading and checking a thousand mappings with their schemas, and
+//! reloading one of the thousand. Each figure is the median of its repetitions, on one thread.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use sync_engine::catalog::{Catalog, Files};
+use sync_engine::mapping::Mapping;
+use sync_engine::mapping::compile::{Compiled, compile};
+use sync_engine::mapping::schema::Schemas;
+use sync_engine::object::ClusterName;
+use sync_engine::plan::memo::Memo;
+use sync_engine::plan::preview::{Scene, preview};
+use sync_engine::plan::render::render;
+use sync_engine::yaml;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const MAPPINGS: usize = 1_000;
+
+fn main() {
+    rendering();
+    loading("in a file each", |mappings| {
+        let file = |(index, text): (usize, &String)| (format!("m{index}.yaml"), text.clone().into_bytes());
+        mappings.iter().enumerate().map(file).collect()
+    });
+    // A file has at most 1 MiB.
+    loading("in files of two hundred", |mappings| {
+        let file = |(index, texts): (usize, &[String])| (format!("f{index}.yaml"), texts.join("---\n").into_bytes());
+        mappings.chunks(200).enumerate().map(file).collect()
+    });
+}
+
+fn rendering() {
+    let mapping = mapping(&read("mappings/mongodb.yaml"));
+    let scene = scene(&read("examples/mongodb/mongodb.yaml"));
+    let observed = scene.observed(&mapping);
+    let source = &scene.source;
+    print("render the MongoDB mapping", 20_000, || {
+        let mut fresh = observed.clone();
+        fresh.memo = Memo::default();
+        black_box(render(&mapping, &fresh, source).expect("it renders"));
+    });
+    print("the same as the preview shows it, with its status", 5_000, || {
+        black_box(preview(&mapping, &scene).expect("it renders"));
+    });
+}
+
+fn loading(how: &str, spread: impl Fn(&[String]) -> BTreeMap<String, Vec<u8>>) {
+    let texts: Vec<String> = (0..MAPPINGS).map(numbered).collect();
+    let (schemas, none) = (schemas(), BTreeMap::new());
+    let files = spread(&texts);
+    print(&format!("check {MAPPINGS} mappings with schemas, {how}"), 5, || {
+        let files = Files { readable: &files, unreadable: &none };
+        let (catalog, update) = Catalog::checking(schemas.clone()).update(files, &BTreeMap::new());
+        assert_eq!((catalog.mappings().count(), update.diagnostics.len()), (MAPPINGS, 0));
+    });
+    let whole = Files { readable: &files, unreadable: &none };
+    let (catalog, _) = Catalog::checking(schemas).update(whole, &BTreeMap::new());
+    let mut edited = texts.clone();
+    edited[500] = edited[500].replace("description: ", "description: Changed, ");
+    let edited = spread(&edited);
+    print(&format!("reload one of {MAPPINGS}, {how}"), 20, || {
+        let files = Files { readable: &edited, unreadable: &none };
+        let (_, update) = catalog.update(files, &BTreeMap::new());
+        assert_eq!(update.changes.len(), 1, "{:?}", update.changes);
+    });
+}
+
+/// The shipped mapping under another name and for an export of its own.
+fn numbered(index: usize) -> String {
+    let text = read("mappings/mongodb.yaml");
+    let text = text.replace("  name: mongodb\nspec:", &format!("  name: mongodb-{index}\nspec:"));
+    text.replace("apiExport: {name: mongodb,", &format!("apiExport: {{name: mongodb-{index},"))
+}
+
+fn schemas() -> Schemas {
+    let mut schemas = Schemas::default();
+    for file in ["apiresourceschema.yaml", "crd.yaml"] {
+        assert_eq!(schemas.add_file(read(&format!("schemas/mongodb/{file}")).as_bytes()), []);
+    }
+    schemas
+}
+
+fn mapping(text: &str) -> Arc<Mapping> {
+    match compile(&yaml::parse_one(text).expect("a document")).compiled {
+        Some(Compiled::Mapping(mapping)) => mapping,
+        other => panic!("no mapping: {other:?}"),
+    }
+}
+
+fn scene(text: &str) -> Scene {
+    let mut source: Value = yaml::parse_one(text).and_then(|document| document.root).expect("an object").to_json();
+    source["metadata"]["uid"] = "3f1c7a52-6c0b-4a58-9d5e-0e8f7e2a9d11".into();
+    Scene {
+        engine: "main".into(),
+        cluster: ClusterName::try_from("2xcau5l8pb5n4bev").expect("a name"),
+        workspace_path: Some("root:orgs:acme".into()),
+        source: Arc::new(source),
+        standing: Vec::new(),
+        related: Vec::new(),
+        schema: None,
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(path)).expect("part of the repository")
+}
+
+fn print(what: &str, repetitions: usize, mut once: impl FnMut()) {
+    once();
+    let mut times: Vec<Duration> = (0..repetitions)
+        .map(|_| {
+            let started = Instant::now();
+            once();
+            started.elapsed()
+        })
+        .collect();
+    times.sort();
+    println!("{what}: {:.1?}", times[repetitions / 2]);
+}

@@ -1,0 +1,74 @@
+//! `sync-engine diff`: what a change of mappings changes, and what the engine would change on live clusters now.
+
+mod change;
+mod files;
+mod live;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::arguments::ConnectionArguments;
+use super::{Exit, Misconfigured, terminal};
+
+pub(super) const AFTER_HELP: &str = "\
+For example: sync-engine diff main/mappings mappings --sources examples
+             sync-engine diff mappings --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
+
+With two directories, what becomes of the given sources is compared, without a cluster. With one, the engine's own planner is \
+followed to its end for every source that stands on the clusters; they are read, and nothing is written.
+
+Exit codes: 0 there is no difference; 1 there is; 2 the command line cannot be understood; 78 a file, a cluster or an object \
+cannot be read, or a mapping is wrong.";
+
+/// Flags of `diff`.
+#[derive(Debug, Args)]
+pub struct DiffArguments {
+    /// Directories or files of mappings: before and after; or one, to be compared with live clusters.
+    #[arg(value_name = "DIR|FILE", num_args = 1..=2, required = true)]
+    pub mappings: Vec<PathBuf>,
+
+    /// Files or directories with consumers' objects, where two directories are compared. May be given several times.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub sources: Vec<PathBuf>,
+
+    /// File with downstream objects as they stand, where two directories are compared. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub observed: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub connections: ConnectionArguments,
+
+    /// Which engine is meant, as `run` is told it.
+    #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main")]
+    pub engine_id: String,
+
+    /// Directory of schemas; a status field that the consumer's schema lacks is left out, as the engine does.
+    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
+    pub schemas: Option<PathBuf>,
+
+    /// Line by line, as documents for programs, or a row a change.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// How differences are printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people: `+` and `-` before what differs.
+    #[default]
+    Text,
+    Yaml,
+    Json,
+    Table,
+}
+
+pub(super) fn diff(arguments: &DiffArguments) -> anyhow::Result<Exit> {
+    let changes = match &arguments.mappings[..] {
+        [old, new] => files::changes(arguments, old, new)?,
+        [one] => live::changes(arguments, one)?,
+        _ => return Err(Misconfigured("name one or two directories of mappings".to_owned()).into()),
+    };
+    terminal::print(&change::shown(&changes, arguments.output, terminal::colours()))?;
+    Ok(if changes.is_empty() { Exit::Success } else { Exit::Failure })
+}

@@ -1,0 +1,184 @@
+//! A difference, and how it is shown.
+
+use serde_json::{Value, json};
+
+use super::Format;
+use crate::cli::difference::difference;
+use crate::cli::table;
+use crate::yaml;
+
+/// Fields of a Secret that are never shown.
+const SECRET: [&str; 2] = ["data", "stringData"];
+
+/// Something that is, or would be, another.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Change {
+    pub what: What,
+    /// Name of the mapping.
+    pub mapping: String,
+    /// The consumer's object: `Widget default/a of acme`.
+    pub source: String,
+    /// What changes: `Deployment tenant/a`, or the source itself.
+    pub object: String,
+    /// As it stands, and as it would; null for nothing.
+    pub old: Value,
+    pub new: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    Create,
+    Update,
+    Delete,
+    /// Left standing, without our marks.
+    GiveUp,
+    /// The consumer's status.
+    Status,
+    /// The finalizer.
+    TakeOn,
+    Release,
+    /// Nothing of it can be rendered any more, or for the first time.
+    Rendering,
+}
+
+impl What {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::GiveUp => "give up",
+            Self::Status => "status",
+            Self::TakeOn => "take on",
+            Self::Release => "release",
+            Self::Rendering => "rendering",
+        }
+    }
+}
+
+impl Change {
+    /// The same with what a Secret holds made unreadable: only whether it differs can be seen.
+    fn masked(&self) -> Self {
+        let mut change = self.clone();
+        if [&self.old, &self.new].iter().any(|object| object["kind"] == "Secret") {
+            for field in SECRET {
+                let (old, new) = (self.old[field].clone(), self.new[field].clone());
+                change.old.get_mut(field).into_iter().for_each(|values| mask(values, &new, "before"));
+                change.new.get_mut(field).into_iter().for_each(|values| mask(values, &old, "after"));
+            }
+        }
+        change
+    }
+
+    /// Lines that differ; both sides as people read them.
+    fn lines(&self) -> String {
+        difference(&text(&self.old), &text(&self.new))
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "change": self.what.word(), "mapping": self.mapping, "source": self.source, "object": self.object,
+            "old": self.old, "new": self.new,
+        })
+    }
+}
+
+/// Replaces values; those that are others on the other side say on which they are.
+fn mask(values: &mut Value, other: &Value, side: &str) {
+    for (key, value) in values.as_object_mut().into_iter().flatten() {
+        let differs = other.get(key).is_some_and(|other| other != value);
+        *value = if differs { format!("*** ({side})") } else { "***".to_owned() }.into();
+    }
+}
+
+fn text(value: &Value) -> String {
+    if value.is_null() { String::new() } else { yaml::write(value) }
+}
+
+pub(super) fn shown(changes: &[Change], format: Format, colours: bool) -> String {
+    let changes: Vec<Change> = changes.iter().map(Change::masked).collect();
+    match format {
+        Format::Text => changes.iter().map(|change| for_people(change, colours)).collect(),
+        Format::Yaml => {
+            let documents: Vec<Value> = changes.iter().map(Change::to_json).collect();
+            yaml::write_all(&documents)
+        }
+        Format::Json => format!("{:#}\n", changes.iter().map(Change::to_json).collect::<Value>()),
+        Format::Table if changes.is_empty() => String::new(),
+        Format::Table => {
+            let row = |change: &Change| {
+                [change.what.word().to_owned(), change.object.clone(), change.source.clone(), change.mapping.clone()]
+            };
+            table::table(["CHANGE", "OBJECT", "FOR", "MAPPING"], &changes.iter().map(row).collect::<Vec<_>>())
+        }
+    }
+}
+
+/// A head, and the lines that differ below it.
+fn for_people(change: &Change, colours: bool) -> String {
+    let Change { what, mapping, source, object, .. } = change;
+    let head = match source == object {
+        true => format!("{} {object} (mapping {mapping})", what.word()),
+        false => format!("{} {object} (mapping {mapping}, for {source})", what.word()),
+    };
+    let lines = change.lines();
+    let painted = lines.lines().map(|line| painted(line, colours));
+    std::iter::once(head)
+        .chain(painted.map(|line| format!("  {line}")))
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
+}
+
+/// Red for what goes, green for what comes (ECMA-48).
+fn painted(line: &str, colours: bool) -> String {
+    let colour = match line.as_bytes().first() {
+        Some(b'-') if colours => "31",
+        Some(b'+') if colours => "32",
+        _ => return line.to_owned(),
+    };
+    format!("\x1b[{colour}m{line}\x1b[0m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change() -> Change {
+        Change {
+            what: What::Update,
+            mapping: "m".to_owned(),
+            source: "Widget default/a".to_owned(),
+            object: "Gadget t/a".to_owned(),
+            old: json!({"spec": {"size": 1}}),
+            new: json!({"spec": {"size": 2}}),
+        }
+    }
+
+    #[test]
+    fn what_a_secret_holds_is_not_shown() {
+        let secret = |password: &str| json!({"kind": "Secret", "data": {"user": "dXNlcg==", "password": password}});
+        let change = Change { old: secret("b2xk"), new: secret("bmV3"), ..change() };
+        insta::assert_snapshot!(shown(std::slice::from_ref(&change), Format::Text, false), @r#"
+        update Gadget t/a (mapping m, for Widget default/a)
+            data:
+          -   password: "*** (before)"
+          +   password: "*** (after)"
+              user: "***"
+            kind: Secret
+        "#);
+        let json = shown(&[change], Format::Json, false);
+        assert!(!json.contains("b2xk") && !json.contains("bmV3") && !json.contains("dXNlcg"), "{json}");
+    }
+
+    #[test]
+    fn lines_have_colours_on_a_terminal_alone() {
+        insta::assert_snapshot!(shown(&[change()], Format::Text, false), @"
+        update Gadget t/a (mapping m, for Widget default/a)
+            spec:
+          -   size: 1
+          +   size: 2
+        ");
+        let coloured = shown(&[change()], Format::Text, true);
+        assert!(coloured.contains("\x1b[31m-   size: 1\x1b[0m"), "{coloured:?}");
+    }
+}

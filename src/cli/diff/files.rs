@@ -1,0 +1,157 @@
+//! Two directories of mappings over given sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::DiffArguments;
+use super::change::{Change, What};
+use crate::catalog::Catalog;
+use crate::cli::inputs::{self, Inputs};
+use crate::cli::{Misconfigured, render, sources};
+use crate::mapping::Mapping;
+use crate::mapping::schema::Schemas;
+use crate::plan::preview::{Scene, Unseen, preview};
+
+/// Folders whose documents are what tests expect.
+const EXPECTED: &str = "testdata";
+
+pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> Result<Vec<Change>, Misconfigured> {
+    if arguments.sources.is_empty() {
+        return Err(Misconfigured("name the consumers' objects to compare with: --sources FILE or DIR".to_owned()));
+    }
+    let [old, new] = [old, new].map(|path| inputs::sound(&[path.to_owned()]));
+    let (old, new) = (old?, new?);
+    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
+    let standing = arguments.observed.iter().map(|path| sources::objects(path)).collect::<Result<Vec<_>, _>>()?;
+    let bench =
+        Bench { old: &old, new: &new, schemas: &schemas, standing: standing.concat(), engine: &arguments.engine_id };
+    let mut changes = Vec::new();
+    let mut compared = false;
+    for source in given(&arguments.sources)? {
+        let names = bench.takers(&source);
+        compared |= !names.is_empty();
+        for name in names {
+            changes.extend(bench.compare(&name, &source)?);
+        }
+    }
+    match compared {
+        true => Ok(changes),
+        false => Err(Misconfigured("none of the sources is taken by any of the mappings".to_owned())),
+    }
+}
+
+/// The objects of files and directories. Documents that are no objects of consumers' are passed over in directories.
+fn given(paths: &[PathBuf]) -> Result<Vec<Value>, Misconfigured> {
+    let mut all = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            all.extend(sources::objects(path)?);
+            continue;
+        }
+        let files = Inputs::read(std::slice::from_ref(path))?.readable;
+        let is_expected = |file: &str| Path::new(file).iter().any(|part| part == EXPECTED);
+        for file in files.keys().filter(|file| !is_expected(file)) {
+            all.extend(sources::objects(Path::new(file)).unwrap_or_default());
+        }
+    }
+    Ok(all)
+}
+
+struct Bench<'a> {
+    old: &'a Catalog,
+    new: &'a Catalog,
+    schemas: &'a Schemas,
+    standing: Vec<Value>,
+    engine: &'a str,
+}
+
+/// What a mapping makes of a source: objects by their titles, the status, or why there is nothing.
+#[derive(Default, PartialEq)]
+struct Made {
+    objects: BTreeMap<String, Value>,
+    status: Value,
+    why: Vec<String>,
+}
+
+impl Bench<'_> {
+    /// Names of the mappings that take a source, before or after.
+    fn takers(&self, source: &Value) -> BTreeSet<String> {
+        let both = [self.old, self.new].into_iter();
+        both.flat_map(|catalog| sources::takers(catalog, self.schemas, source))
+            .map(|mapping| mapping.name.clone())
+            .collect()
+    }
+
+    fn compare(&self, name: &str, source: &Value) -> Result<Vec<Change>, Misconfigured> {
+        let [old, new] = [self.old, self.new].map(|catalog| self.made(catalog, name, source));
+        let (old, new) = (old?, new?);
+        let title = sources::title(source);
+        let change = |what, object: &str, old: Value, new: Value| Change {
+            what,
+            mapping: name.to_owned(),
+            source: title.clone(),
+            object: object.to_owned(),
+            old,
+            new,
+        };
+        let mut changes = Vec::new();
+        let objects: BTreeSet<&String> = old.objects.keys().chain(new.objects.keys()).collect();
+        for object in objects {
+            let (before, after) = (old.objects.get(object), new.objects.get(object));
+            let what = match (before, after) {
+                (before, after) if before == after => continue,
+                (None, _) => What::Create,
+                (_, None) => What::Delete,
+                _ => What::Update,
+            };
+            changes.push(change(what, object, before.cloned().unwrap_or_default(), after.cloned().unwrap_or_default()));
+        }
+        if old.status != new.status {
+            changes.push(change(What::Status, &title, old.status, new.status));
+        }
+        if old.why != new.why {
+            changes.push(change(What::Rendering, &title, json!(old.why), json!(new.why)));
+        }
+        Ok(changes)
+    }
+
+    fn made(&self, catalog: &Catalog, name: &str, source: &Value) -> Result<Made, Misconfigured> {
+        let Some(entry) = catalog.mapping(name) else { return Ok(Made::default()) };
+        let mapping: &Mapping = &entry.mapping;
+        let scene = Scene {
+            engine: self.engine.to_owned(),
+            cluster: render::default_cluster(mapping)?,
+            workspace_path: None,
+            source: Arc::new(sources::with_namespace(source.clone(), mapping, self.schemas)),
+            standing: self.standing.clone(),
+            related: Vec::new(),
+            schema: self.schemas.resource(&mapping.source.resource).cloned(),
+        };
+        let preview = match preview(mapping, &scene) {
+            Ok(preview) => preview,
+            Err(Unseen::Out) => {
+                return Ok(Made { why: vec!["the filter leaves it alone".to_owned()], ..Made::default() });
+            }
+            Err(Unseen::Unrendered(reason)) => {
+                return Ok(Made {
+                    why: vec![format!("{}: {}", reason.cause.as_str(), reason.detail)],
+                    ..Made::default()
+                });
+            }
+        };
+        let objects = preview.objects().map(|(.., desired)| render::unmarked(desired.body.clone()));
+        Ok(Made {
+            objects: objects.map(|body| (sources::title(&body), body)).collect(),
+            status: preview.status.clone().unwrap_or_default(),
+            why: preview
+                .reasons
+                .0
+                .iter()
+                .map(|reason| format!("{}: {}", reason.cause.as_str(), reason.detail))
+                .collect(),
+        })
+    }
+}

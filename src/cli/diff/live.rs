@@ -1,0 +1,136 @@
+//! What the engine would change on live clusters now.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::DiffArguments;
+use super::change::{Change, What};
+use crate::cli::{Misconfigured, ask, connections, inputs, render, sources};
+use crate::engine::consumer_schema::ConsumerSchemas;
+use crate::mapping::{Mapping, Mode};
+use crate::plan::{Action, Intent, Rest, SourcePatch, rehearsal};
+use crate::survey::{Rehearsed, SourceCluster, Surveyor, rehearse};
+
+pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<Vec<Change>> {
+    let catalog = inputs::sound(&[path.to_owned()])?;
+    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
+    let surveyor = Surveyor {
+        connections: connections::open(&arguments.connections.clone().by_name()?)?,
+        providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
+        engine: arguments.engine_id.clone(),
+    };
+    let schemas = ConsumerSchemas::new(schemas);
+    ask(async {
+        let mut changes = Vec::new();
+        for (name, entry) in catalog.mappings() {
+            let found = of_mapping(&surveyor, &schemas, &entry.mapping).await;
+            changes.extend(found.map_err(|why| Misconfigured(format!("mapping `{name}`: {why}")))?);
+        }
+        Ok(changes)
+    })
+}
+
+async fn of_mapping(surveyor: &Surveyor, schemas: &ConsumerSchemas, mapping: &Mapping) -> anyhow::Result<Vec<Change>> {
+    let target = surveyor.target(mapping).await?;
+    for why in target.kinds.values().filter_map(|served| served.as_ref().err()) {
+        eprintln!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target);
+    }
+    if mapping.mode == Mode::Observe {
+        eprintln!("mapping `{}`: its mode is Observe, so the engine writes none of this", mapping.name);
+    }
+    let resource = &mapping.source.resource;
+    let mut changes = Vec::new();
+    for cluster in surveyor.sources(mapping).await? {
+        schemas.load(&cluster.shard, resource).await?;
+        let schema = schemas.get(cluster.shard.url(), resource).flatten();
+        for source in &cluster.sources {
+            let rehearsed = rehearse(surveyor, mapping, &cluster, &target, schema.clone(), source).await?;
+            let title = title(&cluster, source);
+            say(&title, &rehearsed);
+            changes.extend(of_source(mapping, &title, &rehearsed));
+        }
+    }
+    Ok(changes)
+}
+
+/// `Widget default/a of root:acme`
+fn title(cluster: &SourceCluster, source: &Value) -> String {
+    let place = cluster.path.as_deref().unwrap_or(cluster.name.as_str());
+    format!("{} of {place}", sources::title(source))
+}
+
+/// Why the plan rests, where it is not in sync.
+fn say(title: &str, rehearsed: &Rehearsed) {
+    if let Some(Rest::Waiting(reasons) | Rest::Blocked(reasons)) = &rehearsed.rest {
+        reasons.0.iter().for_each(|reason| eprintln!("{title}: {}: {}", reason.cause.as_str(), reason.detail));
+    }
+}
+
+fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Change> {
+    let change = |what, object: &str, old: Value, new: Value| Change {
+        what,
+        mapping: mapping.name.clone(),
+        source: title.to_owned(),
+        object: object.to_owned(),
+        old,
+        new,
+    };
+    let none = || (Value::Null, Value::Null);
+    let mut changes = Vec::new();
+    for (action, before) in &rehearsed.writes {
+        let object = action.reference().map_or_else(|| title.to_owned(), ToString::to_string);
+        let (what, object, (old, new)) = match action {
+            // Several updates of it are one difference, below.
+            Action::PatchStatus { .. } => continue,
+            Action::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => (What::TakeOn, object, none()),
+            Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } => (What::Release, object, none()),
+            Action::CreateNamespace { name, labels } => {
+                let labels = json!({"metadata": {"labels": labels}});
+                (What::Create, format!("Namespace {name}"), (Value::Null, labels))
+            }
+            Action::Apply { body, intent: Intent::Create, .. } => {
+                (What::Create, object, (Value::Null, render::unmarked(body.clone())))
+            }
+            Action::Apply { body, .. } => (What::Update, object, updated(before.as_deref(), body)),
+            Action::Delete { .. } => (What::Delete, object, none()),
+            Action::Unmark { .. } => (What::GiveUp, object, none()),
+            Action::Look { .. } | Action::LookForSource | Action::Sweep { .. } => continue,
+        };
+        changes.push(change(what, &object, old, new));
+    }
+    let status = |source: &Arc<Value>| without_times(source["status"].clone());
+    let (before, after) = (status(&rehearsed.source.0), status(&rehearsed.source.1));
+    if before != after {
+        changes.push(change(What::Status, title, before, after));
+    }
+    changes
+}
+
+/// An object as it stands and as it would, as far as the mapping speaks of it.
+fn updated(before: Option<&Value>, body: &Value) -> (Value, Value) {
+    let old = before.cloned().unwrap_or_default();
+    let mut new = old.clone();
+    rehearsal::overlay(&mut new, body);
+    let of_people = |mut object: Value| {
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|key, _| ["name", "namespace", "labels", "annotations"].contains(&key.as_str()));
+        }
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        render::unmarked(object)
+    };
+    (of_people(old), of_people(new))
+}
+
+/// Times of conditions are others each time.
+fn without_times(mut status: Value) -> Value {
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        if let Some(fields) = condition.as_object_mut() {
+            fields.remove("lastTransitionTime");
+        }
+    }
+    status
+}

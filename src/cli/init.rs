@@ -1,0 +1,168 @@
+//! `sync-engine init`: a folder that offers an operator's API, made of its CustomResourceDefinition.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use clap::Args;
+
+use super::{Exit, Misconfigured, inputs, render, sources, terminal};
+use crate::mapping::Mapping;
+use crate::mapping::check::check;
+use crate::mapping::compile::{Compiled, compile};
+use crate::mapping::diagnostic::{Diagnostic, Finding};
+use crate::mapping::schema::Schemas;
+use crate::object::ClusterName;
+use crate::plan::preview::{Scene, preview};
+use crate::scaffold::{Definition, Kit, Wishes, kit};
+use crate::yaml::{self, Limits};
+
+pub(super) const AFTER_HELP: &str = "\
+For example: kubectl get crd clusters.postgresql.cnpg.io -o yaml | sync-engine init --crd - --out postgres
+
+What consumers should not decide (pods, images, other namespaces) is left out of their API; README.md in the folder lists \
+it. The mapping is checked, rendered and tested before anything is written.
+
+Exit codes: 0 the folder is written; 1 it cannot be; 2 the command line cannot be understood; 78 the file holds no \
+definition that can be offered, or the folder holds something already.";
+
+/// Flags of `init`.
+#[derive(Debug, Args)]
+pub struct InitArguments {
+    /// File with the operator's CustomResourceDefinition; `-` is standard input. It may hold several.
+    #[arg(long, value_name = "FILE")]
+    pub crd: PathBuf,
+
+    /// Folder to write; the mapping's name without it. It must be empty, or not there yet.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// The kind to offer, where the file defines several.
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<String>,
+
+    /// The version to offer; the stored one without it.
+    #[arg(long, value_name = "VERSION")]
+    pub version: Option<String>,
+
+    /// Name of the mapping and of the APIExport; the kind in lower case without it.
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// Path of the provider's workspace; `root:NAME` without it.
+    #[arg(long, value_name = "PATH")]
+    pub workspace: Option<String>,
+}
+
+pub(super) fn init(arguments: &InitArguments) -> anyhow::Result<Exit> {
+    let mut kit = made(arguments)?;
+    let (mapping, schemas) = checked(&kit)?;
+    kit.files.push((format!("examples/{GOLDEN}"), golden(&kit, &mapping, &schemas)?));
+    let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from(&kit.name));
+    write(&folder, &kit)?;
+    terminal::print(&summary(&folder, &kit))?;
+    Ok(Exit::Success)
+}
+
+const GOLDEN: &str = "testdata/new.golden.yaml";
+
+fn made(arguments: &InitArguments) -> Result<Kit, Misconfigured> {
+    let content = inputs::file(&arguments.crd)?;
+    let refused = |why: &dyn std::fmt::Display| Misconfigured(format!("`{}`: {why}", arguments.crd.display()));
+    let mut documents = Vec::new();
+    for document in yaml::parse_within(&content, Limits::SCHEMAS) {
+        if let Some(finding) = document.findings.first() {
+            return Err(refused(&finding.message));
+        }
+        let root = document.root.map(|root| root.to_json()).unwrap_or_default();
+        match root["items"].as_array() {
+            Some(items) => documents.extend(items.iter().cloned()),
+            None => documents.push(root),
+        }
+    }
+    let definition = Definition::choose(&documents, arguments.kind.as_deref(), arguments.version.as_deref());
+    let wishes = Wishes { name: arguments.name.clone(), workspace: arguments.workspace.clone() };
+    definition.and_then(|definition| kit(definition, &wishes)).map_err(|why| refused(&why))
+}
+
+fn content<'k>(kit: &'k Kit, path: &str) -> &'k str {
+    kit.files.iter().find(|(name, _)| name == path).map(|(_, content)| content.as_str()).unwrap_or_default()
+}
+
+/// The mapping as the engine would have it.
+///
+/// # Errors
+/// Where something is wrong with it: a mistake of ours, or a definition that is unlike any we know.
+fn checked(kit: &Kit) -> anyhow::Result<(Arc<Mapping>, Schemas)> {
+    let mut schemas = Schemas::default();
+    for path in ["schemas/apiresourceschema.yaml", "schemas/crd.yaml"] {
+        schemas.add_file(content(kit, path).as_bytes());
+    }
+    let path = format!("mappings/{}.yaml", kit.name);
+    let text = content(kit, &path);
+    let document = yaml::parse_one(text).ok_or_else(|| anyhow!("the mapping holds no document"))?;
+    let outcome = compile(&document);
+    let mut findings = outcome.findings;
+    let Some(Compiled::Mapping(mapping)) = outcome.compiled else {
+        return Err(unfit(&path, text, findings));
+    };
+    findings.extend(check(&document, &mapping, &schemas));
+    if findings.is_empty() { Ok((mapping, schemas)) } else { Err(unfit(&path, text, findings)) }
+}
+
+fn unfit(path: &str, text: &str, findings: Vec<Finding>) -> anyhow::Error {
+    let shown = findings.into_iter().map(|finding| Diagnostic::new(finding, path, text.as_bytes()).render(false));
+    let shown: Vec<_> = shown.collect();
+    anyhow!("no good mapping can be made of this definition; nothing is written\n\n{}", shown.join("\n\n"))
+}
+
+/// What the test's case expects to be rendered.
+fn golden(kit: &Kit, mapping: &Mapping, schemas: &Schemas) -> anyhow::Result<String> {
+    let example = yaml::parse_one(content(kit, &format!("examples/{}.yaml", kit.name)));
+    let example = example.and_then(|document| document.root).map(|root| root.to_json()).unwrap_or_default();
+    let scene = Scene {
+        engine: "main".to_owned(),
+        cluster: ClusterName::try_from("abc123")?,
+        workspace_path: Some("root:orgs:acme".to_owned()),
+        source: Arc::new(sources::with_namespace(example, mapping, schemas)),
+        standing: Vec::new(),
+        related: Vec::new(),
+        schema: schemas.resource(&mapping.source.resource).cloned(),
+    };
+    let preview = preview(mapping, &scene).map_err(|unseen| anyhow!("the example cannot be rendered: {unseen:?}"))?;
+    if preview.failed() {
+        return Err(anyhow!("the example cannot be rendered: {}", preview.reasons));
+    }
+    Ok(yaml::write_all(&render::documents(&preview, &scene, false, true)))
+}
+
+fn write(folder: &Path, kit: &Kit) -> anyhow::Result<()> {
+    let refused = |why: &dyn std::fmt::Display| Misconfigured(format!("cannot write `{}`: {why}", folder.display()));
+    let holds_something = match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        Err(error) => return Err(refused(&error).into()),
+    };
+    if holds_something {
+        return Err(refused(&"it holds something already; name another folder with --out").into());
+    }
+    for (path, content) in &kit.files {
+        let path = folder.join(path);
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+        made.and_then(|()| fs::write(&path, content))
+            .map_err(|error| anyhow!("cannot write `{}`: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn summary(folder: &Path, kit: &Kit) -> String {
+    let shown = folder.display();
+    let mut text: String = kit.files.iter().map(|(path, _)| format!("wrote {shown}/{path}\n")).collect();
+    if !kit.kept.is_empty() {
+        let fields = terminal::count(kit.kept.len(), "field");
+        text.push_str(&format!("\n{fields} of the operator's API left out of the consumers': see {shown}/README.md\n"));
+    }
+    text.push_str(&format!("\nTry it: sync-engine sandbox --mappings {shown}\n"));
+    text
+}

@@ -1,0 +1,219 @@
+//! `sync-engine rbac`: the least rights that the engine needs for mappings, without a cluster.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::{Exit, inputs, table, terminal};
+use crate::catalog::Catalog;
+use crate::mapping::{Mapping, ProviderKind};
+use crate::rights::{self, Place, Rights, Rule, Setting, Subject, rights};
+use crate::yaml;
+
+pub(super) const AFTER_HELP: &str = "\
+For example: sync-engine rbac --for target --schemas schemas | kubectl --context target apply -f -
+             sync-engine rbac --for provider --subject user:engine | kubectl --context kcp apply -f -
+
+The verbs are those that the engine's requests need, for each kind that a mapping renders; what a mapping's own Roles grant is \
+among them, for nobody may grant what they do not hold. What consumers must accept (permission claims) stands in the \
+mapping's `related`.
+
+Exit codes: 0 printed; 2 the command line cannot be understood; 78 a file is missing or no mapping can be used.";
+
+/// Flags of `rbac`.
+#[derive(Debug, Args)]
+pub struct RbacArguments {
+    /// Directories and files of mappings.
+    #[arg(value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS", default_value = "mappings")]
+    pub mappings: Vec<PathBuf>,
+
+    /// One side alone, to be applied there.
+    #[arg(long = "for", value_name = "SIDE", value_enum)]
+    pub side: Option<Side>,
+
+    /// Who the engine is there: `user:NAME`, `group:NAME` or `serviceaccount:NAMESPACE/NAME`.
+    ///
+    /// Without it, the ServiceAccount `sync-engine` of the inventory namespace on Kubernetes clusters, and the user
+    /// `sync-engine` in kcp.
+    #[arg(long, value_name = "SUBJECT")]
+    pub subject: Option<SubjectName>,
+
+    /// Name of the roles and bindings.
+    #[arg(long, value_name = "NAME", default_value = "sync-engine")]
+    pub name: String,
+
+    /// Namespace on each target for the engine's notes, as `run` is told it.
+    #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_INVENTORY_NAMESPACE", default_value = "sync-engine")]
+    pub inventory_namespace: String,
+
+    /// Directory of schemas; they tell the resource of each kind. Without one, it is guessed from the kind.
+    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
+    pub schemas: Option<PathBuf>,
+
+    /// Documents to apply, a JSON list of them, or who may do what where and why.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Where rights are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Side {
+    /// The clusters that receive the objects.
+    Target,
+    /// The workspaces of APIExports.
+    Provider,
+    /// Plain clusters whose objects are sources.
+    Source,
+    /// What APIExports must ask their consumers for.
+    Claims,
+}
+
+/// How rights are printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    #[default]
+    Yaml,
+    Json,
+    Table,
+}
+
+/// A subject, as the command line names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubjectName(Subject);
+
+impl FromStr for SubjectName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unknown = || "write user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME".to_owned();
+        let (kind, name) = text.split_once(':').filter(|(_, name)| !name.is_empty()).ok_or_else(unknown)?;
+        match (kind, name.split_once('/')) {
+            ("user", _) => Ok(Self(Subject::User(name.to_owned()))),
+            ("group", _) => Ok(Self(Subject::Group(name.to_owned()))),
+            ("serviceaccount", Some((namespace, name))) if !namespace.is_empty() && !name.is_empty() => {
+                Ok(Self(Subject::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() }))
+            }
+            _ => Err(unknown()),
+        }
+    }
+}
+
+pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
+    let catalog = inputs::sound(&arguments.mappings)?;
+    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
+    let setting = Setting {
+        schemas: &schemas,
+        inventory_namespace: &arguments.inventory_namespace,
+        providers: providers(&catalog),
+    };
+    let mappings: Vec<&Mapping> = catalog.mappings().map(|(_, entry)| &*entry.mapping).collect();
+    let mut rights = rights(mappings, &setting);
+    for (kind, plural) in &rights.guessed {
+        eprintln!("{kind}: taken to be served as `{plural}`, for no schema says it (--schemas)");
+    }
+    rights.places.retain(|place, _| arguments.side.is_none_or(|side| side == side_of(place)));
+    if arguments.side.is_some_and(|side| side != Side::Claims) {
+        rights.claims.clear();
+    }
+    terminal::print(&match arguments.output {
+        Format::Yaml => {
+            documents(arguments, &rights).iter().map(|(about, document)| commented(about, document)).collect()
+        }
+        Format::Json => {
+            let items: Vec<Value> = documents(arguments, &rights).into_iter().map(|(_, document)| document).collect();
+            format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": items}))
+        }
+        Format::Table => shown(&rights),
+    })?;
+    Ok(Exit::Success)
+}
+
+fn providers(catalog: &Catalog) -> BTreeMap<String, ProviderKind> {
+    catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect()
+}
+
+fn side_of(place: &Place) -> Side {
+    match place {
+        Place::Target(_) => Side::Target,
+        Place::Provider { .. } => Side::Provider,
+        Place::Source(_) => Side::Source,
+    }
+}
+
+/// Each document, and where it belongs: said once, before the first.
+fn documents(arguments: &RbacArguments, rights: &Rights) -> Vec<(String, Value)> {
+    let mut documents = Vec::new();
+    for (place, rules) in &rights.places {
+        let subject =
+            arguments.subject.as_ref().map_or_else(|| default_subject(arguments, place), |given| given.0.clone());
+        let mut about = format!("For {}.", place_name(place));
+        for document in rights::roles(rules, &arguments.name, &subject) {
+            documents.push((std::mem::take(&mut about), document));
+        }
+    }
+    for (export, claims) in &rights.claims {
+        let path = export.path.as_deref().unwrap_or("the export's workspace");
+        let about = format!("To be added to the APIExport in {path}; consumers must accept it.");
+        documents.push((about, rights::claims(export, claims)));
+    }
+    documents
+}
+
+fn default_subject(arguments: &RbacArguments, place: &Place) -> Subject {
+    match place {
+        Place::Provider { .. } => Subject::User("sync-engine".to_owned()),
+        Place::Target(_) | Place::Source(_) => {
+            Subject::ServiceAccount { namespace: arguments.inventory_namespace.clone(), name: "sync-engine".to_owned() }
+        }
+    }
+}
+
+fn place_name(place: &Place) -> String {
+    match place {
+        Place::Target(connection) => format!("the cluster of the connection `{connection}`"),
+        Place::Provider { connection, path: Some(path) } => format!("the workspace {path} (connection `{connection}`)"),
+        Place::Provider { connection, path: None } => format!("the workspace of the connection `{connection}`"),
+        Place::Source(connection) => format!("the source cluster of the connection `{connection}`"),
+    }
+}
+
+fn commented(about: &str, document: &Value) -> String {
+    let about = if about.is_empty() { String::new() } else { format!("# {about}\n") };
+    format!("---\n{about}{}", yaml::write(document))
+}
+
+/// Who may do what where, and why.
+fn shown(rights: &Rights) -> String {
+    let mut rows = Vec::new();
+    for (place, rules) in &rights.places {
+        rows.extend(rules.iter().map(|rule| row(place, rule)));
+    }
+    for (export, claims) in &rights.claims {
+        rows.extend(claims.iter().map(|claim| {
+            let place = format!("claim {}", export.name);
+            [place, grouped(&claim.resource, &claim.group), claim.verbs.join(","), claim.why.clone()]
+        }));
+    }
+    table::table(["WHERE", "WHAT", "VERBS", "WHY"], &rows)
+}
+
+fn row(place: &Place, rule: &Rule) -> [String; 4] {
+    let place = match (place, &rule.namespace) {
+        (Place::Target(name), None) => format!("target {name}"),
+        (Place::Target(name), Some(namespace)) => format!("target {name}, namespace {namespace}"),
+        (Place::Provider { path: Some(path), .. }, _) => format!("workspace {path}"),
+        (Place::Provider { connection, path: None }, _) => format!("workspace of {connection}"),
+        (Place::Source(name), _) => format!("source {name}"),
+    };
+    let names = if rule.names.is_empty() { String::new() } else { format!(" {}", rule.names.join(",")) };
+    let what = if rule.urls.is_empty() { grouped(&rule.resource, &rule.group) } else { rule.urls.join(",") };
+    [place, format!("{what}{names}"), rule.verbs.join(","), rule.why.clone()]
+}
+
+/// `widgets.example.dev`
+fn grouped(resource: &str, group: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}

@@ -1,0 +1,92 @@
+//! Documents that a story is made of: what lies in a folder of mappings, and beside it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::cli::Misconfigured;
+use crate::cli::inputs::{self, Inputs};
+use crate::mapping::Mapping;
+use crate::sandbox::story::{Found, ToyOperator};
+use crate::yaml::{self, Limits};
+
+/// Folders beside one of mappings in which documents are looked for.
+const BESIDE: [&str; 2] = ["schemas", "examples"];
+
+/// Folders whose documents are what tests expect, not what anybody would order.
+const EXPECTED: &str = "testdata";
+
+/// What was found.
+pub(super) struct Material {
+    /// In the order of their names.
+    pub mappings: Vec<Arc<Mapping>>,
+    pub found: Vec<Found>,
+    /// Files that hold toy operators.
+    operators: Vec<(String, String)>,
+}
+
+/// Reads a folder of mappings, what lies beside it, and what else the visitor names.
+///
+/// # Errors
+/// For a path of the visitor's that cannot be read.
+pub(super) fn read(mappings: &Path, named: &[PathBuf]) -> Result<Material, Misconfigured> {
+    let own = Inputs::read(&[mappings.to_owned()]).unwrap_or_default();
+    let mut inputs = own.clone();
+    for folder in beside(mappings) {
+        // Nothing at all in it is no mistake.
+        inputs.extend(Inputs::read(&[folder]).unwrap_or_default());
+    }
+    for path in named {
+        inputs.extend(Inputs::read(std::slice::from_ref(path))?);
+    }
+    let (catalog, _) = own.only_ours().catalog();
+    let mut material = Material {
+        mappings: catalog.mappings().map(|(_, entry)| entry.mapping.clone()).collect(),
+        found: Vec::new(),
+        operators: Vec::new(),
+    };
+    let given = inputs.readable.iter().filter(|(path, _)| !Path::new(path).iter().any(|part| part == EXPECTED));
+    given.for_each(|(path, content)| material.take(path, content));
+    Ok(material)
+}
+
+fn beside(mappings: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    // `mappings` alone has an empty parent, which is the directory that we are in.
+    let parent = mappings.parent().map(Path::to_owned).unwrap_or_default();
+    BESIDE.iter().map(move |name| parent.join(name)).filter(|folder| folder.is_dir())
+}
+
+impl Material {
+    fn take(&mut self, path: &str, content: &[u8]) {
+        let folder = Path::new(path).parent().unwrap_or(Path::new("")).to_owned();
+        for document in yaml::parse_within(content, Limits::SCHEMAS) {
+            let Some(root) = document.root.filter(|_| !inputs::is_ours(document.text.as_bytes())) else { continue };
+            let root = root.to_json();
+            match root["kind"].as_str() {
+                Some("ToyOperator") => self.operators.push((path.to_owned(), document.text.to_string())),
+                Some("List") => {
+                    let items = root["items"].as_array().into_iter().flatten();
+                    self.found.extend(items.map(|item| found(&folder, item.clone())));
+                }
+                _ => self.found.push(found(&folder, root)),
+            }
+        }
+    }
+
+    /// The toy operators.
+    ///
+    /// # Errors
+    /// For the first one that cannot be played.
+    pub fn operators(&self) -> Result<Vec<Arc<ToyOperator>>, Misconfigured> {
+        let compiled = |(path, text): &(String, String)| match ToyOperator::compile(path, text) {
+            Ok(operator) => Ok(Arc::new(operator)),
+            Err(problems) => Err(Misconfigured(format!("{path} cannot be played:\n{}", problems.join("\n")))),
+        };
+        self.operators.iter().map(compiled).collect()
+    }
+}
+
+fn found(folder: &Path, document: Value) -> Found {
+    Found { folder: folder.to_owned(), document }
+}

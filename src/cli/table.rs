@@ -1,0 +1,25 @@
+//! Rows under a head, as kubectl shows them.
+
+/// Columns as wide as their widest cell, three spaces between, none behind the last.
+pub(super) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
+    let head = head.map(str::to_owned);
+    let all = || std::iter::once(&head).chain(rows);
+    let width = |column: usize| all().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("   ").trim_end())
+    };
+    all().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        let rows = [["a".to_owned(), "long".to_owned()], ["ünü".to_owned(), String::new()]];
+        assert_eq!(table(["X", "Y"], &rows), "X     Y\na     long\nünü\n");
+    }
+}

@@ -1,0 +1,266 @@
+//! `validate --live`: what the clusters lack that a mapping needs.
+
+use std::ops::Range;
+
+use serde_json::Value;
+
+use super::{Compiled, ValidateArguments, compiled};
+use crate::catalog::Catalog;
+use crate::cli::inputs::Inputs;
+use crate::cli::{ask, connections};
+use crate::engine::consumer_schema::ConsumerSchemas;
+use crate::mapping::diagnostic::{Diagnostic, Finding};
+use crate::mapping::schema::Schemas;
+use crate::mapping::{ApiExportRef, Mapping, SourceClusters};
+use crate::multicluster::Endpoint;
+use crate::rights::{Claim, Place, Rights, Rule, Setting, rights};
+use crate::survey::access::Access;
+use crate::survey::{Surveyor, TargetCluster, Unseen, trial};
+use crate::yaml::{Node, NodeValue};
+
+/// Looks at the clusters of every mapping.
+///
+/// # Errors
+/// Where a kubeconfig cannot be used; what a server says is a finding.
+pub(super) fn check(
+    arguments: &ValidateArguments,
+    inputs: &Inputs,
+    catalog: &Catalog,
+    schemas: Schemas,
+) -> anyhow::Result<Vec<Diagnostic>> {
+    let surveyor = Surveyor {
+        connections: connections::open(&arguments.connections.clone().by_name()?)?,
+        providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
+        engine: arguments.engine_id.clone(),
+    };
+    let visit = Visit {
+        surveyor: &surveyor,
+        consumers: ConsumerSchemas::new(schemas.clone()),
+        schemas,
+        inventory_namespace: &arguments.inventory_namespace,
+        access: Access::default(),
+    };
+    ask(async {
+        let mut diagnostics = Vec::new();
+        for Compiled { file, content, document, mapping } in compiled(inputs, catalog) {
+            let Some(spec) = document.root.as_ref().and_then(|root| root.get("spec")) else { continue };
+            let mut findings = visit.mapping(spec, mapping).await;
+            findings.dedup();
+            diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
+        }
+        Ok(diagnostics)
+    })
+}
+
+struct Visit<'a> {
+    surveyor: &'a Surveyor,
+    consumers: ConsumerSchemas,
+    schemas: Schemas,
+    inventory_namespace: &'a str,
+    access: Access,
+}
+
+impl Visit<'_> {
+    async fn mapping(&self, spec: &Node, mapping: &Mapping) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let setting = Setting {
+            schemas: &self.schemas,
+            inventory_namespace: self.inventory_namespace,
+            providers: self.surveyor.providers.clone(),
+        };
+        let needed = rights([mapping], &setting);
+        let source = place_of(spec, "source");
+        if let SourceClusters::ApiExport(export) = &mapping.source.clusters {
+            self.export(spec, mapping, export, &needed, &mut findings).await;
+        }
+        self.rights(spec, &needed, &mut findings).await;
+        match self.surveyor.target(mapping).await {
+            Err(why) => findings.push(unseen(place_of(spec, "target"), &why)),
+            Ok(target) => {
+                kinds(spec, mapping, &target, &mut findings);
+                if findings.is_empty()
+                    && let Err(why) = self.dry_run(spec, mapping, &target, &mut findings).await
+                {
+                    findings.push(unseen(source, &why));
+                }
+            }
+        }
+        findings
+    }
+
+    /// The export, its slice, what it publishes and what it claims.
+    async fn export(
+        &self,
+        spec: &Node,
+        mapping: &Mapping,
+        export: &ApiExportRef,
+        needed: &Rights,
+        findings: &mut Vec<Finding>,
+    ) {
+        let at = spec.get("source").map_or(0..0, |source| place_of(source, "apiExport"));
+        let found = match self.surveyor.export(export).await {
+            Ok(found) => found,
+            Err(why) => return findings.push(unseen(at, &why)),
+        };
+        if let Err(why) = self.surveyor.shards(export).await {
+            findings.push(unseen(at, &why));
+        }
+        let resource = &mapping.source.resource;
+        match self.surveyor.publishes(export, &found, resource).await {
+            Err(why) => findings.push(unseen(place_of(spec, "source"), &why)),
+            Ok(Ok(())) => {}
+            Ok(Err(published)) => {
+                let node = spec.get("source").and_then(|source| source.get("resource"));
+                let message = format!("the APIExport `{}` does not publish `{resource}`", export.name);
+                let help = match published.is_empty() {
+                    true => "it publishes nothing: name an APIResourceSchema in its `spec.resources`".to_owned(),
+                    false => format!("it publishes `{}`", published.join("`, `")),
+                };
+                findings.push(Finding::new("SE0804", node.map_or(0..0, |node| node.headline()), message).help(help));
+            }
+        }
+        for claim in needed.claims.get(export).into_iter().flatten() {
+            let lacking = unclaimed(claim, &found);
+            if !lacking.is_empty() {
+                let message = format!(
+                    "the APIExport `{}` does not claim {} of `{}`",
+                    export.name,
+                    lacking.join(", "),
+                    claim.resource
+                );
+                findings.push(
+                    Finding::new("SE0805", place_of(spec, "related"), message)
+                        .help("`sync-engine rbac --for claims` prints what to add; consumers must accept it"),
+                );
+            }
+        }
+    }
+
+    async fn rights(&self, spec: &Node, needed: &Rights, findings: &mut Vec<Finding>) {
+        for (place, rules) in &needed.places {
+            let (endpoint, side, at) = match place {
+                Place::Target(name) => (self.surveyor.connection(name).map(|one| one.endpoint()), "target", "target"),
+                Place::Source(name) => (self.surveyor.connection(name).map(|one| one.endpoint()), "source", "source"),
+                Place::Provider { connection, path } => {
+                    let export = ApiExportRef {
+                        connection: connection.clone(),
+                        path: path.clone(),
+                        name: String::new(),
+                        endpoint_slice: None,
+                    };
+                    (self.surveyor.workspace(&export), "provider", "source")
+                }
+            };
+            // A place that cannot be reached is said where it is looked at.
+            let Ok(endpoint) = endpoint else { continue };
+            let lacking = self.lacking(&endpoint, rules).await;
+            if lacking.is_empty() {
+                continue;
+            }
+            let message = format!("the engine's user may not do all that it needs on the {side}");
+            let finding = Finding::new("SE0806", place_of(spec, at), message)
+                .help(format!("`sync-engine rbac --for {side}` prints what to apply there"));
+            findings.push(lacking.into_iter().fold(finding, |finding, line| finding.note(line)));
+        }
+    }
+
+    /// A line for each rule of which something is refused.
+    async fn lacking(&self, endpoint: &Endpoint, rules: &[Rule]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for rule in rules {
+            let refused = self.access.refused(endpoint, rule).await;
+            if !refused.is_empty() {
+                let what = if rule.urls.is_empty() { rule.resource.clone() } else { rule.urls.join(", ") };
+                let group = if rule.group.is_empty() { String::new() } else { format!(".{}", rule.group) };
+                lines.push(format!("{} {what}{group} ({})", refused.join(", "), rule.why));
+            }
+        }
+        lines
+    }
+
+    /// Sends what would be written for a source that stands, as a dry run.
+    async fn dry_run(
+        &self,
+        spec: &Node,
+        mapping: &Mapping,
+        target: &TargetCluster,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), Unseen> {
+        let resource = &mapping.source.resource;
+        for cluster in self.surveyor.sources(mapping).await? {
+            let Some(source) = cluster.sources.first() else { continue };
+            self.consumers.load(&cluster.shard, resource).await?;
+            let schema = self.consumers.get(cluster.shard.url(), resource).flatten();
+            for refused in trial::refusals(self.surveyor, mapping, &cluster, target, schema, source).await? {
+                let at = template(spec, mapping, &refused.object).map_or(0..0, |node| node.headline());
+                let message = format!("the target would refuse `{}`: {}", refused.object, refused.why);
+                let title = crate::cli::sources::title(source);
+                findings.push(Finding::new("SE0808", at, message).note(format!("rendered of {title}")));
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+}
+
+/// What the target does not serve.
+fn kinds(spec: &Node, mapping: &Mapping, target: &TargetCluster, findings: &mut Vec<Finding>) {
+    for rule in &mapping.objects {
+        let Some(Err(why)) = target.kinds.get(&rule.kind) else { continue };
+        let at =
+            template(spec, mapping, &rule.id).and_then(|node| node.get("kind")).map_or(0..0, |node| node.headline());
+        findings.push(Finding::new("SE0807", at, format!("target `{}`: {why}", mapping.target)));
+    }
+}
+
+/// The template of an object.
+fn template<'n>(spec: &'n Node, mapping: &Mapping, id: &str) -> Option<&'n Node> {
+    let index = mapping.objects.iter().position(|rule| rule.id == id)?;
+    let NodeValue::Sequence(nodes) = &spec.get("objects")?.value else { return None };
+    nodes.get(index)?.get("template").map(|node| &**node)
+}
+
+/// The key of a part of the spec; where it has none, its first line.
+fn place_of(node: &Node, key: &str) -> Range<usize> {
+    node.entry(key).map_or_else(|| node.headline(), |(key, _)| key.span.clone())
+}
+
+fn unseen(at: Range<usize>, why: &Unseen) -> Finding {
+    let code = match why {
+        Unseen::NoExport { .. } => "SE0802",
+        Unseen::NoSlice { .. } => "SE0803",
+        Unseen::Request(error) if error.is_forbidden() => "SE0806",
+        _ => "SE0801",
+    };
+    Finding::new(code, at, why.to_string())
+}
+
+/// Verbs of a claim that an APIExport does not ask for.
+fn unclaimed(claim: &Claim, export: &Value) -> Vec<String> {
+    let mut claims = export["spec"]["permissionClaims"].as_array().into_iter().flatten();
+    // The core group can be left out.
+    let group = |one: &Value| one["group"].as_str().unwrap_or_default().to_owned();
+    let known = claims.find(|one| one["resource"] == claim.resource && group(one) == claim.group);
+    let verbs: Vec<&str> =
+        known.and_then(|known| known["verbs"].as_array()).into_iter().flatten().filter_map(Value::as_str).collect();
+    let lacks = |verb: &&String| !verbs.contains(&"*") && !verbs.contains(&verb.as_str());
+    claim.verbs.iter().filter(lacks).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_claim_is_met_by_its_verbs_or_by_all() {
+        let verbs = ["get", "list"].map(str::to_owned).to_vec();
+        let claim = Claim { group: String::new(), resource: "secrets".into(), verbs, why: String::new() };
+        let of = |claims: Value| unclaimed(&claim, &json!({"spec": {"permissionClaims": claims}}));
+        assert_eq!(of(json!(null)), ["get", "list"]);
+        assert_eq!(of(json!([{"group": "x", "resource": "secrets", "verbs": ["*"]}])), ["get", "list"]);
+        assert_eq!(of(json!([{"resource": "secrets", "verbs": ["get", "watch"]}])), ["list"]);
+        assert!(of(json!([{"group": "", "resource": "secrets", "verbs": ["*"]}])).is_empty());
+    }
+}

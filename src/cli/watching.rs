@@ -1,0 +1,53 @@
+//! `--watch`: says again what there is to say whenever it is something else, until the process ends.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::Context;
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+
+use super::{Exit, terminal};
+
+/// Changes come in bursts; one that no event tells is found after a while.
+const SETTLE: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_secs(5);
+
+/// Looks at each change of files or folders; what is said twice in a row is shown once.
+pub(super) fn watch<'p>(
+    paths: impl Iterator<Item = &'p Path>,
+    mut look: impl FnMut() -> anyhow::Result<String>,
+) -> anyhow::Result<Exit> {
+    let (hints, changes) = mpsc::channel();
+    let _watcher = watcher(paths, hints).context("cannot watch the files")?;
+    let mut shown = None;
+    loop {
+        let now = look().unwrap_or_else(|error| format!("error: {error:#}\n"));
+        if shown.as_ref() != Some(&now) {
+            terminal::print(&now)?;
+            shown = Some(now);
+        }
+        // Either an event or a time-out: both are a reason to look, and what comes while it settles is the same hint.
+        let _ = changes.recv_timeout(POLL);
+        while changes.recv_timeout(SETTLE).is_ok() {}
+    }
+}
+
+fn watcher<'p>(paths: impl Iterator<Item = &'p Path>, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // Our own reading is an event too. Nobody listens once the process ends.
+        if !event.is_ok_and(|event| event.kind.is_access()) {
+            let _ = hints.send(());
+        }
+    })?;
+    for path in paths {
+        // Editors replace files: an event is sure only in the folder that holds one.
+        let folder = if path.is_dir() { Some(path) } else { path.parent() };
+        let folder = folder.map(|folder| if folder.as_os_str().is_empty() { ".".as_ref() } else { folder });
+        let mode = if path.is_dir() { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        if let Some(folder) = folder.filter(|folder| folder.is_dir()) {
+            watcher.watch(folder, mode)?;
+        }
+    }
+    Ok(watcher)
+}

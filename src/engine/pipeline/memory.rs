@@ -1,0 +1,168 @@
+//! What a pipeline remembers between two reconciles: how each source ended, who is placed where, and what was found out
+//! once and needs not be found out again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use super::{Inventory, Pipeline, SeenKinds, Target};
+use crate::multicluster::queue::Priority;
+use crate::multicluster::watch::WatchState;
+use crate::object::Key;
+
+impl Pipeline {
+    pub fn wake_unsettled(&self) {
+        let state = self.state();
+        let keys: Vec<Key> = state.unsettled.keys().chain(&state.looking).cloned().collect();
+        drop(state);
+        keys.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+    }
+
+    /// A reconcile begins. Until [`looked`](Self::looked) it is woken by everything that wakes the unsettled: it may have
+    /// seen the world as it was just before.
+    pub fn looks(&self, key: &Key) {
+        self.state().looking.insert(key.clone());
+    }
+
+    pub fn looked(&self, key: &Key) {
+        self.state().looking.remove(key);
+    }
+
+    /// Notes how a reconcile ended. `true`: the reason is news.
+    pub fn settled(&self, key: &Key, why: Option<String>) -> bool {
+        let mut state = self.state();
+        state.unprimed.remove(key);
+        match why {
+            None => state.unsettled.remove(key).is_some(),
+            Some(why) => state.unsettled.insert(key.clone(), why.clone()).is_none_or(|former| former != why),
+        }
+    }
+
+    pub fn unsettled(&self) -> BTreeMap<Key, String> {
+        self.state().unsettled.clone()
+    }
+
+    /// Notes where a source is placed, or that it is no longer.
+    pub fn place(&self, key: &Key, namespace: Option<&str>) {
+        let mut state = self.state();
+        if state.place_of.get(key).map(String::as_str) == namespace {
+            return;
+        }
+        if let Some(former) = state.place_of.remove(key)
+            && let Some(keys) = state.placed.get_mut(&former)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                state.placed.remove(&former);
+            }
+        }
+        if let Some(namespace) = namespace {
+            state.place_of.insert(key.clone(), namespace.to_owned());
+            state.placed.entry(namespace.to_owned()).or_default().insert(key.clone());
+        }
+    }
+
+    /// Whether another source needs the shared objects of a namespace. `None`: not known before every source of the
+    /// first lists was seen.
+    pub fn in_use(&self, namespace: &str, by_others_than: &Key) -> Option<bool> {
+        let state = self.state();
+        if state.placed.get(namespace).is_some_and(|keys| keys.iter().any(|key| key != by_others_than)) {
+            return Some(true);
+        }
+        let complete = state.unprimed.iter().all(|key| key == by_others_than)
+            && state.sources.values().all(|feed| feed.watch.state() == WatchState::Synced);
+        complete.then_some(false)
+    }
+
+    /// Remembers that a version was answered by a conflict. `true`: it was so before, and has to be read anew.
+    pub fn conflicted(&self, key: &Key, version: &str) -> bool {
+        self.state().conflicts.insert(key.clone(), version.to_owned()).is_some_and(|former| former == version)
+    }
+
+    /// Whether the cache still shows the version that a write was refused for.
+    pub fn is_stale(&self, key: &Key, version: &str) -> bool {
+        let mut state = self.state();
+        let stale = state.conflicts.get(key).is_some_and(|conflicted| conflicted == version);
+        if !stale {
+            state.conflicts.remove(key);
+        }
+        stale
+    }
+
+    pub fn refreshed(&self, key: &Key) {
+        self.state().conflicts.remove(key);
+    }
+
+    pub fn unkept_status(&self) -> Arc<BTreeSet<String>> {
+        self.state().unkept_status.clone()
+    }
+
+    /// Whether it is known of all these leaves that the consumer's server keeps them.
+    pub fn keeps_status(&self, leaves: &[String]) -> bool {
+        let state = self.state();
+        leaves.iter().all(|leaf| state.kept_status.contains(leaf))
+    }
+
+    /// Notes which of the leaves that were written the server dropped. `true`: news.
+    pub fn wrote_status(&self, written: Vec<String>, dropped: &[String]) -> bool {
+        let mut state = self.state();
+        state.kept_status.extend(written.into_iter().filter(|leaf| !dropped.contains(leaf)));
+        if dropped.iter().all(|leaf| state.unkept_status.contains(leaf)) {
+            return false;
+        }
+        Arc::make_mut(&mut state.unkept_status).extend(dropped.iter().cloned());
+        true
+    }
+
+    /// Whether these versions of a namespace's shared objects were found in sync before.
+    pub fn is_shared_settled(&self, namespace: &str, versions: u64) -> bool {
+        self.state().settled_shared.get(namespace) == Some(&versions)
+    }
+
+    pub fn settle_shared(&self, namespace: &str, versions: u64) {
+        let mut state = self.state();
+        if state.settled_shared.get(namespace) != Some(&versions) {
+            state.settled_shared.insert(namespace.to_owned(), versions);
+        }
+    }
+
+    pub fn hash(&self, of: impl Hash) -> u64 {
+        self.hasher.hash_one(of)
+    }
+
+    /// The kinds in use, where it is known that all of them are in sight; else the epoch to
+    /// [remember](Self::saw_kinds) them with.
+    pub fn seen_kinds(&self, target: &Target) -> Result<SeenKinds, u64> {
+        let state = self.state();
+        let in_sight = |kind| state.kinds.get(kind).is_some_and(|feed| target.serves(kind) && feed.watch.is_synced());
+        let seen = state.seen_kinds.as_ref().filter(|seen| seen.keys().all(in_sight));
+        seen.cloned().ok_or(state.kinds_epoch)
+    }
+
+    pub fn saw_kinds(&self, seen: &SeenKinds, epoch: u64) {
+        let mut state = self.state();
+        if state.kinds_epoch == epoch {
+            state.seen_kinds = Some(seen.clone());
+        }
+    }
+
+    /// Why the inventory is not confirmed, if so.
+    pub fn unconfirmed(&self) -> Option<String> {
+        self.state().unconfirmed.clone()
+    }
+
+    /// Notes what became of the inventory.
+    pub fn confirm(&self, result: Result<Inventory, String>) {
+        let mut state = self.state();
+        match result {
+            Ok(inventory) => {
+                state.inventory_kinds = inventory.kinds;
+                state.forget_seen_kinds();
+                state.unconfirmed = None;
+            }
+            Err(why) => state.unconfirmed = Some(why),
+        }
+        drop(state);
+        self.wake_unsettled();
+    }
+}

@@ -1,0 +1,61 @@
+//! What an action would bring about, without carrying it out: so that a plan can be followed to its end.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::action::Action;
+use super::observed::{Observed, Outcome, Source};
+
+/// The outcome of a write on servers that do what they are told. `None`: the action reads, and only a server knows.
+pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
+    Some(match action {
+        Action::Look { .. } | Action::LookForSource | Action::Sweep { .. } => return None,
+        Action::PatchSource { patch, .. } | Action::PatchStatus { patch } => match &observed.source {
+            Source::Present(source) => Outcome::Object(Arc::new(patched(source, patch))),
+            _ => Outcome::Absent,
+        },
+        Action::CreateNamespace { .. } | Action::Delete { .. } | Action::Unmark { .. } => Outcome::Absent,
+        Action::Apply { reference, body, .. } => {
+            let stands = observed.owned.iter().chain(observed.shared.all()).find(|one| one.reference == *reference);
+            let mut object = stands.map_or_else(|| json!({}), |standing| (*standing.object).clone());
+            overlay(&mut object, body);
+            Outcome::Object(Arc::new(object))
+        }
+    })
+}
+
+/// A patch that does not fit changes nothing: the plan would be made again.
+fn patched(object: &Value, patch: &Value) -> Value {
+    let mut after = object.clone();
+    let operations: Result<json_patch::Patch, _> = serde_json::from_value(patch.clone());
+    match operations.map(|operations| json_patch::patch(&mut after, &operations)) {
+        Ok(Ok(())) => after,
+        _ => object.clone(),
+    }
+}
+
+/// Server-side apply as far as it adds and changes; what it gives up stays here.
+pub fn overlay(below: &mut Value, above: &Value) {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            for (key, value) in above {
+                overlay(below.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (below, above) => *below = above.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overlay;
+    use serde_json::json;
+
+    #[test]
+    fn an_apply_adds_and_changes_and_leaves_the_rest() {
+        let mut object = json!({"spec": {"a": 1, "b": {"c": 2}, "list": [1]}, "status": {"x": 1}});
+        overlay(&mut object, &json!({"spec": {"a": 3, "b": {"d": 4}, "list": [2]}}));
+        assert_eq!(object, json!({"spec": {"a": 3, "b": {"c": 2, "d": 4}, "list": [2]}, "status": {"x": 1}}));
+    }
+}

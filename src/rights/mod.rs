@@ -1,0 +1,283 @@
+//! The least rights that an engine needs for its mappings: on the targets, where the consumers' API is published, and
+//! as permission claims.
+//!
+//! The verbs are those of the requests that [`engine`](crate::engine) and [`provider`](crate::provider) make; a trial on a real API server
+//! shows that they are enough.
+
+mod documents;
+mod granted;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::mapping::schema::Schemas;
+use crate::mapping::{ApiExportRef, Direction, Kind, Mapping, Mode, ProviderKind, Resource, SourceClusters};
+
+pub use documents::{Subject, claims, roles};
+
+/// Somewhere that rights are needed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A target, by its connection's name.
+    Target(String),
+    /// The workspace of an APIExport.
+    Provider { connection: String, path: Option<String> },
+    /// A plain cluster whose objects are sources, by its connection's name.
+    Source(String),
+}
+
+/// One rule, and what it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// `None`: everywhere in the place; else in this namespace alone.
+    pub namespace: Option<String>,
+    pub group: String,
+    /// With its subresource: `widgets/status`. Empty for URLs.
+    pub resource: String,
+    /// These objects alone; empty for all.
+    pub names: Vec<String>,
+    /// URLs that are no resources.
+    pub urls: Vec<String>,
+    pub verbs: Vec<String>,
+    pub why: String,
+}
+
+/// What an APIExport must ask its consumers for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    pub group: String,
+    pub resource: String,
+    pub verbs: Vec<String>,
+    pub why: String,
+}
+
+/// Everything that is needed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rights {
+    pub places: BTreeMap<Place, Vec<Rule>>,
+    /// By APIExport.
+    pub claims: BTreeMap<ApiExportRef, Vec<Claim>>,
+    /// Kinds whose resource was guessed from their name, for no schema tells it.
+    pub guessed: BTreeSet<(Kind, String)>,
+}
+
+/// What the rights depend on beside the mappings.
+pub struct Setting<'a> {
+    pub schemas: &'a Schemas,
+    /// Where the engine keeps its notes on targets.
+    pub inventory_namespace: &'a str,
+    /// Connections of `ClusterProvider`s, by provider.
+    pub providers: BTreeMap<String, ProviderKind>,
+}
+
+const READ: &[&str] = &["get", "list", "watch"];
+/// Server-side apply is `patch`, and `create` where nothing stands yet.
+const WRITE: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+
+/// Computes what an engine with these mappings needs.
+pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Setting<'_>) -> Rights {
+    let mut rights = Rights::default();
+    for mapping in mappings {
+        rights.on_target(mapping, setting);
+        rights.on_source(mapping, setting);
+        rights.of_related(mapping, setting);
+    }
+    rights
+}
+
+impl Rights {
+    fn on_target(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
+        let place = Place::Target(mapping.target.clone());
+        self.reach_target(&place, setting);
+        let why = format!("mapping {}", mapping.name);
+        if mapping.placement.create_namespace && mapping.mode != Mode::Observe {
+            self.add(&place, rule("", "namespaces", &["create"], &format!("{why}: the namespaces of its objects")));
+        }
+        let verbs = if mapping.mode == Mode::Observe { READ } else { WRITE };
+        for object in &mapping.objects {
+            let resource = self.resource(&object.kind, setting.schemas);
+            let why = format!("{why}: object {}", object.id);
+            self.add(&place, rule(&object.kind.group, &resource, verbs, &why));
+        }
+        granted::rules(mapping).into_iter().for_each(|rule| self.add(&place, rule));
+    }
+
+    /// What every target is asked, whatever the mappings are.
+    fn reach_target(&mut self, place: &Place, setting: &Setting<'_>) {
+        let notes = setting.inventory_namespace;
+        let mut known = rule("", "namespaces", &["get"], "tells the cluster from others, and finds the engine's notes");
+        known.names = vec!["default".to_owned(), "kube-system".to_owned(), notes.to_owned()];
+        known.names.sort();
+        known.names.dedup();
+        self.add(place, known);
+        self.add(place, urls(&["/api/*", "/apis/*"], "finds out which kinds are served"));
+        let verbs = &["get", "list", "create", "patch", "delete"];
+        let inventory = rule("", "configmaps", verbs, "the engine's notes of what it has made");
+        self.add(place, Rule { namespace: Some(notes.to_owned()), ..inventory });
+    }
+
+    fn on_source(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
+        match &mapping.source.clusters {
+            SourceClusters::ApiExport(export) => self.on_export(mapping, export),
+            SourceClusters::Provider(name) => self.on_cluster(mapping, name, setting),
+        }
+    }
+
+    fn on_export(&mut self, mapping: &Mapping, export: &ApiExportRef) {
+        const GROUP: &str = "apis.kcp.io";
+        let place = Place::Provider { connection: export.connection.clone(), path: export.path.clone() };
+        self.add(&place, Rule { verbs: texts(&["access"]), ..urls(&["/"], "enters the workspace") });
+        let slices = rule(GROUP, "apiexportendpointslices", &["list", "watch"], "where the shards are");
+        self.add(&place, slices);
+        let named = |resource: &str, verbs: &[&str], why: &str| Rule {
+            names: vec![export.name.clone()],
+            ..rule(GROUP, resource, verbs, why)
+        };
+        self.add(&place, named("apiexports", &["list", "watch"], "tells the export from another of its name"));
+        let verbs: &[&str] = if mapping.mode == Mode::Observe { READ } else { &["get", "list", "watch", "patch"] };
+        let why = format!("mapping {}: {} in every bound workspace", mapping.name, mapping.source.resource);
+        self.add(&place, named("apiexports/content", verbs, &why));
+    }
+
+    fn on_cluster(&mut self, mapping: &Mapping, provider: &str, setting: &Setting<'_>) {
+        let connection = match setting.providers.get(provider) {
+            Some(ProviderKind::Kubeconfig { connection }) => connection.clone(),
+            #[allow(unreachable_patterns)] // Kinds of providers come and go with the language.
+            _ => provider.to_owned(),
+        };
+        let place = Place::Source(connection);
+        let mut known = rule("", "namespaces", &["get"], "tells the cluster from others");
+        known.names = texts(&["default", "kube-system"]);
+        self.add(&place, known);
+        self.add(&place, urls(&["/openapi/v3/*"], "the schema of the status"));
+        let resource = &mapping.source.resource;
+        let why = format!("mapping {}: its sources", mapping.name);
+        let writes = mapping.mode != Mode::Observe;
+        let verbs: &[&str] = if writes { &["get", "list", "watch", "patch"] } else { READ };
+        self.add(&place, rule(&resource.group, &resource.plural, verbs, &why));
+        if writes {
+            let status = format!("{}/status", resource.plural);
+            self.add(&place, rule(&resource.group, &status, &["patch"], &format!("{why}, their status")));
+        }
+    }
+
+    /// What travels along: read on one side, written on the other.
+    fn of_related(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
+        for related in &mapping.related {
+            let resource = &related.resource;
+            let why = format!("mapping {}: related {}", mapping.name, related.id);
+            let (consumer, target) = match related.direction {
+                Direction::ToTarget => (READ, WRITE),
+                Direction::ToSource => (WRITE, READ),
+            };
+            let place = Place::Target(mapping.target.clone());
+            self.add(&place, rule(&resource.group, &resource.plural, target, &why));
+            match &mapping.source.clusters {
+                SourceClusters::ApiExport(export) => {
+                    self.claim(export, resource, consumer, &why);
+                    let place = Place::Provider { connection: export.connection.clone(), path: export.path.clone() };
+                    let content = rule("apis.kcp.io", "apiexports/content", consumer, &why);
+                    self.add(&place, Rule { names: vec![export.name.clone()], ..content });
+                }
+                SourceClusters::Provider(name) => {
+                    let connection = match setting.providers.get(name) {
+                        Some(ProviderKind::Kubeconfig { connection }) => connection.clone(),
+                        #[allow(unreachable_patterns)] // As above.
+                        _ => name.clone(),
+                    };
+                    self.add(&Place::Source(connection), rule(&resource.group, &resource.plural, consumer, &why));
+                }
+            }
+        }
+    }
+
+    fn claim(&mut self, export: &ApiExportRef, resource: &Resource, verbs: &[&str], why: &str) {
+        let claims = self.claims.entry(export.clone()).or_default();
+        let known = claims.iter_mut().find(|one| one.group == resource.group && one.resource == resource.plural);
+        match known {
+            Some(claim) => {
+                join(&mut claim.verbs, &texts(verbs));
+                claim.why.push_str(&format!("; {why}"));
+            }
+            None => claims.push(Claim {
+                group: resource.group.clone(),
+                resource: resource.plural.clone(),
+                verbs: texts(verbs),
+                why: why.to_owned(),
+            }),
+        }
+    }
+
+    /// The resource that a kind is served as: as schemas say, as Kubernetes has it, else as English would.
+    fn resource(&mut self, kind: &Kind, schemas: &Schemas) -> String {
+        if let Some(resource) = schemas.resource_of(kind) {
+            return resource.plural.clone();
+        }
+        let plural = plural(&kind.kind);
+        if !is_builtin(&kind.group) {
+            self.guessed.insert((kind.clone(), plural.clone()));
+        }
+        plural
+    }
+
+    /// Adds a rule; one about the same things is widened.
+    fn add(&mut self, place: &Place, new: Rule) {
+        let rules = self.places.entry(place.clone()).or_default();
+        let same = |old: &&mut Rule| {
+            (&old.namespace, &old.group, &old.resource, &old.names, &old.urls)
+                == (&new.namespace, &new.group, &new.resource, &new.names, &new.urls)
+        };
+        match rules.iter_mut().find(same) {
+            Some(old) => {
+                join(&mut old.verbs, &new.verbs);
+                if !old.why.contains(&new.why) {
+                    old.why.push_str(&format!("; {}", new.why));
+                }
+            }
+            None => rules.push(new),
+        }
+    }
+}
+
+/// Groups of Kubernetes' own, whose resources are the plurals of their kinds.
+fn is_builtin(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
+}
+
+/// The plural by which Kubernetes' own kinds are served (`UnsafeGuessKindToResource` of apimachinery).
+fn plural(kind: &str) -> String {
+    let lower = kind.to_lowercase();
+    match lower.chars().last() {
+        Some('s') => format!("{lower}es"),
+        Some('y') => format!("{}ies", &lower[..lower.len() - 1]),
+        _ => format!("{lower}s"),
+    }
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str], why: &str) -> Rule {
+    Rule {
+        namespace: None,
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        names: Vec::new(),
+        urls: Vec::new(),
+        verbs: texts(verbs),
+        why: why.to_owned(),
+    }
+}
+
+fn urls(urls: &[&str], why: &str) -> Rule {
+    Rule { urls: texts(urls), ..rule("", "", &["get"], why) }
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+/// Adds the verbs that are new, in the order that people know.
+fn join(verbs: &mut Vec<String>, more: &[String]) {
+    verbs.extend(more.iter().filter(|verb| !verbs.contains(verb)).cloned().collect::<Vec<_>>());
+    verbs.sort_by_key(|verb| WRITE.iter().position(|known| known == verb).unwrap_or(WRITE.len()));
+}

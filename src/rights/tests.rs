@@ -1,0 +1,96 @@
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::mapping::compile::{Compiled, compile};
+use crate::yaml;
+
+fn mapping(text: &str) -> Arc<Mapping> {
+    let document = yaml::parse_one(text).expect("a document");
+    match compile(&document).compiled {
+        Some(Compiled::Mapping(mapping)) => mapping,
+        other => panic!("{other:?}"),
+    }
+}
+
+const SHIPPED: &str = include_str!("../../mappings/mongodb.yaml");
+
+fn of(mappings: &[Arc<Mapping>]) -> Rights {
+    let mut schemas = Schemas::default();
+    schemas.add_file(include_bytes!("../../schemas/mongodb/crd.yaml"));
+    let provider = ProviderKind::Kubeconfig { connection: "edge".to_owned() };
+    let setting = Setting {
+        schemas: &schemas,
+        inventory_namespace: "sync-engine",
+        providers: BTreeMap::from([("fleet".to_owned(), provider)]),
+    };
+    rights(mappings.iter().map(|mapping| &**mapping), &setting)
+}
+
+fn shown(rules: &[Rule]) -> String {
+    let line = |rule: &Rule| {
+        let what = if rule.urls.is_empty() { format!("{}/{}", rule.group, rule.resource) } else { rule.urls.join(",") };
+        let names = if rule.names.is_empty() { String::new() } else { format!(" {}", rule.names.join(",")) };
+        format!("{what}{names}: {} ({})\n", rule.verbs.join(" "), rule.why)
+    };
+    rules.iter().map(line).collect()
+}
+
+#[test]
+fn what_a_role_of_the_mapping_grants_is_held_and_nothing_escalates() {
+    let rights = of(&[mapping(SHIPPED)]);
+    assert!(rights.guessed.is_empty(), "{:?}", rights.guessed);
+    insta::assert_snapshot!(shown(&rights.places[&Place::Target("target".to_owned())]));
+    let provider = Place::Provider { connection: "kcp".to_owned(), path: Some("root:mongodb".to_owned()) };
+    insta::assert_snapshot!(shown(&rights.places[&provider]));
+    assert!(rights.claims.is_empty());
+}
+
+#[test]
+fn who_only_looks_needs_no_writes() {
+    let text = SHIPPED.replace("spec:\n  description", "spec:\n  mode: Observe\n  description");
+    let rights = of(&[mapping(&text)]);
+    let rules =
+        rights.places.values().flatten().filter(|rule| rule.namespace.is_none() && rule.why.contains("object db"));
+    assert!(rules.map(|rule| rule.verbs.join(" ")).all(|verbs| verbs == "get list watch"));
+}
+
+#[test]
+fn a_cluster_that_is_a_source_is_asked_for_its_own() {
+    let text = SHIPPED
+        .replace("apiExport: {name: mongodb, path: root:mongodb}", "provider: fleet")
+        .replace("kind: Role\n          name: mongodb-database", "kind: ClusterRole\n          name: view");
+    let rights = of(&[mapping(&text)]);
+    insta::assert_snapshot!(shown(&rights.places[&Place::Source("edge".to_owned())]));
+    let target = shown(&rights.places[&Place::Target("target".to_owned())]);
+    assert!(target.contains("rbac.authorization.k8s.io/clusterroles view: bind"), "{target}");
+}
+
+#[test]
+fn plurals_are_those_of_kubernetes() {
+    let plurals = ["NetworkPolicy", "Ingress", "Deployment"].map(plural);
+    assert_eq!(plurals, ["networkpolicies", "ingresses", "deployments"]);
+}
+
+#[test]
+fn documents_grant_what_is_listed() {
+    let rules = [
+        Rule { namespace: Some("notes".to_owned()), ..rule("", "configmaps", &["get"], "") },
+        urls(&["/apis/*"], ""),
+        Rule { names: texts(&["a"]), ..rule("g", "things", &["list"], "") },
+    ];
+    let subject = Subject::ServiceAccount { namespace: "ns".to_owned(), name: "engine".to_owned() };
+    let documents = roles(&rules, "sync-engine", &subject);
+    let kinds: Vec<_> = documents.iter().map(|document| document["kind"].as_str().unwrap_or_default()).collect();
+    assert_eq!(kinds, ["Namespace", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]);
+    assert_eq!(
+        documents[1]["rules"],
+        json!([
+            {"nonResourceURLs": ["/apis/*"], "verbs": ["get"]},
+            {"apiGroups": ["g"], "resources": ["things"], "resourceNames": ["a"], "verbs": ["list"]},
+        ])
+    );
+    assert_eq!(documents[4]["metadata"], json!({"name": "sync-engine", "namespace": "notes"}));
+    assert_eq!(documents[4]["subjects"], json!([{"kind": "ServiceAccount", "namespace": "ns", "name": "engine"}]));
+}

@@ -1,0 +1,274 @@
+//! What a story is about: the APIs that are published, what runs them, and what is ordered. Pure: documents in, a script
+//! out.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::scene::Failed;
+use super::toy_operator::{self, ToyOperator};
+use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, SourceClusters};
+use crate::yaml::{self, Limits};
+
+/// The mapping of the story, where a visitor brings none.
+pub const MAPPING: &str = include_str!("../../../mappings/mongodb.yaml");
+const SCHEMA: &str = include_str!("../../../schemas/mongodb/apiresourceschema.yaml");
+const DEFINITION: &str = include_str!("../../../schemas/mongodb/crd.yaml");
+const DATABASE: &str = include_str!("../../../examples/mongodb/mongodb.yaml");
+
+/// A document, and the folder it was found in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub folder: PathBuf,
+    pub document: Value,
+}
+
+/// What is played.
+#[derive(Debug, Clone, Default)]
+pub struct Script {
+    pub exports: Vec<Published>,
+    /// CustomResourceDefinitions of the downstream cluster.
+    pub definitions: Vec<Value>,
+    /// Kinds that mappings render and no document defines; the cluster may serve them anyway.
+    pub undefined: Vec<Kind>,
+    pub operators: Vec<Arc<ToyOperator>>,
+    /// What each consumer creates first: Secrets that an order refers to, and the like.
+    pub companions: Vec<Value>,
+    /// What each consumer orders.
+    pub orders: Vec<Order>,
+    /// Why something is not played, a sentence each.
+    pub left_out: Vec<String>,
+}
+
+/// An API that the provider publishes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Published {
+    /// Path of its workspace.
+    pub path: String,
+    /// Of the APIExport.
+    pub name: String,
+    /// As the story calls it.
+    pub title: String,
+    pub schemas: Vec<Value>,
+    /// Group and plural of each permission claim.
+    pub claims: Vec<(String, String)>,
+}
+
+/// An object that consumers create.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    /// `plural.version.group`
+    pub resource: String,
+    pub object: Value,
+    /// Whether something is reported back.
+    pub has_status: bool,
+}
+
+impl Script {
+    /// The story that comes with the program.
+    pub fn mongodb(operator: Arc<ToyOperator>) -> Result<Self, Failed> {
+        Ok(Self {
+            exports: vec![Published {
+                path: "root:mongodb".to_owned(),
+                name: "mongodb".to_owned(),
+                title: "the MongoDB API".to_owned(),
+                schemas: vec![document("APIResourceSchema", SCHEMA)?],
+                claims: Vec::new(),
+            }],
+            definitions: vec![document("CustomResourceDefinition", DEFINITION)?],
+            operators: vec![operator],
+            orders: vec![Order {
+                resource: "mongodbcommunity.v1.mongodbcommunity.mongodb.com".to_owned(),
+                object: document("example", DATABASE)?,
+                has_status: true,
+            }],
+            ..Self::default()
+        })
+    }
+
+    /// The operator of the story that comes with the program.
+    pub fn mongodb_operator() -> Result<ToyOperator, Vec<String>> {
+        ToyOperator::compile("operator.yaml", toy_operator::MONGODB)
+    }
+
+    /// A story of a visitor's mappings, of the documents that lie beside them. `None` where they hold the schema of
+    /// nothing that the mappings serve.
+    pub fn of(mappings: &[Arc<Mapping>], found: &[Found], operators: Vec<Arc<ToyOperator>>) -> Option<Self> {
+        let mut script = Self::default();
+        mappings.iter().for_each(|mapping| script.add(mapping, found));
+        let plurals: BTreeSet<_> = script.definitions.iter().map(group_and_plural).collect();
+        let runs = |operator: &Arc<ToyOperator>| {
+            let mut parts = operator.resource.splitn(3, '.');
+            let (plural, _, group) = (parts.next(), parts.next(), parts.next());
+            plurals.contains(&(group.unwrap_or_default(), plural.unwrap_or_default()))
+        };
+        script.operators = operators.into_iter().filter(runs).collect();
+        (!script.exports.is_empty()).then_some(script)
+    }
+
+    fn add(&mut self, mapping: &Mapping, found: &[Found]) {
+        let SourceClusters::ApiExport(export) = &mapping.source.clusters else {
+            return self.leave_out(mapping, "its source is no APIExport");
+        };
+        let resource = &mapping.source.resource;
+        let Some(schema) = found.iter().find(|found| is_schema_of(&found.document, resource)) else {
+            return self.leave_out(mapping, &format!("no APIResourceSchema of {resource} is there"));
+        };
+        self.publish(export, &schema.document, found);
+        for kind in mapping.objects.iter().map(|rule| &rule.kind) {
+            self.define(kind, found);
+        }
+        let kind = schema.document["spec"]["names"]["kind"].as_str().unwrap_or_default();
+        let kind = Kind { group: resource.group.clone(), version: resource.version.clone(), kind: kind.to_owned() };
+        let ordered: Vec<&Found> = found.iter().filter(|found| is_of(&found.document, &kind)).collect();
+        if ordered.is_empty() {
+            self.left_out.push(format!("no {} is there to be ordered", kind.kind));
+        }
+        for order in ordered {
+            let is_namespaced = schema.document["spec"]["scope"] != "Cluster";
+            let object = if is_namespaced { in_namespace(&order.document) } else { order.document.clone() };
+            let has_status = reports(mapping, &schema.document);
+            let order = Order { resource: resource.to_string(), object, has_status };
+            if !self.orders.iter().any(|known| is_same(known, &order)) {
+                self.orders.push(order);
+            }
+        }
+        self.accompany(found, &kind);
+    }
+
+    fn leave_out(&mut self, mapping: &Mapping, why: &str) {
+        self.left_out.push(format!("mapping `{}` is not played: {why}", mapping.name));
+    }
+
+    fn publish(&mut self, export: &ApiExportRef, schema: &Value, found: &[Found]) {
+        let path = export.path.clone().unwrap_or_else(|| "root:provider".to_owned());
+        let title = schema["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
+        let known = self.exports.iter_mut().find(|known| known.path == path && known.name == export.name);
+        match known {
+            Some(known) if known.schemas.contains(schema) => {}
+            Some(known) => {
+                known.title = format!("{}, {title}", known.title);
+                known.schemas.push(schema.clone());
+            }
+            None => {
+                let claims = claims(&export.name, found);
+                let schemas = vec![schema.clone()];
+                self.exports.push(Published { path, name: export.name.clone(), title, schemas, claims });
+            }
+        }
+    }
+
+    fn define(&mut self, kind: &Kind, found: &[Found]) {
+        let definition = found.iter().find(|found| defines(&found.document, kind));
+        match definition {
+            Some(found) if self.definitions.contains(&found.document) => {}
+            Some(found) => self.definitions.push(found.document.clone()),
+            None if self.undefined.contains(kind) => {}
+            None => self.undefined.push(kind.clone()),
+        }
+    }
+
+    /// What lies beside an order, and is of a kind that every workspace has.
+    fn accompany(&mut self, found: &[Found], ordered: &Kind) {
+        let orders = found.iter().filter(|found| is_of(&found.document, ordered));
+        let folders: BTreeSet<&Path> = orders.map(|found| found.folder.as_path()).collect();
+        for beside in found.iter().filter(|found| folders.contains(found.folder.as_path())) {
+            let everywhere = ["Secret", "ConfigMap"].iter().any(|kind| beside.document["kind"] == *kind);
+            let companion = in_namespace(&beside.document);
+            if everywhere && beside.document["apiVersion"] == "v1" && !self.companions.contains(&companion) {
+                self.companions.push(companion);
+            }
+        }
+    }
+}
+
+/// Whether a mapping writes a status; the engine's own conditions only where the schema has room for them.
+fn reports(mapping: &Mapping, schema: &Value) -> bool {
+    let version = mapping.source.resource.version.as_str();
+    let mut versions = schema["spec"]["versions"].as_array().into_iter().flatten();
+    let schema = versions.find(|known| known["name"] == version).map(|version| &version["schema"]);
+    let has_conditions =
+        schema.is_some_and(|schema| schema.pointer("/properties/status/properties/conditions").is_some());
+    let rules = &mapping.status;
+    !rules.fields.is_empty() || !rules.conditions.is_empty() || (has_conditions && !rules.engine_conditions.is_empty())
+}
+
+/// Whether two documents are of one object.
+fn is_same(one: &Order, other: &Order) -> bool {
+    let place = |order: &Order| ["namespace", "name"].map(|field| order.object["metadata"][field].clone());
+    one.resource == other.resource && place(one) == place(other)
+}
+
+/// A document without a namespace stands in `default`, as for kubectl.
+fn in_namespace(object: &Value) -> Value {
+    let mut object = object.clone();
+    if object["metadata"]["namespace"].is_null() {
+        object["metadata"]["namespace"] = "default".into();
+    }
+    object
+}
+
+fn is_schema_of(document: &Value, resource: &Resource) -> bool {
+    let spec = &document["spec"];
+    let versions = || spec["versions"].as_array().into_iter().flatten();
+    document["kind"] == "APIResourceSchema"
+        && spec["group"] == resource.group
+        && spec["names"]["plural"] == resource.plural
+        && versions().any(|version| version["name"] == resource.version)
+}
+
+fn defines(document: &Value, kind: &Kind) -> bool {
+    let spec = &document["spec"];
+    let versions = || spec["versions"].as_array().into_iter().flatten();
+    document["kind"] == "CustomResourceDefinition"
+        && spec["group"] == kind.group
+        && spec["names"]["kind"] == kind.kind
+        && versions().any(|version| version["name"] == kind.version)
+}
+
+fn is_of(document: &Value, kind: &Kind) -> bool {
+    document["kind"] == kind.kind && document["apiVersion"] == kind.api_version() && document["metadata"].is_object()
+}
+
+fn group_and_plural(definition: &Value) -> (&str, &str) {
+    let spec = &definition["spec"];
+    (spec["group"].as_str().unwrap_or_default(), spec["names"]["plural"].as_str().unwrap_or_default())
+}
+
+/// What an APIExport document of this name asks for.
+fn claims(name: &str, found: &[Found]) -> Vec<(String, String)> {
+    let is_it = |found: &&Found| found.document["kind"] == "APIExport" && found.document["metadata"]["name"] == name;
+    let claims = found.iter().find(is_it).and_then(|found| found.document["spec"]["permissionClaims"].as_array());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    claims.into_iter().flatten().map(|claim| (text(&claim["group"]), text(&claim["resource"]))).collect()
+}
+
+/// A definition of a kind without fields of its own: whatever is written is kept.
+pub fn open_definition(kind: &Kind) -> Value {
+    let lower = kind.kind.to_lowercase();
+    let plural = match lower.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if lower.ends_with('s') => format!("{lower}es"),
+        None => format!("{lower}s"),
+    };
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{}", kind.group)},
+        "spec": {
+            "group": kind.group, "scope": "Namespaced", "names": {"kind": kind.kind, "plural": plural, "singular": lower},
+            "versions": [{
+                "name": kind.version, "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+pub(super) fn document(what: &'static str, text: &str) -> Result<Value, Failed> {
+    let documents = yaml::parse_within(text.as_bytes(), Limits::SCHEMAS);
+    let root = documents.into_iter().find_map(|document| document.root);
+    root.map(|root| root.to_json()).ok_or(Failed::Document(what))
+}

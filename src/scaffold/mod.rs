@@ -1,0 +1,147 @@
+//! From a CustomResourceDefinition to a folder that offers it to workspaces: what `sync-engine init` writes.
+//!
+//! [`Definition`] is what the operator's API is, [`offer`](mod@offer) what of it consumers may decide, [`report`](mod@report) what they get to
+//! see, and [`kit`] the files.
+
+mod definition;
+mod files;
+pub mod offer;
+mod pattern;
+mod readme;
+pub mod report;
+pub mod sample;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value, json};
+
+pub use definition::{Definition, Unsuitable};
+
+use crate::mapping::compile::MAX_MAPPING_NAME;
+use crate::object::is_dns_label;
+use offer::{Kept, Offer, offer};
+use report::{Report, report};
+
+/// What the author says beside the definition.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// Of the mapping and the APIExport; the kind's singular without it.
+    pub name: Option<String>,
+    /// Path of the provider's workspace; `root:<name>` without it.
+    pub workspace: Option<String>,
+}
+
+/// A folder to be written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kit {
+    /// Of the mapping and the APIExport.
+    pub name: String,
+    /// Path and content, in the order to be read.
+    pub files: Vec<(String, String)>,
+    /// What stays with the provider.
+    pub kept: Vec<Kept>,
+}
+
+/// Everything that the files speak of.
+struct Plan {
+    name: String,
+    workspace: String,
+    definition: Definition,
+    /// Fields at the top of an object, beside `status`: what is offered of each.
+    parts: Vec<Part>,
+    report: Report,
+}
+
+/// A field at the top of an object.
+struct Part {
+    name: String,
+    required: bool,
+    original: Value,
+    offer: Offer,
+}
+
+/// Makes the files that offer a definition.
+///
+/// # Errors
+/// Where it cannot be offered, or its kind cannot name a mapping.
+pub fn kit(definition: Definition, wishes: &Wishes) -> Result<Kit, Unsuitable> {
+    let plan = Plan::new(definition, wishes)?;
+    Ok(Kit { files: files::all(&plan), kept: plan.kept(), name: plan.name })
+}
+
+impl Plan {
+    fn new(definition: Definition, wishes: &Wishes) -> Result<Self, Unsuitable> {
+        let name = wishes.name.clone().unwrap_or_else(|| definition.singular.clone());
+        if !is_dns_label(&name) || name.len() > MAX_MAPPING_NAME {
+            return Err(Unsuitable::BadName(name));
+        }
+        let parts: Vec<Part> = parts(&definition.schema);
+        if parts.is_empty() {
+            let (kind, version) = (definition.kind, definition.version);
+            return Err(Unsuitable::NoSchema { kind, version });
+        }
+        let workspace = wishes.workspace.clone().unwrap_or_else(|| format!("root:{name}"));
+        Ok(Self { name, workspace, report: report(&definition), definition, parts })
+    }
+
+    /// What stays with the provider, with whole paths.
+    fn kept(&self) -> Vec<Kept> {
+        let whole = |part: &Part, kept: &Kept| Kept {
+            path: std::iter::once(part.name.clone()).chain(kept.path.clone()).collect(),
+            ..kept.clone()
+        };
+        self.parts.iter().flat_map(|part| part.offer.kept.iter().map(|kept| whole(part, kept))).collect()
+    }
+
+    /// The schema that consumers see.
+    fn consumer_schema(&self) -> Value {
+        let mut schema = self.definition.schema.clone();
+        let mut properties: Map<String, Value> =
+            self.parts.iter().map(|part| (part.name.clone(), part.offer.schema.clone())).collect();
+        properties.insert("status".to_owned(), self.report.schema());
+        let required: Vec<&str> = self.parts.iter().filter(|part| part.required).map(|part| &*part.name).collect();
+        if let Some(fields) = schema.as_object_mut() {
+            fields.insert("properties".to_owned(), properties.into());
+            fields.remove("required");
+            fields.remove("x-kubernetes-validations");
+            if !required.is_empty() {
+                fields.insert("required".to_owned(), required.into());
+            }
+        }
+        schema
+    }
+
+    /// An object as a consumer would write it.
+    fn example(&self) -> Value {
+        let mut example = json!({
+            "apiVersion": self.definition.api_version(),
+            "kind": self.definition.kind,
+            "metadata": {"name": format!("my-{}", self.name), "namespace": "default"},
+        });
+        for part in self.parts.iter().filter(|part| part.required) {
+            example[&part.name] = sample::telling(&part.offer.schema, &part.name);
+        }
+        example
+    }
+
+    fn example_name(&self) -> String {
+        format!("my-{}", self.name)
+    }
+}
+
+/// The fields of an object that somebody orders by: `spec`, and whatever stands beside it.
+fn parts(schema: &Value) -> Vec<Part> {
+    let required = sample::required(schema);
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let ordered = fields.filter(|(name, _)| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
+    ordered
+        .map(|(name, original)| Part {
+            name: name.clone(),
+            // An order is its spec: one without would say nothing.
+            required: name == "spec" || required.contains(name.as_str()),
+            original: original.clone(),
+            offer: offer(original),
+        })
+        .collect()
+}

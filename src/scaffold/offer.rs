@@ -1,0 +1,279 @@
+//! What consumers may decide of an operator's API, and what stays with the provider.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::sample;
+use crate::mapping::check::{holds_pods, is_free_text, is_namespace};
+
+/// The part of a schema that is offered to consumers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    pub schema: Value,
+    /// What was taken out of it, in the order of the schema.
+    pub kept: Vec<Kept>,
+}
+
+/// A field that stays with the provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Keys from the part's own root on; items of a list by `*`.
+    pub path: Vec<String>,
+    pub why: Why,
+    /// Whether the operator requires it of every object: the mapping must write it.
+    pub required: bool,
+}
+
+/// Why a field is not the consumer's to fill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// Pods, or parts of them.
+    Pods,
+    /// What runs in the operator's pods.
+    Program,
+    /// Where and as whom pods run.
+    Placement,
+    /// Other tenants' namespaces.
+    Reach,
+    /// It requires something else that was taken out.
+    Incomplete,
+}
+
+/// Names of what runs in pods.
+const PROGRAM: [&str; 9] =
+    ["args", "additionalArgs", "baseImage", "command", "image", "imageName", "imagePullSecrets", "lifecycle", "tag"];
+
+/// Names of what says where pods run, and as whom.
+const PLACEMENT: [&str; 18] = [
+    "affinity",
+    "hostAliases",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostUsers",
+    "hostPath",
+    "nodeName",
+    "nodeSelector",
+    "podSecurityContext",
+    "priorityClassName",
+    "runtimeClassName",
+    "schedulerName",
+    "securityContext",
+    "serviceAccount",
+    "serviceAccountName",
+    "tolerations",
+    "volumes",
+];
+
+/// Rules over other fields, which do not hold any more where fields are missing.
+const RULES: [&str; 6] = ["allOf", "anyOf", "not", "oneOf", "x-kubernetes-validations", "example"];
+
+/// Takes out of a schema what consumers should not decide.
+pub fn offer(schema: &Value) -> Offer {
+    let mut kept = Vec::new();
+    let mut schema = schema.clone();
+    reduce(&mut schema, true, &mut Vec::new(), &mut kept);
+    Offer { schema, kept }
+}
+
+/// What became of a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Whole,
+    Less,
+    /// It lacks what it requires: nobody can fill it.
+    Broken,
+}
+
+/// `everywhere`: every object has it, so that the mapping can write what is missing in it.
+fn reduce(schema: &mut Value, everywhere: bool, path: &mut Vec<String>, kept: &mut Vec<Kept>) -> Outcome {
+    let mut outcome = reduce_fields(schema, everywhere, path, kept);
+    for (key, shown) in [("items", "*"), ("additionalProperties", "*")] {
+        let Some(below) = schema.get_mut(key).filter(|below| below.is_object()) else { continue };
+        path.push(shown.to_owned());
+        // A list of what nobody can fill can only stay empty.
+        outcome = outcome.max(reduce(below, false, path, kept));
+        path.pop();
+    }
+    if outcome != Outcome::Whole
+        && let Some(schema) = schema.as_object_mut()
+    {
+        RULES.iter().for_each(|rule| drop(schema.remove(*rule)));
+    }
+    outcome
+}
+
+fn reduce_fields(schema: &mut Value, everywhere: bool, path: &mut Vec<String>, kept: &mut Vec<Kept>) -> Outcome {
+    let required: BTreeSet<String> = sample::required(schema).into_iter().map(str::to_owned).collect();
+    let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return Outcome::Whole };
+    let mut gone = Vec::new();
+    let mut less = false;
+    for (name, field) in fields.iter_mut() {
+        if is_free_text(name) {
+            continue;
+        }
+        path.push(name.clone());
+        let before = kept.len();
+        let everywhere = everywhere && required.contains(name);
+        let why = why(name, field).or_else(|| match reduce(field, everywhere, path, kept) {
+            Outcome::Broken => Some(Why::Incomplete),
+            outcome => {
+                less |= outcome == Outcome::Less;
+                None
+            }
+        });
+        if let Some(why) = why {
+            kept.truncate(before);
+            kept.push(Kept { path: path.clone(), why, required: everywhere });
+            gone.push(name.clone());
+        }
+        path.pop();
+    }
+    let broken = gone.iter().any(|name| required.contains(name));
+    forget(schema, &gone);
+    match (broken && !everywhere, less || !gone.is_empty()) {
+        (true, _) => Outcome::Broken,
+        (_, true) => Outcome::Less,
+        _ => Outcome::Whole,
+    }
+}
+
+fn why(name: &str, field: &Value) -> Option<Why> {
+    let structured = matches!(field["type"].as_str(), Some("object" | "array"));
+    if holds_pods(name) && structured {
+        return Some(Why::Pods);
+    }
+    if PROGRAM.contains(&name) || (name.ends_with("Image") && field["type"] == "string") {
+        return Some(Why::Program);
+    }
+    if PLACEMENT.contains(&name) {
+        return Some(Why::Placement);
+    }
+    let reaches = is_namespace(name) || name == "namespaces" || name.ends_with("Namespaces");
+    let selects = name == "namespaceSelector" || name.ends_with("NamespaceSelector");
+    (reaches || selects).then_some(Why::Reach)
+}
+
+/// Takes names out of a schema's fields, of what it requires, and of its default.
+fn forget(schema: &mut Value, gone: &[String]) {
+    let is_gone = |name: &str| gone.iter().any(|gone| gone == name);
+    if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        fields.retain(|name, _| !is_gone(name));
+    }
+    if let Some(default) = schema.get_mut("default").and_then(Value::as_object_mut) {
+        default.retain(|name, _| !is_gone(name));
+    }
+    let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) else { return };
+    required.retain(|name| !name.as_str().is_some_and(is_gone));
+    if required.is_empty()
+        && let Some(schema) = schema.as_object_mut()
+    {
+        schema.remove("required");
+    }
+}
+
+impl Offer {
+    /// What the mapping must write itself: a value for each field that is required and kept.
+    ///
+    /// `original` is the schema that the offer was made of.
+    pub fn literals(&self, original: &Value) -> Value {
+        let mut literals = Value::Object(Map::new());
+        for kept in self.kept.iter().filter(|kept| kept.required) {
+            put(&mut literals, original, &kept.path);
+        }
+        literals
+    }
+}
+
+/// Puts a sample of the field at a path into `value`.
+fn put(value: &mut Value, schema: &Value, path: &[String]) {
+    let (Some((name, rest)), Value::Object(fields)) = (path.split_first(), value) else { return };
+    let schema = &schema["properties"][name];
+    if rest.is_empty() {
+        fields.insert(name.clone(), sample::sample(schema, name));
+    } else {
+        put(fields.entry(name).or_insert_with(|| Value::Object(Map::new())), schema, rest);
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path.join(".").replace(".*", "[]"))
+    }
+}
+
+impl Why {
+    /// In a sentence, for several fields.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Pods => "pods of the consumer's making would run on the target",
+            Self::Program => "a consumer would choose the program that runs with the operator's rights",
+            Self::Placement => "a consumer would say on which nodes, and with whose rights, pods run",
+            Self::Reach => "an operator that follows them would reach into other tenants' namespaces",
+            Self::Incomplete => "they require a field that is left out",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(schema: Value) -> (Value, Vec<String>) {
+        let offer = offer(&schema);
+        (offer.schema, offer.kept.iter().map(|kept| format!("{kept}: {:?} {}", kept.why, kept.required)).collect())
+    }
+
+    #[test]
+    fn what_a_consumer_should_not_decide_is_taken_out_with_its_rules() {
+        let (schema, kept) = of(json!({
+            "type": "object", "required": ["size", "image"],
+            "default": {"image": "x", "size": 1},
+            "x-kubernetes-validations": [{"rule": "self.image != ''"}],
+            "properties": {
+                "size": {"type": "integer"},
+                "image": {"type": "string"},
+                "ref": {"type": "object", "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}},
+                "labels": {"type": "object", "properties": {"image": {"type": "string"}}},
+                "container": {"type": "boolean", "x-kubernetes-validations": [{"rule": "true"}]},
+            },
+        }));
+        assert_eq!(kept, ["image: Program true", "ref.namespace: Reach false"]);
+        assert_eq!(schema["required"], json!(["size"]));
+        assert_eq!(schema["default"], json!({"size": 1}));
+        assert_eq!(schema.get("x-kubernetes-validations"), None);
+        assert_eq!(schema["properties"]["ref"]["properties"], json!({"name": {"type": "string"}}));
+        assert!(schema["properties"]["labels"]["properties"].get("image").is_some());
+        assert!(schema["properties"]["container"].get("x-kubernetes-validations").is_some());
+    }
+
+    #[test]
+    fn what_nobody_could_fill_goes_as_a_whole() {
+        let (schema, kept) = of(json!({"type": "object", "properties": {
+            "jobs": {"type": "array", "items": {"type": "object", "required": ["image"], "properties": {
+                "image": {"type": "string"}, "command": {"type": "array"},
+            }}},
+            "exporter": {"type": "object", "required": ["image"], "properties": {"image": {"type": "string"}}},
+            "enabled": {"type": "boolean"},
+        }}));
+        assert_eq!(kept, ["exporter: Incomplete false", "jobs: Incomplete false"]);
+        assert_eq!(schema["properties"], json!({"enabled": {"type": "boolean"}}));
+    }
+
+    #[test]
+    fn what_the_operator_requires_is_written_by_the_mapping() {
+        let original = json!({"type": "object", "required": ["kubernetes"], "properties": {
+            "kubernetes": {"type": "object", "required": ["image"], "properties": {
+                "image": {"type": "string"}, "replicas": {"type": "integer"},
+            }},
+        }});
+        let offer = offer(&original);
+        assert_eq!(offer.literals(&original), json!({"kubernetes": {"image": "registry.example.com/example:1.0.0"}}));
+        let left = &offer.schema["properties"]["kubernetes"]["properties"];
+        assert_eq!(left, &json!({"replicas": {"type": "integer"}}));
+    }
+}

@@ -1,0 +1,122 @@
+//! The README of a kit.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::Plan;
+use super::offer::Why;
+
+pub(super) fn readme(plan: &Plan) -> String {
+    let mut text = head(plan);
+    text.push_str(&kept(plan));
+    text.push_str(&rules(plan));
+    text.push_str(&live(plan));
+    text
+}
+
+fn head(plan: &Plan) -> String {
+    let (name, kind) = (&plan.name, &plan.definition.kind);
+    format!(
+        "\
+# {kind} for workspaces
+
+A consumer's `{kind}` in any workspace that binds the APIExport `{name}` becomes one on the cluster where the operator
+runs. Made by `sync-engine init` from the operator's CustomResourceDefinition; everything here is yours to edit.
+
+| file | what it is |
+|---|---|
+| `mappings/{name}.yaml` | the mapping: what is made of a consumer's object, and what flows back |
+| `schemas/apiresourceschema.yaml` | the API that consumers see: the operator's, less what stays with you |
+| `schemas/apiexport.yaml` | publishes it from your workspace, `{workspace}` |
+| `schemas/crd.yaml` | the operator's own API, against which the mapping is checked |
+| `examples/apibinding.yaml`, `examples/{name}.yaml` | what a consumer applies |
+| `examples/{name}.test.yaml` | a test of the mapping, with its golden file |
+| `examples/operator.yaml` | how the sandbox plays the operator |
+
+## Try it, without any cluster
+
+```sh
+sync-engine validate --schemas schemas            # says everything that is wrong
+sync-engine render --source examples/{name}.yaml  # what becomes of the example
+sync-engine test examples --mappings mappings --schemas schemas
+sync-engine sandbox --mappings .                  # a kcp, a cluster, an operator and the engine, in memory
+```
+",
+        workspace = plan.workspace
+    )
+}
+
+/// What was left out, by reason.
+fn kept(plan: &Plan) -> String {
+    let mut by_reason: BTreeMap<Why, Vec<String>> = BTreeMap::new();
+    let mut written = Vec::new();
+    for kept in plan.kept() {
+        by_reason.entry(kept.why).or_default().push(format!("`{kept}`"));
+        written.extend(kept.required.then(|| format!("`{kept}`")));
+    }
+    if by_reason.is_empty() {
+        return "\n## What stays with you\n\nNothing had to be left out of the operator's API.\n".to_owned();
+    }
+    let mut text =
+        "\n## What stays with you\n\nThese fields of the operator's API are not in the consumers':\n\n".to_owned();
+    for (why, fields) in by_reason {
+        let _ = writeln!(text, "* {}\n  ({})", fields.join(", "), why.sentence());
+    }
+    if !written.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nThe operator requires {}: the mapping writes a value that you should put your own in place of.",
+            written.join(", ")
+        );
+    }
+    text.push_str(
+        "\nTo offer one of them after all, copy it from `schemas/crd.yaml` into `schemas/apiresourceschema.yaml`.\n",
+    );
+    text
+}
+
+/// Rules that the example may break, for nothing here can evaluate them.
+fn rules(plan: &Plan) -> String {
+    let mut found = Vec::new();
+    collect(&plan.definition.schema["properties"]["spec"], &mut found);
+    found.dedup();
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut text = "\n## Rules of the operator's API\n\nThe example was not checked against these (they are in CEL); its server will:\n\n".to_owned();
+    for rule in found {
+        let _ = writeln!(text, "* {rule}");
+    }
+    text
+}
+
+fn collect(schema: &serde_json::Value, found: &mut Vec<String>) {
+    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+        let message = rule["message"].as_str().or(rule["rule"].as_str()).unwrap_or_default();
+        found.push(message.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    for below in schema["properties"].as_object().into_iter().flatten().map(|(_, below)| below) {
+        collect(below, found);
+    }
+    ["items", "additionalProperties"].iter().filter_map(|key| schema.get(*key)).for_each(|below| collect(below, found));
+}
+
+fn live(plan: &Plan) -> String {
+    let name = &plan.name;
+    format!(
+        "
+## For real
+
+In the provider's workspace ({workspace}), publish the API; on the cluster, install the operator; then run the engine:
+
+```sh
+kubectl apply -f schemas/apiresourceschema.yaml -f schemas/apiexport.yaml      # in {workspace}
+kubectl apply -f examples/apibinding.yaml -f examples/{name}.yaml              # in a consumer's workspace
+sync-engine --mappings mappings --schemas schemas --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
+```
+
+An APIResourceSchema never changes: for a new version of the API, give it a new name (`v2.…`) and name that in the export.
+",
+        workspace = plan.workspace
+    )
+}

@@ -1,0 +1,258 @@
+//! A value that a structural schema takes: what it requires, and nothing else.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+use serde_json::{Map, Value, json};
+
+use super::pattern::matching;
+
+/// Levels that are filled; deeper ones are left to their first type.
+const DEPTH: usize = 24;
+
+/// How many fields are shown of a map that requires none.
+const SHOWN: usize = 3;
+
+/// Of several values allowed, the ones that say that all is well.
+const GOOD: [&str; 8] = ["Running", "Ready", "Active", "Available", "Healthy", "Succeeded", "Bound", "True"];
+
+/// Texts for fields that carry no rule but a telling name: the end of the name, in lower case, and the text.
+const BY_NAME: [(&str, &str); 22] = [
+    ("image", "registry.example.com/example:1.0.0"),
+    ("imagename", "registry.example.com/example:1.0.0"),
+    ("version", "1.0.0"),
+    ("storage", "1Gi"),
+    ("size", "1Gi"),
+    ("memory", "1Gi"),
+    ("cpu", "100m"),
+    ("schedule", "0 0 * * *"),
+    ("interval", "1h"),
+    ("duration", "1h"),
+    ("timeout", "1h"),
+    ("email", "someone@example.com"),
+    ("url", "https://example.com"),
+    ("uri", "https://example.com"),
+    ("server", "https://example.com"),
+    ("endpoint", "https://example.com"),
+    ("host", "example.com"),
+    ("hostname", "example.com"),
+    ("domain", "example.com"),
+    ("path", "/example"),
+    ("phase", "Running"),
+    ("port", "http"),
+];
+
+/// A value with what the schema requires; `name` is the field's that holds it.
+pub fn sample(schema: &Value, name: &str) -> Value {
+    filled(schema, name, DEPTH)
+}
+
+/// The same, with a few optional fields where nothing is required, so that there is something to see.
+pub fn telling(schema: &Value, name: &str) -> Value {
+    let mut value = sample(schema, name);
+    let Value::Object(fields) = &mut value else { return value };
+    if fields.is_empty() {
+        let optional = properties(schema).filter(|(_, schema)| is_certain(schema)).take(SHOWN);
+        fields.extend(optional.map(|(name, schema)| (name.clone(), sample(schema, name))));
+    }
+    value
+}
+
+/// Whether any value of the type will do, or the schema lists those that do.
+fn is_certain(schema: &Value) -> bool {
+    schema.get("enum").is_some()
+        || schema.get("default").is_some_and(|value| !value.is_object() && !value.is_array())
+        || matches!(schema["type"].as_str(), Some("integer" | "boolean"))
+}
+
+fn filled(schema: &Value, name: &str, depth: usize) -> Value {
+    if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
+        return completed(default.clone(), schema, depth);
+    }
+    if let Some(choices) = schema["enum"].as_array() {
+        return choice(choices);
+    }
+    if schema["x-kubernetes-int-or-string"] == true || schema["format"] == "int-or-string" {
+        return quantity(schema, name);
+    }
+    match schema["type"].as_str() {
+        Some("string") => text(schema, name).into(),
+        Some("integer") => json!(number(schema).ceil() as i64),
+        Some("number") => json!(number(schema)),
+        Some("boolean") => json!(false),
+        Some("array") => list(schema, name, depth),
+        Some("object") => map(schema, depth),
+        _ => json!({}),
+    }
+}
+
+fn choice(choices: &[Value]) -> Value {
+    let good = GOOD.iter().find_map(|good| choices.iter().find(|choice| *choice == good));
+    let some = || choices.iter().find(|choice| !choice.is_null() && *choice != "");
+    good.or_else(some).cloned().unwrap_or_default()
+}
+
+/// A default that lacks fields of its own is completed like any other value.
+fn completed(mut value: Value, schema: &Value, depth: usize) -> Value {
+    if let (Value::Object(given), Value::Object(wanted)) = (&mut value, map(schema, depth)) {
+        for (name, value) in wanted {
+            given.entry(name).or_insert(value);
+        }
+    }
+    value
+}
+
+/// An integer or a text: whichever its name asks for, and its pattern allows.
+fn quantity(schema: &Value, name: &str) -> Value {
+    let named = by_name(name).filter(|text| fits(schema, text));
+    let Some(pattern) = schema["pattern"].as_str() else { return named.map_or(json!(1), Value::from) };
+    let text = named.map(str::to_owned).or_else(|| matching(pattern, |text| fits(schema, text)));
+    match text.as_deref().map(str::parse::<i64>) {
+        Some(Ok(number)) => json!(number),
+        Some(Err(_)) => json!(text),
+        None => json!(1),
+    }
+}
+
+fn text(schema: &Value, name: &str) -> String {
+    let of_format = schema["format"].as_str().and_then(of_format).filter(|text| fits(schema, text));
+    let named = by_name(name).filter(|text| fits(schema, text) && matches(schema, text));
+    if let Some(text) = of_format.or(named) {
+        return text.to_owned();
+    }
+    let pattern = schema["pattern"].as_str();
+    let matched = pattern.and_then(|pattern| matching(pattern, |text| fits(schema, text)));
+    matched.unwrap_or_else(|| {
+        let most = schema["maxLength"].as_u64().unwrap_or(u64::MAX).try_into().unwrap_or(usize::MAX);
+        let least = schema["minLength"].as_u64().unwrap_or(0).try_into().unwrap_or(0);
+        "example".chars().cycle().take(least.max("example".len()).min(most)).collect()
+    })
+}
+
+/// Formats of OpenAPI and of Kubernetes' own validation.
+fn of_format(format: &str) -> Option<&'static str> {
+    Some(match format {
+        "date-time" => "2026-01-01T00:00:00Z",
+        "date" => "2026-01-01",
+        "duration" => "1h",
+        "uri" | "url" => "https://example.com",
+        "email" => "someone@example.com",
+        "hostname" => "example.com",
+        "ipv4" | "ip" => "10.0.0.1",
+        "ipv6" => "fd00::1",
+        "cidr" => "10.0.0.0/24",
+        "mac" => "02:00:00:00:00:01",
+        "uuid" | "uuid4" => "3fd9a0a1-4c5e-4a7a-9f10-3b5d6c7e8f90",
+        "byte" => "ZXhhbXBsZQ==",
+        _ => return None,
+    })
+}
+
+fn by_name(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    BY_NAME.iter().find(|(ending, _)| lower.ends_with(ending)).map(|(_, text)| *text)
+}
+
+fn matches(schema: &Value, text: &str) -> bool {
+    let pattern = schema["pattern"].as_str().map(Regex::new);
+    pattern.is_none_or(|pattern| pattern.is_ok_and(|pattern| pattern.is_match(text)))
+}
+
+fn fits(schema: &Value, text: &str) -> bool {
+    let length = text.chars().count() as u64;
+    schema["minLength"].as_u64().is_none_or(|least| length >= least)
+        && schema["maxLength"].as_u64().is_none_or(|most| length <= most)
+}
+
+/// 1 where it is allowed, else the number next to it.
+fn number(schema: &Value) -> f64 {
+    let (minimum, maximum) = (schema["minimum"].as_f64(), schema["maximum"].as_f64());
+    let step = schema["multipleOf"].as_f64().filter(|step| *step > 0.0).unwrap_or(1.0);
+    let least = minimum.map_or(f64::MIN, |least| if schema["exclusiveMinimum"] == true { least + step } else { least });
+    let most = maximum.map_or(f64::MAX, |most| if schema["exclusiveMaximum"] == true { most - step } else { most });
+    let wanted = 1.0_f64.max(least).min(most);
+    let multiple = (wanted / step).ceil() * step;
+    if multiple <= most { multiple } else { wanted }
+}
+
+fn list(schema: &Value, name: &str, depth: usize) -> Value {
+    let least = schema["minItems"].as_u64().unwrap_or(0).clamp(0, 16);
+    // One shows what belongs there; a required list is seldom meant to be empty.
+    let wanted = if depth == 0 { least } else { least.max(1) };
+    let singular = name.strip_suffix('s').unwrap_or(name);
+    let item = filled(&schema["items"], singular, depth.saturating_sub(1));
+    let distinct = |index: u64| match (&item, index) {
+        (_, 0) => item.clone(),
+        (Value::String(text), _) => format!("{text}-{}", index + 1).into(),
+        _ => item.clone(),
+    };
+    (0..wanted).map(distinct).collect()
+}
+
+fn map(schema: &Value, depth: usize) -> Value {
+    if depth == 0 {
+        return json!({});
+    }
+    let known: Map<String, Value> = properties(schema)
+        .filter(|(name, _)| required(schema).contains(name.as_str()))
+        .map(|(name, schema)| (name.clone(), filled(schema, name, depth - 1)))
+        .collect();
+    Value::Object(known)
+}
+
+fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    schema["properties"].as_object().into_iter().flatten()
+}
+
+/// What the schema requires, and what the first of its alternatives does.
+pub fn required(schema: &Value) -> BTreeSet<&str> {
+    let own = schema["required"].as_array().into_iter().flatten();
+    let all = schema["allOf"].as_array().into_iter().flatten();
+    let one = ["oneOf", "anyOf"].into_iter().filter_map(|key| schema[key].as_array()?.first());
+    let others = all.chain(one).flat_map(|part| part["required"].as_array().into_iter().flatten());
+    own.chain(others).filter_map(Value::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_required_is_filled_by_its_rules() {
+        let schema = json!({"type": "object", "required": ["a", "b", "c", "d", "e", "f", "g", "h"], "properties": {
+            "a": {"type": "integer", "minimum": 3, "maximum": 9},
+            "b": {"type": "string", "enum": ["", "Slow", "Ready"]},
+            "c": {"type": "array", "minItems": 2, "items": {"type": "string", "pattern": "^[a-f]{2}"}},
+            "d": {"type": "string", "format": "date-time"},
+            "e": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+            "f": {"type": "object", "required": ["image"], "properties": {"image": {"type": "string"}, "x": {"type": "string"}}},
+            "g": {"type": "number", "minimum": 0, "exclusiveMinimum": true, "maximum": 0.5, "multipleOf": 0.25},
+            "h": {"type": "string", "minLength": 9, "maxLength": 10},
+            "i": {"type": "string"},
+        }});
+        assert_eq!(
+            sample(&schema, "spec"),
+            json!({
+                "a": 3, "b": "Ready", "c": ["aa", "aa-2"], "d": "2026-01-01T00:00:00Z", "e": 1,
+                "f": {"image": "registry.example.com/example:1.0.0"}, "g": 0.5, "h": "exampleex",
+            })
+        );
+    }
+
+    #[test]
+    fn where_nothing_is_required_something_is_shown() {
+        let schema = json!({"type": "object", "properties": {
+            "text": {"type": "string"}, "size": {"type": "integer", "default": 3}, "on": {"type": "boolean"},
+        }});
+        assert_eq!(sample(&schema, "spec"), json!({}));
+        assert_eq!(telling(&schema, "spec"), json!({"size": 3, "on": false}));
+    }
+
+    #[test]
+    fn the_first_of_several_ways_is_taken() {
+        let schema = json!({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {
+            "a": {"type": "boolean"}, "b": {"type": "boolean"},
+        }});
+        assert_eq!(sample(&schema, "spec"), json!({"a": false}));
+    }
+}

@@ -1,0 +1,292 @@
+//! What live clusters hold now, read once: for verbs that compare, check and copy. It writes nothing.
+//!
+//! The engine's own caches are watches; a verb that ends needs one look. What is read is handed to the same planner.
+
+pub mod access;
+mod observe;
+mod openapi;
+pub mod schemas;
+pub mod trial;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::engine::target::{ServedKind, identity, served};
+use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, SourceClusters};
+use crate::multicluster::connection::Connection;
+use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
+use crate::object::{ClusterName, metadata};
+
+pub use observe::{Rehearsed, rehearse};
+
+const KCP: &str = "apis.kcp.io";
+
+/// The connections by their names, and what says where providers' clusters are.
+pub struct Surveyor {
+    pub connections: BTreeMap<String, Arc<Connection>>,
+    pub providers: BTreeMap<String, ProviderKind>,
+    /// The engine's id.
+    pub engine: String,
+}
+
+/// A workspace or cluster with sources.
+pub struct SourceCluster {
+    pub name: ClusterName,
+    pub path: Option<String>,
+    /// Where its API is served, for all clusters of a shard.
+    pub shard: Endpoint,
+    pub sources: Vec<Arc<Value>>,
+}
+
+/// A target, and what of a mapping stands there.
+pub struct TargetCluster {
+    pub endpoint: Endpoint,
+    /// Hash of its identity.
+    pub identity: String,
+    /// How the mapping's kinds are served, or why they are not.
+    pub kinds: BTreeMap<Kind, Result<ServedKind, String>>,
+    /// Objects that carry the mapping's label, by kind.
+    pub standing: BTreeMap<Kind, Vec<Arc<Value>>>,
+}
+
+/// Why something cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum Unseen {
+    #[error("no kubeconfig is given for the connection `{0}`; name one with --kubeconfig {0}=PATH")]
+    NoConnection(String),
+    #[error("{0}")]
+    Connection(String),
+    #[error("there is no APIExport `{name}` in {place}")]
+    NoExport { name: String, place: String },
+    #[error("there is no APIExportEndpointSlice of the APIExport `{name}` in {place}")]
+    NoSlice { name: String, place: String },
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+impl Surveyor {
+    pub fn connection(&self, name: &str) -> Result<&Arc<Connection>, Unseen> {
+        self.connections.get(name).ok_or_else(|| Unseen::NoConnection(name.to_owned()))
+    }
+
+    /// The workspace of an export.
+    pub fn workspace(&self, export: &ApiExportRef) -> Result<Endpoint, Unseen> {
+        let connection = self.connection(&export.connection)?;
+        connection.workspace(export.path.as_deref()).map_err(|error| Unseen::Connection(error.to_string()))
+    }
+
+    /// The APIExport as it stands. It is read as the engine reads it: by a list of its name.
+    pub async fn export(&self, export: &ApiExportRef) -> Result<Value, Unseen> {
+        let workspace = self.workspace(export)?;
+        let by_name = format!("metadata.name={}", export.name);
+        for version in ["v1alpha2", "v1alpha1"] {
+            let path = ApiPath::all(&kcp(version, "apiexports")).map_err(RequestError::from)?;
+            match list(&workspace, &path.query("fieldSelector", &by_name)).await {
+                Ok(found) => {
+                    let missing = || Unseen::NoExport { name: export.name.clone(), place: workspace.url().to_owned() };
+                    return found.into_iter().next().ok_or_else(missing);
+                }
+                Err(error) if error.kind_not_served() || error.code() == Some(404) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Unseen::NoExport { name: export.name.clone(), place: workspace.url().to_owned() })
+    }
+
+    /// Whether an export publishes a resource; else what it does publish. A schema that may not be read is believed.
+    pub async fn publishes(
+        &self,
+        export: &ApiExportRef,
+        found: &Value,
+        resource: &Resource,
+    ) -> Result<Result<(), Vec<String>>, Unseen> {
+        let workspace = self.workspace(export)?;
+        let mut published = Vec::new();
+        for name in schemas::schema_names(found) {
+            // `<prefix>.<plural>.<group>`
+            let served = name.split_once('.').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+            if served != format!("{}.{}", resource.plural, resource.group) {
+                published.push(served);
+                continue;
+            }
+            let schema = match object(&workspace, &kcp("v1alpha1", "apiresourceschemas"), "", &name).await {
+                Ok(schema) => schema,
+                Err(error) if error.is_not_found_of(&name) => continue,
+                Err(error) if error.is_forbidden() => return Ok(Ok(())),
+                Err(error) => return Err(error.into()),
+            };
+            let versions = schema["spec"]["versions"].as_array().into_iter().flatten();
+            let versions: Vec<&str> = versions.filter_map(|version| version["name"].as_str()).collect();
+            if versions.contains(&&*resource.version) {
+                return Ok(Ok(()));
+            }
+            published
+                .extend(versions.iter().map(|version| format!("{}.{version}.{}", resource.plural, resource.group)));
+        }
+        Ok(Err(published))
+    }
+
+    /// Addresses of the shards on which an export is bound; none where nobody has bound it.
+    pub async fn shards(&self, export: &ApiExportRef) -> Result<Vec<Endpoint>, Unseen> {
+        let workspace = self.workspace(export)?;
+        let slices = items(&workspace, &kcp("v1alpha1", "apiexportendpointslices"), None).await?;
+        let is_it = |slice: &&Value| match &export.endpoint_slice {
+            Some(name) => metadata(slice, "name") == name,
+            None => slice["spec"]["export"]["name"] == export.name,
+        };
+        let slice = slices
+            .iter()
+            .find(is_it)
+            .ok_or_else(|| Unseen::NoSlice { name: export.name.clone(), place: workspace.url().to_owned() })?;
+        let urls = slice["status"]["endpoints"].as_array().into_iter().flatten();
+        let connection = self.connection(&export.connection)?;
+        urls.filter_map(|endpoint| endpoint["url"].as_str())
+            .map(|url| connection.endpoint_at(url).map_err(|error| Unseen::Connection(error.to_string())))
+            .collect()
+    }
+
+    /// Every workspace or cluster that has sources of a mapping.
+    pub async fn sources(&self, mapping: &Mapping) -> Result<Vec<SourceCluster>, Unseen> {
+        match &mapping.source.clusters {
+            SourceClusters::ApiExport(export) => self.sources_of_export(mapping, export).await,
+            SourceClusters::Provider(provider) => {
+                let shard = self.provider(provider)?;
+                let name =
+                    ClusterName::try_from(provider.as_str()).map_err(|error| Unseen::Connection(error.to_string()))?;
+                let sources = items(&shard, &mapping.source.resource, None).await?.into_iter().map(Arc::new).collect();
+                Ok(vec![SourceCluster { name, path: None, shard, sources }])
+            }
+        }
+    }
+
+    /// The cluster of a provider.
+    pub fn provider(&self, provider: &str) -> Result<Endpoint, Unseen> {
+        let connection = match self.providers.get(provider) {
+            Some(ProviderKind::Kubeconfig { connection }) => connection,
+            #[allow(unreachable_patterns)] // Kinds of providers come and go with the language.
+            _ => {
+                return Err(Unseen::Connection(format!(
+                    "there is no ClusterProvider `{provider}` that can be looked at"
+                )));
+            }
+        };
+        Ok(self.connection(connection)?.endpoint())
+    }
+
+    async fn sources_of_export(&self, mapping: &Mapping, export: &ApiExportRef) -> Result<Vec<SourceCluster>, Unseen> {
+        let mut clusters: BTreeMap<ClusterName, SourceCluster> = BTreeMap::new();
+        for shard in self.shards(export).await? {
+            let everywhere = shard.at("/clusters/*");
+            let paths = paths(&everywhere).await;
+            for source in items(&everywhere, &mapping.source.resource, None).await? {
+                let Some(name) = cluster_of(&source) else { continue };
+                let cluster = clusters.entry(name.clone()).or_insert_with(|| SourceCluster {
+                    path: paths.get(name.as_str()).cloned(),
+                    name,
+                    shard: everywhere.clone(),
+                    sources: Vec::new(),
+                });
+                cluster.sources.push(Arc::new(source));
+            }
+        }
+        Ok(clusters.into_values().collect())
+    }
+
+    /// The target of a mapping, with what of the mapping stands there.
+    pub async fn target(&self, mapping: &Mapping) -> Result<TargetCluster, Unseen> {
+        let endpoint = self.connection(&mapping.target)?.endpoint();
+        let identity = identity(&endpoint).await.map_err(Unseen::Connection)?;
+        let label = format!("{}={}.{}", crate::object::marks::MAPPING, self.engine, mapping.name);
+        let (mut kinds, mut standing) = (BTreeMap::new(), BTreeMap::new());
+        for kind in mapping.objects.iter().map(|rule| &rule.kind) {
+            if kinds.contains_key(kind) {
+                continue;
+            }
+            let found = served(&endpoint, kind).await;
+            if let Ok(served) = &found {
+                let objects = items(&endpoint, &served.resource, Some(&label)).await?;
+                standing.insert(kind.clone(), objects.into_iter().map(Arc::new).collect());
+            }
+            kinds.insert(kind.clone(), found);
+        }
+        Ok(TargetCluster { endpoint, identity, kinds, standing })
+    }
+}
+
+/// Paths of the workspaces that bind something, by their logical cluster. Where they cannot be read, none is known.
+async fn paths(everywhere: &Endpoint) -> BTreeMap<String, String> {
+    for version in ["v1alpha2", "v1alpha1"] {
+        let Ok(bindings) = items(everywhere, &kcp(version, "apibindings"), None).await else { continue };
+        let path = |binding: &Value| {
+            let annotation = |key: &str| crate::object::marks::annotation(binding, key).map(str::to_owned);
+            Some((annotation("kcp.io/cluster")?, annotation("kcp.io/path")?))
+        };
+        return bindings.iter().filter_map(path).collect();
+    }
+    BTreeMap::new()
+}
+
+fn cluster_of(object: &Value) -> Option<ClusterName> {
+    ClusterName::try_from(crate::object::marks::annotation(object, "kcp.io/cluster")?).ok()
+}
+
+pub(crate) fn kcp(version: &str, plural: &str) -> Resource {
+    Resource { group: KCP.to_owned(), version: version.to_owned(), plural: plural.to_owned() }
+}
+
+/// All objects of a resource that carry a label, with their kinds.
+pub async fn items(endpoint: &Endpoint, resource: &Resource, label: Option<&str>) -> Result<Vec<Value>, RequestError> {
+    let path = ApiPath::all(resource)?;
+    list(endpoint, &label.map_or(path.clone(), |label| path.query("labelSelector", label))).await
+}
+
+async fn list(endpoint: &Endpoint, path: &ApiPath) -> Result<Vec<Value>, RequestError> {
+    let list = json(&get(endpoint, path).await?.body, endpoint)?;
+    let (version, kind) = (list["apiVersion"].clone(), list["kind"].as_str().unwrap_or_default().to_owned());
+    let kind = kind.strip_suffix("List").unwrap_or(&kind).to_owned();
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    let named = |mut item: Value| {
+        // A server leaves them out of the items of its built-in kinds.
+        if item["kind"].is_null() {
+            item["apiVersion"] = version.clone();
+            item["kind"] = kind.clone().into();
+        }
+        item
+    };
+    Ok(items.into_iter().map(named).collect())
+}
+
+/// One object.
+pub async fn object(
+    endpoint: &Endpoint,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> Result<Value, RequestError> {
+    json(&get(endpoint, &ApiPath::object(resource, namespace, name)?).await?.body, endpoint)
+}
+
+/// How often a server is asked that says that it is not ready yet, and how long it is left alone where it does not say.
+const ATTEMPTS: usize = 6;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A GET, repeated while the server is too busy or still setting up.
+async fn get(endpoint: &Endpoint, path: &ApiPath) -> Result<Reply, RequestError> {
+    for _ in 1..ATTEMPTS {
+        match endpoint.get(path).await {
+            Err(error) if matches!(error.code(), Some(429 | 503 | 504)) => {
+                tokio::time::sleep(error.retry_after().unwrap_or(PAUSE)).await;
+            }
+            answer => return answer,
+        }
+    }
+    endpoint.get(path).await
+}
+
+fn json(body: &[u8], endpoint: &Endpoint) -> Result<Value, RequestError> {
+    serde_json::from_slice(body)
+        .map_err(|error| RequestError::Body { url: endpoint.url().to_owned(), reason: error.to_string() })
+}

@@ -1,0 +1,146 @@
+//! The schemas of what mappings read and write, as live clusters have them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::openapi::excerpt;
+use super::{Surveyor, Unseen, kcp, object};
+use crate::engine::target::served;
+use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, SourceClusters};
+use crate::multicluster::{ApiPath, Endpoint, RequestError};
+
+/// Documents by the path to write them to.
+pub type Documents = BTreeMap<String, Value>;
+
+impl Surveyor {
+    /// The schemas of what a mapping serves and renders; what is not to be had is said in `missing`.
+    ///
+    /// # Errors
+    /// Where a cluster cannot be asked.
+    pub async fn schemas(
+        &self,
+        mapping: &Mapping,
+        documents: &mut Documents,
+        missing: &mut Vec<String>,
+    ) -> Result<(), Unseen> {
+        match &mapping.source.clusters {
+            SourceClusters::ApiExport(export) => self.consumer_schemas(export, documents).await?,
+            SourceClusters::Provider(provider) => {
+                let endpoint = self.provider(provider)?;
+                let resource = &mapping.source.resource;
+                let found = definition(&endpoint, resource).await?;
+                match found {
+                    Some(found) => drop(documents.insert(file(provider, &name_of(&found)), found)),
+                    None => missing.push(format!("{resource} at the provider {provider}")),
+                }
+            }
+        }
+        self.target_schemas(mapping, documents, missing).await
+    }
+
+    /// The APIResourceSchemas of an export.
+    async fn consumer_schemas(&self, export: &ApiExportRef, documents: &mut Documents) -> Result<(), Unseen> {
+        let found = self.export(export).await?;
+        let workspace = self.workspace(export)?;
+        for name in schema_names(&found) {
+            let schema = object(&workspace, &kcp("v1alpha1", "apiresourceschemas"), "", &name).await?;
+            documents.insert(file(&export.connection, &name), scrubbed(schema));
+        }
+        Ok(())
+    }
+
+    async fn target_schemas(
+        &self,
+        mapping: &Mapping,
+        documents: &mut Documents,
+        missing: &mut Vec<String>,
+    ) -> Result<(), Unseen> {
+        let endpoint = self.connection(&mapping.target)?.endpoint();
+        let mut builtin: BTreeMap<(String, String), Vec<(Kind, Resource)>> = BTreeMap::new();
+        for kind in mapping.objects.iter().map(|rule| &rule.kind) {
+            let resource = match served(&endpoint, kind).await {
+                Ok(served) => served.resource,
+                Err(why) => {
+                    missing.push(format!("target `{}`: {why}", mapping.target));
+                    continue;
+                }
+            };
+            match definition(&endpoint, &resource).await? {
+                Some(found) => drop(documents.insert(file(&mapping.target, &name_of(&found)), found)),
+                None => {
+                    let of = (kind.group.clone(), kind.version.clone());
+                    builtin.entry(of).or_default().push((kind.clone(), resource));
+                }
+            }
+        }
+        for ((group, version), kinds) in builtin {
+            let found = published(&endpoint, &kinds).await?;
+            let group = if group.is_empty() { "core" } else { &group };
+            match found {
+                Some(found) => {
+                    drop(documents.insert(file(&mapping.target, &format!("openapi.{version}.{group}")), found))
+                }
+                None => {
+                    let kinds: Vec<_> = kinds.iter().map(|(kind, _)| kind.to_string()).collect();
+                    missing.push(format!("target `{}` publishes no schema of {}", mapping.target, kinds.join(", ")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn file(connection: &str, name: &str) -> String {
+    format!("{connection}/{name}.yaml")
+}
+
+/// Names of the APIResourceSchemas of an export, in either version of its document.
+pub fn schema_names(export: &Value) -> Vec<String> {
+    let spec = &export["spec"];
+    let named = spec["resources"].as_array().into_iter().flatten().filter_map(|one| one["schema"].as_str());
+    let latest = spec["latestResourceSchemas"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    named.chain(latest).map(str::to_owned).collect()
+}
+
+/// The CustomResourceDefinition of a resource; `None` where there is none.
+async fn definition(endpoint: &Endpoint, resource: &Resource) -> Result<Option<Value>, RequestError> {
+    if resource.group.is_empty() {
+        return Ok(None);
+    }
+    let definitions = Resource {
+        group: "apiextensions.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        plural: "customresourcedefinitions".to_owned(),
+    };
+    let name = format!("{}.{}", resource.plural, resource.group);
+    match object(endpoint, &definitions, "", &name).await {
+        Ok(found) => Ok(Some(scrubbed(found))),
+        Err(error) if error.is_not_found_of(&name) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a cluster publishes of kinds of one group and version.
+async fn published(endpoint: &Endpoint, kinds: &[(Kind, Resource)]) -> Result<Option<Value>, RequestError> {
+    let Some((_, resource)) = kinds.first() else { return Ok(None) };
+    match endpoint.get(&ApiPath::open_api(resource)?).await {
+        Ok(reply) => Ok(serde_json::from_slice(&reply.body).ok().and_then(|document| excerpt(&document, kinds))),
+        Err(error) if error.retryable() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The document as somebody wrote it: what the server adds is left out.
+fn scrubbed(mut object: Value) -> Value {
+    let name = object["metadata"]["name"].clone();
+    object["metadata"] = json!({"name": name});
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    object
+}
+
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,87 @@
+//! Whether a target would take what is rendered: server-side dry runs.
+
+use std::sync::Arc;
+
+use hyper::body::Bytes;
+use serde_json::Value;
+
+use super::{SourceCluster, Surveyor, TargetCluster, Unseen, rehearse};
+use crate::mapping::Mapping;
+use crate::mapping::schema::Schema;
+use crate::multicluster::{ApiPath, RequestError};
+use crate::object::marks::{self, Writer};
+use crate::plan::{Action, Intent};
+
+/// Where an object is tried whose own namespace is not there yet.
+const STAND_IN: &str = "default";
+
+/// An object that would be refused.
+pub struct Refused {
+    /// Its id in the mapping.
+    pub object: String,
+    /// The server's words.
+    pub why: String,
+}
+
+/// Tries everything that would be written for a source.
+///
+/// # Errors
+/// Where the target cannot be asked.
+pub async fn refusals(
+    surveyor: &Surveyor,
+    mapping: &Mapping,
+    cluster: &SourceCluster,
+    target: &TargetCluster,
+    schema: Option<Arc<Schema>>,
+    source: &Arc<Value>,
+) -> Result<Vec<Refused>, Unseen> {
+    let rehearsed = rehearse(surveyor, mapping, cluster, target, schema, source).await?;
+    let mut refused = Vec::new();
+    for (action, _) in &rehearsed.writes {
+        if let Action::Apply { body, intent, .. } = action
+            && let Err(error) = dry_run(surveyor, mapping, target, body, intent).await?
+        {
+            let object = marks::annotation(body, marks::OBJECT).unwrap_or_default().to_owned();
+            // A server quotes what it refuses, and a Secret's values are for nobody here.
+            let why = if body["kind"] == "Secret" { "its content is refused".to_owned() } else { error.to_string() };
+            refused.push(Refused { object, why });
+        }
+    }
+    Ok(refused)
+}
+
+/// The inner result is the server's verdict; a right that lacks is said elsewhere.
+async fn dry_run(
+    surveyor: &Surveyor,
+    mapping: &Mapping,
+    target: &TargetCluster,
+    body: &Value,
+    intent: &Intent,
+) -> Result<Result<(), RequestError>, Unseen> {
+    let text = |field: &str| crate::object::metadata(body, field).to_owned();
+    let (name, namespace) = (text("name"), text("namespace"));
+    let kind =
+        target.kinds.iter().find(|(kind, _)| body["kind"] == kind.kind && body["apiVersion"] == kind.api_version());
+    let Some((_, Ok(served))) = kind else { return Ok(Ok(())) };
+    let mut body = body.clone();
+    let writer = Writer { engine: surveyor.engine.clone(), mapping: mapping.name.clone() };
+    let force = matches!(intent, Intent::Update { .. });
+    let manager = writer.field_manager();
+    let mut sent = Err(RequestError::NotServed { url: target.endpoint.url().to_owned() });
+    for place in [&*namespace, STAND_IN] {
+        body["metadata"]["namespace"] = place.into();
+        let path = ApiPath::object(&served.resource, place, &name).map_err(RequestError::from)?;
+        let path = path.query("dryRun", "All");
+        sent = target.endpoint.apply(&path, &manager, force, Bytes::from(body.to_string())).await;
+        if !sent.as_ref().is_err_and(|error| error.is_not_found_of(&namespace)) {
+            break;
+        }
+    }
+    match sent {
+        Ok(_) => Ok(Ok(())),
+        // Rights are checked elsewhere; a dry run makes nothing that the next one could refer to (a Role, for its binding).
+        Err(error) if error.is_forbidden() || error.is_conflict() || error.code() == Some(404) => Ok(Ok(())),
+        Err(error) if error.is_invalid() || error.code() == Some(400) => Ok(Err(error)),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,58 @@
+//! YAML on the pages is of the language: whole documents validate as they stand, and fragments as parts of one.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use super::read;
+
+const PAGES: [&str; 2] = ["docs/language.md", "docs/from-a-controller.md"];
+
+/// The texts of a page's code blocks of a language.
+pub fn blocks<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
+    let fence = format!("```{language}\n");
+    page.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn yaml_on_the_pages_is_of_the_language() {
+    for name in PAGES {
+        let page = read(name);
+        let blocks = blocks(&page, "yaml");
+        assert!(blocks.len() >= 4, "{name}");
+        for block in blocks {
+            let whole = block.starts_with("apiVersion:");
+            let said = validate(&if whole { block.to_owned() } else { framed(block) });
+            assert_eq!(said, None, "{name}:\n{block}");
+        }
+    }
+}
+
+/// What `validate` finds wrong.
+fn validate(document: &str) -> Option<String> {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    fs::write(folder.path().join("mapping.yaml"), document).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+    command.env_clear().current_dir(folder.path()).args(["validate", "mapping.yaml"]).stdin(Stdio::null());
+    let output = command.output().expect("the binary starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    (!said.contains("nothing wrong")).then_some(said)
+}
+
+/// A fragment with what a mapping must have besides.
+fn framed(fragment: &str) -> String {
+    let mut document =
+        "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {name: databases}\nspec:\n".to_owned();
+    let has = |field: &str| fragment.lines().any(|line| line.starts_with(field));
+    let template = "template: {apiVersion: db.example.org/v1, kind: Cluster}";
+    let mut parts = fragment.to_owned();
+    if !has("source:") {
+        parts.push_str("source: {apiExport: {name: databases}, resource: databases.v1.example.dev}\n");
+    }
+    if !has("objects:") {
+        parts.push_str(&format!("objects: [{{id: db, {template}}}]\n"));
+    } else if !fragment.contains("template:") {
+        parts = parts.replace("  - id: db\n", &format!("  - id: db\n    {template}\n"));
+    }
+    document.extend(parts.lines().map(|line| format!("  {line}\n")));
+    document
+}

@@ -1,0 +1,97 @@
+//! Objects that depend on each other, and several objects of one rule.
+
+use serde_json::json;
+
+use crate::case::{Case, Stage, case};
+use crate::eventually::eventually;
+use crate::target;
+use crate::world::World;
+
+pub fn cases() -> Vec<Case> {
+    vec![case!(an_object_waits_for_what_it_depends_on), case!(several_objects_follow_their_list)]
+}
+
+const TAGGED: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  objects:
+    - id: tag
+      dependsOn: [widget]
+      forEach: ${{ source.spec.tags | default([]) }}
+      as: tag
+      key: ${{ tag }}
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: "{{ placement.name }}-{{ tag | dns_label }}"}
+        data: {tag: "${{ tag }}", phase: "${{ objects.widget.status.phase | default('') }}"}
+    - id: widget
+      ready: ${{ objects.widget.status.phase | default("") == "Running" }}
+      template: {apiVersion: <group>/v1, kind: Widget, spec: {size: "${{ source.spec.size }}"}}
+  status:
+    from: widget
+    fields:
+      ready: {value: "${{ objects.tag | length }}"}
+  reconcile: {backoff: {min: 1s, max: 5s}}
+"#;
+
+/// Waits until the ConfigMaps downstream are of these tags.
+async fn tags(world: &World<'_>, expected: &[&str]) {
+    eventually(&format!("the tags {expected:?}"), async || {
+        let maps = world.target.labelled("/api/v1/configmaps").await;
+        let mut tags: Vec<_> = maps.iter().filter_map(|map| map["data"]["tag"].as_str()).collect();
+        tags.sort_unstable();
+        (tags == expected).then_some(()).ok_or_else(|| format!("{tags:?}"))
+    })
+    .await;
+}
+
+async fn an_object_waits_for_what_it_depends_on(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", TAGGED);
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1, "tags": ["a", "b"]})).await;
+    let widget = world.target.copy(&world.alpha, "it").await;
+    engine.says(&["waits for object `widget`", "its `ready` is false"]).await;
+    tags(&world, &[]).await;
+    world.target.report(&widget, json!({"phase": "Running"})).await;
+    tags(&world, &["a", "b"]).await;
+    world.alpha.status("it", json!({"ready": 2})).await;
+
+    // What they depend on outlives them.
+    let map = world.target.labelled("/api/v1/configmaps").await.remove(0);
+    let path = format!("/api/v1/namespaces/{}/configmaps/{}", target::namespace(&map), target::name(&map));
+    let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    world.target.rest.patch(crate::rest::Patch::Merge, &path, &held).await;
+    world.alpha.delete("it").await;
+    eventually("one ConfigMap is left, and held", async || {
+        let left = world.target.labelled("/api/v1/configmaps").await;
+        (left.len() == 1).then_some(()).ok_or_else(|| format!("{} are left", left.len()))
+    })
+    .await;
+    assert!(world.target.find(&world.alpha, "it").await.is_some(), "the widget stays as long as they do");
+    world.target.rest.patch(crate::rest::Patch::Merge, &path, &json!({"metadata": {"finalizers": null}})).await;
+    world.target.gone(&world.alpha, "it").await;
+}
+
+async fn several_objects_follow_their_list(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", TAGGED);
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1, "tags": ["a", "b"]})).await;
+    world.target.operate(&world.alpha, "it", json!({"phase": "Running"})).await;
+    tags(&world, &["a", "b"]).await;
+
+    world.alpha.patch("it", json!({"spec": {"tags": ["c", "b"]}})).await;
+    tags(&world, &["b", "c"]).await;
+
+    // Two of one key cannot be told apart, and take nothing away.
+    world.alpha.patch("it", json!({"spec": {"tags": ["d", "d"]}})).await;
+    engine.says(&["items 1 and 2 have one key"]).await;
+    tags(&world, &["b", "c"]).await;
+    world.alpha.patch("it", json!({"spec": {"tags": []}})).await;
+    tags(&world, &[]).await;
+}

@@ -1,0 +1,71 @@
+//! `sync-engine diff`: two directories, and live clusters.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use super::live::Live;
+use super::{GOOD, ROOT, SOURCE, broken, directory, run, shown_in};
+
+#[test]
+fn two_directories_are_compared_over_sources() {
+    let after =
+        GOOD.replace("spec: {size:", "spec: {plan: small, size:").replace("default: Pending", "default: Waiting");
+    let root = directory(&[
+        ("old/a.yaml", GOOD),
+        ("new/a.yaml", &after),
+        ("gone/a.yaml", &GOOD.replace("name: databases}\n", "name: other}\n").replace("databases.v1", "caches.v1")),
+        ("bad/a.yaml", &broken()),
+        ("sources/a.yaml", SOURCE),
+        ("sources/testdata/b.yaml", &SOURCE.replace("name: a", "name: b")),
+    ]);
+    let diff = |rest: &[&str]| shown_in(&root, &[&["diff"], rest].concat());
+    let sources = ["--sources", "ROOT/sources"];
+    assert_eq!(diff(&[&["ROOT/old", "ROOT/old"][..], &sources].concat()), "exit 0\n");
+    assert_snapshot!("text", diff(&[&["ROOT/old", "ROOT/new"][..], &sources].concat()));
+    assert_snapshot!("table", diff(&[&["ROOT/old", "ROOT/gone", "-o", "table"][..], &sources].concat()));
+    assert_snapshot!("yaml", diff(&[&["ROOT/old", "ROOT/new", "-o", "yaml"][..], &sources].concat()));
+    assert_snapshot!("no-sources", diff(&["ROOT/old", "ROOT/new"]));
+    assert_snapshot!("not-taken", diff(&["ROOT/old", "ROOT/new", "--sources", "examples/mongodb/mongodb.yaml"]));
+    assert!(diff(&[&["ROOT/old", "ROOT/bad"][..], &sources].concat()).starts_with("exit 78\n"));
+    assert_snapshot!("no-connection", diff(&["ROOT/old"]));
+}
+
+#[test]
+fn a_change_of_mapping_is_compared_with_live_clusters() {
+    let live = Live::mongodb();
+    assert_eq!(live.shown(&["diff", "mappings"]), "exit 0\n", "the engine has nothing to do");
+    let shipped = fs::read_to_string(format!("{ROOT}/mappings/mongodb.yaml")).expect("the shipped mapping");
+    let labelled = "kind: MongoDBCommunity\n        metadata: {labels: {offered-by: platform}}\n        spec";
+    let edited = shipped.replace("kind: MongoDBCommunity\n        spec", labelled).replacen(
+        "kind: ServiceAccount\n",
+        "kind: ServiceAccount\n        automountServiceAccountToken: false\n",
+        1,
+    );
+    assert_ne!(edited, shipped);
+    let root = directory(&[("maps/mongodb.yaml", &edited)]);
+    let path = root.path().join("maps").display().to_string();
+    assert_snapshot!("live", live.shown(&["diff", &path]));
+    assert_snapshot!("live-table", live.shown(&["diff", &path, "-o", "table"]));
+    assert_eq!(live.shown(&["diff", "mappings"]), "exit 0\n", "nothing was written");
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let root = directory(&[("kubeconfig", UNREACHABLE)]);
+    let kubeconfig = root.path().join("kubeconfig").display().to_string();
+    let output = run(&["diff", "mappings", "--kcp-kubeconfig", &kubeconfig, "--target-kubeconfig", &kubeconfig]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(78), "{error}");
+    assert!(error.starts_with("error: mapping `mongodb`: ") && error.contains("127.0.0.1:1"), "{error}");
+}
+
+/// Nothing listens on port 1.
+const UNREACHABLE: &str = "\
+apiVersion: v1
+kind: Config
+clusters: [{name: it, cluster: {server: 'http://127.0.0.1:1'}}]
+users: [{name: it, user: {}}]
+contexts: [{name: it, context: {cluster: it, user: it}}]
+current-context: it
+";

@@ -1,0 +1,45 @@
+//! `sync-engine rbac`: that it is enough is shown on real servers, by tests/e2e/scenarios/rights.rs.
+
+use insta::assert_snapshot;
+
+use super::{GOOD, broken, directory, run, shown, shown_in};
+
+#[test]
+fn it_prints_what_to_apply_where() {
+    assert_snapshot!("table", shown(&["rbac", "--schemas", "schemas", "-o", "table"]));
+    assert_snapshot!(
+        "provider",
+        shown(&["rbac", "--schemas", "schemas", "--for", "provider", "--subject", "group:engines"])
+    );
+    assert_snapshot!(
+        "target",
+        shown(&["rbac", "--schemas", "schemas", "--for", "target", "--inventory-namespace", "notes"])
+    );
+    let output = run(&["rbac", "--schemas", "schemas", "-o", "json"]);
+    let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let kinds: Vec<_> = list["items"].as_array().expect("a list").iter().map(|item| item["kind"].clone()).collect();
+    let [roles, own] = [["ClusterRole", "ClusterRoleBinding"], ["Role", "RoleBinding"]];
+    assert_eq!(kinds, [&["Namespace"][..], &roles, &own, &roles].concat());
+}
+
+#[test]
+fn what_travels_along_takes_a_claim() {
+    let related = "  related:
+    - {id: passwords, direction: ToTarget, resource: secrets.v1, from: {name: passwords}}
+    - {id: ca, direction: ToSource, resource: configmaps.v1, from: {name: ca}}
+  objects:";
+    let root = directory(&[("maps/a.yaml", &GOOD.replace("  objects:", related))]);
+    assert_snapshot!("claims", shown_in(&root, &["rbac", "ROOT/maps", "--for", "claims"]));
+    let table = shown_in(&root, &["rbac", "ROOT/maps", "--for", "target", "-o", "table"]);
+    assert!(table.contains("secrets ") && table.contains("related passwords"), "{table}");
+}
+
+#[test]
+fn it_says_what_it_guesses_and_what_it_does_not_understand() {
+    let root = directory(&[("maps/a.yaml", GOOD), ("none/a.yaml", "a: 1"), ("bad/a.yaml", &broken())]);
+    assert_snapshot!("guessed", shown_in(&root, &["rbac", "ROOT/maps", "--for", "target", "-o", "table"]));
+    assert_snapshot!(shown_in(&root, &["rbac", "ROOT/maps", "--subject", "me"]));
+    assert_snapshot!(shown_in(&root, &["rbac", "ROOT/missing"]));
+    assert_snapshot!(shown_in(&root, &["rbac", "ROOT/none"]));
+    assert_snapshot!("bad", shown_in(&root, &["rbac", "ROOT/bad"]));
+}
