@@ -13,7 +13,7 @@ pub const ADMIN: &str = "admin";
 pub const NOBODY: &str = "nobody";
 
 /// How many engines can have a user of their own in one run.
-const ENGINES: usize = 200;
+const ENGINES: usize = 400;
 
 /// The n-th engine's user name: each case has its own, so that the audit log tells whose a request was.
 pub fn engine(number: usize) -> String {

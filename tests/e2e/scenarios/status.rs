@@ -113,7 +113,7 @@ spec:
       template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
   status:
     fields:
-      version: {path: "$.status.members[*].host"}
+      version: {path: "$.status.members[*].host", take: one}
       phase: $.status.phase
 "#;
 
