@@ -72,7 +72,12 @@ impl RequestError {
 
     /// 400, 413, 415 or 422: sending the same again changes nothing.
     pub fn is_invalid(&self) -> bool {
-        matches!(self.code(), Some(400 | 413 | 415 | 422))
+        matches!(self.code(), Some(400 | 413 | 415 | 422)) || self.is_mistyped()
+    }
+
+    /// The 500 with which API servers answer a server-side apply whose values do not have the schema's types.
+    fn is_mistyped(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 500 && s.message.starts_with("failed to create typed patch object"))
     }
 
     /// 410: the version or the page asked for is too old.
@@ -93,7 +98,7 @@ impl RequestError {
     /// Whether time alone may mend it: unreachable, a lost answer, 408, 429 or 5xx.
     pub fn retryable(&self) -> bool {
         match self {
-            Self::Status(status) => matches!(status.code, 408 | 429 | 500..),
+            Self::Status(status) => matches!(status.code, 408 | 429 | 500..) && !self.is_mistyped(),
             Self::Unreachable { .. } | Self::AnswerLost { .. } | Self::Body { .. } | Self::Credential { .. } => true,
             Self::NotServed { .. } | Self::Name(_) => false,
         }
@@ -220,6 +225,16 @@ mod tests {
         assert!(!not_served.is_not_found_of("db") && not_served.kind_not_served());
         let nameless = answer(404, r#"{"kind":"Status","reason":"NotFound","code":404}"#);
         assert!(!nameless.is_not_found_of("") && !nameless.kind_not_served());
+    }
+
+    #[test]
+    fn an_apply_of_the_wrong_type_is_invalid_and_no_other_500_is() {
+        let body = |message: &str| format!(r#"{{"kind":"Status","message":"{message}","code":500}}"#);
+        let mistyped =
+            answer(500, &body("failed to create typed patch object (a/b; x/v1, Kind=Y): .spec: expected map"));
+        assert!(mistyped.is_invalid() && !mistyped.retryable());
+        let broken = answer(500, &body("etcdserver: request timed out"));
+        assert!(!broken.is_invalid() && broken.retryable());
     }
 
     #[test]
