@@ -100,6 +100,14 @@ fn validate_is_content_with_what_is_shipped() {
 }
 
 #[test]
+fn validate_counts_what_an_engine_would_run() {
+    let several = GOOD.replace("name: databases}\n", "name: several}\n").replace("$.status.phase", "$.status.x[*]");
+    let root = directory(&[("maps/good.yaml", GOOD), ("maps/several.yaml", &several)]);
+    let shown = shown_in(&root, &["validate", "ROOT/maps"]);
+    assert!(shown.ends_with("1 error in 2 files; 1 good mapping\n"), "{shown}");
+}
+
+#[test]
 fn validate_says_everything_at_once() {
     let root = directory(&[("maps/good.yaml", GOOD), ("maps/broken.yaml", &broken()), ("maps/deep/none.yml", "a: [")]);
     assert_snapshot!("validate-text", shown_in(&root, &["validate", "ROOT/maps"]));
@@ -235,6 +243,24 @@ fn test_says_what_does_not_hold() {
         ("maps/golden/a.yaml", "apiVersion: example.dev/v1\nkind: Cluster\nspec:\n  size: 2\n"),
     ]);
     assert_snapshot!("test-failing", shown_in(&root, &["test", "ROOT/maps"]));
+}
+
+#[test]
+fn what_is_half_rendered_is_no_golden() {
+    let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
+    let (head, _) = head.split_once("      expect:").expect("what it expects");
+    let test = format!("{head}      golden: golden/new.yaml\n");
+    let nameless = SOURCE.replace("spec: {size: 3}", "spec: {}");
+    let root = directory(&[("maps/a.yaml", GOOD), ("maps/a.test.yaml", &test), ("maps/source.yaml", &nameless)]);
+    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps", "--update"]), @r"
+    exit 1
+    sizes (ROOT/maps/a.test.yaml)
+      FAIL  holds
+            RenderFailed: object `db`: spec.size: `source.spec.size` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
+
+    0 cases passed, 1 failed
+    ");
+    assert!(!root.path().join("maps/golden").exists());
 }
 
 #[test]

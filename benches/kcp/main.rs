@@ -5,36 +5,16 @@
 //! process of its own; CPU is its `utime + stime`, as Linux tells them. Machines are noisy: bare client and engine
 //! take turns in one run, and the ratio is what counts.
 
-// The servers of the end-to-end tests, of which a bench needs a part.
-#[allow(dead_code)]
-#[path = "../../tests/e2e/api.rs"]
-mod api;
-#[allow(dead_code)]
-#[path = "../../tests/e2e/audit.rs"]
-mod audit;
 mod bare;
-#[allow(dead_code)]
-#[path = "../../tests/e2e/credentials.rs"]
-mod credentials;
 #[path = "../engine/process.rs"]
 mod engine;
-#[allow(dead_code)]
-#[path = "../../tests/e2e/eventually.rs"]
-mod eventually;
-#[allow(dead_code)]
-#[path = "../../tests/e2e/kcp.rs"]
-mod kcp;
-#[allow(dead_code)]
-#[path = "../../tests/e2e/process.rs"]
-mod process;
-#[allow(dead_code)]
-#[path = "../../tests/e2e/rest.rs"]
-mod rest;
-#[allow(dead_code)]
-#[path = "../../tests/e2e/servers.rs"]
-mod servers;
+#[expect(dead_code, reason = "the scenarios in tests/e2e use all of it, and this a part")]
+#[path = "../../tests/e2e/real/mod.rs"]
+mod real;
 #[path = "../engine/usage.rs"]
 mod usage;
+
+use real::{api, audit, credentials, eventually, kcp, process, rest, servers};
 
 use std::fs;
 use std::path::{Path, PathBuf};

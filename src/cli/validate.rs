@@ -75,6 +75,7 @@ pub enum Format {
 #[derive(Debug, PartialEq, Eq)]
 struct Report {
     diagnostics: Vec<Diagnostic>,
+    /// Those that an engine would run.
     mappings: usize,
     files: usize,
 }
@@ -96,13 +97,14 @@ impl Report {
         let (schemas, mut diagnostics) = inputs::schemas(arguments.schemas.as_deref())?;
         let (catalog, update) = inputs.catalog();
         diagnostics.extend(update.diagnostics);
-        diagnostics.extend(checked(&inputs, &catalog, &schemas));
+        let (findings, faulty) = checked(&inputs, &catalog, &schemas);
+        diagnostics.extend(findings);
         if arguments.live {
             diagnostics.extend(live::check(arguments, &inputs, &catalog, schemas)?);
         }
         diagnostics.sort_by(|one, other| (&one.file, one.span.start).cmp(&(&other.file, other.span.start)));
         let files = inputs.readable.len() + inputs.unreadable.len();
-        Ok(Self { diagnostics, mappings: catalog.mappings().count(), files })
+        Ok(Self { diagnostics, mappings: catalog.mappings().count() - faulty, files })
     }
 
     fn exit(&self) -> Exit {
@@ -139,14 +141,17 @@ impl Report {
     }
 }
 
-/// What the static checks find in the mappings that compile.
-fn checked(inputs: &Inputs, catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
+/// What the static checks find in the mappings that compile, and how many of them an engine would not run for it.
+fn checked(inputs: &Inputs, catalog: &Catalog, schemas: &Schemas) -> (Vec<Diagnostic>, usize) {
     let mut diagnostics = Vec::new();
+    let mut faulty = 0;
     for Compiled { file, content, document, mapping } in compiled(inputs, catalog) {
         let findings = check(&document, mapping, schemas);
-        diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
+        let found: Vec<_> = findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)).collect();
+        faulty += usize::from(found.iter().any(Diagnostic::is_error));
+        diagnostics.extend(found);
     }
-    diagnostics
+    (diagnostics, faulty)
 }
 
 /// A mapping that compiles, and the document it was compiled from.

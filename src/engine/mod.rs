@@ -261,7 +261,7 @@ impl Engine {
             return self.stop(&entry.mapping.name);
         };
         let phase = Self::phase(entry);
-        let generation = Generation { mapping: entry.mapping.clone(), phase, target };
+        let generation = Generation::new(entry.mapping.clone(), phase, target);
         match self.pipelines.get(&entry.mapping.name).map(|running| running.pipeline.clone()) {
             None => self.start(entry, generation),
             Some(pipeline) if pipeline.runs(&generation) => {}

@@ -1,6 +1,5 @@
 //! Fills the planner's picture of one source from the caches. Reads no server.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -14,8 +13,7 @@ use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
 use crate::object::marks::{self, Owner, Reference};
-use crate::plan::memo::Memo;
-use crate::plan::{Learned, Observed, Shared, Source, Standing, Target, render};
+use crate::plan::{Observed, Shared, Source, Standing, Target, render};
 
 /// Which versions of a namespace's shared objects a picture was made of.
 #[derive(Debug)]
@@ -39,24 +37,13 @@ pub fn observe(
     feed: &SourceFeed,
     key: &Key,
 ) -> (Observed, Option<SharedVersions>) {
+    let (source, target) = (source(pipeline, generation, feed, key), target(pipeline, generation));
     let mut observed = Observed {
-        writer: pipeline.writer.clone(),
         phase: generation.phase,
-        key: key.clone(),
         workspace_path: cluster.spec.path.clone(),
-        source: source(pipeline, generation, feed, key),
-        target: target(pipeline, generation),
-        owned: Vec::new(),
-        shared: Shared::default(),
-        shared_settled: false,
-        shared_in_use: BTreeMap::new(),
-        related: Vec::new(),
-        namespaces: BTreeSet::new(),
         schema: schema(pipeline, generation, feed).flatten(),
         unkept_status: pipeline.unkept_status(),
-        now: Timestamp::now(),
-        learned: Learned::default(),
-        memo: Memo::default(),
+        ..Observed::new(pipeline.writer.clone(), key.clone(), source, target, Timestamp::now())
     };
     let owner = observed.owner();
     observed.owned = standing(&carrying(pipeline, &owner), &owner);
@@ -92,10 +79,9 @@ fn observe_namespace(
     let owner = observed.writer.shared_owner(&namespace);
     let found = carrying(pipeline, &owner);
     let hash = versions(pipeline, generation, &found);
-    let unread = generation.mapping.shares_without_reading();
-    observed.shared_settled = unread && pipeline.is_shared_settled(&namespace, hash);
+    observed.shared_settled = generation.settles_shared && pipeline.is_shared_settled(&namespace, hash);
     observed.shared = Shared::later(move || standing(&found, &owner));
-    unread.then_some(SharedVersions { namespace, hash })
+    generation.settles_shared.then_some(SharedVersions { namespace, hash })
 }
 
 /// Stands for these versions of these objects, as this generation of the mapping sees them.

@@ -45,6 +45,15 @@ pub struct Generation {
     pub mapping: Arc<Mapping>,
     pub phase: Phase,
     pub target: Arc<Target>,
+    /// Whether shared objects that were found in sync need no other look: [`Mapping::shares_without_reading`].
+    pub settles_shared: bool,
+}
+
+impl Generation {
+    pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
+        let settles_shared = mapping.shares_without_reading();
+        Self { mapping, phase, target, settles_shared }
+    }
 }
 
 /// The kinds of a generation as [`Target::Known`](crate::plan::Target) takes them.

@@ -13,11 +13,10 @@ use crate::multicluster::queue::Outcome as Finish;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
-use crate::plan::{Action, Cause, Observed, Outcome, Plan, Reasons, Rest, Source, SourcePatch, plan, status};
+use crate::plan::{
+    Action, Cause, MAX_ROUNDS, Observed, Outcome, Plan, Reasons, Rest, Source, SourcePatch, plan, status,
+};
 use crate::server::metrics::ReconcileResult;
-
-/// Rounds of plan and apply in one reconcile; a new object with everything it needs takes five.
-const MAX_ROUNDS: usize = 24;
 
 /// How long a plan that was computed from an outdated version waits for its cache, before the object is read anew.
 const STALE_WAIT: Duration = Duration::from_secs(5);

@@ -56,6 +56,10 @@ use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, OnExit, SourceDelete};
 use crate::object::{has_finalizer, marks, metadata};
 
+/// Rounds of plan and apply before a plan counts as one that does not come to rest; a new object with everything it needs
+/// takes five.
+pub const MAX_ROUNDS: usize = 24;
+
 /// What to do next for one source.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plan {

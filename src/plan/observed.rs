@@ -207,6 +207,29 @@ impl Standing {
 }
 
 impl Observed {
+    /// A source of which nothing stands and nothing was learned yet, under an active mapping.
+    pub fn new(writer: Writer, key: Key, source: Source, target: Target, now: Timestamp) -> Self {
+        Self {
+            writer,
+            phase: Phase::Active,
+            key,
+            workspace_path: None,
+            source,
+            target,
+            owned: Vec::new(),
+            shared: Shared::default(),
+            shared_settled: false,
+            shared_in_use: BTreeMap::new(),
+            related: Vec::new(),
+            namespaces: BTreeSet::new(),
+            schema: None,
+            unkept_status: Arc::default(),
+            now,
+            learned: Learned::default(),
+            memo: Memo::default(),
+        }
+    }
+
     pub fn owner(&self) -> Owner {
         self.writer.owner(&self.key)
     }

@@ -3,14 +3,12 @@
 //! Rendering and status rules are the engine's own. What differs is where the picture comes from: a file instead of
 //! caches, and downstream objects that may lack our marks.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use super::memo::Memo;
-use super::observed::{Learned, Observed, Phase, Shared, Source, Standing, Target};
+use super::observed::{Observed, Source, Standing, Target};
 use super::render::{self, Desired, Rendering};
 use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
 use crate::mapping::schema::Schema;
@@ -115,28 +113,18 @@ impl Scene {
 fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let source = &scene.source;
     let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
+    let writer = Writer { engine: scene.engine.clone(), mapping: mapping.name.clone() };
+    let key = Key {
+        cluster: scene.cluster.clone(),
+        namespace: metadata(source, "namespace").into(),
+        name: metadata(source, "name").into(),
+    };
+    let target = Target::Known { identity: String::new(), kinds: Arc::new(kinds.collect()) };
     Observed {
-        writer: Writer { engine: scene.engine.clone(), mapping: mapping.name.clone() },
-        phase: Phase::Active,
-        key: Key {
-            cluster: scene.cluster.clone(),
-            namespace: metadata(source, "namespace").into(),
-            name: metadata(source, "name").into(),
-        },
         workspace_path: scene.workspace_path.clone(),
-        source: Source::Present(source.clone()),
-        target: Target::Known { identity: String::new(), kinds: Arc::new(kinds.collect()) },
-        owned: Vec::new(),
-        shared: Shared::default(),
-        shared_settled: false,
-        shared_in_use: BTreeMap::new(),
         related: scene.related.clone(),
-        namespaces: BTreeSet::new(),
         schema: scene.schema.clone(),
-        unkept_status: Arc::default(),
-        now: Timestamp::UNIX_EPOCH,
-        learned: Learned::default(),
-        memo: Memo::default(),
+        ..Observed::new(writer, key, Source::Present(source.clone()), target, Timestamp::UNIX_EPOCH)
     }
 }
 

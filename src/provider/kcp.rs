@@ -1,4 +1,4 @@
-//! kcp's documents, as far as the provider reads them.
+//! kcp's documents, as far as the provider, and whoever looks at the same clusters, reads them.
 
 use serde::Deserialize;
 
@@ -6,17 +6,21 @@ use crate::mapping::{ApiExportRef, Resource};
 
 const GROUP: &str = "apis.kcp.io";
 
-pub(super) fn endpoint_slices() -> Resource {
+pub fn endpoint_slices() -> Resource {
     resource("v1alpha1", "apiexportendpointslices")
 }
 
+pub fn resource_schemas() -> Resource {
+    resource("v1alpha1", "apiresourceschemas")
+}
+
 /// Newest version first: an older kcp serves only the second.
-pub(super) fn exports() -> [Resource; 2] {
+pub fn exports() -> [Resource; 2] {
     ["v1alpha2", "v1alpha1"].map(|version| resource(version, "apiexports"))
 }
 
 /// Newest version first: an older kcp serves only the second.
-pub(super) fn bindings() -> [Resource; 2] {
+pub fn bindings() -> [Resource; 2] {
     ["v1alpha2", "v1alpha1"].map(|version| resource(version, "apibindings"))
 }
 
@@ -27,16 +31,16 @@ fn resource(version: &str, plural: &str) -> Resource {
 /// An APIExportEndpointSlice.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct EndpointSlice {
-    pub(super) metadata: Metadata,
+pub struct EndpointSlice {
+    pub metadata: Metadata,
     spec: SliceSpec,
     status: Option<SliceStatus>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Metadata {
-    pub(super) name: String,
+pub struct Metadata {
+    pub name: String,
     annotations: Option<Annotations>,
 }
 
@@ -75,7 +79,7 @@ struct SliceEndpoint {
 
 impl EndpointSlice {
     /// The addresses of the shards that have a consumer. None is normal.
-    pub(super) fn urls(&self) -> Vec<&str> {
+    pub fn urls(&self) -> Vec<&str> {
         let endpoints = self.status.iter().flat_map(|status| status.endpoints.iter().flatten());
         endpoints.map(|endpoint| endpoint.url.as_str()).filter(|url| !url.is_empty()).collect()
     }
@@ -83,7 +87,7 @@ impl EndpointSlice {
 
 /// The slice that an export's clusters are found through: the one that is named, else the one that kcp creates under the
 /// export's name, else the first one that refers to the export.
-pub(super) fn choose<'a>(slices: &'a [EndpointSlice], export: &ApiExportRef) -> Option<&'a EndpointSlice> {
+pub fn choose<'a>(slices: &'a [EndpointSlice], export: &ApiExportRef) -> Option<&'a EndpointSlice> {
     let named = |name: &str| slices.iter().find(|slice| slice.metadata.name == name);
     let refers = |slice: &&EndpointSlice| slice.spec.export.name == export.name;
     match &export.endpoint_slice {
@@ -95,7 +99,7 @@ pub(super) fn choose<'a>(slices: &'a [EndpointSlice], export: &ApiExportRef) -> 
 /// An APIBinding.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Binding {
+pub struct Binding {
     metadata: Metadata,
     spec: BindingSpec,
     status: Option<BindingStatus>,
@@ -122,7 +126,7 @@ struct BindingStatus {
 
 impl Binding {
     /// Whether it binds this export. Bindings of other exports are seen where they are claimed.
-    pub(super) fn binds(&self, export: &str, export_cluster: Option<&str>) -> bool {
+    pub fn binds(&self, export: &str, export_cluster: Option<&str>) -> bool {
         let bound_cluster = self.status.as_ref().and_then(|status| status.api_export_cluster_name.as_deref());
         let same_cluster = match (bound_cluster, export_cluster) {
             (Some(bound), Some(export)) => bound == export,
@@ -131,12 +135,17 @@ impl Binding {
         same_cluster && self.spec.reference.export.as_ref().is_some_and(|reference| reference.name == export)
     }
 
-    pub(super) fn is_bound(&self) -> bool {
+    pub fn is_bound(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.phase == "Bound")
     }
 
+    /// Logical cluster of the workspace it stands in.
+    pub fn cluster(&self) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.cluster.as_deref()
+    }
+
     /// Path of the workspace it stands in.
-    pub(super) fn workspace_path(&self) -> Option<String> {
+    pub fn workspace_path(&self) -> Option<String> {
         self.metadata.annotations.as_ref().and_then(|annotations| annotations.path.clone())
     }
 }
@@ -144,13 +153,13 @@ impl Binding {
 /// An APIExport.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Export {
+pub struct Export {
     metadata: Metadata,
 }
 
 impl Export {
     /// Logical cluster of the export.
-    pub(super) fn cluster(&self) -> Option<&str> {
+    pub fn cluster(&self) -> Option<&str> {
         self.metadata.annotations.as_ref()?.cluster.as_deref()
     }
 }

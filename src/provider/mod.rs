@@ -1,7 +1,7 @@
 //! Where clusters come from: one file a provider. A provider only describes; the manager decides.
 
 pub mod api_export;
-mod kcp;
+pub(crate) mod kcp;
 pub mod kubeconfig;
 
 use std::collections::BTreeMap;

@@ -72,6 +72,9 @@ pub struct Setting<'a> {
     pub providers: BTreeMap<String, ProviderKind>,
 }
 
+/// The group of APIExports.
+const APIS: &str = "apis.kcp.io";
+
 const READ: &[&str] = &["get", "list", "watch"];
 /// Server-side apply is `patch`, and `create` where nothing stands yet.
 const WRITE: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
@@ -126,14 +129,13 @@ impl Rights {
     }
 
     fn on_export(&mut self, mapping: &Mapping, export: &ApiExportRef) {
-        const GROUP: &str = "apis.kcp.io";
         let place = Place::Provider { connection: export.connection.clone(), path: export.path.clone() };
         self.add(&place, Rule { verbs: texts(&["access"]), ..urls(&["/"], "enters the workspace") });
-        let slices = rule(GROUP, "apiexportendpointslices", &["list", "watch"], "where the shards are");
+        let slices = rule(APIS, "apiexportendpointslices", &["list", "watch"], "where the shards are");
         self.add(&place, slices);
         let named = |resource: &str, verbs: &[&str], why: &str| Rule {
             names: vec![export.name.clone()],
-            ..rule(GROUP, resource, verbs, why)
+            ..rule(APIS, resource, verbs, why)
         };
         self.add(&place, named("apiexports", &["list", "watch"], "tells the export from another of its name"));
         let verbs: &[&str] = if mapping.mode == Mode::Observe { READ } else { &["get", "list", "watch", "patch"] };
@@ -142,12 +144,7 @@ impl Rights {
     }
 
     fn on_cluster(&mut self, mapping: &Mapping, provider: &str, setting: &Setting<'_>) {
-        let connection = match setting.providers.get(provider) {
-            Some(ProviderKind::Kubeconfig { connection }) => connection.clone(),
-            #[allow(unreachable_patterns)] // Kinds of providers come and go with the language.
-            _ => provider.to_owned(),
-        };
-        let place = Place::Source(connection);
+        let place = source_of(provider, setting);
         let mut known = rule("", "namespaces", &["get"], "tells the cluster from others");
         known.names = texts(&["default", "kube-system"]);
         self.add(&place, known);
@@ -178,16 +175,12 @@ impl Rights {
                 SourceClusters::ApiExport(export) => {
                     self.claim(export, resource, consumer, &why);
                     let place = Place::Provider { connection: export.connection.clone(), path: export.path.clone() };
-                    let content = rule("apis.kcp.io", "apiexports/content", consumer, &why);
+                    let content = rule(APIS, "apiexports/content", consumer, &why);
                     self.add(&place, Rule { names: vec![export.name.clone()], ..content });
                 }
                 SourceClusters::Provider(name) => {
-                    let connection = match setting.providers.get(name) {
-                        Some(ProviderKind::Kubeconfig { connection }) => connection.clone(),
-                        #[allow(unreachable_patterns)] // As above.
-                        _ => name.clone(),
-                    };
-                    self.add(&Place::Source(connection), rule(&resource.group, &resource.plural, consumer, &why));
+                    let place = source_of(name, setting);
+                    self.add(&place, rule(&resource.group, &resource.plural, consumer, &why));
                 }
             }
         }
@@ -242,6 +235,15 @@ impl Rights {
 }
 
 /// Groups of Kubernetes' own, whose resources are the plurals of their kinds.
+/// The cluster of a provider; one whose connection nothing names goes by its own name.
+fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
+    let connection = match setting.providers.get(provider) {
+        Some(ProviderKind::Kubeconfig { connection }) => connection,
+        Some(ProviderKind::NotYet(_)) | None => provider,
+    };
+    Place::Source(connection.to_owned())
+}
+
 fn is_builtin(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
 }

@@ -12,17 +12,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::engine::target::{ServedKind, identity, served};
 use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, SourceClusters};
 use crate::multicluster::connection::Connection;
+use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
-use crate::object::{ClusterName, metadata};
+use crate::object::ClusterName;
+use crate::provider::kcp::{self, Binding, EndpointSlice};
 
 pub use observe::{Rehearsed, rehearse};
-
-const KCP: &str = "apis.kcp.io";
 
 /// The connections by their names, and what says where providers' clusters are.
 pub struct Surveyor {
@@ -82,8 +83,8 @@ impl Surveyor {
     pub async fn export(&self, export: &ApiExportRef) -> Result<Value, Unseen> {
         let workspace = self.workspace(export)?;
         let by_name = format!("metadata.name={}", export.name);
-        for version in ["v1alpha2", "v1alpha1"] {
-            let path = ApiPath::all(&kcp(version, "apiexports")).map_err(RequestError::from)?;
+        for resource in kcp::exports() {
+            let path = ApiPath::all(&resource).map_err(RequestError::from)?;
             match list(&workspace, &path.query("fieldSelector", &by_name)).await {
                 Ok(found) => {
                     let missing = || Unseen::NoExport { name: export.name.clone(), place: workspace.url().to_owned() };
@@ -112,7 +113,7 @@ impl Surveyor {
                 published.push(served);
                 continue;
             }
-            let schema = match object(&workspace, &kcp("v1alpha1", "apiresourceschemas"), "", &name).await {
+            let schema = match object(&workspace, &kcp::resource_schemas(), "", &name).await {
                 Ok(schema) => schema,
                 Err(error) if error.is_not_found_of(&name) => continue,
                 Err(error) if error.is_forbidden() => return Ok(Ok(())),
@@ -132,20 +133,12 @@ impl Surveyor {
     /// Addresses of the shards on which an export is bound; none where nobody has bound it.
     pub async fn shards(&self, export: &ApiExportRef) -> Result<Vec<Endpoint>, Unseen> {
         let workspace = self.workspace(export)?;
-        let slices = items(&workspace, &kcp("v1alpha1", "apiexportendpointslices"), None).await?;
-        let is_it = |slice: &&Value| match &export.endpoint_slice {
-            Some(name) => metadata(slice, "name") == name,
-            None => slice["spec"]["export"]["name"] == export.name,
-        };
-        let slice = slices
-            .iter()
-            .find(is_it)
-            .ok_or_else(|| Unseen::NoSlice { name: export.name.clone(), place: workspace.url().to_owned() })?;
-        let urls = slice["status"]["endpoints"].as_array().into_iter().flatten();
+        let slices: Vec<EndpointSlice> = read(items(&workspace, &kcp::endpoint_slices(), None).await?);
+        let missing = || Unseen::NoSlice { name: export.name.clone(), place: workspace.url().to_owned() };
+        let slice = kcp::choose(&slices, export).ok_or_else(missing)?;
         let connection = self.connection(&export.connection)?;
-        urls.filter_map(|endpoint| endpoint["url"].as_str())
-            .map(|url| connection.endpoint_at(url).map_err(|error| Unseen::Connection(error.to_string())))
-            .collect()
+        let endpoint = |url| connection.endpoint_at(url).map_err(|error| Unseen::Connection(error.to_string()));
+        slice.urls().into_iter().map(endpoint).collect()
     }
 
     /// Every workspace or cluster that has sources of a mapping.
@@ -166,8 +159,7 @@ impl Surveyor {
     pub fn provider(&self, provider: &str) -> Result<Endpoint, Unseen> {
         let connection = match self.providers.get(provider) {
             Some(ProviderKind::Kubeconfig { connection }) => connection,
-            #[allow(unreachable_patterns)] // Kinds of providers come and go with the language.
-            _ => {
+            Some(ProviderKind::NotYet(_)) | None => {
                 return Err(Unseen::Connection(format!(
                     "there is no ClusterProvider `{provider}` that can be looked at"
                 )));
@@ -218,23 +210,21 @@ impl Surveyor {
 
 /// Paths of the workspaces that bind something, by their logical cluster. Where they cannot be read, none is known.
 async fn paths(everywhere: &Endpoint) -> BTreeMap<String, String> {
-    for version in ["v1alpha2", "v1alpha1"] {
-        let Ok(bindings) = items(everywhere, &kcp(version, "apibindings"), None).await else { continue };
-        let path = |binding: &Value| {
-            let annotation = |key: &str| crate::object::marks::annotation(binding, key).map(str::to_owned);
-            Some((annotation("kcp.io/cluster")?, annotation("kcp.io/path")?))
-        };
-        return bindings.iter().filter_map(path).collect();
+    for resource in kcp::bindings() {
+        let Ok(bindings) = items(everywhere, &resource, None).await else { continue };
+        let path = |binding: &Binding| Some((binding.cluster()?.to_owned(), binding.workspace_path()?));
+        return read(bindings).iter().filter_map(path).collect();
     }
     BTreeMap::new()
 }
 
-fn cluster_of(object: &Value) -> Option<ClusterName> {
-    ClusterName::try_from(crate::object::marks::annotation(object, "kcp.io/cluster")?).ok()
+/// Documents as the provider reads them; one that does not read says nothing.
+fn read<T: DeserializeOwned>(documents: Vec<Value>) -> Vec<T> {
+    documents.into_iter().filter_map(|document| serde_json::from_value(document).ok()).collect()
 }
 
-pub(crate) fn kcp(version: &str, plural: &str) -> Resource {
-    Resource { group: KCP.to_owned(), version: version.to_owned(), plural: plural.to_owned() }
+fn cluster_of(object: &Value) -> Option<ClusterName> {
+    ClusterName::try_from(crate::object::marks::annotation(object, CLUSTER_ANNOTATION)?).ok()
 }
 
 /// All objects of a resource that carry a label, with their kinds.

@@ -1,6 +1,5 @@
 //! What the engine would do now for one source: the planner is followed to its end, reads are made, writes imagined.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -12,13 +11,9 @@ use crate::mapping::{Kind, Mapping, Mode, Resource};
 use crate::multicluster::RequestError;
 use crate::object::marks::{self, Owner, Reference, Writer};
 use crate::object::{Key, metadata};
-use crate::plan::memo::Memo;
 use crate::plan::{
-    Action, Learned, Observed, Outcome, Phase, Plan, Rest, Shared, Source, Standing, Target, plan, rehearsal, render,
+    Action, MAX_ROUNDS, Observed, Outcome, Phase, Plan, Rest, Shared, Source, Standing, Target, plan, rehearsal, render,
 };
-
-/// Rounds of a plan; the engine stops after as many.
-const MAX_ROUNDS: usize = 24;
 
 /// What would be done for a source.
 pub struct Rehearsed {
@@ -89,24 +84,13 @@ fn observed(
     let text = |field| metadata(source, field);
     let key = Key { cluster: cluster.name.clone(), namespace: text("namespace").into(), name: text("name").into() };
     let kinds = target.kinds.iter().map(|(kind, served)| (kind.clone(), served.clone().map(drop)));
+    let writer = Writer { engine: surveyor.engine.clone(), mapping: mapping.name.clone() };
+    let at = Target::Known { identity: target.identity.clone(), kinds: Arc::new(kinds.collect()) };
     let mut observed = Observed {
-        writer: Writer { engine: surveyor.engine.clone(), mapping: mapping.name.clone() },
         phase: if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active },
-        key,
         workspace_path: cluster.path.clone(),
-        source: Source::Present(source.clone()),
-        target: Target::Known { identity: target.identity.clone(), kinds: Arc::new(kinds.collect()) },
-        owned: Vec::new(),
-        shared: Shared::default(),
-        shared_settled: false,
-        shared_in_use: BTreeMap::new(),
-        namespaces: BTreeSet::new(),
-        related: Vec::new(),
         schema,
-        unkept_status: Arc::default(),
-        now: Timestamp::now(),
-        learned: Learned::default(),
-        memo: Memo::default(),
+        ..Observed::new(writer, key, Source::Present(source.clone()), at, Timestamp::now())
     };
     observed.owned = standing(target, &observed.owner());
     let scope = render::base_scope(mapping, &observed, source);

@@ -44,7 +44,7 @@ impl Surveyor {
         let found = self.export(export).await?;
         let workspace = self.workspace(export)?;
         for name in schema_names(&found) {
-            let schema = object(&workspace, &kcp("v1alpha1", "apiresourceschemas"), "", &name).await?;
+            let schema = object(&workspace, &kcp::resource_schemas(), "", &name).await?;
             documents.insert(file(&export.connection, &name), scrubbed(schema));
         }
         Ok(())

@@ -154,7 +154,7 @@ fn positions_inside_of_scalars() {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(dead_code)]
+#[expect(dead_code, reason = "read through Debug, in snapshots")]
 struct Zoo {
     name: Spanned<String>,
     animals: Vec<Animal>,
@@ -169,7 +169,7 @@ struct Zoo {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(dead_code)]
+#[expect(dead_code, reason = "read through Debug, in snapshots")]
 struct Keeper {
     first: String,
     last: String,
@@ -177,7 +177,7 @@ struct Keeper {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(dead_code)]
+#[expect(dead_code, reason = "read through Debug, in snapshots")]
 enum Animal {
     Lion,
     Parrot(Keeper),

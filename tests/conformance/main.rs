@@ -6,45 +6,21 @@
 //! `SYNC_ENGINE_RECORD_KCP=1` renews. `kubernetes::random` goes on with random sequences; `SYNC_ENGINE_SEQUENCES` says how many.
 //! A difference is a failure unless `known.yaml` lists it, and so is one that is listed and no longer there.
 
-// Shared with the scenarios in `tests/e2e`, which use all of each.
-#[allow(dead_code)]
-#[path = "../e2e/api.rs"]
-mod api;
-#[allow(dead_code)]
-#[path = "../e2e/audit.rs"]
-mod audit;
-#[allow(dead_code)]
-#[path = "../e2e/credentials.rs"]
-mod credentials;
-#[allow(dead_code)]
-#[path = "../e2e/eventually.rs"]
-mod eventually;
-#[allow(dead_code)]
-#[path = "../e2e/kcp.rs"]
-mod kcp;
-#[allow(dead_code)]
-#[path = "../e2e/kube.rs"]
-mod kube;
-#[allow(dead_code)]
-#[path = "../e2e/process.rs"]
-mod process;
-#[allow(dead_code)]
-#[path = "../e2e/rest.rs"]
-mod rest;
-#[allow(dead_code)]
-#[path = "../e2e/servers.rs"]
-mod servers;
-
 mod compare;
 mod known;
 mod mask;
 mod play;
 mod random;
+#[expect(dead_code, reason = "the scenarios in tests/e2e use all of it, and this a part")]
+#[path = "../e2e/real/mod.rs"]
+mod real;
 mod recording;
 mod script;
 mod server;
 mod stage;
 mod trials;
+
+use real::{api, audit, credentials, eventually, kcp, kube, process, rest, servers};
 
 use std::fs;
 use std::path::Path;

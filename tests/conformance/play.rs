@@ -1,11 +1,11 @@
 //! Plays a case on a server: fills in variables, sends, keeps what later steps need.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
+use crate::eventually::poll;
 use crate::script::{Case, Step};
 use crate::server::{Call, Server};
 
@@ -17,8 +17,6 @@ pub struct Played {
     pub answers: Vec<Value>,
     pub variables: Variables,
 }
-
-const POLL: Duration = Duration::from_millis(100);
 
 /// Plays all steps, beginning with the given variables.
 pub async fn play(case: &Case, server: &Server, mut variables: Variables) -> Played {
@@ -40,7 +38,9 @@ pub async fn play(case: &Case, server: &Server, mut variables: Variables) -> Pla
 async fn take(step: &Step, server: &Server, variables: &Variables) -> Value {
     let call = call(step, variables);
     let end = Instant::now() + server.patience;
+    let mut ticks = poll();
     loop {
+        ticks.tick().await;
         let answer = match call.method.as_str() {
             "WATCH" => server.events(&call).await,
             _ => server.answer(&call).await,
@@ -50,7 +50,6 @@ async fn take(step: &Step, server: &Server, variables: &Variables) -> Value {
         if !too_early || Instant::now() > end {
             return answer;
         }
-        sleep(POLL).await;
     }
 }
 

@@ -5,28 +5,23 @@
 //! A machine without Go, or without a `kcp` binary, lists the cases that need it as not run, with the reason;
 //! `SYNC_ENGINE_REQUIRE_SERVERS=1` makes that a failure.
 
-mod api;
-mod audit;
 mod case;
-mod credentials;
 mod engine;
-mod eventually;
 mod fleet;
-mod kcp;
-mod kube;
 mod kubectl;
 mod mappings;
 mod memory;
 mod operator;
-mod process;
-mod rest;
+mod real;
 mod scenarios;
-mod servers;
 #[path = "../documentation/steps.rs"]
 mod steps;
 mod target;
 mod tenant;
 mod world;
+
+// Everything names them from here, wherever they are shared with.
+use real::{api, audit, credentials, eventually, kcp, kube, process, rest, servers};
 
 use std::fs;
 use std::process::ExitCode;

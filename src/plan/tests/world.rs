@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use crate::mapping::{Kind, Mapping};
 use crate::object::marks::{self, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
-use crate::plan::memo::Memo;
 use crate::plan::{
-    Action, Evidence, Intent, Learned, Observed, Outcome, Phase, Plan, Rest, Shared, Source, Standing, Target, plan,
+    Action, Evidence, Intent, Observed, Outcome, Phase, Plan, Rest, Shared, Source, Standing, Target, plan,
 };
 
 #[derive(Debug, Clone)]
@@ -77,26 +76,19 @@ impl World {
             Some(why) => Target::Unknown(why.clone()),
             None => Target::Known { identity: self.identity.clone(), kinds: Arc::new(kinds.collect()) },
         };
+        let source = self.source.clone().map_or(Source::Missing, |source| Source::Present(Arc::new(source)));
+        let now = Timestamp::from_second(1_800_000_000).expect("a time in range");
         Observed {
-            writer: Self::writer(),
             phase: self.phase,
-            key: Self::key(),
             workspace_path: Some("root:acme".into()),
-            source: self.source.clone().map_or(Source::Missing, |source| Source::Present(Arc::new(source))),
-            target,
             owned: self.standing(|reference, object| marks::is_ours(object, reference, &owner)),
             shared: Shared::of(self.standing(|reference, object| {
                 marks::is_ours(object, reference, &Self::writer().shared_owner(&reference.namespace))
             })),
             shared_settled: self.shared_settled,
             shared_in_use: self.in_use(),
-            related: Vec::new(),
             namespaces: self.namespaces.clone(),
-            schema: None,
-            unkept_status: Arc::default(),
-            now: Timestamp::from_second(1_800_000_000).expect("a time in range"),
-            learned: Learned::default(),
-            memo: Memo::default(),
+            ..Observed::new(Self::writer(), Self::key(), source, target, now)
         }
     }
 

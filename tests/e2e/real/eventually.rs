@@ -61,7 +61,8 @@ pub fn throughout(
     }
 }
 
-fn poll() -> tokio::time::Interval {
+/// Ticks at which to look again: the first is now.
+pub fn poll() -> tokio::time::Interval {
     let mut ticks = interval(POLL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks

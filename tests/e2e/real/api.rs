@@ -16,7 +16,7 @@ pub struct Api {
 
 impl Api {
     pub fn widgets(group: String) -> Self {
-        let schema = serde_json::from_str(include_str!("fixtures/widget.json")).expect("a schema");
+        let schema = serde_json::from_str(include_str!("../fixtures/widget.json")).expect("a schema");
         Self { group, plural: "widgets".to_owned(), kind: "Widget".to_owned(), schema }
     }
 
