@@ -47,6 +47,7 @@ pub fn observe(
     };
     let owner = observed.owner();
     observed.owned = standing(&carrying(pipeline, &owner), &owner);
+    observed.settled = generation.settles && pipeline.is_settled(&generation.mapping, &observed);
     let namespace = namespace(generation, &observed);
     let shared = namespace.and_then(|namespace| observe_namespace(pipeline, generation, namespace, &mut observed));
     (observed, shared)
@@ -55,8 +56,7 @@ pub fn observe(
 /// The namespace that a source's objects go to, as far as it can be told.
 pub fn namespace(generation: &Generation, observed: &Observed) -> Option<String> {
     let Source::Present(source) = &observed.source else { return None };
-    let scope = render::base_scope(&generation.mapping, observed, source);
-    render::place(&generation.mapping, observed, source, &scope).ok().map(|place| place.namespace)
+    render::place(&generation.mapping, observed, source).ok().map(|place| place.namespace)
 }
 
 fn observe_namespace(

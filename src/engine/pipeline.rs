@@ -47,12 +47,15 @@ pub struct Generation {
     pub target: Arc<Target>,
     /// Whether shared objects that were found in sync need no other look: [`Mapping::shares_without_reading`].
     pub settles_shared: bool,
+    /// The same of a source's own objects: [`Mapping::renders_from_source_alone`].
+    pub settles: bool,
 }
 
 impl Generation {
     pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
         let settles_shared = mapping.shares_without_reading();
-        Self { mapping, phase, target, settles_shared }
+        let settles = mapping.renders_from_source_alone();
+        Self { mapping, phase, target, settles_shared, settles }
     }
 }
 
@@ -96,6 +99,8 @@ struct State {
     kept_status: BTreeSet<String>,
     /// By namespace: which versions of its shared objects were last found in sync, by a hash.
     settled_shared: HashMap<String, u64>,
+    /// By hash of the source's key: with which content it was last found in sync, by a hash.
+    settled: HashMap<u64, u64>,
     /// The kinds in use, where all of them were in sight.
     seen_kinds: Option<SeenKinds>,
     /// Counts what may change the kinds in use.
@@ -168,6 +173,7 @@ impl Pipeline {
         let current = self.generation();
         let mut state = self.state();
         state.settled_shared.clear();
+        state.settled.clear();
         state.forget_seen_kinds();
         if former.mapping.source.resource != current.mapping.source.resource
             || former.mapping.source.clusters != current.mapping.source.clusters
@@ -222,6 +228,8 @@ impl Pipeline {
     pub fn disengage(&self, cluster: &Cluster, still_used: bool) {
         self.queue.remove_cluster(&cluster.spec.name);
         let mut state = self.state();
+        // Whose they are, their hashes do not say: the others are rendered once more.
+        state.settled.clear();
         state.unprimed.retain(|key| key.cluster != cluster.spec.name);
         state.unsettled.retain(|key, _| key.cluster != cluster.spec.name);
         let dropped = if still_used { None } else { state.sources.remove(cluster.spec.scope.endpoint.url()) };

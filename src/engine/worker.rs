@@ -96,6 +96,7 @@ async fn refresh_if_stale(
     let outcome = executor.refresh_source().await;
     let outcome = outcome.map_err(|source| ApplyError::Request { action: "read the source anew".into(), source })?;
     pipeline.refreshed(&observed.key);
+    observed.settled = false;
     observed.source = match outcome {
         Outcome::Object(object) => Source::Present(object),
         _ => Source::Missing,
@@ -112,7 +113,7 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut share
         let (actions, then) = match plan(&generation.mapping, &observed) {
             Plan::Act(actions) => (actions, None),
             Plan::Last(action, then) => (vec![*action], Some(then)),
-            Plan::Rest(rest) => return rested(pipeline, &observed, rest, shared),
+            Plan::Rest(rest) => return rested(executor, &observed, rest, shared),
         };
         if generation.mapping.mode == Mode::Observe && actions.iter().any(Action::is_write) {
             return Ended::Observed(actions);
@@ -132,7 +133,7 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut share
             return Ended::Failed(error);
         }
         if let Some(then) = then {
-            return rested(pipeline, &observed, then, shared);
+            return rested(executor, &observed, then, shared);
         }
         if executor.overtaken {
             // What came in between is in the caches, and may change the plan.
@@ -143,11 +144,20 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut share
     Ended::Blocked(Reasons::default())
 }
 
-/// Where everything was rendered and found in sync, so are the shared objects as they were seen: nothing was done to them
-/// meanwhile.
-fn rested(pipeline: &Pipeline, observed: &Observed, rest: Rest, shared: Option<SharedVersions>) -> Ended {
-    if let (Rest::InSync, Some(shared), true) = (&rest, shared, observed.memo.has_rendering()) {
-        shared.settle(pipeline);
+/// Where everything was rendered and found in sync, it needs not be again for as long as it stays as it is: the source
+/// with its own objects, and the shared objects as they were seen, to which nothing was done meanwhile.
+fn rested(executor: &Executor<'_>, observed: &Observed, rest: Rest, shared: Option<SharedVersions>) -> Ended {
+    let (pipeline, generation) = (executor.pipeline, executor.generation);
+    if rest == Rest::InSync && observed.memo.has_rendering() {
+        if generation.settles {
+            pipeline.settle(&generation.mapping, observed);
+        }
+        if let Some(shared) = shared {
+            shared.settle(pipeline);
+        }
+    }
+    if matches!(observed.source, Source::Missing) {
+        pipeline.unsettle(&observed.key);
     }
     rest.into()
 }

@@ -327,6 +327,12 @@ impl Mapping {
         direct.into_iter().any(|other| other.id == id || self.depends(other, id))
     }
 
+    /// Whether what a source's objects come to follows from the source alone: then a source that was found in sync needs
+    /// no other look for as long as only what objects report changes.
+    pub fn renders_from_source_alone(&self) -> bool {
+        self.objects_read().next().is_none() && self.related.is_empty() && self.target_rule.is_none()
+    }
+
     /// Whether what its shared objects come to is the same for all sources of a namespace, and looked at by nothing else:
     /// then it needs not be computed for each of them.
     pub fn shares_without_reading(&self) -> bool {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use lz4_flex::block::{compress_with_dict, decompress_with_dict};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// Label that holds the owner hash of an object we made.
@@ -125,26 +125,25 @@ pub struct Parsed<'a> {
 impl<'a> Parsed<'a> {
     pub fn read(text: &'a str, item_type: Option<ItemType<'_>>) -> Result<Self, NotAnObject> {
         let text = text.trim();
-        let top = entries(text)?;
-        let metadata = entries(get(&top, "metadata").ok_or_else(|| NotAnObject("it has no metadata".into()))?.get())?;
-        let annotations = map_of(&metadata, "annotations")?;
-        let labels = map_of(&metadata, "labels")?;
-
-        let name = get(&metadata, "name").and_then(plain).ok_or_else(|| NotAnObject("it has no name".into()))?;
-        let cut =
-            Cut::new(text, [cut_range(text, &metadata, "managedFields"), cut_range(text, &annotations, LAST_APPLIED)]);
-        let prefix = item_type.filter(|_| get(&top, "kind").is_none()).map(type_prefix).unwrap_or_default();
-        let fact = |map: &Entries<'a>, key: &str| get(map, key).and_then(plain).unwrap_or_default();
+        let mut pass = Pass { text, ..Pass::default() };
+        let mut json = serde_json::Deserializer::from_str(text);
+        let read = Reader { fields: Fields::Object, pass: &mut pass }.deserialize(&mut json).and_then(|()| json.end());
+        read.map_err(|e| NotAnObject(e.to_string()))?;
+        if !pass.has_metadata {
+            return Err(NotAnObject("it has no metadata".into()));
+        }
+        let name = pass.name.ok_or_else(|| NotAnObject("it has no name".into()))?;
+        let prefix = item_type.filter(|_| !pass.has_kind).map(type_prefix).unwrap_or_default();
         Ok(Self {
             name,
-            namespace: fact(&metadata, "namespace"),
-            cluster: get(&annotations, CLUSTER_ANNOTATION).and_then(plain),
-            uid: fact(&metadata, "uid"),
-            resource_version: fact(&metadata, "resourceVersion"),
-            owner: fact(&labels, OWNER_LABEL),
-            deleting: get(&metadata, "deletionTimestamp").is_some_and(|value| value.get() != "null"),
+            namespace: pass.namespace.unwrap_or_default(),
+            cluster: pass.cluster,
+            uid: pass.uid.unwrap_or_default(),
+            resource_version: pass.resource_version.unwrap_or_default(),
+            owner: pass.owner.unwrap_or_default(),
+            deleting: pass.deleting,
             text,
-            cut,
+            cut: Cut::new(text, [pass.managed_fields, pass.last_applied]),
             prefix,
         })
     }
@@ -214,46 +213,142 @@ fn type_prefix(of: ItemType<'_>) -> String {
     format!("\"apiVersion\":{},\"kind\":{},", text(of.api_version), text(of.kind))
 }
 
-/// The range that takes an entry out of a JSON map, comma included.
-fn cut_range(text: &str, map: &Entries<'_>, key: &str) -> Option<Range<usize>> {
-    let at = map.position(key)?;
-    let start = |(key, _): &(&RawValue, &RawValue)| offset(text, key.get());
-    let end = |(_, value): &(&RawValue, &RawValue)| offset(text, value.get()) + value.get().len();
-    Some(match (map.0.get(at + 1), at.checked_sub(1)) {
-        (Some(next), _) => start(&map.0[at])..start(next),
-        (None, Some(previous)) => end(&map.0[previous])..end(&map.0[at]),
-        (None, None) => start(&map.0[at])..end(&map.0[at]),
-    })
-}
-
-/// Offset of a part within the text that it is borrowed from.
-fn offset(text: &str, part: &str) -> usize {
-    part.as_ptr() as usize - text.as_ptr() as usize
-}
-
-/// The entries of a JSON map, keys and values as they stand in the text.
+/// What one pass over an object's text finds.
 #[derive(Default)]
-struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+struct Pass<'a> {
+    text: &'a str,
+    has_kind: bool,
+    has_metadata: bool,
+    name: Option<&'a str>,
+    namespace: Option<&'a str>,
+    uid: Option<&'a str>,
+    resource_version: Option<&'a str>,
+    deleting: bool,
+    cluster: Option<&'a str>,
+    owner: Option<&'a str>,
+    managed_fields: Option<Range<usize>>,
+    last_applied: Option<Range<usize>>,
+}
 
-impl Entries<'_> {
-    fn position(&self, key: &str) -> Option<usize> {
-        self.0.iter().position(|(raw, _)| unquoted(raw.get()) == Some(key))
+/// The maps of an object that facts are read from.
+#[derive(Clone, Copy)]
+enum Fields {
+    Object,
+    Metadata,
+    Labels,
+    Annotations,
+}
+
+impl Fields {
+    /// What stands under a key that is a map to be read itself.
+    fn child(self, key: &str) -> Option<Fields> {
+        match (self, key) {
+            (Self::Object, "metadata") => Some(Self::Metadata),
+            (Self::Metadata, "labels") => Some(Self::Labels),
+            (Self::Metadata, "annotations") => Some(Self::Annotations),
+            _ => None,
+        }
+    }
+
+    /// Whether the value under a key tells something.
+    fn tells(self, key: &str) -> bool {
+        match self {
+            Self::Object => key == "kind",
+            Self::Metadata => {
+                matches!(key, "name" | "namespace" | "uid" | "resourceVersion" | "deletionTimestamp" | "managedFields")
+            }
+            Self::Labels => key == OWNER_LABEL,
+            Self::Annotations => matches!(key, CLUSTER_ANNOTATION | LAST_APPLIED),
+        }
     }
 }
 
-fn entries(text: &str) -> Result<Entries<'_>, NotAnObject> {
-    serde_json::from_str(text).map_err(|e| NotAnObject(e.to_string()))
-}
+impl<'a> Pass<'a> {
+    /// Takes note of an entry; `true`: it is to be cut out.
+    fn note(&mut self, fields: Fields, key: &str, value: &'a RawValue) -> bool {
+        match (fields, key) {
+            (Fields::Object, _) => self.has_kind = true,
+            (_, "name") => self.name = plain(value),
+            (_, "namespace") => self.namespace = plain(value),
+            (_, "uid") => self.uid = plain(value),
+            (_, "resourceVersion") => self.resource_version = plain(value),
+            (_, "deletionTimestamp") => self.deleting = value.get() != "null",
+            (_, OWNER_LABEL) => self.owner = plain(value),
+            (_, CLUSTER_ANNOTATION) => self.cluster = plain(value),
+            _ => return true,
+        }
+        false
+    }
 
-fn map_of<'a>(map: &Entries<'a>, key: &str) -> Result<Entries<'a>, NotAnObject> {
-    match get(map, key) {
-        Some(value) if value.get() != "null" => entries(value.get()),
-        _ => Ok(Entries::default()),
+    fn cut(&mut self, fields: Fields, range: Range<usize>) {
+        match fields {
+            Fields::Annotations => self.last_applied = Some(range),
+            _ => self.managed_fields = Some(range),
+        }
+    }
+
+    /// Offset within the text of a part that is borrowed from there.
+    fn offset(&self, part: &str) -> usize {
+        part.as_ptr() as usize - self.text.as_ptr() as usize
     }
 }
 
-fn get<'a>(map: &Entries<'a>, key: &str) -> Option<&'a RawValue> {
-    map.position(key).map(|at| map.0[at].1)
+/// Reads one map, and those in it that tell something.
+struct Reader<'p, 'a> {
+    fields: Fields,
+    pass: &'p mut Pass<'a>,
+}
+
+impl<'a> Visitor<'a> for Reader<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    /// Labels and annotations may be null.
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        match self.fields {
+            Fields::Labels | Fields::Annotations => Ok(()),
+            Fields::Object | Fields::Metadata => Err(E::invalid_type(serde::de::Unexpected::Unit, &self)),
+        }
+    }
+
+    /// An entry is cut out up to the next key; the last one together with the comma before it.
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { fields, pass } = self;
+        let mut cut: Option<Range<usize>> = None;
+        while let Some(key) = map.next_key::<&'a RawValue>()? {
+            let start = pass.offset(key.get());
+            if let Some(cut) = cut.take() {
+                pass.cut(fields, cut.start..start);
+            }
+            let key = unquoted(key.get()).unwrap_or_default();
+            if let Some(child) = fields.child(key) {
+                pass.has_metadata |= matches!(child, Fields::Metadata);
+                map.next_value_seed(Reader { fields: child, pass: &mut *pass })?;
+            } else if !fields.tells(key) {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                let value = map.next_value::<&'a RawValue>()?;
+                cut = pass.note(fields, key, value).then(|| start..pass.offset(value.get()) + value.get().len());
+            }
+        }
+        if let Some(cut) = cut {
+            let before = pass.text[..cut.start].trim_end();
+            let start = before.strip_suffix(',').map_or(cut.start, str::len);
+            pass.cut(fields, start..cut.end);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> DeserializeSeed<'a> for Reader<'_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
 }
 
 /// A string without escapes, which is all that names, uids and versions ever are.
@@ -263,28 +358,6 @@ fn plain(value: &RawValue) -> Option<&str> {
 
 fn unquoted(text: &str) -> Option<&str> {
     text.strip_prefix('"')?.strip_suffix('"')
-}
-
-impl<'de> Deserialize<'de> for Entries<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct EntriesVisitor;
-        impl<'de> Visitor<'de> for EntriesVisitor {
-            type Value = Entries<'de>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut entries = Vec::with_capacity(8);
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
-            }
-        }
-        deserializer.deserialize_map(EntriesVisitor)
-    }
 }
 
 #[cfg(test)]
@@ -356,7 +429,7 @@ mod tests {
     #[test]
     fn what_is_no_object_is_said() {
         let error = |text: &str| Object::from_json(text.as_bytes()).unwrap_err().to_string();
-        insta::assert_snapshot!(error("[]"), @"not a Kubernetes object: invalid type: sequence, expected a JSON object at line 1 column 0");
+        insta::assert_snapshot!(error("[]"), @"not a Kubernetes object: invalid type: sequence, expected a JSON object at line 1 column 1");
         insta::assert_snapshot!(error("{}"), @"not a Kubernetes object: it has no metadata");
         insta::assert_snapshot!(error(r#"{"metadata":{"name":7}}"#), @"not a Kubernetes object: it has no name");
         assert!(Object::from_json(b"{\"metadata\":{\"name\":\"a\"").is_err());

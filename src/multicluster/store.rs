@@ -64,6 +64,7 @@ struct State {
     names: Names,
     subscribers: Vec<(u64, Notify)>,
     last_id: u64,
+    empty: Arc<str>,
     /// Number of the list that is in force; 0 before the first.
     list: u32,
     /// Whether a list was ever complete.
@@ -108,12 +109,12 @@ impl Store {
     /// Objects that carry this value in the label `sync-engine.dev/owner`, in order.
     pub fn of_owner(&self, owner: &str) -> Vec<(Key, Arc<Object>)> {
         let hash = owner_hash(owner);
-        let empty: Arc<str> = Arc::from("");
         let state = self.lock();
+        let empty = &state.empty;
         let Some(first) = state.objects.first_key_value().map(|(key, _)| key.cluster.clone()) else {
             return Vec::new();
         };
-        let start = (hash, Key { cluster: first, namespace: empty.clone(), name: empty });
+        let start = (hash, Key { cluster: first, namespace: empty.clone(), name: empty.clone() });
         let keys = state.owners.range(start..).take_while(|(of, _)| *of == hash).map(|(_, key)| key);
         keys.filter_map(|key| state.objects.get(key).map(|entry| (key.clone(), entry.object.clone())))
             .filter(|(_, object)| object.owner() == Some(owner))

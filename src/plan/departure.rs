@@ -147,7 +147,7 @@ fn owners(mapping: &Mapping, observed: &Observed, place: Option<&Place>) -> Vec<
 /// The place as far as it can be told: a rule that cannot be evaluated any more must not hold a deletion up.
 fn place(mapping: &Mapping, observed: &Observed, source: Option<&Arc<Value>>) -> Option<Place> {
     let source = source?;
-    super::render::place(mapping, observed, source, &base_scope(mapping, observed, source)).ok()
+    super::render::place(mapping, observed, source).ok()
 }
 
 /// Where objects of the source would stand whose label somebody stripped.

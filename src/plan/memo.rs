@@ -2,7 +2,7 @@
 //! that a template reads. A memo changes no result, only how often it is computed.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 
@@ -115,50 +115,93 @@ impl Inputs {
 }
 
 /// Whether a source reads like that: [`readable`] without the copy.
-fn reads_as(source: &Value, readable: &Value) -> bool {
-    let (Some(source), Some(readable)) = (source.as_object(), readable.as_object()) else { return false };
-    let fields = source.iter().filter(|(field, _)| *field != "status");
-    fields.clone().count() == readable.len()
-        && fields.into_iter().all(|(field, value)| match (value, readable.get(field)) {
+fn reads_as(source: &Value, former: &Value) -> bool {
+    let Some(former) = former.as_object() else { return false };
+    let fields = readable_fields(source);
+    fields.clone().count() == former.len()
+        && fields.into_iter().all(|(field, value)| match (value, former.get(field)) {
             (Value::Object(metadata), Some(Value::Object(former))) if field == "metadata" => {
-                readable_metadata(metadata) == *former
+                let parts: Vec<_> = readable_metadata(metadata).collect();
+                let same = |(field, part): &(&str, Part<'_>)| former.get(*field).is_some_and(|former| part.is(former));
+                parts.len() == former.len() && parts.iter().all(same)
             }
             (value, former) => former == Some(value),
         })
 }
 
-fn readable(source: &Value) -> Value {
-    let fields = source.as_object().into_iter().flatten().filter(|(field, _)| *field != "status");
-    let copied = fields.map(|(field, value)| match value {
-        Value::Object(metadata) if field == "metadata" => (field.clone(), Value::Object(readable_metadata(metadata))),
+/// A source as templates read it: see [`Memo::readable`].
+pub fn readable(source: &Value) -> Value {
+    let copied = readable_fields(source).map(|(field, value)| match value {
+        Value::Object(metadata) if field == "metadata" => {
+            let parts = readable_metadata(metadata);
+            (field.clone(), parts.map(|(field, part)| (field.to_owned(), part.to_value())).collect())
+        }
         value => (field.clone(), value.clone()),
     });
-    Value::Object(copied.collect())
+    copied.collect()
 }
 
-fn readable_metadata(metadata: &Map<String, Value>) -> Map<String, Value> {
-    let own = |key: &str| key.strip_prefix("target.").unwrap_or(key).starts_with(OWN);
-    let mut copied = Map::new();
-    for (field, value) in metadata {
-        let value = match (field.as_str(), value) {
-            ("resourceVersion" | "managedFields", _) => continue,
-            ("finalizers", Value::Array(all)) => {
-                all.iter().filter(|one| !one.as_str().is_some_and(own)).cloned().collect()
-            }
-            ("annotations", Value::Object(all)) => {
-                let kept = all.iter().filter(|(key, _)| !own(key));
-                Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
-            }
-            (_, value) => value.clone(),
-        };
-        let is_empty = value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty);
-        if !is_empty {
-            copied.insert(field.clone(), value);
+fn readable_fields(source: &Value) -> impl Iterator<Item = (&String, &Value)> + Clone {
+    source.as_object().into_iter().flatten().filter(|(field, _)| *field != "status")
+}
+
+/// A field of the metadata, or what of it is not the engine's own.
+enum Part<'m> {
+    Whole(&'m Value),
+    Items(Vec<&'m Value>),
+    Entries(Vec<(&'m String, &'m Value)>),
+}
+
+impl Part<'_> {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Whole(Value::Array(items)) => items.is_empty(),
+            Self::Whole(Value::Object(entries)) => entries.is_empty(),
+            Self::Whole(_) => false,
+            Self::Items(items) => items.is_empty(),
+            Self::Entries(entries) => entries.is_empty(),
         }
     }
-    // A cluster-scoped source counts as one in a namespace called `cluster`.
-    copied.entry("namespace").or_insert_with(|| json!("cluster"));
-    copied
+
+    fn is(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Whole(whole), value) => *whole == value,
+            (Self::Items(items), Value::Array(all)) => all.iter().eq(items.iter().copied()),
+            (Self::Entries(entries), Value::Object(all)) => all.iter().eq(entries.iter().copied()),
+            _ => false,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Whole(value) => (*value).clone(),
+            Self::Items(items) => items.iter().copied().cloned().collect(),
+            Self::Entries(entries) => entries.iter().map(|(key, value)| ((*key).clone(), (*value).clone())).collect(),
+        }
+    }
+}
+
+/// What comes to nothing is not there; a cluster-scoped source counts as one in a namespace called `cluster`.
+fn readable_metadata(metadata: &Map<String, Value>) -> impl Iterator<Item = (&str, Part<'_>)> {
+    static NAMESPACE: LazyLock<Value> = LazyLock::new(|| json!("cluster"));
+    let parts = metadata.iter().map(|(field, value)| {
+        let part = match (field.as_str(), value) {
+            ("resourceVersion" | "managedFields", _) => Part::Items(Vec::new()),
+            ("finalizers", Value::Array(all)) => {
+                Part::Items(all.iter().filter(|one| !one.as_str().is_some_and(is_own)).collect())
+            }
+            ("annotations", Value::Object(all)) => Part::Entries(all.iter().filter(|(key, _)| !is_own(key)).collect()),
+            (_, value) => Part::Whole(value),
+        };
+        (field.as_str(), part)
+    });
+    let namespace = (!metadata.contains_key("namespace")).then(|| ("namespace", Part::Whole(&NAMESPACE)));
+    parts.chain(namespace).filter(|(_, part)| !part.is_empty())
+}
+
+/// Whether a finalizer or an annotation is the engine's own.
+fn is_own(key: &str) -> bool {
+    key.strip_prefix("target.").unwrap_or(key).starts_with(OWN)
 }
 
 #[cfg(test)]
@@ -187,5 +230,24 @@ mod tests {
             *Memo::default().readable(&source),
             json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x"]}})
         );
+    }
+
+    #[test]
+    fn a_source_reads_as_another_where_their_copies_are_the_same() {
+        let sources = [
+            json!({"metadata": {"name": "a"}}),
+            json!({"metadata": {"name": "a", "namespace": "cluster"}, "status": {}}),
+            json!({"metadata": {"name": "a", "namespace": "n"}}),
+            json!({"metadata": {"name": "a", "finalizers": ["sync-engine.dev/main.m"], "resourceVersion": "7"}}),
+            json!({"metadata": {"name": "a", "finalizers": ["a.dev/x"]}}),
+            json!({"metadata": {"name": "a", "finalizers": ["a.dev/x", "a.dev/y"]}}),
+            json!({"metadata": {"name": "a", "annotations": {}, "labels": {}}}),
+            json!({"metadata": {"name": "a", "annotations": {"a": "1", "sync-engine.dev/x": "1"}}}),
+            json!({"metadata": {"name": "a", "annotations": {"a": "2"}}}),
+            json!({"metadata": {"name": "a"}, "spec": {"b": 1}}),
+        ];
+        for (a, b) in sources.iter().flat_map(|a| sources.iter().map(move |b| (a, b))) {
+            assert_eq!(reads_as(a, &readable(b)), readable(a) == readable(b), "{a} {b}");
+        }
     }
 }

@@ -39,6 +39,7 @@ mod readiness;
 pub mod rehearsal;
 pub mod related;
 pub mod render;
+pub mod settled;
 mod source;
 pub mod status;
 #[cfg(test)]
@@ -203,6 +204,9 @@ fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
 
 /// The filter: selector, namespaces, then `when`.
 fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<bool, Reason> {
+    if observed.settled {
+        return Ok(true);
+    }
     let filter = &mapping.source;
     if !filter.selector.matches(source.pointer("/metadata/labels")) {
         return Ok(false);

@@ -33,6 +33,9 @@ pub struct Observed {
     /// These very versions of the shared objects were found in sync with this very generation of the mapping: they
     /// need not be rendered and compared again.
     pub shared_settled: bool,
+    /// The source and its own objects have the [content](super::settled::Content) with which they were found in sync with
+    /// this very generation of the mapping: they need not be rendered and compared again.
+    pub settled: bool,
     /// Whether another source needs the shared objects of a namespace; a namespace not listed is not known of.
     pub shared_in_use: BTreeMap<String, bool>,
     /// Related objects as they stand, where they come from.
@@ -219,6 +222,7 @@ impl Observed {
             owned: Vec::new(),
             shared: Shared::default(),
             shared_settled: false,
+            settled: false,
             shared_in_use: BTreeMap::new(),
             related: Vec::new(),
             namespaces: BTreeSet::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::memo::{Inputs, Rendered};
+use super::memo::{Inputs, Rendered, readable};
 use super::observed::{Observed, Standing};
 use super::related::{self, Resolved};
 use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
@@ -39,7 +39,7 @@ pub enum Wanted {
     Absent,
     /// With `forEach`: several objects, in the order of the list.
     Each(Vec<Instance>),
-    /// A shared object that is known to stand as it should.
+    /// An object that is known to stand as it should.
     Settled,
 }
 
@@ -69,10 +69,15 @@ pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Re
     if let Some(rule) = &mapping.target_rule {
         chosen(rule, &scope)?;
     }
-    let place = place(mapping, observed, source, &scope)?;
+    let place = place(mapping, observed, source)?;
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
     set_objects(mapping, observed, &place, &mut scope);
     let related = related::resolve(mapping, observed, source, &place, &mut scope);
+    if observed.settled {
+        set_vars(mapping, &mut scope);
+        let objects = Arc::new(mapping.objects.iter().map(|rule| wanted(observed, rule, &place, &scope)).collect());
+        return Ok(Rendering { place, objects, related, scope });
+    }
     let inputs = Inputs {
         source: observed.memo.readable(source),
         place: place.clone(),
@@ -100,22 +105,29 @@ fn objects_read(mapping: &Mapping, observed: &Observed, place: &Place) -> Vec<Op
 
 /// The roots that need no placement: enough for filters and for the placement itself.
 pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
+    if observed.settled {
+        // Mostly nothing reads it: what a status says comes from the objects.
+        let source = source.clone();
+        return roots(mapping, observed, |scope| scope.set_later(Root::Source, move || Arc::new(readable(&source))));
+    }
     let readable = observed.memo.readable(source);
-    observed.memo.base(&readable, || {
-        let mut scope = Scope::new();
-        scope.set(Root::Source, readable.clone());
-        let path = observed.workspace_path.as_deref();
-        scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
-        scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
-        let target = match &mapping.target_rule {
-            None => Some(mapping.target.clone()),
-            Some(rule) => chosen(rule, &scope).ok(),
-        };
-        if let Some(target) = target {
-            scope.set(Root::Target, Arc::new(json!({"cluster": target})));
-        }
-        scope
-    })
+    observed.memo.base(&readable, || roots(mapping, observed, |scope| scope.set(Root::Source, readable.clone())))
+}
+
+fn roots(mapping: &Mapping, observed: &Observed, set_source: impl FnOnce(&mut Scope)) -> Scope {
+    let mut scope = Scope::new();
+    set_source(&mut scope);
+    let path = observed.workspace_path.as_deref();
+    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
+    scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
+    let target = match &mapping.target_rule {
+        None => Some(mapping.target.clone()),
+        Some(rule) => chosen(rule, &scope).ok(),
+    };
+    if let Some(target) = target {
+        scope.set(Root::Target, Arc::new(json!({"cluster": target})));
+    }
+    scope
 }
 
 /// The target that a rule chooses.
@@ -132,8 +144,15 @@ fn chosen(rule: &TargetRule, scope: &Scope) -> Result<String, Unrendered> {
 }
 
 /// The rule's place, unless nothing of the source stands there and something of it stands elsewhere: placement is sticky.
-pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, scope: &Scope) -> Result<Place, Unrendered> {
-    let rule = observed.memo.place(&observed.memo.readable(source), || mapping.placement.place(scope));
+pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Place, Unrendered> {
+    if observed.settled
+        && let Some(standing) = observed.owned.iter().find(|standing| mapping.rule(standing.rule_id()).is_some())
+    {
+        return Ok(place_of(standing, mapping));
+    }
+    let rule = observed
+        .memo
+        .place(&observed.memo.readable(source), || mapping.placement.place(&base_scope(mapping, observed, source)));
     if let Ok(place) = &rule
         && observed.owned.iter().any(|standing| stands_at(standing, mapping, place))
     {
@@ -171,9 +190,10 @@ pub fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Vec<(String, Outcome)> 
     vars
 }
 
-/// Makes the objects that stand now readable as `objects.<id>`.
+/// Makes the objects that stand now readable as `objects.<id>`. Nothing reads a shared object that is settled: see
+/// [`Mapping::shares_without_reading`].
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
-    for rule in mapping.objects.iter().filter(|rule| !is_settled(observed, rule)) {
+    for rule in mapping.objects.iter().filter(|rule| !(rule.shared && observed.shared_settled)) {
         let state = match (&rule.for_each, standing(mapping, observed, rule, place)) {
             (Some(_), _) => several(mapping, observed, rule, place),
             (None, Some(standing)) => ObjectState::Present(standing.object.clone()),
@@ -265,9 +285,8 @@ pub fn one(
     Ok(Some(Desired { reference, body }))
 }
 
-/// Nothing reads a settled object: see [`Mapping::shares_without_reading`].
 fn is_settled(observed: &Observed, rule: &ObjectRule) -> bool {
-    rule.shared && observed.shared_settled
+    if rule.shared { observed.shared_settled } else { observed.settled }
 }
 
 /// Where a rule's object goes.

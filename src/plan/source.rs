@@ -3,14 +3,25 @@
 use serde_json::{Value, json};
 
 use super::{Action, Observed, SourcePatch};
+use crate::object::compare::escape_pointer;
 use crate::object::metadata;
 
 /// Adds our finalizer, and pins the target, in one patch.
 pub fn add_finalizer(observed: &Observed, source: &Value, identity: &str) -> Action {
-    let patch = metadata_patch(source, |finalizers, annotations| {
-        finalizers.push(json!(observed.writer.finalizer()));
-        annotations.insert(observed.writer.target_annotation(), json!(identity));
-    });
+    let finalizer = json!(observed.writer.finalizer());
+    let finalizer = match source.pointer("/metadata/finalizers") {
+        Some(Value::Array(_)) => json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}),
+        _ => json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer]}),
+    };
+    let pin = observed.writer.target_annotation();
+    let pin = match source.pointer("/metadata/annotations") {
+        Some(Value::Object(_)) => {
+            let path = format!("/metadata/annotations/{}", escape_pointer(&pin));
+            json!({"op": "add", "path": path, "value": identity})
+        }
+        _ => json!({"op": "add", "path": "/metadata/annotations", "value": {pin: identity}}),
+    };
+    let patch = Value::Array(vec![guard(source), pin, finalizer]);
     Action::PatchSource { purpose: SourcePatch::AddFinalizer, patch }
 }
 
@@ -50,11 +61,10 @@ fn new_annotations_are_empty(new: &Value) -> bool {
 /// JSON Patch from one tree to another, bound to the source's resourceVersion: a newer version, an object created anew
 /// under the same name, and somebody else's change to the same list are all answered by a clean 409.
 pub fn guarded(source: &Value, old: &Value, new: &Value) -> Value {
-    let guard = json!({
-        "op": "replace", "path": "/metadata/resourceVersion", "value": metadata(source, "resourceVersion"),
-    });
     let changes = json_patch::diff(old, new);
-    let mut patch = vec![guard];
-    patch.extend(changes.0.iter().map(|operation| json!(operation)));
-    Value::Array(patch)
+    std::iter::once(guard(source)).chain(changes.0.iter().map(|operation| json!(operation))).collect()
+}
+
+fn guard(source: &Value) -> Value {
+    json!({"op": "replace", "path": "/metadata/resourceVersion", "value": metadata(source, "resourceVersion")})
 }

@@ -35,12 +35,12 @@ pub fn patch(
     rendering: Option<&Rendering>,
     reasons: &mut Reasons,
 ) -> Option<Value> {
-    let old = source.get("status").cloned();
+    let old = source.get("status");
     let wanted = wanted(mapping, observed, source, rendering, reasons);
-    if wanted == old || is_withheld(observed, wanted.as_ref(), reasons) {
+    if wanted.as_ref() == old || is_withheld(observed, wanted.as_ref(), reasons) {
         return None;
     }
-    Some(guarded(source, &whole(old), &whole(wanted)))
+    Some(guarded(source, &whole(old.cloned()), &whole(wanted)))
 }
 
 /// The status as it should be now; `None` where there is nothing to say.
@@ -64,7 +64,7 @@ pub fn wanted(
 }
 
 fn whole(status: Option<Value>) -> Value {
-    status.map_or(json!({}), |status| json!({"status": status}))
+    status.map(|status| ("status".to_owned(), status)).into_iter().collect()
 }
 
 /// In status expressions an object that is not there yet is undefined, not a reason to wait.
@@ -112,8 +112,8 @@ fn fields(
 
 /// Whether the consumer's server would keep a leaf: its schema knows it, and it was not dropped before.
 fn is_kept(observed: &Observed, path: &[String]) -> bool {
-    let dropped = observed.unkept_status.contains(&pointer(path));
-    !dropped && knows(observed, path)
+    let dropped = &observed.unkept_status;
+    (dropped.is_empty() || !dropped.contains(&pointer(path))) && knows(observed, path)
 }
 
 fn knows(observed: &Observed, path: &[String]) -> bool {

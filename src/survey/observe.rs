@@ -93,8 +93,7 @@ fn observed(
         ..Observed::new(writer, key, Source::Present(source.clone()), at, Timestamp::now())
     };
     observed.owned = standing(target, &observed.owner());
-    let scope = render::base_scope(mapping, &observed, source);
-    if let Ok(place) = render::place(mapping, &observed, source, &scope) {
+    if let Ok(place) = render::place(mapping, &observed, source) {
         observed.shared = Shared::of(standing(target, &observed.writer.shared_owner(&place.namespace)));
         let stands =
             observed.owned.iter().chain(observed.shared.all()).any(|one| one.reference.namespace == place.namespace);

@@ -6,9 +6,12 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use super::{Inventory, Pipeline, SeenKinds, Target};
+use crate::mapping::Mapping;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
+use crate::plan::Observed;
+use crate::plan::settled::Content;
 
 impl Pipeline {
     pub fn wake_unsettled(&self) {
@@ -112,6 +115,26 @@ impl Pipeline {
         }
         Arc::make_mut(&mut state.unkept_status).extend(dropped.iter().cloned());
         true
+    }
+
+    /// Whether a source was found in sync with this very content before.
+    pub fn is_settled(&self, mapping: &Mapping, observed: &Observed) -> bool {
+        let known = self.state().settled.get(&self.hash(&observed.key)).copied();
+        known.is_some() && known == Content::of(mapping, observed).map(|content| self.hash(content))
+    }
+
+    /// Remembers the content with which a source was found in sync.
+    pub fn settle(&self, mapping: &Mapping, observed: &Observed) {
+        if let Some(content) = Content::of(mapping, observed) {
+            let (key, content) = (self.hash(&observed.key), self.hash(content));
+            self.state().settled.insert(key, content);
+        }
+    }
+
+    /// The source is gone.
+    pub fn unsettle(&self, key: &Key) {
+        let key = self.hash(key);
+        self.state().settled.remove(&key);
     }
 
     /// Whether these versions of a namespace's shared objects were found in sync before.

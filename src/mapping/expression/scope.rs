@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
@@ -13,13 +13,23 @@ use super::{Outcome, Root};
 /// The data expressions are evaluated over. Built once per reconcile; values are shared, never copied.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    roots: [Option<Arc<Value>>; Root::ALL.len()],
+    roots: [Option<Entry>; Root::ALL.len()],
     vars: BTreeMap<String, Variable>,
     objects: BTreeMap<String, ObjectState>,
     related: BTreeMap<String, ObjectState>,
     locals: Vec<(String, Arc<Value>)>,
     lenient: bool,
 }
+
+/// What a root reads.
+#[derive(Debug, Clone)]
+enum Entry {
+    Value(Arc<Value>),
+    Later(Arc<Later>),
+}
+
+/// A value that is made when it is first read.
+type Later = LazyLock<Arc<Value>, Box<dyn FnOnce() -> Arc<Value> + Send>>;
 
 /// A downstream or related object, as far as it is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,9 +90,18 @@ impl Scope {
             }
             (Root::Objects, Value::Object(entries)) => self.objects.extend(present(entries)),
             (Root::Related, Value::Object(entries)) => self.related.extend(present(entries)),
-            (Root::Source, _) => self.roots[root as usize] = Some(without_feedback(value)),
-            _ => self.roots[root as usize] = Some(value),
+            (Root::Source, _) => self.roots[root as usize] = Some(Entry::Value(without_feedback(value))),
+            _ => self.roots[root as usize] = Some(Entry::Value(value)),
         }
+    }
+
+    /// The same for a root whose value costs something and is mostly not read: it is made when it first is.
+    pub fn set_later(&mut self, root: Root, make: impl FnOnce() -> Arc<Value> + Send + 'static) {
+        let make: Box<dyn FnOnce() -> Arc<Value> + Send> = match root {
+            Root::Source => Box::new(move || without_feedback(make())),
+            _ => Box::new(make),
+        };
+        self.roots[root as usize] = Some(Entry::Later(Arc::new(LazyLock::new(make))));
     }
 
     /// Sets a variable to what came of it. An expression that reads it waits, fails or finds nothing as it did.
@@ -129,7 +148,9 @@ impl Scope {
     fn base<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Stop> {
         let unset = || Err(Stop::failed(format!("`{}` is not known here", path.base_text())));
         match &path.base {
-            Base::Root(root) => self.roots[*root as usize].as_deref().map_or_else(unset, |v| Ok(Operand::borrowed(v))),
+            Base::Root(root) => {
+                self.roots[*root as usize].as_ref().map_or_else(unset, |v| Ok(Operand::borrowed(v.value())))
+            }
             Base::Local(name) => match self.locals.iter().find(|(known, _)| known == name) {
                 Some((_, value)) => Ok(Operand::borrowed(value)),
                 None => unset(),
@@ -198,6 +219,15 @@ impl Scope {
             _ if self.lenient => Ok(Operand::Absent(path.base_text().into())),
             Some(ObjectState::Failed) => Err(Stop::failed(format!("{} is not there", what()))),
             _ => Err(Stop::Waiting(what())),
+        }
+    }
+}
+
+impl Entry {
+    fn value(&self) -> &Value {
+        match self {
+            Self::Value(value) => value,
+            Self::Later(later) => later,
         }
     }
 }

@@ -4,6 +4,7 @@ mod dependencies;
 mod hostile;
 mod lists;
 mod rows;
+mod settled;
 mod sweep;
 mod world;
 

@@ -9,7 +9,7 @@ use crate::object::{generation, has_finalizer, marks};
 use crate::plan::render::leftovers;
 use crate::plan::{Cause, Evidence, Phase, Reasons, Rest, status};
 
-fn synced() -> World {
+pub fn synced() -> World {
     let mut world = World::new(source());
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     world.take_log();
@@ -362,37 +362,6 @@ fn deleting_orphans_where_the_mapping_says_so() {
     );
     assert_eq!((world.source.clone(), world.objects.len()), (None, 2));
     assert!(marks::label(world.object("Database"), marks::OWNER).is_none());
-}
-
-/// A world in which another source's shared object stands as it should.
-fn neighboured() -> World {
-    let mut world = synced();
-    let shared = world.objects.iter().filter(|(reference, _)| reference.kind.kind == "ServiceAccount");
-    let shared = shared.map(|(reference, object)| (reference.clone(), object.clone())).collect();
-    world = World::new(source());
-    world.objects = shared;
-    world
-}
-
-#[test]
-fn shared_objects_known_to_stand_as_they_should_are_not_compared_again() {
-    let mut world = neighboured();
-    world.edit("ServiceAccount", |object| drop(object["metadata"]["labels"].take()));
-    world.shared_settled = true;
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert!(!world.take_log().iter().any(|line| line.contains("ServiceAccount")));
-    world.shared_settled = false;
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert!(world.take_log().iter().any(|line| line.contains("ServiceAccount")), "else they are put right");
-}
-
-#[test]
-fn shared_objects_known_to_stand_as_they_should_are_deleted_by_the_last_source() {
-    let mut world = synced();
-    world.shared_settled = true;
-    world.delete_source();
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert!(world.objects.is_empty());
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub struct World {
     pub shared_in_use: Option<bool>,
     /// Whether the shared objects are known to stand as they should.
     pub shared_settled: bool,
+    pub settled: bool,
     /// JSON pointers that the target drops from what is applied.
     pub drops: Vec<String>,
     /// What the servers were asked to do, in their order.
@@ -49,6 +50,7 @@ impl World {
             evidence: Evidence::Gone,
             shared_in_use: Some(false),
             shared_settled: false,
+            settled: false,
             drops: Vec::new(),
             log: Vec::new(),
             applied: BTreeMap::new(),
@@ -86,6 +88,7 @@ impl World {
                 marks::is_ours(object, reference, &Self::writer().shared_owner(&reference.namespace))
             })),
             shared_settled: self.shared_settled,
+            settled: self.settled,
             shared_in_use: self.in_use(),
             namespaces: self.namespaces.clone(),
             ..Observed::new(Self::writer(), Self::key(), source, target, now)
