@@ -103,6 +103,7 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
     let readable = observed.memo.readable(source);
     observed.memo.base(&readable, || {
         let mut scope = Scope::new();
+        scope.record(observed.recorder.clone());
         scope.set(Root::Source, readable.clone());
         let path = observed.workspace_path.as_deref();
         scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
