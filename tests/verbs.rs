@@ -1,5 +1,7 @@
 //! The verbs for authors, as their user meets them: texts and exit codes.
 
+#[path = "verbs/coverage.rs"]
+mod coverage;
 #[path = "verbs/diff.rs"]
 mod diff;
 #[path = "verbs/init.rs"]
@@ -200,11 +202,13 @@ fn render_says_why_there_is_nothing() {
 
 #[test]
 fn the_shipped_tests_pass() {
-    assert_snapshot!(shown(&["test", "examples/mongodb", "--mappings", "mappings"]), @"
+    assert_snapshot!(shown(&["test", "examples/mongodb", "--mappings", "mappings", "--min-coverage", "100"]), @r"
     exit 0
     mongodb (examples/mongodb/mongodb.test.yaml)
       ok    a new database is Pending
       ok    a running one says so, in the consumer's own words
+
+    mapping mongodb: 6 of 6 expressions and branches tested (100 %)
 
     2 cases passed, 0 failed
     ");
@@ -258,6 +262,8 @@ fn what_is_half_rendered_is_no_golden() {
       FAIL  holds
             RenderFailed: object `db`: spec.size: `source.spec.size` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
 
+    mapping databases: 1 of 1 expressions and branches tested (100 %)
+
     0 cases passed, 1 failed
     ");
     assert!(!root.path().join("maps/golden").exists());
@@ -268,19 +274,23 @@ fn update_writes_golden_files_that_hold_from_then_on() {
     let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
     let test = format!("{head}      golden: golden/new.yaml\n");
     let root = directory(&[("maps/a.yaml", GOOD), ("maps/a.test.yaml", &test), ("maps/source.yaml", SOURCE)]);
-    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @"
+    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @r"
     exit 1
     sizes (ROOT/maps/a.test.yaml)
       FAIL  holds
             golden golden/new.yaml does not exist; write it with --update
 
+    mapping databases: 1 of 1 expressions and branches tested (100 %)
+
     0 cases passed, 1 failed
     ");
-    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps", "--update"]), @"
+    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps", "--update"]), @r"
     exit 0
     sizes (ROOT/maps/a.test.yaml)
       ok    holds
     wrote ROOT/maps/golden/new.yaml
+
+    mapping databases: 1 of 1 expressions and branches tested (100 %)
 
     1 case passed, 0 failed
     ");

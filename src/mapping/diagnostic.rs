@@ -5,7 +5,7 @@ mod codes;
 use std::fmt;
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 use serde::Serialize;
 
 pub use crate::yaml::Finding;
@@ -43,6 +43,19 @@ pub struct Diagnostic {
     excerpt: Excerpt,
 }
 
+/// A place of a file at which nothing is wrong, complete in itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    /// Bytes of the file.
+    pub span: Range<usize>,
+    excerpt: Excerpt,
+}
+
 /// A line and the bytes of it that are underlined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Excerpt {
@@ -50,28 +63,61 @@ struct Excerpt {
     marked: Range<usize>,
 }
 
-impl Diagnostic {
-    /// Places a finding in its file. A span beyond the content, or inside of a character, is clamped.
-    pub fn new(finding: Finding, file: &str, content: &[u8]) -> Self {
-        let start = finding.span.start.min(content.len());
-        let end = finding.span.end.clamp(start, content.len());
+impl Spot {
+    /// A span beyond the content, or inside of a character, is clamped.
+    pub fn new(span: &Range<usize>, file: &str, content: &[u8]) -> Self {
+        let start = span.start.min(content.len());
+        let end = span.end.clamp(start, content.len());
         let line_start = content[..start].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let line_end = content[start..].iter().position(|byte| *byte == b'\n').map_or(content.len(), |at| start + at);
         let before = readable(&content[line_start..start]);
         let marked = readable(&content[start..end.min(line_end)]);
         let text = format!("{before}{marked}{}", readable(&content[end.min(line_end)..line_end]));
         Self {
-            severity: if is_error(finding.code) { Severity::Error } else { Severity::Warning },
-            code: finding.code,
             file: file.to_owned(),
             line: content[..start].iter().filter(|byte| **byte == b'\n').count() + 1,
             column: before.chars().count() + 1,
             span: start..end,
+            excerpt: Excerpt { marked: before.len()..before.len() + marked.len(), text: text.trim_end().to_owned() },
+        }
+    }
+
+    /// The line with the place underlined, below a message. Ends without a line break.
+    pub fn note(&self, message: &str, colours: bool) -> String {
+        let group = Level::NOTE.primary_title(message).element(self.excerpt.snippet(self.line, &self.file, None));
+        renderer(colours).render(&[group]).trim_end().to_owned()
+    }
+}
+
+impl Excerpt {
+    fn snippet<'a>(&'a self, line: usize, file: &'a str, label: Option<&'a str>) -> Snippet<'a, Annotation<'a>> {
+        let end = self.text.len();
+        let marked = self.marked.start.min(end)..self.marked.end.min(end);
+        let mark = AnnotationKind::Primary.span(marked).label(label);
+        Snippet::source(self.text.as_str()).line_start(line).path(file).annotation(mark)
+    }
+}
+
+fn renderer(colours: bool) -> Renderer {
+    if colours { Renderer::styled() } else { Renderer::plain() }
+}
+
+impl Diagnostic {
+    /// Places a finding in its file. A span beyond the content, or inside of a character, is clamped.
+    pub fn new(finding: Finding, file: &str, content: &[u8]) -> Self {
+        let Spot { file, line, column, span, excerpt } = Spot::new(&finding.span, file, content);
+        Self {
+            severity: if is_error(finding.code) { Severity::Error } else { Severity::Warning },
+            code: finding.code,
+            file,
+            line,
+            column,
+            span,
             message: finding.message,
             label: finding.label,
             help: finding.help,
             notes: finding.notes,
-            excerpt: Excerpt { marked: before.len()..before.len() + marked.len(), text: text.trim_end().to_owned() },
+            excerpt,
         }
     }
 
@@ -97,11 +143,7 @@ impl Diagnostic {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let end = self.excerpt.text.len();
-        let marked = self.excerpt.marked.start.min(end)..self.excerpt.marked.end.min(end);
-        let mark = AnnotationKind::Primary.span(marked).label(self.label.as_deref());
-        let snippet =
-            Snippet::source(self.excerpt.text.as_str()).line_start(self.line).path(self.file.as_str()).annotation(mark);
+        let snippet = self.excerpt.snippet(self.line, &self.file, self.label.as_deref());
         let mut group = level.primary_title(self.message.as_str()).id(self.code).element(snippet);
         if let Some(help) = &self.help {
             group = group.element(Level::HELP.message(help.as_str()));
@@ -109,8 +151,7 @@ impl Diagnostic {
         for note in &self.notes {
             group = group.element(Level::NOTE.message(note.as_str()));
         }
-        let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
-        renderer.render(&[group]).trim_end().to_owned()
+        renderer(colours).render(&[group]).trim_end().to_owned()
     }
 
     /// The JSON form: the public fields.
