@@ -8,6 +8,8 @@ mod diff;
 mod init;
 #[path = "verbs/live.rs"]
 mod live;
+#[path = "verbs/orphans.rs"]
+mod orphans;
 #[path = "verbs/provenance.rs"]
 mod provenance;
 #[path = "verbs/rbac.rs"]

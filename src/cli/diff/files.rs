@@ -96,6 +96,7 @@ impl Bench<'_> {
             object: object.to_owned(),
             old,
             new,
+            why: None,
         };
         let mut changes = Vec::new();
         let objects: BTreeSet<&String> = old.objects.keys().chain(new.objects.keys()).collect();
