@@ -183,6 +183,63 @@ fn render_reads_what_stands() {
 }
 
 #[test]
+fn render_reads_what_is_related() {
+    let related = "  related:
+    - {id: login, direction: ToTarget, resource: secrets.v1, from: {name: login}, data: {include: [user]}}
+  objects:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {user: '${{ related.login.data.user }}'}}
+";
+    let mapping = GOOD.replace("  objects:\n", related);
+    let secret =
+        "{apiVersion: v1, kind: Secret, metadata: {name: login, namespace: default}, data: {user: YQ==, key: Yg==}}";
+    let files = [("maps/a.yaml", &*mapping), ("source.yaml", SOURCE), ("secret.yaml", secret)];
+    let root = directory(&files);
+    let arguments = ["render", "--mappings", "ROOT/maps", "--source", "ROOT/source.yaml", "--no-marks"];
+    assert_snapshot!(shown_in(&root, &arguments), @r"
+    exit 0
+    apiVersion: example.dev/v1
+    kind: Cluster
+    metadata:
+      name: a
+      namespace: default-dxrcslzy2prezvhl
+    spec:
+      size: 3
+    stderr:
+    Database default/a: Waiting: related object `login`: it is not there yet
+    Database default/a: Waiting: object `settings`: related object `login` (read at `data.user`)
+    ");
+    assert_snapshot!(shown_in(&root, &[&arguments[..], &["--related", "ROOT/secret.yaml"]].concat()), @r#"
+    exit 0
+    apiVersion: v1
+    data:
+      user: "YQ=="
+    kind: ConfigMap
+    metadata:
+      name: a
+      namespace: default-dxrcslzy2prezvhl
+    ---
+    apiVersion: example.dev/v1
+    kind: Cluster
+    metadata:
+      name: a
+      namespace: default-dxrcslzy2prezvhl
+    spec:
+      size: 3
+    ---
+    apiVersion: v1
+    data:
+      user: "YQ=="
+    kind: Secret
+    metadata:
+      name: login
+      namespace: default-dxrcslzy2prezvhl
+    "#);
+    let missing = shown_in(&root, &[&arguments[..], &["--related", "ROOT/nothing.yaml"]].concat());
+    assert!(missing.starts_with("exit 78\n") && missing.contains("cannot read `ROOT/nothing.yaml`"), "{missing}");
+}
+
+#[test]
 fn render_says_why_there_is_nothing() {
     let root = directory(&[
         ("maps/a.yaml", GOOD),

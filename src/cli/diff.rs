@@ -38,6 +38,11 @@ pub struct DiffArguments {
     #[arg(long, value_name = "FILE")]
     pub observed: Vec<PathBuf>,
 
+    /// File with related objects as they stand where they come from, where two directories are compared. May be given several
+    /// times.
+    #[arg(long, value_name = "FILE")]
+    pub related: Vec<PathBuf>,
+
     #[command(flatten)]
     pub connections: ConnectionArguments,
 
