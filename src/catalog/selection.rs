@@ -8,7 +8,7 @@ use super::conflicts::{SourceKey, source_key};
 use super::files::{Document, File};
 use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
 use crate::mapping::compile::{Compiled, compile};
-use crate::mapping::diagnostic::{Diagnostic, Finding};
+use crate::mapping::diagnostic::{Diagnostic, Finding, Lines};
 use crate::mapping::{ClusterProvider, Mapping, SourceClusters};
 use crate::yaml;
 
@@ -363,9 +363,11 @@ impl<'a> Selection<'a> {
 
     /// Findings become diagnostics, each with a word about what runs instead.
     fn conclude(&mut self) {
+        let mut lines = BTreeMap::new();
         for placed in std::mem::take(&mut self.placed) {
             let content = self.files.get(placed.path).map_or(&[][..], |file| &file.content);
-            let mut diagnostic = Diagnostic::new(placed.finding, placed.path, content);
+            let lines = lines.entry(placed.path).or_insert_with(|| Lines::of(content));
+            let mut diagnostic = Diagnostic::placed(placed.finding, placed.path, content, lines);
             for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref()) {
                 diagnostic = diagnostic.note(format!("mapping `{name}` keeps running generation {generation}"));
             }
