@@ -26,15 +26,18 @@ const MAPPINGS: usize = 1_000;
 
 fn main() {
     rendering();
-    loading("in a file each", |mappings| {
+    loading("in a file each", numbered, 0, |mappings| {
         let file = |(index, text): (usize, &String)| (format!("m{index}.yaml"), text.clone().into_bytes());
         mappings.iter().enumerate().map(file).collect()
     });
-    // A file has at most 1 MiB.
-    loading("in files of two hundred", |mappings| {
-        let file = |(index, texts): (usize, &[String])| (format!("f{index}.yaml"), texts.join("---\n").into_bytes());
-        mappings.chunks(200).enumerate().map(file).collect()
-    });
+    loading("in files of two hundred", numbered, 0, in_files);
+    loading("in files of two hundred, with a warning each", warned, MAPPINGS, in_files);
+}
+
+/// A file has at most 1 MiB.
+fn in_files(mappings: &[String]) -> BTreeMap<String, Vec<u8>> {
+    let file = |(index, texts): (usize, &[String])| (format!("f{index}.yaml"), texts.join("---\n").into_bytes());
+    mappings.chunks(200).enumerate().map(file).collect()
 }
 
 fn rendering() {
@@ -52,14 +55,19 @@ fn rendering() {
     });
 }
 
-fn loading(how: &str, spread: impl Fn(&[String]) -> BTreeMap<String, Vec<u8>>) {
-    let texts: Vec<String> = (0..MAPPINGS).map(numbered).collect();
+fn loading(
+    how: &str,
+    text: fn(usize) -> String,
+    warnings: usize,
+    spread: impl Fn(&[String]) -> BTreeMap<String, Vec<u8>>,
+) {
+    let texts: Vec<String> = (0..MAPPINGS).map(text).collect();
     let (schemas, none) = (schemas(), BTreeMap::new());
     let files = spread(&texts);
     print(&format!("check {MAPPINGS} mappings with schemas, {how}"), 5, || {
         let files = Files { readable: &files, unreadable: &none };
         let (catalog, update) = Catalog::checking(schemas.clone()).update(files, &BTreeMap::new());
-        assert_eq!((catalog.mappings().count(), update.diagnostics.len()), (MAPPINGS, 0));
+        assert_eq!((catalog.mappings().count(), update.diagnostics.len()), (MAPPINGS, warnings));
     });
     let whole = Files { readable: &files, unreadable: &none };
     let (catalog, _) = Catalog::checking(schemas).update(whole, &BTreeMap::new());
@@ -78,6 +86,12 @@ fn numbered(index: usize) -> String {
     let text = read("mappings/mongodb.yaml");
     let text = text.replace("  name: mongodb\nspec:", &format!("  name: mongodb-{index}\nspec:"));
     text.replace("apiExport: {name: mongodb,", &format!("apiExport: {{name: mongodb-{index},"))
+}
+
+/// The same with something that a consumer could reach.
+fn warned(index: usize) -> String {
+    let object = "  objects:\n    - id: note\n      template: {apiVersion: v1, kind: ConfigMap, spec: {namespace: '{{ source.metadata.name }}'}}\n";
+    numbered(index).replacen("  objects:\n", object, 1)
 }
 
 fn schemas() -> Schemas {

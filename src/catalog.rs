@@ -8,7 +8,7 @@ mod conflicts;
 mod files;
 mod selection;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -167,9 +167,10 @@ impl Catalog {
             files: read,
             schemas: self.schemas.clone(),
         };
+        let known: HashSet<&Diagnostic> = self.diagnostics.iter().collect();
         let update = Update {
             changes: changes::between(self, &next),
-            new_diagnostics: next.diagnostics.iter().filter(|new| !self.diagnostics.contains(new)).cloned().collect(),
+            new_diagnostics: next.diagnostics.iter().filter(|new| !known.contains(new)).cloned().collect(),
             diagnostics: next.diagnostics.clone(),
         };
         (next, update)

@@ -1,11 +1,17 @@
 //! The verbs for authors, as their user meets them: texts and exit codes.
 
+#[path = "verbs/completions.rs"]
+mod completions;
+#[path = "verbs/coverage.rs"]
+mod coverage;
 #[path = "verbs/diff.rs"]
 mod diff;
 #[path = "verbs/init.rs"]
 mod init;
 #[path = "verbs/live.rs"]
 mod live;
+#[path = "verbs/orphans.rs"]
+mod orphans;
 #[path = "verbs/provenance.rs"]
 mod provenance;
 #[path = "verbs/rbac.rs"]
@@ -177,6 +183,63 @@ fn render_reads_what_stands() {
 }
 
 #[test]
+fn render_reads_what_is_related() {
+    let related = "  related:
+    - {id: login, direction: ToTarget, resource: secrets.v1, from: {name: login}, data: {include: [user]}}
+  objects:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {user: '${{ related.login.data.user }}'}}
+";
+    let mapping = GOOD.replace("  objects:\n", related);
+    let secret =
+        "{apiVersion: v1, kind: Secret, metadata: {name: login, namespace: default}, data: {user: YQ==, key: Yg==}}";
+    let files = [("maps/a.yaml", &*mapping), ("source.yaml", SOURCE), ("secret.yaml", secret)];
+    let root = directory(&files);
+    let arguments = ["render", "--mappings", "ROOT/maps", "--source", "ROOT/source.yaml", "--no-marks"];
+    assert_snapshot!(shown_in(&root, &arguments), @r"
+    exit 0
+    apiVersion: example.dev/v1
+    kind: Cluster
+    metadata:
+      name: a
+      namespace: default-dxrcslzy2prezvhl
+    spec:
+      size: 3
+    stderr:
+    Database default/a: Waiting: related object `login`: it is not there yet
+    Database default/a: Waiting: object `settings`: related object `login` (read at `data.user`)
+    ");
+    assert_snapshot!(shown_in(&root, &[&arguments[..], &["--related", "ROOT/secret.yaml"]].concat()), @r#"
+    exit 0
+    apiVersion: v1
+    data:
+      user: "YQ=="
+    kind: ConfigMap
+    metadata:
+      name: a
+      namespace: default-dxrcslzy2prezvhl
+    ---
+    apiVersion: example.dev/v1
+    kind: Cluster
+    metadata:
+      name: a
+      namespace: default-dxrcslzy2prezvhl
+    spec:
+      size: 3
+    ---
+    apiVersion: v1
+    data:
+      user: "YQ=="
+    kind: Secret
+    metadata:
+      name: login
+      namespace: default-dxrcslzy2prezvhl
+    "#);
+    let missing = shown_in(&root, &[&arguments[..], &["--related", "ROOT/nothing.yaml"]].concat());
+    assert!(missing.starts_with("exit 78\n") && missing.contains("cannot read `ROOT/nothing.yaml`"), "{missing}");
+}
+
+#[test]
 fn render_says_why_there_is_nothing() {
     let root = directory(&[
         ("maps/a.yaml", GOOD),
@@ -200,11 +263,13 @@ fn render_says_why_there_is_nothing() {
 
 #[test]
 fn the_shipped_tests_pass() {
-    assert_snapshot!(shown(&["test", "examples/mongodb", "--mappings", "mappings"]), @"
+    assert_snapshot!(shown(&["test", "examples/mongodb", "--mappings", "mappings", "--min-coverage", "100"]), @r"
     exit 0
     mongodb (examples/mongodb/mongodb.test.yaml)
       ok    a new database is Pending
       ok    a running one says so, in the consumer's own words
+
+    mapping mongodb: 6 of 6 expressions and branches tested (100 %)
 
     2 cases passed, 0 failed
     ");
@@ -258,6 +323,8 @@ fn what_is_half_rendered_is_no_golden() {
       FAIL  holds
             RenderFailed: object `db`: spec.size: `source.spec.size` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
 
+    mapping databases: 1 of 1 expressions and branches tested (100 %)
+
     0 cases passed, 1 failed
     ");
     assert!(!root.path().join("maps/golden").exists());
@@ -268,19 +335,23 @@ fn update_writes_golden_files_that_hold_from_then_on() {
     let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
     let test = format!("{head}      golden: golden/new.yaml\n");
     let root = directory(&[("maps/a.yaml", GOOD), ("maps/a.test.yaml", &test), ("maps/source.yaml", SOURCE)]);
-    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @"
+    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @r"
     exit 1
     sizes (ROOT/maps/a.test.yaml)
       FAIL  holds
             golden golden/new.yaml does not exist; write it with --update
 
+    mapping databases: 1 of 1 expressions and branches tested (100 %)
+
     0 cases passed, 1 failed
     ");
-    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps", "--update"]), @"
+    assert_snapshot!(shown_in(&root, &["test", "ROOT/maps", "--update"]), @r"
     exit 0
     sizes (ROOT/maps/a.test.yaml)
       ok    holds
     wrote ROOT/maps/golden/new.yaml
+
+    mapping databases: 1 of 1 expressions and branches tested (100 %)
 
     1 case passed, 0 failed
     ");
@@ -313,15 +384,6 @@ fn the_schema_for_editors_is_fresh() {
     );
     let output = run(&["schema", "export"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), file);
-}
-
-#[test]
-fn completions_are_written_for_every_shell() {
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let output = run(&["completions", shell]);
-        let script = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && script.contains("validate"), "{shell}: {script}");
-    }
 }
 
 #[test]

@@ -16,6 +16,15 @@ pub(super) fn source_key(mapping: &Mapping) -> SourceKey {
     (clusters, resource.group.clone(), resource.plural.clone())
 }
 
+/// Whether a mapping writes status at all: one that does not gets along with any number of others.
+pub(super) fn writes_status(mapping: &Mapping) -> bool {
+    let status = &mapping.status;
+    !status.fields.is_empty()
+        || status.condition_types().next().is_some()
+        || !status.engine_conditions.is_empty()
+        || status.observed_generation
+}
+
 /// What two mappings of one source would both write, in words; `None` where they get along.
 pub(super) fn common_status(one: &Mapping, other: &Mapping) -> Option<String> {
     let paths = |mapping: &Mapping| -> Vec<String> {

@@ -8,7 +8,7 @@ use crate::mapping::check::check;
 use crate::mapping::compile::{Compiled, compile};
 use crate::mapping::diagnostic::{Finding, is_error};
 use crate::mapping::schema::Schemas;
-use crate::yaml::{self, Claim};
+use crate::yaml::{self, Claim, Limits};
 
 #[derive(Debug)]
 pub(super) struct File {
@@ -23,9 +23,8 @@ pub(super) struct Document {
     pub name_span: Range<usize>,
     pub compiled: Option<Compiled>,
     pub findings: Vec<Finding>,
-    text: Arc<str>,
-    /// Where in its file the document begins.
-    start: usize,
+    /// Bytes of the file, markers left out.
+    span: Range<usize>,
 }
 
 impl File {
@@ -35,15 +34,21 @@ impl File {
         if let Some(before) = before.filter(|before| before.content == content) {
             return before.clone();
         }
-        let known = before.map_or(&[][..], |before| &before.documents);
-        let known: HashMap<&str, &Document> = known.iter().map(|document| (&*document.text, document)).collect();
-        // Of text that is no YAML, the findings say more than the text.
-        let same = |document: &yaml::Document| known.get(&*document.text).filter(|_| document.root.is_some());
-        let read = |document: &yaml::Document| match same(document) {
-            Some(same) => same.at(document.span.start),
-            None => Document::compile(document, schemas),
+        let known: HashMap<&[u8], &Document> = before.iter().flat_map(|before| before.by_bytes()).collect();
+        let read = |span: Range<usize>| match known.get(&content[span.clone()]) {
+            Some(same) => Some(same.at(span.start)),
+            None => {
+                let document = yaml::parse_part(content, span, Limits::MAPPINGS)?;
+                Some(Document::compile(&document, schemas))
+            }
         };
-        Arc::new(Self { content: content.to_owned(), documents: yaml::parse(content).iter().map(read).collect() })
+        let documents = yaml::parts(content, Limits::MAPPINGS).into_iter().filter_map(read).collect();
+        Arc::new(Self { content: content.to_owned(), documents })
+    }
+
+    /// Each document by all that it depends on.
+    fn by_bytes(&self) -> impl Iterator<Item = (&[u8], &Document)> {
+        self.documents.iter().map(|document| (&self.content[document.span.clone()], document))
     }
 
     /// Nothing at all, not even a comment: what an editor leaves between truncating and writing.
@@ -73,22 +78,20 @@ impl Document {
             name_span: name.map_or(document.span.start..document.span.start, |name| name.span.clone()),
             compiled,
             findings,
-            text: document.text.clone(),
-            start: document.span.start,
+            span: document.span.clone(),
         }
     }
 
     /// The same document at another place of its file.
     fn at(&self, start: usize) -> Self {
-        let moved = |span: &Range<usize>| span.start + start - self.start..span.end + start - self.start;
+        let moved = |span: &Range<usize>| span.start + start - self.span.start..span.end + start - self.span.start;
         let finding = |finding: &Finding| Finding { span: moved(&finding.span), ..finding.clone() };
         Self {
             claim: self.claim.clone(),
             name_span: moved(&self.name_span),
             compiled: self.compiled.clone(),
             findings: self.findings.iter().map(finding).collect(),
-            text: self.text.clone(),
-            start,
+            span: moved(&self.span),
         }
     }
 

@@ -8,7 +8,7 @@ use super::conflicts::{SourceKey, source_key};
 use super::files::{Document, File};
 use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
 use crate::mapping::compile::{Compiled, compile};
-use crate::mapping::diagnostic::{Diagnostic, Finding};
+use crate::mapping::diagnostic::{Diagnostic, Finding, Lines};
 use crate::mapping::{ClusterProvider, Mapping, SourceClusters};
 use crate::yaml;
 
@@ -40,7 +40,7 @@ pub(super) struct Selection<'a> {
     opaque: BTreeSet<&'a str>,
     /// Whether something broken names no mapping known: any mapping of the inventory may be meant.
     nameless: bool,
-    /// Names of the mappings that run, by what they watch.
+    /// Names of the mappings that run and write status, by what they watch.
     by_source: BTreeMap<SourceKey, Vec<String>>,
     pub mappings: BTreeMap<String, Entry>,
     pub providers: BTreeMap<String, ProviderEntry>,
@@ -91,8 +91,11 @@ impl<'a> Selection<'a> {
     /// What bad documents and unreadable files say about the mappings they may hold.
     fn note_broken_documents(&mut self) {
         for (path, document) in self.documents() {
-            let about = document.claim.name.clone();
             let broken = document.compiled.is_none();
+            if !broken && document.findings.is_empty() {
+                continue;
+            }
+            let about = document.claim.name.clone();
             for finding in &document.findings {
                 self.placed.push(Placed { path, finding: finding.clone(), about: about.clone().filter(|_| broken) });
             }
@@ -206,24 +209,24 @@ impl<'a> Selection<'a> {
 
     /// Lets the candidates run that get along with what runs: what stays as it was first, then what changes, then what is
     /// new.
-    fn admit(&mut self, mut candidates: Vec<Candidate<'a>>) {
-        let unchanged = |entry: &Entry, candidate: &Candidate<'_>| {
-            entry.mapping.text == candidate.mapping.text || changes::same_content(&entry.mapping, &candidate.mapping)
-        };
-        candidates.sort_by_key(|candidate| match self.before.mappings.get(&candidate.mapping.name) {
+    fn admit(&mut self, candidates: Vec<Candidate<'a>>) {
+        // Told once for each: it may take two parsings.
+        let told = candidates.into_iter().map(|candidate| (self.is_unchanged(&candidate), candidate));
+        let mut told: Vec<(bool, Candidate<'a>)> = told.collect();
+        told.sort_by_cached_key(|(unchanged, candidate)| match self.before.mappings.get(&candidate.mapping.name) {
             Some(entry) if entry.standing == Standing::Retained => 2,
-            Some(entry) if unchanged(entry, candidate) => 0,
+            Some(_) if *unchanged => 0,
             Some(_) => 1,
             None => 2,
         });
-        for candidate in candidates {
-            let before = self.before.mappings.get(&candidate.mapping.name);
+        for (unchanged, candidate) in told {
             if let Some(finding) = self.objection(&candidate) {
                 self.refuse(&candidate, finding);
                 continue;
             }
+            let before = self.before.mappings.get(&candidate.mapping.name);
             let (mapping, generation) = match before {
-                Some(entry) if unchanged(entry, &candidate) => (entry.mapping.clone(), entry.generation),
+                Some(entry) if unchanged => (entry.mapping.clone(), entry.generation),
                 Some(entry) => (candidate.mapping.clone(), entry.generation + 1),
                 None => (candidate.mapping.clone(), 1),
             };
@@ -238,8 +241,16 @@ impl<'a> Selection<'a> {
         }
     }
 
+    /// Whether a candidate says what is known of its mapping already.
+    fn is_unchanged(&self, candidate: &Candidate<'_>) -> bool {
+        self.before.mappings.get(&candidate.mapping.name).is_some_and(|before| {
+            let (one, other) = (&before.mapping, &candidate.mapping);
+            Arc::ptr_eq(one, other) || one.text == other.text || changes::same_content(one, other)
+        })
+    }
+
     fn insert(&mut self, entry: Entry) {
-        if entry.standing != Standing::Retained {
+        if entry.standing != Standing::Retained && conflicts::writes_status(&entry.mapping) {
             let beside = self.by_source.entry(source_key(&entry.mapping)).or_default();
             beside.push(entry.mapping.name.clone());
         }
@@ -268,6 +279,9 @@ impl<'a> Selection<'a> {
         {
             let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
             return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
+        }
+        if !conflicts::writes_status(&candidate.mapping) {
+            return None;
         }
         let beside = self.by_source.get(&source_key(&candidate.mapping)).into_iter().flatten();
         beside.filter_map(|name| self.mappings.get(name)).map(|entry| &entry.mapping).find_map(|other| {
@@ -349,9 +363,11 @@ impl<'a> Selection<'a> {
 
     /// Findings become diagnostics, each with a word about what runs instead.
     fn conclude(&mut self) {
+        let mut lines = BTreeMap::new();
         for placed in std::mem::take(&mut self.placed) {
             let content = self.files.get(placed.path).map_or(&[][..], |file| &file.content);
-            let mut diagnostic = Diagnostic::new(placed.finding, placed.path, content);
+            let lines = lines.entry(placed.path).or_insert_with(|| Lines::of(content));
+            let mut diagnostic = Diagnostic::placed(placed.finding, placed.path, content, lines);
             for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref()) {
                 diagnostic = diagnostic.note(format!("mapping `{name}` keeps running generation {generation}"));
             }

@@ -16,7 +16,9 @@ For example: sync-engine diff main/mappings mappings --sources examples
              sync-engine diff mappings --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
 
 With two directories, what becomes of the given sources is compared, without a cluster. With one, the engine's own planner is \
-followed to its end for every source that stands on the clusters; they are read, and nothing is written.
+followed to its end for every source that stands on the clusters; they are read, and nothing is written. What stands on the \
+target for a source that is gone, or for an object that the mapping no longer has, is listed too: as `delete` or `give up` where \
+the engine would do so, else as `orphan`, with the reason.
 
 Exit codes: 0 there is no difference; 1 there is; 2 the command line cannot be understood; 78 a file, a cluster or an object \
 cannot be read, or a mapping is wrong.";
@@ -36,12 +38,21 @@ pub struct DiffArguments {
     #[arg(long, value_name = "FILE")]
     pub observed: Vec<PathBuf>,
 
+    /// File with related objects as they stand where they come from, where two directories are compared. May be given several
+    /// times.
+    #[arg(long, value_name = "FILE")]
+    pub related: Vec<PathBuf>,
+
     #[command(flatten)]
     pub connections: ConnectionArguments,
 
     /// Which engine is meant, as `run` is told it.
     #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main")]
     pub engine_id: String,
+
+    /// Namespace on each target for the engine's notes, as `run` is told it: they name kinds of earlier versions of a mapping.
+    #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_INVENTORY_NAMESPACE", default_value = "sync-engine")]
+    pub inventory_namespace: String,
 
     /// Directory of schemas; a status field that the consumer's schema lacks is left out, as the engine does.
     #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]

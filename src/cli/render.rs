@@ -50,6 +50,11 @@ pub struct RenderArguments {
     #[arg(long, value_name = "FILE")]
     pub observed: Vec<PathBuf>,
 
+    /// File with related objects as they stand where they come from: Secrets and ConfigMaps, for example. May be given several
+    /// times.
+    #[arg(long, value_name = "FILE")]
+    pub related: Vec<PathBuf>,
+
     /// Print the consumer's status too.
     #[arg(long)]
     pub status: bool,
@@ -100,7 +105,8 @@ fn cluster_name(text: &str) -> Result<ClusterName, String> {
 pub(super) fn render(arguments: &RenderArguments) -> anyhow::Result<Exit> {
     if arguments.watch {
         let named = [&arguments.mappings, &arguments.source].into_iter();
-        let paths = named.chain(&arguments.observed).chain(&arguments.schemas).map(PathBuf::as_path);
+        let given = arguments.observed.iter().chain(&arguments.related);
+        let paths = named.chain(given).chain(&arguments.schemas).map(PathBuf::as_path);
         return watching::watch(paths, || {
             let rendered = all(arguments)?;
             Ok(format!("{}{}", rendered.said, shown(arguments, &rendered)))
@@ -116,8 +122,8 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
     let inputs = Inputs::read(std::slice::from_ref(&arguments.mappings))?;
     let catalog = catalog(&inputs, &arguments.mappings)?;
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
-    let standing: Vec<Value> =
-        arguments.observed.iter().map(|path| sources::objects(path)).collect::<Result<Vec<_>, _>>()?.concat();
+    let standing = sources::all(&arguments.observed)?;
+    let related: Vec<Arc<Value>> = sources::all(&arguments.related)?.into_iter().map(Arc::new).collect();
     let mut rendered = Rendered::default();
     for source in sources::objects(&arguments.source)? {
         let Some(mapping) = choose(arguments, &catalog, &schemas, &source)? else { continue };
@@ -129,7 +135,7 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
             workspace_path: arguments.workspace_path.clone(),
             source: Arc::new(sources::with_namespace(source, mapping, &schemas)),
             standing: standing.clone(),
-            related: Vec::new(),
+            related: related.clone(),
             schema,
         };
         rendered.add(arguments, &inputs, mapping, &scene);

@@ -1,6 +1,6 @@
 //! Consumer objects from files, and the mapping that takes each.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -38,6 +38,14 @@ pub(super) fn objects(path: &Path) -> Result<Vec<Value>, Misconfigured> {
             path.display()
         ))),
     }
+}
+
+/// The objects of several files, in their order.
+///
+/// # Errors
+/// As [`objects`].
+pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<Value>, Misconfigured> {
+    Ok(paths.iter().map(|path| objects(path)).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 fn is_object(object: &Value) -> bool {

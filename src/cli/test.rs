@@ -1,25 +1,34 @@
 //! `sync-engine test`: runs `MappingTest` documents.
 
 mod case;
+mod problem;
+mod results;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde_json::json;
 
+use self::results::{Covered, Results, Tested};
 use super::inputs::{self, Inputs};
-use super::terminal::{self, count};
-use super::{Exit, Misconfigured, watching};
-use crate::catalog::Catalog;
+use super::{Exit, Misconfigured, terminal, watching};
+use crate::catalog::{Catalog, Entry};
+use crate::mapping::coverage::Coverage;
 use crate::mapping::diagnostic::{Diagnostic, Finding};
 use crate::mapping::document::{MappingTestDocument, required_fields};
+use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schemas;
 use crate::yaml::{self, from_node};
 
 pub(super) const AFTER_HELP: &str = "\
-Documents that are not sync-engine's are passed over, so that tests can stand beside their objects and golden files. \
-Exit codes: 0 every case passes; 1 one does not; 2 the command line cannot be understood; 78 a file is missing, or a \
+Documents that are not sync-engine's are passed over, so that tests can stand beside their objects and golden files.
+
+Of each mapping that is tested, the expressions and branches are counted that the cases evaluate, all together: each expression, \
+both outcomes of `when`, `ready`, `failed` and `{% if %}`, both values of `a if b else c`, the fallback of `default`, and that a list \
+gives an item.
+
+Exit codes: 0 every case passes; 1 one does not, or tests too little; 2 the command line cannot be understood; 78 a file is missing, or a \
 document is wrong.";
 
 /// Flags of `test`.
@@ -41,9 +50,28 @@ pub struct TestArguments {
     #[arg(long)]
     pub update: bool,
 
+    /// Fail where less of a tested mapping's expressions and branches is evaluated by its cases.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
+    pub min_coverage: Option<u8>,
+
+    /// For people, as one document for programs, or a row a case.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+
     /// Run again at each change, until interrupted.
     #[arg(long, conflicts_with = "update")]
     pub watch: bool,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people: what does not hold, and what is not tested.
+    #[default]
+    Text,
+    Yaml,
+    Json,
+    Table,
 }
 
 /// What the cases of a test need.
@@ -51,6 +79,8 @@ struct Bench<'a> {
     catalog: &'a Catalog,
     schemas: &'a Schemas,
     update: bool,
+    /// What was evaluated, by mapping.
+    recorders: BTreeMap<String, Recorder>,
 }
 
 pub(super) fn test(arguments: &TestArguments) -> anyhow::Result<Exit> {
@@ -70,20 +100,34 @@ fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
     let (catalog, update) = inputs.catalog();
     let tests = tests(&inputs);
     if update.diagnostics.iter().any(Diagnostic::is_error) {
-        let findings = update.diagnostics.iter().map(|one| format!("{}\n\n", one.render(terminal::colours())));
-        return Ok((findings.collect(), Exit::Configuration));
+        return Ok((refused(&update.diagnostics, arguments.output), Exit::Configuration));
     }
     if tests.is_empty() {
         let paths: Vec<_> = arguments.paths.iter().map(|path| format!("`{}`", path.display())).collect();
         return Err(Misconfigured(format!("there is no MappingTest in {}", paths.join(", "))).into());
     }
-    let bench = Bench { catalog: &catalog, schemas: &schemas, update: arguments.update };
+    let recorders = tests.iter().map(|(_, test)| (test.spec.mapping.value.clone(), Recorder::default())).collect();
+    let bench = Bench { catalog: &catalog, schemas: &schemas, update: arguments.update, recorders };
     let mut results = Results::default();
     for (file, test) in &tests {
-        results.run(&bench, file, test)?;
+        results.tests.push(bench.run(file, test, &mut results.written)?);
     }
-    let exit = if results.failed == 0 { Exit::Success } else { Exit::Failure };
-    Ok((results.text(), exit))
+    let least = arguments.min_coverage.map(usize::from);
+    results.coverage = bench.coverage(&inputs, least.unwrap_or_default());
+    let exit = if results.are_good() { Exit::Success } else { Exit::Failure };
+    Ok((results.shown(arguments.output, least, terminal::colours()), exit))
+}
+
+/// What keeps the tests from being run.
+fn refused(diagnostics: &[Diagnostic], format: Format) -> String {
+    let list = || json!({"diagnostics": diagnostics});
+    match format {
+        Format::Text | Format::Table => {
+            diagnostics.iter().map(|one| format!("{}\n\n", one.render(terminal::colours()))).collect()
+        }
+        Format::Yaml => yaml::write(&list()),
+        Format::Json => format!("{:#}\n", list()),
+    }
 }
 
 /// The files that hold a document of ours, or cannot be read.
@@ -109,61 +153,52 @@ fn tests(inputs: &Inputs) -> Vec<(String, MappingTestDocument)> {
     tests
 }
 
-#[derive(Debug, Default)]
-struct Results {
-    text: String,
-    passed: usize,
-    failed: usize,
-    written: Vec<PathBuf>,
-}
-
-impl Results {
+impl Bench<'_> {
     /// # Errors
     /// When a file that a case names cannot be read or written, or its mapping is not there.
-    fn run(&mut self, bench: &Bench, file: &str, test: &MappingTestDocument) -> anyhow::Result<()> {
+    fn run(&self, file: &str, test: &MappingTestDocument, written: &mut Vec<PathBuf>) -> Result<Tested, Misconfigured> {
+        let (name, mapping) = (test.metadata.name.value.clone(), test.spec.mapping.value.clone());
+        let entry = self.entry(file, test)?;
+        let recorder = self.recorders.get(&mapping).cloned().unwrap_or_default();
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        let (mut goldens, mut cases) = (BTreeMap::new(), Vec::new());
+        for case in &test.spec.cases {
+            let problems = case::run(self, &entry.mapping, &recorder, folder, case, &mut goldens)?;
+            cases.push((case.name.clone(), problems));
+        }
+        written.extend(write(goldens)?);
+        Ok(Tested { name, file: file.to_owned(), mapping, cases })
+    }
+
+    fn entry(&self, file: &str, test: &MappingTestDocument) -> Result<&Entry, Misconfigured> {
         let name = &test.spec.mapping.value;
-        let Some(entry) = bench.catalog.mapping(name) else {
-            return Err(Misconfigured(format!(
+        self.catalog.mapping(name).ok_or_else(|| {
+            Misconfigured(format!(
                 "{file}: the test `{}` is about mapping `{name}`, which is not among the files; add its directory with --mappings",
                 test.metadata.name.value
             ))
-            .into());
+        })
+    }
+
+    /// How much of each mapping its cases have reached by now.
+    fn coverage(&self, inputs: &Inputs, least: usize) -> Vec<Covered> {
+        let of = |(name, recorder): (&String, &Recorder)| {
+            let entry = self.catalog.mapping(name)?;
+            let file = entry.file.as_deref()?;
+            let coverage = Coverage::of(&entry.mapping, recorder);
+            Some(Covered::new(name, &coverage, least, file, inputs.readable.get(file)?))
         };
-        let _ = writeln!(self.text, "{} ({file})", test.metadata.name.value);
-        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-        let mut goldens = BTreeMap::new();
-        for case in &test.spec.cases {
-            let problems = case::run(bench, &entry.mapping, folder, case, &mut goldens)?;
-            self.note(&case.name, &problems);
-        }
-        self.write(goldens)
+        self.recorders.iter().filter_map(of).collect()
     }
+}
 
-    fn note(&mut self, case: &str, problems: &[String]) {
-        let word = if problems.is_empty() { "ok  " } else { "FAIL" };
-        let _ = writeln!(self.text, "  {word}  {case}");
-        for line in problems.iter().flat_map(|problem| problem.lines()) {
-            let _ = writeln!(self.text, "        {line}");
-        }
-        if problems.is_empty() {
-            self.passed += 1;
-        } else {
-            self.failed += 1;
-        }
-    }
-
-    fn write(&mut self, goldens: BTreeMap<PathBuf, String>) -> anyhow::Result<()> {
-        for (path, content) in goldens {
-            let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-            let written = written.and_then(|()| std::fs::write(&path, content));
-            written.map_err(|error| Misconfigured(format!("cannot write `{}`: {error}", path.display())))?;
-            self.written.push(path);
-        }
-        Ok(())
-    }
-
-    fn text(&self) -> String {
-        let written: String = self.written.iter().map(|path| format!("wrote {}\n", path.display())).collect();
-        format!("{}{written}\n{} passed, {} failed\n", self.text, count(self.passed, "case"), self.failed)
-    }
+/// Writes golden files; gives their paths.
+fn write(goldens: BTreeMap<PathBuf, String>) -> Result<Vec<PathBuf>, Misconfigured> {
+    let write = |(path, content): (PathBuf, String)| {
+        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let written = written.and_then(|()| std::fs::write(&path, content));
+        written.map_err(|error| Misconfigured(format!("cannot write `{}`: {error}", path.display())))?;
+        Ok(path)
+    };
+    goldens.into_iter().map(write).collect()
 }

@@ -5,7 +5,7 @@ mod codes;
 use std::fmt;
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 use serde::Serialize;
 
 pub use crate::yaml::Finding;
@@ -22,7 +22,7 @@ pub enum Severity {
 }
 
 /// A [`Finding`] with its file, lines and the text it points at: complete in itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Diagnostic {
     pub severity: Severity,
     /// `SE0201`
@@ -43,35 +43,111 @@ pub struct Diagnostic {
     excerpt: Excerpt,
 }
 
-/// A line and the bytes of it that are underlined.
+/// A place of a file at which nothing is wrong, complete in itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    /// Bytes of the file.
+    pub span: Range<usize>,
+    excerpt: Excerpt,
+}
+
+/// A line and the bytes of it that are underlined.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Excerpt {
     text: String,
     marked: Range<usize>,
 }
 
-impl Diagnostic {
-    /// Places a finding in its file. A span beyond the content, or inside of a character, is clamped.
-    pub fn new(finding: Finding, file: &str, content: &[u8]) -> Self {
-        let start = finding.span.start.min(content.len());
-        let end = finding.span.end.clamp(start, content.len());
+impl Spot {
+    /// A span beyond the content, or inside of a character, is clamped.
+    pub fn new(span: &Range<usize>, file: &str, content: &[u8]) -> Self {
+        Self::counted(span, file, content, |start| content[..start].iter().filter(|byte| **byte == b'\n').count())
+    }
+
+    /// `breaks_before` counts the line breaks before a place.
+    fn counted(span: &Range<usize>, file: &str, content: &[u8], breaks_before: impl FnOnce(usize) -> usize) -> Self {
+        let start = span.start.min(content.len());
+        let end = span.end.clamp(start, content.len());
         let line_start = content[..start].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let line_end = content[start..].iter().position(|byte| *byte == b'\n').map_or(content.len(), |at| start + at);
         let before = readable(&content[line_start..start]);
         let marked = readable(&content[start..end.min(line_end)]);
         let text = format!("{before}{marked}{}", readable(&content[end.min(line_end)..line_end]));
         Self {
-            severity: if is_error(finding.code) { Severity::Error } else { Severity::Warning },
-            code: finding.code,
             file: file.to_owned(),
-            line: content[..start].iter().filter(|byte| **byte == b'\n').count() + 1,
+            line: breaks_before(start) + 1,
             column: before.chars().count() + 1,
             span: start..end,
+            excerpt: Excerpt { marked: before.len()..before.len() + marked.len(), text: text.trim_end().to_owned() },
+        }
+    }
+
+    /// The line with the place underlined, below a message. Ends without a line break.
+    pub fn note(&self, message: &str, colours: bool) -> String {
+        let group = Level::NOTE.primary_title(message).element(self.excerpt.snippet(self.line, &self.file, None));
+        renderer(colours).render(&[group]).trim_end().to_owned()
+    }
+}
+
+/// Where the lines of a file end: they are counted once, however many places are looked up.
+#[derive(Debug)]
+pub struct Lines(Vec<usize>);
+
+impl Lines {
+    pub fn of(content: &[u8]) -> Self {
+        Self(content.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect())
+    }
+
+    fn before(&self, place: usize) -> usize {
+        self.0.partition_point(|end| *end < place)
+    }
+}
+
+impl Excerpt {
+    fn snippet<'a>(&'a self, line: usize, file: &'a str, label: Option<&'a str>) -> Snippet<'a, Annotation<'a>> {
+        let end = self.text.len();
+        let marked = self.marked.start.min(end)..self.marked.end.min(end);
+        let mark = AnnotationKind::Primary.span(marked).label(label);
+        Snippet::source(self.text.as_str()).line_start(line).path(file).annotation(mark)
+    }
+}
+
+fn renderer(colours: bool) -> Renderer {
+    if colours { Renderer::styled() } else { Renderer::plain() }
+}
+
+impl Diagnostic {
+    /// Places a finding in its file. A span beyond the content, or inside of a character, is clamped.
+    pub fn new(finding: Finding, file: &str, content: &[u8]) -> Self {
+        let spot = Spot::new(&finding.span, file, content);
+        Self::at(spot, finding)
+    }
+
+    /// The same for one of many findings in a file.
+    pub fn placed(finding: Finding, file: &str, content: &[u8], lines: &Lines) -> Self {
+        let spot = Spot::counted(&finding.span, file, content, |start| lines.before(start));
+        Self::at(spot, finding)
+    }
+
+    fn at(spot: Spot, finding: Finding) -> Self {
+        let Spot { file, line, column, span, excerpt } = spot;
+        Self {
+            severity: if is_error(finding.code) { Severity::Error } else { Severity::Warning },
+            code: finding.code,
+            file,
+            line,
+            column,
+            span,
             message: finding.message,
             label: finding.label,
             help: finding.help,
             notes: finding.notes,
-            excerpt: Excerpt { marked: before.len()..before.len() + marked.len(), text: text.trim_end().to_owned() },
+            excerpt,
         }
     }
 
@@ -97,11 +173,7 @@ impl Diagnostic {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let end = self.excerpt.text.len();
-        let marked = self.excerpt.marked.start.min(end)..self.excerpt.marked.end.min(end);
-        let mark = AnnotationKind::Primary.span(marked).label(self.label.as_deref());
-        let snippet =
-            Snippet::source(self.excerpt.text.as_str()).line_start(self.line).path(self.file.as_str()).annotation(mark);
+        let snippet = self.excerpt.snippet(self.line, &self.file, self.label.as_deref());
         let mut group = level.primary_title(self.message.as_str()).id(self.code).element(snippet);
         if let Some(help) = &self.help {
             group = group.element(Level::HELP.message(help.as_str()));
@@ -109,8 +181,7 @@ impl Diagnostic {
         for note in &self.notes {
             group = group.element(Level::NOTE.message(note.as_str()));
         }
-        let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
-        renderer.render(&[group]).trim_end().to_owned()
+        renderer(colours).render(&[group]).trim_end().to_owned()
     }
 
     /// The JSON form: the public fields.

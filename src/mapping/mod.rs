@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod compile;
+pub mod coverage;
 pub mod diagnostic;
 pub mod document;
 pub mod expression;
@@ -15,6 +16,7 @@ mod selector;
 pub mod template;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -213,6 +215,8 @@ pub struct ObjectRule {
 #[derive(Debug)]
 pub struct ForEach {
     pub list: Template,
+    /// Bytes of the file that hold the list.
+    pub place: Range<usize>,
     /// The name under which expressions read the item.
     pub item: String,
     /// Tells the objects apart, and is part of who they are.

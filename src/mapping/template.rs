@@ -7,6 +7,8 @@ mod merge;
 pub mod provenance;
 mod render;
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use super::diagnostic::Finding;
@@ -39,6 +41,8 @@ pub(super) enum Tree {
 #[derive(Debug)]
 pub(super) struct Each {
     pub list: Tree,
+    /// Where in the file the list stands.
+    pub place: Range<usize>,
     /// The name under which `when` and `item` read what they are made from.
     pub name: String,
     pub when: Option<Expression>,

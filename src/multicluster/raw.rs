@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn what_is_no_object_is_said() {
         let error = |text: &str| Object::from_json(text.as_bytes()).unwrap_err().to_string();
-        insta::assert_snapshot!(error("[]"), @"not a Kubernetes object: invalid type: sequence, expected a JSON object at line 1 column 1");
+        insta::assert_snapshot!(error("[]"), @"not a Kubernetes object: invalid type: sequence, expected a JSON object at line 1 column 2");
         insta::assert_snapshot!(error("{}"), @"not a Kubernetes object: it has no metadata");
         insta::assert_snapshot!(error(r#"{"metadata":{"name":7}}"#), @"not a Kubernetes object: it has no name");
         assert!(Object::from_json(b"{\"metadata\":{\"name\":\"a\"").is_err());

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::observed::{Observed, Standing};
 use super::render::{self, Instance, Rendering, Wanted};
-use crate::mapping::expression::{Outcome, Scope};
+use crate::mapping::expression::{Outcome, Scope, Way};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
 use crate::mapping::{ForEach, Mapping, ObjectRule};
@@ -64,6 +64,7 @@ pub fn keyed(each: &ForEach, scope: &mut Scope) -> Result<Vec<(String, Arc<Value
             let what = "is empty, longer than 253 bytes, or has line breaks";
             return Err(failed(format!("the key of item {} {what}", index + 1)));
         }
+        scope.note(&each.place, Way::Item);
         all.push((key, item));
     }
     apart(all.iter().map(|(key, _)| Some(key)), "key")?;

@@ -103,7 +103,7 @@ fn looks_first(observed: &Observed, mapping: &Mapping, rendering: &Rendering, ac
 
 /// Namespaces that we create carry `managed-by` and the mapping's own labels; one whose label cannot be rendered
 /// goes without it.
-fn namespace_labels(mapping: &Mapping, rendering: &Rendering) -> Value {
+pub fn namespace_labels(mapping: &Mapping, rendering: &Rendering) -> Value {
     let mut labels = json!({marks::MANAGED_BY: marks::MANAGER});
     for (key, text) in &mapping.placement.namespace_labels {
         if let Ok(text) = text.render(&rendering.scope) {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::action::Action;
 use super::memo::Memo;
+use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, OnExit};
 use crate::object::marks::{self, Owner, Reference, Writer};
@@ -51,6 +52,8 @@ pub struct Observed {
     pub learned: Learned,
     /// What it has rendered so far.
     pub memo: Memo,
+    /// Takes down what is evaluated, where somebody asks for it.
+    pub recorder: Option<Recorder>,
 }
 
 /// Results of a reconcile's own actions.
@@ -231,7 +234,16 @@ impl Observed {
             now,
             learned: Learned::default(),
             memo: Memo::default(),
+            recorder: None,
         }
+    }
+
+    /// From now on, takes down what is evaluated, or no longer does. What was rendered is forgotten, so that it is evaluated.
+    pub fn record(&mut self, recorder: Option<Recorder>) {
+        if recorder.is_some() || self.recorder.is_some() {
+            self.memo = Memo::default();
+        }
+        self.recorder = recorder;
     }
 
     pub fn owner(&self) -> Owner {

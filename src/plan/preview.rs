@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::observed::{Observed, Source, Standing, Target};
 use super::render::{self, Desired, Rendering};
 use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
+use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::object::marks::{Reference, Writer};
@@ -44,6 +45,8 @@ pub struct Preview<'m> {
     pub status: Option<Value>,
     /// What the engine would wait for, or report.
     pub reasons: Reasons,
+    /// Labels of the placement's namespace, where the engine creates it.
+    pub namespace_labels: Option<Value>,
     /// Positions in the scene of standing objects that no object of the mapping looks like.
     pub strangers: Vec<usize>,
 }
@@ -62,12 +65,28 @@ pub enum Unseen {
 /// # Errors
 /// Where the mapping leaves the source alone, or nothing of it can be rendered.
 pub fn preview<'m>(mapping: &'m Mapping, scene: &Scene) -> Result<Preview<'m>, Unseen> {
+    previewed(mapping, scene, None)
+}
+
+/// The same, taking down what of the mapping is evaluated.
+///
+/// # Errors
+/// As [`preview`].
+pub fn recorded<'m>(mapping: &'m Mapping, scene: &Scene, recorder: &Recorder) -> Result<Preview<'m>, Unseen> {
+    previewed(mapping, scene, Some(recorder.clone()))
+}
+
+fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>) -> Result<Preview<'m>, Unseen> {
     let mut observed = observed(mapping, scene);
+    observed.record(recorder.clone());
     if !is_in(mapping, &observed, &scene.source).map_err(Unseen::Unrendered)? {
         return Err(Unseen::Out);
     }
+    // A guess at what stands is no evaluation that anybody asked for.
+    observed.record(None);
     let first = rendered(mapping, &observed, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut observed);
+    observed.record(recorder);
     let rendering = rendered(mapping, &observed, scene)?;
     let lacking = mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one));
     let objects = unrendered(mapping, &rendering).chain(waiting(mapping, &observed, &rendering));
@@ -77,7 +96,9 @@ pub fn preview<'m>(mapping: &'m Mapping, scene: &Scene) -> Result<Preview<'m>, U
         status = scene.source.get("status").cloned();
     }
     status.iter_mut().for_each(forget_times);
-    Ok(Preview { mapping, rendering, status, reasons, strangers })
+    let labels = || live::namespace_labels(mapping, &rendering);
+    let namespace_labels = mapping.placement.create_namespace.then(labels);
+    Ok(Preview { mapping, rendering, status, reasons, namespace_labels, strangers })
 }
 
 fn rendered(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Rendering, Unseen> {

@@ -116,6 +116,7 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
 
 fn roots(mapping: &Mapping, observed: &Observed, set_source: impl FnOnce(&mut Scope)) -> Scope {
     let mut scope = Scope::new();
+    scope.record(observed.recorder.clone());
     set_source(&mut scope);
     let path = observed.workspace_path.as_deref();
     scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));

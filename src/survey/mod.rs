@@ -5,6 +5,7 @@
 pub mod access;
 mod observe;
 mod openapi;
+pub mod orphans;
 pub mod schemas;
 pub mod trial;
 
@@ -15,15 +16,18 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
 use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, SourceClusters};
 use crate::multicluster::connection::Connection;
+use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::ClusterName;
+use crate::object::marks::{self, Writer};
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 
-pub use observe::{Rehearsed, rehearse};
+pub use observe::{Departed, Rehearsed, rehearse, rehearse_gone};
 
 /// The connections by their names, and what says where providers' clusters are.
 pub struct Surveyor {
@@ -33,12 +37,16 @@ pub struct Surveyor {
     pub engine: String,
 }
 
-/// A workspace or cluster with sources.
+/// A workspace or cluster where sources of a mapping stand, or could.
 pub struct SourceCluster {
     pub name: ClusterName,
     pub path: Option<String>,
     /// Where its API is served, for all clusters of a shard.
     pub shard: Endpoint,
+    /// Where its own objects are served.
+    pub own: Endpoint,
+    /// Whether the engine engages it: of a workspace, the binding is seen.
+    pub engaged: bool,
     pub sources: Vec<Arc<Value>>,
 }
 
@@ -51,6 +59,8 @@ pub struct TargetCluster {
     pub kinds: BTreeMap<Kind, Result<ServedKind, String>>,
     /// Objects that carry the mapping's label, by kind.
     pub standing: BTreeMap<Kind, Vec<Arc<Value>>>,
+    /// What the mapping's inventory says, or why it cannot be read; nothing where nobody asked for it.
+    pub inventory: Result<Inventory, String>,
 }
 
 /// Why something cannot be looked at.
@@ -141,7 +151,7 @@ impl Surveyor {
         slice.urls().into_iter().map(endpoint).collect()
     }
 
-    /// Every workspace or cluster that has sources of a mapping.
+    /// Every workspace or cluster that may have sources of a mapping.
     pub async fn sources(&self, mapping: &Mapping) -> Result<Vec<SourceCluster>, Unseen> {
         match &mapping.source.clusters {
             SourceClusters::ApiExport(export) => self.sources_of_export(mapping, export).await,
@@ -150,7 +160,7 @@ impl Surveyor {
                 let name =
                     ClusterName::try_from(provider.as_str()).map_err(|error| Unseen::Connection(error.to_string()))?;
                 let sources = items(&shard, &mapping.source.resource, None).await?.into_iter().map(Arc::new).collect();
-                Ok(vec![SourceCluster { name, path: None, shard, sources }])
+                Ok(vec![SourceCluster { name, path: None, own: shard.clone(), shard, engaged: true, sources }])
             }
         }
     }
@@ -172,15 +182,22 @@ impl Surveyor {
         let mut clusters: BTreeMap<ClusterName, SourceCluster> = BTreeMap::new();
         for shard in self.shards(export).await? {
             let everywhere = shard.at("/clusters/*");
-            let paths = paths(&everywhere).await;
+            let cluster = |name: ClusterName| SourceCluster {
+                path: None,
+                shard: everywhere.clone(),
+                own: shard.at(&format!("/clusters/{name}")),
+                name,
+                engaged: false,
+                sources: Vec::new(),
+            };
+            for (name, path, engaged) in bindings(&everywhere, export).await {
+                let cluster = clusters.entry(name.clone()).or_insert_with(|| cluster(name));
+                cluster.path = cluster.path.take().or(path);
+                cluster.engaged |= engaged;
+            }
             for source in items(&everywhere, &mapping.source.resource, None).await? {
                 let Some(name) = cluster_of(&source) else { continue };
-                let cluster = clusters.entry(name.clone()).or_insert_with(|| SourceCluster {
-                    path: paths.get(name.as_str()).cloned(),
-                    name,
-                    shard: everywhere.clone(),
-                    sources: Vec::new(),
-                });
+                let cluster = clusters.entry(name.clone()).or_insert_with(|| cluster(name));
                 cluster.sources.push(Arc::new(source));
             }
         }
@@ -190,10 +207,30 @@ impl Surveyor {
     /// The target of a mapping, with what of the mapping stands there.
     pub async fn target(&self, mapping: &Mapping) -> Result<TargetCluster, Unseen> {
         let endpoint = self.connection(&mapping.target)?.endpoint();
+        self.target_of(mapping, endpoint, Ok(Inventory::default())).await
+    }
+
+    /// The same with the kinds that only earlier versions of the mapping used, as its inventory keeps them.
+    pub async fn target_with_past(&self, mapping: &Mapping, namespace: &str) -> Result<TargetCluster, Unseen> {
+        let endpoint = self.connection(&mapping.target)?.endpoint();
+        let (engine, namespace) = (self.engine.clone(), namespace.to_owned());
+        let inventories = Inventories { endpoint: endpoint.clone(), engine, namespace };
+        let inventory = inventories.get(&mapping.name).await.map(Option::unwrap_or_default);
+        let unreadable = |error| format!("the mapping's inventory cannot be read: {error}");
+        self.target_of(mapping, endpoint, inventory.map_err(unreadable)).await
+    }
+
+    async fn target_of(
+        &self,
+        mapping: &Mapping,
+        endpoint: Endpoint,
+        inventory: Result<Inventory, String>,
+    ) -> Result<TargetCluster, Unseen> {
         let identity = identity(&endpoint).await.map_err(Unseen::Connection)?;
-        let label = format!("{}={}.{}", crate::object::marks::MAPPING, self.engine, mapping.name);
+        let label = format!("{}={}", marks::MAPPING, self.writer(mapping).label());
         let (mut kinds, mut standing) = (BTreeMap::new(), BTreeMap::new());
-        for kind in mapping.objects.iter().map(|rule| &rule.kind) {
+        let past = inventory.iter().flat_map(|inventory| &inventory.kinds);
+        for kind in mapping.objects.iter().map(|rule| &rule.kind).chain(past) {
             if kinds.contains_key(kind) {
                 continue;
             }
@@ -204,18 +241,40 @@ impl Surveyor {
             }
             kinds.insert(kind.clone(), found);
         }
-        Ok(TargetCluster { endpoint, identity, kinds, standing })
+        Ok(TargetCluster { endpoint, identity, kinds, standing, inventory })
+    }
+
+    /// Identity of a mapping's source, as inventories keep it: uid of the APIExport, or of the cluster.
+    pub async fn source_identity(&self, mapping: &Mapping) -> Result<String, Unseen> {
+        match &mapping.source.clusters {
+            SourceClusters::ApiExport(export) => {
+                Ok(crate::object::metadata(&self.export(export).await?, "uid").to_owned())
+            }
+            SourceClusters::Provider(provider) => Ok(cluster_identity(&self.provider(provider)?).await?),
+        }
+    }
+
+    /// Who writes for a mapping.
+    pub fn writer(&self, mapping: &Mapping) -> Writer {
+        Writer { engine: self.engine.clone(), mapping: mapping.name.clone() }
     }
 }
 
-/// Paths of the workspaces that bind something, by their logical cluster. Where they cannot be read, none is known.
-async fn paths(everywhere: &Endpoint) -> BTreeMap<String, String> {
+/// The workspaces that bind something, with their paths, and whether they bind an export. Where bindings cannot be read, none
+/// is known.
+async fn bindings(everywhere: &Endpoint, export: &ApiExportRef) -> Vec<(ClusterName, Option<String>, bool)> {
     for resource in kcp::bindings() {
         let Ok(bindings) = items(everywhere, &resource, None).await else { continue };
-        let path = |binding: &Binding| Some((binding.cluster()?.to_owned(), binding.workspace_path()?));
-        return read(bindings).iter().filter_map(path).collect();
+        let read = |document: Value| {
+            let leaving = !crate::object::metadata(&document, "deletionTimestamp").is_empty();
+            let binding: Binding = serde_json::from_value(document).ok()?;
+            let name = ClusterName::try_from(binding.cluster()?).ok()?;
+            let engaged = binding.binds(&export.name, None) && (binding.is_bound() || leaving);
+            Some((name, binding.workspace_path(), engaged))
+        };
+        return bindings.into_iter().filter_map(read).collect();
     }
-    BTreeMap::new()
+    Vec::new()
 }
 
 /// Documents as the provider reads them; one that does not read says nothing.

@@ -9,10 +9,11 @@ use super::{SourceCluster, Surveyor, TargetCluster, object};
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, Mapping, Mode, Resource};
 use crate::multicluster::RequestError;
-use crate::object::marks::{self, Owner, Reference, Writer};
-use crate::object::{Key, metadata};
+use crate::object::marks::{self, Owner, Reference};
+use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::{
-    Action, MAX_ROUNDS, Observed, Outcome, Phase, Plan, Rest, Shared, Source, Standing, Target, plan, rehearsal, render,
+    Action, Evidence, MAX_ROUNDS, Observed, Outcome, Phase, Plan, Rest, Shared, Source, Standing, Target, plan,
+    rehearsal, render,
 };
 
 /// What would be done for a source.
@@ -21,6 +22,14 @@ pub struct Rehearsed {
     pub writes: Vec<(Action, Option<Arc<Value>>)>,
     /// The source as it is, and as it would be.
     pub source: (Arc<Value>, Arc<Value>),
+    /// Where its objects would stand; `None`: it would have none.
+    pub namespace: Option<String>,
+    pub rest: Option<Rest>,
+}
+
+/// What would be done for a source that is gone.
+pub struct Departed {
+    pub writes: Vec<Action>,
     pub rest: Option<Rest>,
 }
 
@@ -37,10 +46,42 @@ pub async fn rehearse(
     source: &Arc<Value>,
 ) -> Result<Rehearsed, RequestError> {
     let mut observed = observed(surveyor, mapping, cluster, target, schema, source);
+    let (writes, rest) = follow(mapping, target, &mut observed).await?;
+    let after = match &observed.source {
+        Source::Present(after) => after.clone(),
+        _ => source.clone(),
+    };
+    let namespace = has_finalizer(&after, &observed.writer.finalizer()).then(|| namespace(mapping, &observed, &after));
+    Ok(Rehearsed { writes, source: (source.clone(), after), namespace: namespace.flatten(), rest })
+}
+
+/// Follows the plan of a source that is not there.
+///
+/// # Errors
+/// Of a look at the target.
+pub async fn rehearse_gone(
+    surveyor: &Surveyor,
+    mapping: &Mapping,
+    target: &TargetCluster,
+    key: Key,
+    evidence: Evidence,
+) -> Result<Departed, RequestError> {
+    let mut observed = Observed {
+        phase: phase(mapping),
+        ..Observed::new(surveyor.writer(mapping), key, Source::Missing, known(target), Timestamp::now())
+    };
+    observed.owned = standing(target, &observed.owner());
+    observed.learned.evidence = Some(evidence);
+    let (writes, rest) = follow(mapping, target, &mut observed).await?;
+    Ok(Departed { writes: writes.into_iter().map(|(action, _)| action).collect(), rest })
+}
+
+/// The writes, each with what stood there before, and why there are no more.
+async fn follow(mapping: &Mapping, target: &TargetCluster, observed: &mut Observed) -> Result<Followed, RequestError> {
     let mut writes = Vec::new();
     let mut rest = None;
     for _ in 0..MAX_ROUNDS {
-        let (actions, last) = match plan(mapping, &observed) {
+        let (actions, last) = match plan(mapping, observed) {
             Plan::Act(actions) => (actions, None),
             Plan::Last(action, rest) => (vec![*action], Some(rest)),
             Plan::Rest(found) => {
@@ -49,9 +90,9 @@ pub async fn rehearse(
             }
         };
         for action in actions {
-            let before = before(&action, &observed);
-            let outcome = match rehearsal::imagined(&action, &observed) {
-                None => read(target, &observed, &action).await?,
+            let before = before(&action, observed);
+            let outcome = match rehearsal::imagined(&action, observed) {
+                None => read(target, observed, &action).await?,
                 Some(outcome) => {
                     if !is_there_already(target, &action).await? {
                         writes.push((action.clone(), before));
@@ -66,11 +107,23 @@ pub async fn rehearse(
             break;
         }
     }
-    let after = match &observed.source {
-        Source::Present(after) => after.clone(),
-        _ => source.clone(),
-    };
-    Ok(Rehearsed { writes, source: (source.clone(), after), rest })
+    Ok((writes, rest))
+}
+
+type Followed = (Vec<(Action, Option<Arc<Value>>)>, Option<Rest>);
+
+fn phase(mapping: &Mapping) -> Phase {
+    if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active }
+}
+
+fn known(target: &TargetCluster) -> Target {
+    let kinds = target.kinds.iter().map(|(kind, served)| (kind.clone(), served.clone().map(drop)));
+    Target::Known { identity: target.identity.clone(), kinds: Arc::new(kinds.collect()) }
+}
+
+/// The namespace that a source's objects go to, as far as it can be told.
+fn namespace(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Option<String> {
+    render::place(mapping, observed, source).ok().map(|place| place.namespace)
 }
 
 fn observed(
@@ -83,21 +136,18 @@ fn observed(
 ) -> Observed {
     let text = |field| metadata(source, field);
     let key = Key { cluster: cluster.name.clone(), namespace: text("namespace").into(), name: text("name").into() };
-    let kinds = target.kinds.iter().map(|(kind, served)| (kind.clone(), served.clone().map(drop)));
-    let writer = Writer { engine: surveyor.engine.clone(), mapping: mapping.name.clone() };
-    let at = Target::Known { identity: target.identity.clone(), kinds: Arc::new(kinds.collect()) };
+    let present = Source::Present(source.clone());
     let mut observed = Observed {
-        phase: if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active },
+        phase: phase(mapping),
         workspace_path: cluster.path.clone(),
         schema,
-        ..Observed::new(writer, key, Source::Present(source.clone()), at, Timestamp::now())
+        ..Observed::new(surveyor.writer(mapping), key, present, known(target), Timestamp::now())
     };
     observed.owned = standing(target, &observed.owner());
-    if let Ok(place) = render::place(mapping, &observed, source) {
-        observed.shared = Shared::of(standing(target, &observed.writer.shared_owner(&place.namespace)));
-        let stands =
-            observed.owned.iter().chain(observed.shared.all()).any(|one| one.reference.namespace == place.namespace);
-        observed.namespaces.extend(stands.then_some(place.namespace));
+    if let Some(namespace) = namespace(mapping, &observed, source) {
+        observed.shared = Shared::of(standing(target, &observed.writer.shared_owner(&namespace)));
+        let stands = observed.owned.iter().chain(observed.shared.all()).any(|one| one.reference.namespace == namespace);
+        observed.namespaces.extend(stands.then_some(namespace));
     }
     observed
 }

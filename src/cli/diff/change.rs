@@ -23,6 +23,8 @@ pub(super) struct Change {
     /// As it stands, and as it would; null for nothing.
     pub old: Value,
     pub new: Value,
+    /// Where it does not follow from the mapping and the source.
+    pub why: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(super) enum What {
     Delete,
     /// Left standing, without our marks.
     GiveUp,
+    /// Left standing as it is, although nothing asks for it.
+    Orphan,
     /// The consumer's status.
     Status,
     /// The finalizer.
@@ -48,6 +52,7 @@ impl What {
             Self::Update => "update",
             Self::Delete => "delete",
             Self::GiveUp => "give up",
+            Self::Orphan => "orphan",
             Self::Status => "status",
             Self::TakeOn => "take on",
             Self::Release => "release",
@@ -76,10 +81,14 @@ impl Change {
     }
 
     fn to_json(&self) -> Value {
-        json!({
+        let mut json = json!({
             "change": self.what.word(), "mapping": self.mapping, "source": self.source, "object": self.object,
             "old": self.old, "new": self.new,
-        })
+        });
+        if let Some(why) = &self.why {
+            json["why"] = why.as_str().into();
+        }
+        json
     }
 }
 
@@ -124,6 +133,7 @@ fn for_people(change: &Change, colours: bool) -> String {
     let lines = change.lines();
     let painted = lines.lines().map(|line| painted(line, colours));
     std::iter::once(head)
+        .chain(change.why.iter().map(|why| format!("  {why}")))
         .chain(painted.map(|line| format!("  {line}")))
         .map(|line| format!("{}\n", line.trim_end()))
         .collect()
@@ -151,6 +161,7 @@ mod tests {
             object: "Gadget t/a".to_owned(),
             old: json!({"spec": {"size": 1}}),
             new: json!({"spec": {"size": 2}}),
+            why: None,
         }
     }
 

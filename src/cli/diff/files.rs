@@ -25,9 +25,14 @@ pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> Resu
     let [old, new] = [old, new].map(|path| inputs::sound(&[path.to_owned()]));
     let (old, new) = (old?, new?);
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
-    let standing = arguments.observed.iter().map(|path| sources::objects(path)).collect::<Result<Vec<_>, _>>()?;
-    let bench =
-        Bench { old: &old, new: &new, schemas: &schemas, standing: standing.concat(), engine: &arguments.engine_id };
+    let bench = Bench {
+        old: &old,
+        new: &new,
+        schemas: &schemas,
+        standing: sources::all(&arguments.observed)?,
+        related: sources::all(&arguments.related)?.into_iter().map(Arc::new).collect(),
+        engine: &arguments.engine_id,
+    };
     let mut changes = Vec::new();
     let mut compared = false;
     for source in given(&arguments.sources)? {
@@ -65,6 +70,7 @@ struct Bench<'a> {
     new: &'a Catalog,
     schemas: &'a Schemas,
     standing: Vec<Value>,
+    related: Vec<Arc<Value>>,
     engine: &'a str,
 }
 
@@ -96,6 +102,7 @@ impl Bench<'_> {
             object: object.to_owned(),
             old,
             new,
+            why: None,
         };
         let mut changes = Vec::new();
         let objects: BTreeSet<&String> = old.objects.keys().chain(new.objects.keys()).collect();
@@ -127,7 +134,7 @@ impl Bench<'_> {
             workspace_path: None,
             source: Arc::new(sources::with_namespace(source.clone(), mapping, self.schemas)),
             standing: self.standing.clone(),
-            related: Vec::new(),
+            related: self.related.clone(),
             schema: self.schemas.resource(&mapping.source.resource).cloned(),
         };
         let preview = match preview(mapping, &scene) {

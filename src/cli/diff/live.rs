@@ -11,6 +11,7 @@ use crate::cli::{Misconfigured, ask, connections, inputs, render, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
 use crate::plan::{Action, Intent, Rest, SourcePatch, rehearsal};
+use crate::survey::orphans::{Fate, MadeFor, Orphan, orphans};
 use crate::survey::{Rehearsed, SourceCluster, Surveyor, rehearse};
 
 pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<Vec<Change>> {
@@ -25,34 +26,68 @@ pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<
     ask(async {
         let mut changes = Vec::new();
         for (name, entry) in catalog.mappings() {
-            let found = of_mapping(&surveyor, &schemas, &entry.mapping).await;
+            let found = of_mapping(arguments, &surveyor, &schemas, &entry.mapping).await;
             changes.extend(found.map_err(|why| Misconfigured(format!("mapping `{name}`: {why}")))?);
         }
         Ok(changes)
     })
 }
 
-async fn of_mapping(surveyor: &Surveyor, schemas: &ConsumerSchemas, mapping: &Mapping) -> anyhow::Result<Vec<Change>> {
-    let target = surveyor.target(mapping).await?;
-    for why in target.kinds.values().filter_map(|served| served.as_ref().err()) {
+async fn of_mapping(
+    arguments: &DiffArguments,
+    surveyor: &Surveyor,
+    schemas: &ConsumerSchemas,
+    mapping: &Mapping,
+) -> anyhow::Result<Vec<Change>> {
+    let target = surveyor.target_with_past(mapping, &arguments.inventory_namespace).await?;
+    for why in target.kinds.values().filter_map(|served| served.as_ref().err()).chain(target.inventory.as_ref().err()) {
         eprintln!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target);
     }
     if mapping.mode == Mode::Observe {
         eprintln!("mapping `{}`: its mode is Observe, so the engine writes none of this", mapping.name);
     }
     let resource = &mapping.source.resource;
-    let mut changes = Vec::new();
-    for cluster in surveyor.sources(mapping).await? {
+    let (mut changes, mut plans) = (Vec::new(), Vec::new());
+    let clusters = surveyor.sources(mapping).await?;
+    for cluster in clusters.iter().filter(|cluster| !cluster.sources.is_empty()) {
         schemas.load(&cluster.shard, resource).await?;
         let schema = schemas.get(cluster.shard.url(), resource).flatten();
         for source in &cluster.sources {
-            let rehearsed = rehearse(surveyor, mapping, &cluster, &target, schema.clone(), source).await?;
-            let title = title(&cluster, source);
+            let rehearsed = rehearse(surveyor, mapping, cluster, &target, schema.clone(), source).await?;
+            let title = title(cluster, source);
             say(&title, &rehearsed);
             changes.extend(of_source(mapping, &title, &rehearsed));
+            plans.push(rehearsed);
         }
     }
+    let orphans = orphans(surveyor, mapping, &clusters, &target, &plans).await?;
+    changes.extend(orphans.iter().map(|orphan| of_orphan(mapping, orphan)));
     Ok(changes)
+}
+
+/// What stands for no source, or for none of the mapping's objects.
+fn of_orphan(mapping: &Mapping, orphan: &Orphan) -> Change {
+    let source = match &orphan.made_for {
+        MadeFor::Shared => format!("all in {}", orphan.reference.namespace),
+        MadeFor::Source { key, path } => {
+            let separator = if key.namespace.is_empty() { "" } else { "/" };
+            let place = path.as_deref().unwrap_or(key.cluster.as_str());
+            format!("{} {}{separator}{} of {place}", mapping.source.resource.plural, key.namespace, key.name)
+        }
+    };
+    Change {
+        what: match orphan.fate {
+            Fate::Deleted => What::Delete,
+            Fate::GivenUp => What::GiveUp,
+            Fate::Kept => What::Orphan,
+        },
+        mapping: mapping.name.clone(),
+        source,
+        object: orphan.reference.to_string(),
+        old: Value::Null,
+        new: Value::Null,
+        why: Some(orphan.why.clone()),
+    }
 }
 
 /// `Widget default/a of root:acme`
@@ -76,6 +111,7 @@ fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Chang
         object: object.to_owned(),
         old,
         new,
+        why: None,
     };
     let none = || (Value::Null, Value::Null);
     let mut changes = Vec::new();

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Bench;
+use super::problem::Problem;
 use crate::cli::difference::difference;
 use crate::cli::{Misconfigured, inputs, render, sources};
 use crate::mapping::Mapping;
 use crate::mapping::document::TestCaseSpec;
+use crate::mapping::expression::Recorder;
 use crate::mapping::jsonpath::JsonPath;
 use crate::object::ClusterName;
 use crate::object::compare::same;
-use crate::plan::preview::{Preview, Scene, Unseen, preview};
+use crate::plan::Reason;
+use crate::plan::preview::{Preview, Scene, Unseen, recorded};
 use crate::yaml::{self, Entries, Raw};
 
 /// Problems of the case; none where it passes. Golden files to write are added to `goldens`.
@@ -24,19 +27,23 @@ use crate::yaml::{self, Entries, Raw};
 pub(super) fn run(
     bench: &Bench,
     mapping: &Mapping,
+    recorder: &Recorder,
     folder: &Path,
     case: &TestCaseSpec,
     goldens: &mut BTreeMap<PathBuf, String>,
-) -> Result<Vec<String>, Misconfigured> {
+) -> Result<Vec<Problem>, Misconfigured> {
     let scene = scene(bench, mapping, folder, case)?;
-    let preview = match preview(mapping, &scene) {
-        Ok(preview) => preview,
-        Err(Unseen::Out) => return Ok(vec!["the mapping's filter leaves the source alone".to_owned()]),
-        Err(Unseen::Unrendered(reason)) => return Ok(vec![format!("{}: {}", reason.cause.as_str(), reason.detail)]),
+    let preview = match (recorded(mapping, &scene, recorder), case.left_alone) {
+        (Err(Unseen::Out), true) => return Ok(nothing_else(case)),
+        (Err(Unseen::Out), false) => return Ok(vec![Problem::said("the mapping's filter leaves the source alone")]),
+        (Err(Unseen::Unrendered(reason)), _) => return Ok(vec![because(&reason)]),
+        (Ok(_), true) => return Ok(vec![Problem::said("the mapping's filter lets the source in")]),
+        (Ok(preview), false) => preview,
     };
     let mut problems = unrecognized(&preview, &scene);
     let rendered = json!({"objects": objects(&preview), "placement": {
         "namespace": preview.rendering.place.namespace, "name": preview.rendering.place.name,
+        "namespaceLabels": preview.namespace_labels,
     }});
     let status = preview.status.clone().unwrap_or(Value::Null);
     let before = problems.len();
@@ -51,9 +58,20 @@ pub(super) fn run(
     let expects_parts = !case.expect.0.is_empty() || !case.expect_status.0.is_empty();
     let fails = preview.failed() && (case.golden.is_some() || !expects_parts);
     if problems.len() > before || fails {
-        problems.extend(preview.reasons.0.iter().map(|reason| format!("{}: {}", reason.cause.as_str(), reason.detail)));
+        problems.extend(preview.reasons.0.iter().map(because));
     }
     Ok(problems)
+}
+
+fn because(reason: &Reason) -> Problem {
+    Problem::said(format!("{}: {}", reason.cause.as_str(), reason.detail))
+}
+
+/// Of a source that is left alone, there is nothing to be expected.
+fn nothing_else(case: &TestCaseSpec) -> Vec<Problem> {
+    let expects = !case.expect.0.is_empty() || !case.expect_status.0.is_empty() || case.golden.is_some();
+    let problem = "leftAlone: nothing else can be expected of a source that is left alone";
+    expects.then(|| Problem::said(problem)).into_iter().collect()
 }
 
 fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -> Result<Scene, Misconfigured> {
@@ -99,10 +117,10 @@ fn one_of(bench: &Bench, mapping: &Mapping, case: &TestCaseSpec, all: &[Value]) 
     }
 }
 
-fn unrecognized(preview: &Preview, scene: &Scene) -> Vec<String> {
+fn unrecognized(preview: &Preview, scene: &Scene) -> Vec<Problem> {
     let strangers = preview.strangers.iter().filter_map(|position| scene.standing.get(*position));
     let title = |object| format!("observed: {} stands for no object of the mapping", sources::title(object));
-    strangers.map(title).collect()
+    strangers.map(|object| Problem::said(title(object))).collect()
 }
 
 /// The rendered objects by their ids; several of one id by their keys.
@@ -118,16 +136,18 @@ fn objects(preview: &Preview) -> Value {
 }
 
 /// Expectations that do not hold. Null stands for what is not there.
-fn unmet(expected: &Entries<Raw>, actual: &Value, prefix: &str) -> Vec<String> {
+fn unmet(expected: &Entries<Raw>, actual: &Value, prefix: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, raw) in &expected.0 {
         let wanted = raw.0.to_json();
         match found(&path.value, actual) {
-            Err(why) => problems.push(format!("{prefix}{}: {why}", path.value)),
+            Err(why) => problems.push(Problem::said(format!("{prefix}{}: {why}", path.value))),
             Ok(found) if same(&found, &wanted) => {}
-            Ok(found) => {
-                problems.push(format!("{prefix}{}: expected {}, got {}", path.value, show(&wanted), show(&found)))
-            }
+            Ok(found) => problems.push(Problem::Unmet {
+                path: format!("{prefix}{}", path.value),
+                expected: wanted,
+                actual: found,
+            }),
         }
     }
     problems
@@ -144,10 +164,6 @@ fn found(path: &str, actual: &Value) -> Result<Value, String> {
     })
 }
 
-fn show(value: &Value) -> String {
-    if value.is_null() { "nothing".to_owned() } else { value.to_string() }
-}
-
 /// Compares with the case's golden file; with `--update`, notes it for writing instead.
 fn golden(
     bench: &Bench,
@@ -155,7 +171,7 @@ fn golden(
     case: &TestCaseSpec,
     rendered: &str,
     goldens: &mut BTreeMap<PathBuf, String>,
-) -> Result<Option<String>, Misconfigured> {
+) -> Result<Option<Problem>, Misconfigured> {
     let Some(name) = &case.golden else { return Ok(None) };
     let path = folder.join(name);
     let standing = if path.exists() { Some(inputs::file(&path)?) } else { None };
@@ -165,13 +181,15 @@ fn golden(
     if bench.update {
         let earlier = goldens.insert(path, rendered.to_owned());
         let clash = earlier.filter(|earlier| earlier != rendered);
-        return Ok(clash.map(|_| format!("golden {name}: another case of the test writes something else to it")));
+        let problem = || format!("golden {name}: another case of the test writes something else to it");
+        return Ok(clash.map(|_| Problem::said(problem())));
     }
     Ok(Some(match standing {
-        None => format!("golden {name} does not exist; write it with --update"),
-        Some(content) => {
-            let changes = difference(&String::from_utf8_lossy(&content), rendered);
-            format!("golden {name} differs (- the file, + what is rendered; --update takes the latter):\n{changes}")
-        }
+        None => Problem::said(format!("golden {name} does not exist; write it with --update")),
+        Some(content) => Problem::Golden {
+            file: path.display().to_string(),
+            name: name.clone(),
+            difference: difference(&String::from_utf8_lossy(&content), rendered),
+        },
     }))
 }

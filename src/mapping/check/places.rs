@@ -159,8 +159,8 @@ fn paths(text: &Text, base: &Base, put: &mut impl FnMut(&Path)) {
         for piece in pieces {
             match piece {
                 Piece::Raw(_) => {}
-                Piece::Print(expr) => of(expr, put),
-                Piece::If { test, then, otherwise } => {
+                Piece::Print { expr, .. } => of(expr, put),
+                Piece::If { test, then, otherwise, .. } => {
                     of(test, put);
                     of_pieces(then, put);
                     of_pieces(otherwise, put);

@@ -52,13 +52,13 @@ impl<'s> Reads<'_, 's> {
                     self.comparison(*comparison, (first, left), (other, right));
                 }
             }
-            Expr::Conditional { test, then, otherwise } => {
+            Expr::Conditional { test, then, otherwise, .. } => {
                 self.expression(test, guarded);
                 let guarded = guarded || guards(test);
                 self.expression(then, guarded);
                 self.expression(otherwise, guarded);
             }
-            Expr::Default { value, fallback, lax } => {
+            Expr::Default { value, fallback, lax, .. } => {
                 self.expression(value, true);
                 fallback.iter().chain(lax).for_each(|expr| self.expression(expr, guarded));
             }
@@ -89,8 +89,8 @@ impl<'s> Reads<'_, 's> {
         for piece in pieces {
             match piece {
                 Piece::Raw(_) => {}
-                Piece::Print(expr) => self.expression(expr, guarded),
-                Piece::If { test, then, otherwise } => {
+                Piece::Print { expr, .. } => self.expression(expr, guarded),
+                Piece::If { test, then, otherwise, .. } => {
                     self.expression(test, guarded);
                     let guarded = guarded || guards(test);
                     self.pieces(then, guarded);
@@ -254,7 +254,7 @@ pub(super) fn guards(expr: &Expr) -> bool {
         Expr::And(left, right) | Expr::Or(left, right) | Expr::Concat(left, right) => guards(left) || guards(right),
         Expr::Arithmetic { left, right, .. } => guards(left) || guards(right),
         Expr::Compare { first, rest, .. } => guards(first) || rest.iter().any(|(_, operand)| guards(operand)),
-        Expr::Conditional { test, then, otherwise } => guards(test) || guards(then) || guards(otherwise),
+        Expr::Conditional { test, then, otherwise, .. } => guards(test) || guards(then) || guards(otherwise),
         Expr::Member { base, .. } | Expr::Index { base, .. } | Expr::Slice { base, .. } => guards(base),
         Expr::List(items) => items.iter().any(guards),
         Expr::Map(entries) => entries.iter().any(|(key, value)| guards(key) || guards(value)),

@@ -235,7 +235,7 @@ impl<'s> Environment<'s> {
     fn pieces_consumers(&self, pieces: &[Piece]) -> bool {
         pieces.iter().any(|piece| match piece {
             Piece::Raw(_) => false,
-            Piece::Print(expr) => self.is_consumers(expr),
+            Piece::Print { expr, .. } => self.is_consumers(expr),
             Piece::If { then, otherwise, .. } => self.pieces_consumers(then) || self.pieces_consumers(otherwise),
             Piece::For(node) => {
                 self.is_consumers(&node.items)

@@ -29,6 +29,7 @@ impl Compiler {
         };
         let item = self.item(written);
         let outer = std::mem::take(&mut self.locals);
+        let place = list.0.headline();
         let list = self.list(list);
         self.locals = outer;
         let key = match written.key {
@@ -46,7 +47,7 @@ impl Compiler {
             let finding = Finding::new("SE0119", at, "every item of the list would get one key");
             self.report(finding.help(format!("make it from the item: `${{{{ {item}.name }}}}`, for example")));
         }
-        Some(Some(ForEach { list: list?, item: item?, key: key? }))
+        Some(Some(ForEach { list: list?, place, item: item?, key: key? }))
     }
 
     fn list(&mut self, raw: &Raw) -> Option<Template> {

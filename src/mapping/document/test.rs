@@ -52,6 +52,9 @@ pub struct TestCaseSpec {
     /// Related objects as they stand.
     #[serde(default)]
     pub related: Vec<Raw>,
+    /// Whether the mapping's filter must leave the source alone; nothing else can be expected then.
+    #[serde(default)]
+    pub left_alone: bool,
     /// Paths (`objects.db.spec.members`) and what must stand there.
     #[serde(default)]
     pub expect: Entries<Raw>,

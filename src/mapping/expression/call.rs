@@ -17,9 +17,15 @@ impl Compiler<'_> {
             "regex_replace" => return self.regex_replace(call, node),
             _ => return Some(Expr::Call(call)),
         }
+        let fallback = node.args.iter().find_map(|argument| match argument {
+            ast::CallArg::Pos(expr) => Some(self.range(expr)),
+            ast::CallArg::Kwarg(name, expr) => (*name == call.function.parameters[1].name).then(|| self.range(expr)),
+            _ => None,
+        });
+        let place = self.place(fallback.unwrap_or_else(|| self.range_of(node.name)));
         let mut arguments = call.arguments.into_iter().map(|argument| argument.map(Box::new));
         let mut next = || arguments.next().flatten();
-        Some(Expr::Default { value: next()?, fallback: next(), lax: next() })
+        Some(Expr::Default { value: next()?, fallback: next(), lax: next(), place })
     }
 
     /// The pattern is the author's alone, and compiled here.

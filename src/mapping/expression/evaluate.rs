@@ -1,10 +1,12 @@
 //! Walks a compiled expression over a scope.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::Way;
 use super::budget::Budget;
 use super::operators;
 use super::registry::Arguments;
@@ -55,11 +57,21 @@ impl<'a, 'b> Evaluation<'a, 'b> {
                 }
                 Ok(Operand::owned(true))
             }
-            Expr::Conditional { test, then, otherwise } => {
-                let branch = if self.holds(test)? { then } else { otherwise };
-                self.evaluate(branch)
+            Expr::Conditional { test, then, otherwise, places: [place, other] } => {
+                if self.holds(test)? {
+                    self.branch(then, place)
+                } else {
+                    self.branch(otherwise, other)
+                }
             }
-            Expr::Default { value, fallback, lax } => self.default(value, fallback.as_deref(), lax.as_deref()),
+            Expr::Default { value, fallback, lax, place } => match (self.given(value, lax.as_deref())?, fallback) {
+                (Some(value), _) => Ok(value),
+                (None, Some(fallback)) => self.branch(fallback, place),
+                (None, None) => {
+                    self.scope.note(place, Way::Evaluated);
+                    Ok(Operand::owned(""))
+                }
+            },
             Expr::RegexReplace { value, pattern, replacement } => {
                 let expand = matches!(**replacement, Expr::Literal(_));
                 let (text, replacement) = (self.text(value)?, self.text(replacement)?);
@@ -67,6 +79,15 @@ impl<'a, 'b> Evaluation<'a, 'b> {
             }
             Expr::Call(call) => self.call(call),
         }
+    }
+
+    /// Evaluates what has a place of its own in the notes that are taken.
+    pub fn branch(&mut self, expr: &'a Expr, place: &Range<usize>) -> Result<Operand<'a>, Stop> {
+        let evaluated = self.evaluate(expr);
+        if !matches!(evaluated, Err(Stop::Waiting(_))) {
+            self.scope.note(place, Way::Evaluated);
+        }
+        evaluated
     }
 
     /// The value of an expression that must have one.
@@ -183,24 +204,15 @@ impl<'a, 'b> Evaluation<'a, 'b> {
         Ok(Operand::owned(left.into_owned() + &right))
     }
 
-    fn default(
-        &mut self,
-        value: &'a Expr,
-        fallback: Option<&'a Expr>,
-        lax: Option<&'a Expr>,
-    ) -> Result<Operand<'a>, Stop> {
-        let wanted = match self.evaluate(value)? {
+    /// What `default` is asked to stand in for, where it is there.
+    fn given(&mut self, value: &'a Expr, lax: Option<&'a Expr>) -> Result<Option<Operand<'a>>, Stop> {
+        match self.evaluate(value)? {
             Operand::Value(value) => {
                 let lax = lax.map_or(Ok(false), |lax| self.holds(lax))?;
-                if lax && !is_true(&value) { None } else { Some(Operand::Value(value)) }
+                Ok(if lax && !is_true(&value) { None } else { Some(Operand::Value(value)) })
             }
-            Operand::Omit => Some(Operand::Omit),
-            Operand::Absent(_) => None,
-        };
-        match (wanted, fallback) {
-            (Some(wanted), _) => Ok(wanted),
-            (None, Some(fallback)) => self.evaluate(fallback),
-            (None, None) => Ok(Operand::owned("")),
+            Operand::Omit => Ok(Some(Operand::Omit)),
+            Operand::Absent(_) => Ok(None),
         }
     }
 

@@ -15,6 +15,7 @@ mod names;
 mod operators;
 mod parse;
 mod pattern;
+mod recorder;
 mod references;
 mod registry;
 mod resolve;
@@ -28,6 +29,8 @@ mod yaml_text;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use crate::mapping::diagnostic::Finding;
@@ -35,6 +38,7 @@ use crate::yaml::{Node, NodeValue, Scalar};
 
 pub(in crate::mapping) use budget::Budget;
 pub use names::{Names, Root, RootSet};
+pub use recorder::{Recorder, Way};
 pub use references::References;
 pub use scope::{Missing, ObjectState, Scope, Several};
 pub use text::Text;
@@ -53,6 +57,8 @@ use value::{Operand, Stop};
 pub struct Expression {
     expr: Expr,
     source: String,
+    /// Where it stands in the file.
+    place: Range<usize>,
     references: Box<References>,
 }
 
@@ -108,7 +114,12 @@ impl Expression {
                 return None;
             }
         };
-        Some(Self { source: constant.to_string(), expr: Expr::Literal(constant), references: Box::default() })
+        Some(Self {
+            source: constant.to_string(),
+            place: node.span.clone(),
+            expr: Expr::Literal(constant),
+            references: Box::default(),
+        })
     }
 
     /// Whether a node is one `${{ }}`, or was meant to be.
@@ -131,16 +142,13 @@ impl Expression {
         }
     }
 
-    fn compile_typed(
-        scalar: &Scalar,
-        range: std::ops::Range<usize>,
-        names: &Names,
-        findings: &mut Vec<Finding>,
-    ) -> Option<Self> {
+    fn compile_typed(scalar: &Scalar, range: Range<usize>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let source = &scalar.text[range.clone()];
         let mut compiler = Compiler::new(scalar, source, range.start, names, findings);
         let expr = compiler.parse()?;
-        Some(Self { expr, references: Box::new(compiler.references), source: source.trim().to_owned() })
+        let start = source.len() - source.trim_start().len();
+        let place = compiler.place(start..source.trim_end().len());
+        Some(Self { expr, place, references: Box::new(compiler.references), source: source.trim().to_owned() })
     }
 
     pub fn evaluate(&self, scope: &Scope) -> Outcome {
@@ -151,11 +159,15 @@ impl Expression {
     pub(in crate::mapping) fn evaluate_within(&self, scope: &Scope, budget: &mut Budget) -> Outcome {
         let mut evaluation = Evaluation::new(scope, budget);
         let evaluated = evaluation.evaluate(&self.expr);
-        match evaluated.and_then(|operand| deliver(operand, budget)) {
+        let outcome = match evaluated.and_then(|operand| deliver(operand, budget)) {
             Ok(outcome) => outcome,
             Err(Stop::Waiting(what)) => Outcome::Waiting(what),
             Err(Stop::Failed(why)) => Outcome::Failed(why),
+        };
+        if let Some(recorder) = scope.recorder() {
+            recorder.outcome(&self.place, &outcome);
         }
+        outcome
     }
 
     /// Evaluates a condition, which must be true or false.
@@ -176,6 +188,11 @@ impl Expression {
 
     pub(in crate::mapping) fn expr(&self) -> &Expr {
         &self.expr
+    }
+
+    /// Bytes of the file that hold it, without its braces.
+    pub(in crate::mapping) fn place(&self) -> &Range<usize> {
+        &self.place
     }
 
     /// The expression as it is written, without its braces.

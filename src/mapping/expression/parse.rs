@@ -273,8 +273,9 @@ impl<'s> Compiler<'s> {
                 Some(format!("write `{written} else omit` to leave the key out"));
             return None;
         };
+        let places = [&node.true_expr, otherwise].map(|branch| self.place(self.range(branch)));
         let otherwise = self.boxed(otherwise);
-        Some(Expr::Conditional { test: test?, then: then?, otherwise: otherwise? })
+        Some(Expr::Conditional { test: test?, then: then?, otherwise: otherwise?, places })
     }
 
     fn binary(&mut self, node: &ast::BinOp<'_>) -> Option<Expr> {

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
 use super::tree::{Base, Path, Segment};
 use super::value::{Operand, Stop};
-use super::{Outcome, Root};
+use super::{Outcome, Recorder, Root, Way};
 
 /// The data expressions are evaluated over. Built once per reconcile; values are shared, never copied.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +20,7 @@ pub struct Scope {
     related: BTreeMap<String, ObjectState>,
     locals: Vec<(String, Arc<Value>)>,
     lenient: bool,
+    recorder: Option<Recorder>,
 }
 
 /// What a root reads.
@@ -133,6 +135,22 @@ impl Scope {
     /// In status and conditions an object that is not there yet is undefined; elsewhere it is waited for.
     pub fn lenient_objects(&mut self, lenient: bool) {
         self.lenient = lenient;
+    }
+
+    /// From now on, takes down what is evaluated over this scope and its clones.
+    pub fn record(&mut self, recorder: Option<Recorder>) {
+        self.recorder = recorder;
+    }
+
+    /// Takes down what became of a place, where that is wanted.
+    pub fn note(&self, place: &Range<usize>, way: Way) {
+        if let Some(recorder) = &self.recorder {
+            recorder.note(place, way);
+        }
+    }
+
+    pub(super) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_ref()
     }
 
     /// Walks a path whose base is not a loop variable.

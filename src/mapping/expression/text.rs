@@ -1,5 +1,7 @@
 //! Text with expressions in it.
 
+use std::ops::Range;
+
 use minijinja::machinery::{ast, parse};
 use serde_json::Value;
 
@@ -12,7 +14,7 @@ use super::scope::Scope;
 use super::source::{self, ESCAPED, Form, PLACEHOLDER};
 use super::tree::Expr;
 use super::value::{Stop, kind, own, print};
-use super::{Expression, Outcome, Unrendered};
+use super::{Expression, Outcome, Unrendered, Way};
 use crate::mapping::diagnostic::Finding;
 use crate::yaml::{Node, NodeValue, Scalar};
 
@@ -34,8 +36,17 @@ pub(in crate::mapping) enum TextForm {
 #[derive(Debug)]
 pub(in crate::mapping) enum Piece {
     Raw(String),
-    Print(Expr),
-    If { test: Expr, then: Vec<Piece>, otherwise: Vec<Piece> },
+    /// `place`: where in the file the expression stands, here and below.
+    Print {
+        expr: Expr,
+        place: Range<usize>,
+    },
+    If {
+        test: Expr,
+        place: Range<usize>,
+        then: Vec<Piece>,
+        otherwise: Vec<Piece>,
+    },
     For(Box<Loop>),
 }
 
@@ -43,6 +54,7 @@ pub(in crate::mapping) enum Piece {
 pub(in crate::mapping) struct Loop {
     pub targets: Vec<String>,
     pub items: Expr,
+    pub place: Range<usize>,
     pub filter: Option<Expr>,
     pub body: Vec<Piece>,
     pub otherwise: Vec<Piece>,
@@ -151,11 +163,14 @@ impl Compiler<'_> {
     fn piece(&mut self, statement: &ast::Stmt<'_>) -> Option<Piece> {
         match statement {
             ast::Stmt::EmitRaw(raw) => Some(Piece::Raw(raw.raw.replace(PLACEHOLDER, &ESCAPED[1..]))),
-            ast::Stmt::EmitExpr(emit) => self.lower(&emit.expr).map(Piece::Print),
+            ast::Stmt::EmitExpr(emit) => {
+                let place = self.place(self.range(&emit.expr));
+                self.lower(&emit.expr).map(|expr| Piece::Print { expr, place })
+            }
             ast::Stmt::IfCond(branch) => {
-                let test = self.lower(&branch.expr);
+                let (test, place) = (self.lower(&branch.expr), self.place(self.range(&branch.expr)));
                 let (then, otherwise) = (self.pieces(&branch.true_body), self.pieces(&branch.false_body));
-                Some(Piece::If { test: test?, then: then?, otherwise: otherwise? })
+                Some(Piece::If { test: test?, place, then: then?, otherwise: otherwise? })
             }
             ast::Stmt::ForLoop(node) => self.for_loop(node),
             other => {
@@ -187,6 +202,7 @@ impl Compiler<'_> {
         Some(Piece::For(Box::new(Loop {
             targets: targets?,
             items: items?,
+            place: self.place(self.range(&node.iter)),
             filter: filter?,
             body: body?,
             otherwise: otherwise?,
@@ -262,13 +278,14 @@ impl<'a> Printer<'a, '_> {
         self.evaluation.budget.step()?;
         match piece {
             Piece::Raw(text) => self.push(text),
-            Piece::Print(expr) => {
-                let text = print(self.evaluation.value(expr)?)?;
+            Piece::Print { expr, place } => {
+                let text = print(self.evaluation.branch(expr, place)?.require()?)?;
                 self.push(&text)
             }
-            Piece::If { test, then, otherwise } => {
-                let branch = if self.evaluation.holds(test)? { then } else { otherwise };
-                self.print(branch)
+            Piece::If { test, place, then, otherwise } => {
+                let holds = self.evaluation.holds(test)?;
+                self.evaluation.scope.note(place, if holds { Way::True } else { Way::False });
+                self.print(if holds { then } else { otherwise })
             }
             Piece::For(node) => self.for_loop(node),
         }
@@ -290,11 +307,16 @@ impl<'a> Printer<'a, '_> {
             let wanted = node.filter.as_ref().map_or(Ok(true), |filter| self.evaluation.holds(filter))?;
             if wanted {
                 none = false;
+                self.evaluation.scope.note(&node.place, Way::Item);
                 self.print(&node.body)?;
             }
             self.evaluation.locals.truncate(around);
         }
-        if none { self.print(&node.otherwise) } else { Ok(()) }
+        if none {
+            self.evaluation.scope.note(&node.place, Way::False);
+            self.print(&node.otherwise)?;
+        }
+        Ok(())
     }
 
     /// The items of a list, or the keys of a map.

@@ -53,12 +53,16 @@ pub(in crate::mapping) enum Expr {
         test: Box<Expr>,
         then: Box<Expr>,
         otherwise: Box<Expr>,
+        /// Where in the file the two values stand.
+        places: [Range<usize>; 2],
     },
     /// `value | default(fallback, lax)`: the fallback is evaluated only where it is needed.
     Default {
         value: Box<Expr>,
         fallback: Option<Box<Expr>>,
         lax: Option<Box<Expr>>,
+        /// Where in the file the fallback stands.
+        place: Range<usize>,
     },
     /// `value | regex_replace(pattern, replacement)`: the pattern is compiled at load.
     RegexReplace {
@@ -76,6 +80,34 @@ pub(in crate::mapping) struct Call {
     pub arguments: Vec<Option<Expr>>,
     /// Further arguments of a function that takes any number.
     pub rest: Vec<Expr>,
+}
+
+impl Expr {
+    /// Its operands, in the order in which they are written or nearly so.
+    pub fn operands(&self) -> Vec<&Self> {
+        match self {
+            Self::Literal(_) | Self::Omit | Self::Path(_) => Vec::new(),
+            Self::Member { base, .. } => vec![base],
+            Self::Index { base, index, .. } => vec![base, index],
+            Self::Slice { base, start, stop } => {
+                std::iter::once(base).chain(start).chain(stop).map(|one| &**one).collect()
+            }
+            Self::List(items) => items.iter().collect(),
+            Self::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).collect(),
+            Self::Not(one) | Self::Negate(one) => vec![one],
+            Self::And(left, right) | Self::Or(left, right) | Self::Concat(left, right) => vec![left, right],
+            Self::Arithmetic { left, right, .. } => vec![left, right],
+            Self::Compare { first, rest, .. } => {
+                std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand)).collect()
+            }
+            Self::Conditional { test, then, otherwise, .. } => vec![test, then, otherwise],
+            Self::Default { value, fallback, lax, .. } => {
+                std::iter::once(value).chain(fallback).chain(lax).map(|one| &**one).collect()
+            }
+            Self::RegexReplace { value, replacement, .. } => vec![value, replacement],
+            Self::Call(call) => call.arguments.iter().flatten().chain(&call.rest).collect(),
+        }
+    }
 }
 
 impl Call {

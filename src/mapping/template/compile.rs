@@ -141,6 +141,7 @@ impl<'c> Compiler<'c> {
 
     fn each(&mut self, node: &Node, entries: &[Entry]) -> Option<Tree> {
         let alone = self.refuse_neighbours(entries, &EACH);
+        let place = node.get("$each").map_or(0..0, |list| list.headline());
         let list = node.get("$each").and_then(|list| self.list(list));
         let name = match node.get("$as") {
             Some(name) => self.local(name),
@@ -157,7 +158,7 @@ impl<'c> Compiler<'c> {
         self.locals.pop();
         let when = when.map_or(Some(None), |when| when.map(Some));
         alone.then_some(())?;
-        Some(Tree::Each(Box::new(Each { list: list?, name, when: when?, item: item? })))
+        Some(Tree::Each(Box::new(Each { list: list?, place, name, when: when?, item: item? })))
     }
 
     fn list(&mut self, node: &Node) -> Option<Tree> {

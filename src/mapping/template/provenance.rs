@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Each, Template, Tree};
-use crate::mapping::expression::{Budget, Call, Expr, Expression, Outcome, Piece, Scope, Segment, Text, TextForm};
+use crate::mapping::expression::{Budget, Expr, Expression, Outcome, Piece, Scope, Segment, Text, TextForm};
 use crate::yaml::{Node, NodeValue};
 
 /// A field of what is rendered, as the steps that lead to it.
@@ -205,46 +205,22 @@ fn items(node: &Node) -> &[Arc<Node>] {
 
 /// The paths that an expression reads, each once.
 fn paths(expr: &Expr, found: &mut Vec<String>) {
-    let mut all = |exprs: &mut dyn Iterator<Item = &Expr>| exprs.for_each(|expr| paths(expr, found));
-    match expr {
-        Expr::Literal(_) | Expr::Omit => {}
-        Expr::Path(path) => {
-            let text =
-                path.segments.len().checked_sub(1).map_or_else(|| path.base_text(), |last| path.up_to(last).to_owned());
-            if !found.contains(&text) {
-                found.push(text);
-            }
+    if let Expr::Path(path) = expr {
+        let text =
+            path.segments.len().checked_sub(1).map_or_else(|| path.base_text(), |last| path.up_to(last).to_owned());
+        if !found.contains(&text) {
+            found.push(text);
         }
-        Expr::Member { base, .. } => paths(base, found),
-        Expr::Index { base, index, .. } => all(&mut [base, index].into_iter().map(|one| &**one)),
-        Expr::Slice { base, start, stop } => {
-            all(&mut std::iter::once(&**base).chain(start.iter().chain(stop).map(|bound| &**bound)))
-        }
-        Expr::List(items) => all(&mut items.iter()),
-        Expr::Map(entries) => all(&mut entries.iter().flat_map(|(key, value)| [key, value])),
-        Expr::Not(one) | Expr::Negate(one) => paths(one, found),
-        Expr::And(left, right) | Expr::Or(left, right) | Expr::Concat(left, right) => {
-            all(&mut [left, right].into_iter().map(|one| &**one))
-        }
-        Expr::Arithmetic { left, right, .. } => all(&mut [left, right].into_iter().map(|one| &**one)),
-        Expr::Compare { first, rest, .. } => {
-            all(&mut std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand)))
-        }
-        Expr::Conditional { test, then, otherwise } => all(&mut [test, then, otherwise].into_iter().map(|one| &**one)),
-        Expr::Default { value, fallback, lax } => {
-            all(&mut std::iter::once(&**value).chain(fallback.iter().chain(lax).map(|one| &**one)))
-        }
-        Expr::RegexReplace { value, replacement, .. } => all(&mut [value, replacement].into_iter().map(|one| &**one)),
-        Expr::Call(Call { arguments, rest, .. }) => all(&mut arguments.iter().flatten().chain(rest)),
     }
+    expr.operands().into_iter().for_each(|operand| paths(operand, found));
 }
 
 fn paths_of_pieces(pieces: &[Piece], found: &mut Vec<String>) {
     for piece in pieces {
         match piece {
             Piece::Raw(_) => {}
-            Piece::Print(expr) => paths(expr, found),
-            Piece::If { test, then, otherwise } => {
+            Piece::Print { expr, .. } => paths(expr, found),
+            Piece::If { test, then, otherwise, .. } => {
                 paths(test, found);
                 paths_of_pieces(then, found);
                 paths_of_pieces(otherwise, found);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{Each, Tree, Unrendered, merge};
-use crate::mapping::expression::{Budget, Outcome, Scope, kind};
+use crate::mapping::expression::{Budget, Outcome, Scope, Way, kind};
 
 /// Why a tree was not rendered, and where in it.
 pub(super) struct Stopped {
@@ -129,6 +129,7 @@ impl Each {
         {
             return Ok(None);
         }
+        scope.note(&self.place, Way::Item);
         self.item.render(scope, budget)
     }
 }

@@ -4,6 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::mapping::compile::{Compiled, compile};
+use crate::mapping::coverage::Coverage;
+use crate::mapping::expression::Recorder;
 
 const MAPPING: &str = r#"
 apiVersion: sync-engine.dev/v1alpha1
@@ -200,4 +202,176 @@ fn a_target_is_one_that_is_allowed() {
     Unrendered(Reason { cause: RenderFailed, detail: "target.cluster: it gives none of the targets that are allowed (`east`, `west`)" })
     Unrendered(Reason { cause: RenderFailed, detail: "target.cluster: `source.spec.region` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`" })
     "#);
+}
+
+const BRANCHES: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source:
+    provider: edge
+    resource: databases.v1.example.dev
+    when: ${{ source.spec.size | default(0) < 100 }}
+  placement:
+    namespaceLabels: {team: "{{ source.spec.team }}"}
+  vars:
+    plan: ${{ "big" if source.spec.size > 9 else "small" }}
+  objects:
+    - id: db
+      template:
+        apiVersion: example.dev/v1
+        kind: Cluster
+        metadata: {name: "{{ source.metadata.name }}-db"}
+        spec:
+          plan: ${{ vars.plan | default("free" if source.spec.trial else "none") }}
+          note: "{% if source.spec.size > 5 %}large{% elif source.spec.size > 1 %}some{% else %}one{% endif %}"
+          args: "{% for arg in source.spec.args | default([]) %}--{{ arg }}{% else %}none{% endfor %}"
+          users:
+            $each: ${{ source.spec.users | default([]) }}
+            $as: user
+            $when: ${{ user.active | default(true) }}
+            $item: {name: "${{ user.name }}"}
+      ready: ${{ objects.db.status.phase == "Up" }}
+    - id: view
+      when: ${{ true }}
+      forEach: ${{ source.spec.views | default([]) }}
+      as: view
+      key: ${{ view }}
+      template:
+        apiVersion: example.dev/v1
+        kind: View
+        metadata: {name: "{{ view }}"}
+        spec: {host: "${{ objects.db.status.host }}"}
+  status:
+    fields:
+      phase: {from: db, path: $.status.phase, transform: "${{ value | upper }}"}
+"#;
+
+/// What the scenes leave out, as `what: text of the place`.
+fn missed(scenes: &[Scene]) -> String {
+    let mapping = compiled(BRANCHES);
+    let recorder = Recorder::default();
+    for scene in scenes {
+        let _ = recorded(&mapping, scene, &recorder);
+    }
+    let coverage = Coverage::of(&mapping, &recorder);
+    let head = format!("{} of {}, {} %", coverage.covered(), coverage.total, coverage.percent());
+    let line =
+        |point: &crate::mapping::coverage::Point| format!("{}: {}", point.goal.word(), &BRANCHES[point.place.clone()]);
+    std::iter::once(head).chain(coverage.missed.iter().map(line)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_is_evaluated_is_taken_down() {
+    insta::assert_snapshot!(missed(&[]), @r#"
+    0 of 36, 0 %
+    true: source.spec.size | default(0) < 100
+    false: source.spec.size | default(0) < 100
+    fallback: 0
+    expression: source.spec.team
+    expression: "big" if source.spec.size > 9 else "small"
+    branch: "big"
+    branch: "small"
+    expression: source.metadata.name
+    expression: vars.plan | default("free" if source.spec.trial else "none")
+    fallback: "free" if source.spec.trial else "none"
+    branch: "free"
+    branch: "none"
+    true: source.spec.size > 5
+    false: source.spec.size > 5
+    true: source.spec.size > 1
+    false: source.spec.size > 1
+    item: source.spec.args | default([])
+    empty: source.spec.args | default([])
+    fallback: []
+    expression: arg
+    item: ${{ source.spec.users | default([]) }}
+    expression: source.spec.users | default([])
+    fallback: []
+    true: user.active | default(true)
+    false: user.active | default(true)
+    fallback: true
+    expression: user.name
+    true: objects.db.status.phase == "Up"
+    false: objects.db.status.phase == "Up"
+    item: ${{ source.spec.views | default([]) }}
+    expression: source.spec.views | default([])
+    fallback: []
+    expression: view
+    expression: view
+    expression: objects.db.status.host
+    expression: value | upper
+    "#);
+    let small = scene(json!({"size": 1, "team": "a"}), Vec::new());
+    insta::assert_snapshot!(missed(std::slice::from_ref(&small)), @r#"
+    14 of 36, 38 %
+    false: source.spec.size | default(0) < 100
+    fallback: 0
+    branch: "big"
+    fallback: "free" if source.spec.trial else "none"
+    branch: "free"
+    branch: "none"
+    true: source.spec.size > 5
+    true: source.spec.size > 1
+    item: source.spec.args | default([])
+    expression: arg
+    item: ${{ source.spec.users | default([]) }}
+    true: user.active | default(true)
+    false: user.active | default(true)
+    fallback: true
+    expression: user.name
+    true: objects.db.status.phase == "Up"
+    false: objects.db.status.phase == "Up"
+    item: ${{ source.spec.views | default([]) }}
+    expression: view
+    expression: view
+    expression: objects.db.status.host
+    expression: value | upper
+    "#);
+    let full = json!({"size": 10, "team": "a", "args": ["x"], "users": [{"name": "ada"}], "views": ["all"]});
+    let up = json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "status": {"phase": "Up", "host": "h"}});
+    let rich = scene(full, vec![up]);
+    insta::assert_snapshot!(missed(std::slice::from_ref(&rich)), @r#"
+    21 of 36, 58 %
+    false: source.spec.size | default(0) < 100
+    fallback: 0
+    branch: "small"
+    fallback: "free" if source.spec.trial else "none"
+    branch: "free"
+    branch: "none"
+    false: source.spec.size > 5
+    true: source.spec.size > 1
+    false: source.spec.size > 1
+    empty: source.spec.args | default([])
+    fallback: []
+    fallback: []
+    false: user.active | default(true)
+    false: objects.db.status.phase == "Up"
+    fallback: []
+    "#);
+    let few = scene(json!({"size": 2, "team": "a", "users": [{"active": false}]}), Vec::new());
+    let huge = scene(json!({"size": 100}), Vec::new());
+    insta::assert_snapshot!(missed(&[small, rich, few, huge]), @r#"
+    31 of 36, 86 %
+    fallback: 0
+    fallback: "free" if source.spec.trial else "none"
+    branch: "free"
+    branch: "none"
+    false: objects.db.status.phase == "Up"
+    "#);
+}
+
+/// Nobody is told more, or anything else, because notes are taken.
+#[test]
+fn taking_notes_changes_nothing() {
+    let mapping = compiled(BRANCHES);
+    let up = json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "status": {"phase": "Up", "host": "h"}});
+    let scene = scene(json!({"size": 3, "team": "a", "args": ["x"], "views": ["all"]}), vec![up]);
+    let shown = |preview: Result<Preview<'_>, Unseen>| {
+        let preview = preview.expect("rendered");
+        let bodies: Vec<Value> = preview.objects().map(|(.., desired)| desired.body.clone()).collect();
+        (bodies, preview.status, preview.reasons, preview.namespace_labels)
+    };
+    assert_eq!(shown(preview(&mapping, &scene)), shown(recorded(&mapping, &scene, &Recorder::default())));
 }

@@ -1,0 +1,265 @@
+//! What of a mapping its tests can reach, and what of it they did.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use super::expression::{Expr, Expression, Piece, Recorder, TextForm, Way};
+use super::template::{Each, Template, Text, Tree};
+use super::{ForEach, Mapping, RelatedPlace, StatusRules, StatusValue};
+use crate::yaml;
+
+/// Something that a test can reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// Bytes of the mapping's file, as it was compiled.
+    pub place: Range<usize>,
+    pub goal: Goal,
+}
+
+/// What it takes to reach a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Goal {
+    /// An expression is evaluated.
+    Expression,
+    /// A `when`, `ready`, `failed`, `$when` or `{% if %}` holds.
+    True,
+    /// The same does not hold.
+    False,
+    /// One of both values of `a if b else c` is taken.
+    Branch,
+    /// What `default` gives is needed.
+    Fallback,
+    /// `$each`, `forEach` or `{% for %}` makes something from an item.
+    Item,
+    /// `{% for %}` has no items, and an `{% else %}` for that.
+    Empty,
+}
+
+/// How much of a mapping was reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coverage {
+    pub total: usize,
+    /// What was not, in the order of the file.
+    pub missed: Vec<Point>,
+}
+
+impl Coverage {
+    /// What of a mapping's points a recorder, which was handed to the evaluations of this mapping alone, has taken down.
+    pub fn of(mapping: &Mapping, recorder: &Recorder) -> Self {
+        let points = points(mapping);
+        let total = points.len();
+        let missed = points.into_iter().filter(|point| !recorder.has(&point.place, point.goal.way())).collect();
+        Self { total, missed }
+    }
+
+    pub fn covered(&self) -> usize {
+        self.total - self.missed.len()
+    }
+
+    /// Rounded down, so that only all is 100; of nothing, all is reached.
+    pub fn percent(&self) -> usize {
+        (self.covered() * 100).checked_div(self.total).unwrap_or(100)
+    }
+}
+
+impl Goal {
+    fn way(self) -> Way {
+        match self {
+            Self::Expression | Self::Branch | Self::Fallback => Way::Evaluated,
+            Self::True => Way::True,
+            Self::False | Self::Empty => Way::False,
+            Self::Item => Way::Item,
+        }
+    }
+
+    /// For programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Expression => "expression",
+            Self::True => "true",
+            Self::False => "false",
+            Self::Branch => "branch",
+            Self::Fallback => "fallback",
+            Self::Item => "item",
+            Self::Empty => "empty",
+        }
+    }
+
+    /// What no test does, in an author's words.
+    pub fn missed(self) -> &'static str {
+        match self {
+            Self::Expression => "no test evaluates this expression",
+            Self::True => "no test makes this condition true",
+            Self::False => "no test makes this condition false",
+            Self::Branch => "no test takes this branch",
+            Self::Fallback => "no test needs this fallback",
+            Self::Item => "no test gives this list an item",
+            Self::Empty => "no test leaves this list empty",
+        }
+    }
+}
+
+/// Everything that tests of a mapping can reach, in the order of the file.
+fn points(mapping: &Mapping) -> Vec<Point> {
+    let mut points = Points::default();
+    points.mapping(mapping);
+    let mut all = points.0;
+    // An object's name is a leaf of its template, too; an alias stands in several places.
+    all.sort_by_key(|point| (point.place.start, Reverse(point.place.end), point.goal));
+    all.dedup();
+    all
+}
+
+#[derive(Default)]
+struct Points(Vec<Point>);
+
+impl Points {
+    fn put(&mut self, place: &Range<usize>, goal: Goal) {
+        self.0.push(Point { place: place.clone(), goal });
+    }
+
+    fn mapping(&mut self, mapping: &Mapping) {
+        mapping.source.when.iter().for_each(|when| self.condition(when));
+        mapping.target_rule.iter().for_each(|rule| self.text(&rule.cluster));
+        self.placement(mapping);
+        mapping.vars.iter().for_each(|(_, template)| self.template(template));
+        for rule in &mapping.related {
+            rule.for_each.iter().for_each(|each| self.for_each(each));
+            [&rule.from, &rule.to].into_iter().for_each(|place| self.related_place(place));
+        }
+        self.objects(mapping);
+        self.status(&mapping.status);
+    }
+
+    /// The default rules are not the author's to test.
+    fn placement(&mut self, mapping: &Mapping) {
+        let root = yaml::parse_one(&mapping.text).and_then(|document| document.root);
+        let written = root.as_ref().and_then(|root| root.get("spec")?.get("placement"));
+        for (field, text) in [("namespace", &mapping.placement.namespace), ("name", &mapping.placement.name)] {
+            if written.is_some_and(|placement| placement.get(field).is_some()) {
+                self.text(text);
+            }
+        }
+        if mapping.placement.create_namespace {
+            mapping.placement.namespace_labels.iter().for_each(|(_, text)| self.text(text));
+        }
+    }
+
+    fn related_place(&mut self, place: &RelatedPlace) {
+        place.namespace.iter().chain(&place.name).for_each(|text| self.text(text));
+    }
+
+    fn objects(&mut self, mapping: &Mapping) {
+        for (position, rule) in mapping.objects.iter().enumerate() {
+            rule.for_each.iter().for_each(|each| self.for_each(each));
+            rule.when.iter().for_each(|when| self.condition(when));
+            // Nobody asks whether an object is ready that no other depends on.
+            if mapping.objects.iter().any(|other| other.depends_on.contains(&position)) {
+                rule.ready.iter().chain(&rule.failed).for_each(|verdict| self.condition(verdict));
+            }
+            rule.name.iter().for_each(|name| self.text(name));
+            self.template(&rule.template);
+        }
+    }
+
+    fn status(&mut self, status: &StatusRules) {
+        for field in &status.fields {
+            if let StatusValue::Value(template) = &field.from {
+                self.template(template);
+            }
+            field.transform.iter().for_each(|transform| self.template(transform));
+        }
+        for rule in &status.conditions {
+            let parts = std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message);
+            parts.for_each(|template| self.template(template));
+        }
+    }
+
+    fn for_each(&mut self, each: &ForEach) {
+        self.template(&each.list);
+        self.put(&each.place, Goal::Item);
+        self.text(&each.key);
+    }
+
+    fn template(&mut self, template: &Template) {
+        self.tree(template.root());
+    }
+
+    fn tree(&mut self, tree: &Tree) {
+        match tree {
+            Tree::Literal(_) => {}
+            Tree::Expression(expression) => self.expression(expression),
+            Tree::Text(text) => self.text(text),
+            Tree::Sequence(trees) | Tree::Merge(trees) => trees.iter().for_each(|tree| self.tree(tree)),
+            Tree::Mapping(entries) => entries.iter().for_each(|(_, tree)| self.tree(tree)),
+            Tree::Each(each) => self.each(each),
+        }
+    }
+
+    fn each(&mut self, each: &Each) {
+        self.tree(&each.list);
+        self.put(&each.place, Goal::Item);
+        each.when.iter().for_each(|when| self.condition(when));
+        self.tree(&each.item);
+    }
+
+    fn expression(&mut self, expression: &Expression) {
+        self.put(expression.place(), Goal::Expression);
+        self.branches(expression.expr());
+    }
+
+    /// A constant has one outcome.
+    fn condition(&mut self, expression: &Expression) {
+        if matches!(expression.expr(), Expr::Literal(_)) {
+            return;
+        }
+        self.put(expression.place(), Goal::True);
+        self.put(expression.place(), Goal::False);
+        self.branches(expression.expr());
+    }
+
+    fn branches(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Conditional { places, .. } => places.iter().for_each(|place| self.put(place, Goal::Branch)),
+            Expr::Default { place, .. } => self.put(place, Goal::Fallback),
+            _ => {}
+        }
+        expr.operands().into_iter().for_each(|operand| self.branches(operand));
+    }
+
+    fn text(&mut self, text: &Text) {
+        match text.form() {
+            TextForm::Literal(_) => {}
+            TextForm::Typed(expression) => self.expression(expression),
+            TextForm::Pieces(pieces) => self.pieces(pieces),
+        }
+    }
+
+    fn pieces(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            match piece {
+                Piece::Raw(_) => {}
+                Piece::Print { expr, place } => {
+                    self.put(place, Goal::Expression);
+                    self.branches(expr);
+                }
+                Piece::If { test, place, then, otherwise } => {
+                    self.put(place, Goal::True);
+                    self.put(place, Goal::False);
+                    self.branches(test);
+                    self.pieces(then);
+                    self.pieces(otherwise);
+                }
+                Piece::For(node) => {
+                    self.put(&node.place, Goal::Item);
+                    if !node.otherwise.is_empty() {
+                        self.put(&node.place, Goal::Empty);
+                    }
+                    node.filter.iter().chain([&node.items]).for_each(|expr| self.branches(expr));
+                    self.pieces(&node.body);
+                    self.pieces(&node.otherwise);
+                }
+            }
+        }
+    }
+}
