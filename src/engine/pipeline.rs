@@ -84,8 +84,9 @@ struct State {
     /// Which source an owner label speaks of, by the label's hash. A collision costs one needless reconcile.
     origins: HashMap<u64, Key>,
     /// Which sources are placed into a namespace, where the mapping has shared objects.
-    placed: HashMap<String, BTreeSet<Key>>,
-    place_of: HashMap<Key, String>,
+    placed: HashMap<Arc<str>, BTreeSet<Key>>,
+    /// The namespace that a source is placed into, by the hash of its key. A collision keeps shared objects for too long.
+    place_of: HashMap<u64, Arc<str>>,
     /// Sources of the first lists that have not been reconciled yet; `placed` is not complete before.
     unprimed: HashSet<Key>,
     /// Sources whose last plan did not end in sync, and why.

@@ -47,11 +47,12 @@ impl Pipeline {
 
     /// Notes where a source is placed, or that it is no longer.
     pub fn place(&self, key: &Key, namespace: Option<&str>) {
+        let hash = self.hash(key);
         let mut state = self.state();
-        if state.place_of.get(key).map(String::as_str) == namespace {
+        if state.place_of.get(&hash).map(|of| &**of) == namespace {
             return;
         }
-        if let Some(former) = state.place_of.remove(key)
+        if let Some(former) = state.place_of.remove(&hash)
             && let Some(keys) = state.placed.get_mut(&former)
         {
             keys.remove(key);
@@ -60,8 +61,11 @@ impl Pipeline {
             }
         }
         if let Some(namespace) = namespace {
-            state.place_of.insert(key.clone(), namespace.to_owned());
-            state.placed.entry(namespace.to_owned()).or_default().insert(key.clone());
+            // One text for all sources of a namespace.
+            let known = state.placed.get_key_value(namespace).map(|(known, _)| known.clone());
+            let namespace = known.unwrap_or_else(|| Arc::from(namespace));
+            state.placed.entry(namespace.clone()).or_default().insert(key.clone());
+            state.place_of.insert(hash, namespace);
         }
     }
 
