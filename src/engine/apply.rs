@@ -331,11 +331,8 @@ impl Executor<'_> {
 }
 
 fn expect(feed: &KindFeed, reference: &Reference, generation: &Generation) -> PendingWrite {
-    feed.subscription.expect(&Key {
-        cluster: generation.target.cluster.clone(),
-        namespace: reference.namespace.as_str().into(),
-        name: reference.name.as_str().into(),
-    })
+    let Reference { namespace, name, .. } = reference;
+    feed.subscription.expect(&Key::new(generation.target.cluster.clone(), namespace.as_str(), name.as_str()))
 }
 
 fn standing(item: &Value, kind: &Kind, owners: &[String]) -> Option<Standing> {

@@ -23,7 +23,7 @@ impl Names {
             ClustersOf::One(cluster) => cluster.clone(),
             ClustersOf::Annotated => self.cluster(parsed.cluster?)?,
         };
-        Some(Key { cluster, namespace: self.namespace(parsed.namespace), name: Arc::from(parsed.name) })
+        Some(Key::new(cluster, self.namespace(parsed.namespace), parsed.name))
     }
 
     fn cluster(&mut self, name: &str) -> Option<ClusterName> {

@@ -64,7 +64,6 @@ struct State {
     names: Names,
     subscribers: Vec<(u64, Notify)>,
     last_id: u64,
-    empty: Arc<str>,
     /// Number of the list that is in force; 0 before the first.
     list: u32,
     /// Whether a list was ever complete.
@@ -100,7 +99,7 @@ impl Store {
 
     /// Keys and objects of one cluster, in order. O(its objects).
     pub fn of_cluster(&self, cluster: &ClusterName) -> Vec<(Key, Arc<Object>)> {
-        let first = Key { cluster: cluster.clone(), namespace: Arc::from(""), name: Arc::from("") };
+        let first = Key::new(cluster.clone(), "", "");
         let state = self.lock();
         let range = state.objects.range(first..).take_while(|(key, _)| key.cluster == *cluster);
         range.map(|(key, entry)| (key.clone(), entry.object.clone())).collect()
@@ -110,12 +109,8 @@ impl Store {
     pub fn of_owner(&self, owner: &str) -> Vec<(Key, Arc<Object>)> {
         let hash = owner_hash(owner);
         let state = self.lock();
-        let empty = &state.empty;
-        let Some(first) = state.objects.first_key_value().map(|(key, _)| key.cluster.clone()) else {
-            return Vec::new();
-        };
-        let start = (hash, Key { cluster: first, namespace: empty.clone(), name: empty.clone() });
-        let keys = state.owners.range(start..).take_while(|(of, _)| *of == hash).map(|(_, key)| key);
+        let Some((first, _)) = state.objects.first_key_value() else { return Vec::new() };
+        let keys = state.owners.range((hash, first.clone())..).take_while(|(of, _)| *of == hash).map(|(_, key)| key);
         keys.filter_map(|key| state.objects.get(key).map(|entry| (key.clone(), entry.object.clone())))
             .filter(|(_, object)| object.owner() == Some(owner))
             .collect()
@@ -153,7 +148,7 @@ impl Store {
     /// An event told that the object is gone; `last` is its last state.
     pub fn delete(&self, last: Parsed<'_>) -> bool {
         let mut state = self.lock();
-        let Some(key) = state.names.key(&self.clusters, &last) else { return false };
+        let Some(key) = state.key(&self.clusters, &last) else { return false };
         let told = state.remove(&key, &last);
         drop(state);
         told.tell(&key, Cause::Event);
@@ -169,7 +164,7 @@ impl Store {
 
     fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> bool {
         let mut state = self.lock();
-        let Some(key) = state.names.key(&self.clusters, &parsed) else { return false };
+        let Some(key) = state.key(&self.clusters, &parsed) else { return false };
         let told = state.put(&key, &parsed);
         drop(state);
         told.tell(&key, cause);
@@ -301,6 +296,12 @@ impl State {
     fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
+    }
+
+    /// The key of an object, and the same one each time: all who hold it share it.
+    fn key(&mut self, clusters: &ClustersOf, parsed: &Parsed<'_>) -> Option<Key> {
+        let key = self.names.key(clusters, parsed)?;
+        Some(self.objects.get_key_value(&key).map_or(key, |(known, _)| known.clone()))
     }
 
     /// An object as a list or an event tells it.

@@ -151,7 +151,7 @@ mod tests {
 
     fn key(name: &str) -> Key {
         let cluster = ClusterName::try_from("c").unwrap();
-        Key { cluster, namespace: "ns".into(), name: name.into() }
+        Key::new(cluster, "ns", name)
     }
 
     #[tokio::test]

@@ -107,11 +107,8 @@ pub fn is_ours(object: &Value, reference: &Reference, owner: &Owner) -> bool {
 
 /// The source that an object's annotations name, if its owner and self marks agree with them.
 pub fn origin(writer: &Writer, object: &Value, reference: &Reference) -> Option<Key> {
-    let key = Key {
-        cluster: ClusterName::try_from(annotation(object, CLUSTER)?).ok()?,
-        namespace: annotation(object, NAMESPACE).unwrap_or_default().into(),
-        name: annotation(object, NAME)?.into(),
-    };
+    let cluster = ClusterName::try_from(annotation(object, CLUSTER)?).ok()?;
+    let key = Key::new(cluster, annotation(object, NAMESPACE).unwrap_or_default(), annotation(object, NAME)?);
     is_ours(object, reference, &writer.owner(&key)).then_some(key)
 }
 
@@ -152,11 +149,7 @@ mod tests {
     }
 
     fn key(cluster: &str) -> Key {
-        Key {
-            cluster: ClusterName::try_from(cluster).unwrap(),
-            namespace: "default".into(),
-            name: "my-database".into(),
-        }
+        Key::new(ClusterName::try_from(cluster).unwrap(), "default", "my-database")
     }
 
     fn reference(name: &str) -> Reference {

@@ -7,6 +7,7 @@ pub mod readiness;
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -42,21 +43,42 @@ impl TryFrom<&str> for ClusterName {
     }
 }
 
-/// Identity of an object across all clusters of one provider and one resource.
+/// Identity of an object across all clusters of one provider and one resource. Cheap to clone: half a dozen indexes hold
+/// the key of each object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct Key(Arc<KeyParts>);
+
+/// What a [`Key`] is made of.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct KeyParts {
     pub cluster: ClusterName,
     /// Empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    pub name: Arc<str>,
+    pub name: Box<str>,
+}
+
+impl Key {
+    pub fn new(cluster: ClusterName, namespace: impl Into<Arc<str>>, name: impl Into<Box<str>>) -> Self {
+        Self(Arc::new(KeyParts { cluster, namespace: namespace.into(), name: name.into() }))
+    }
+}
+
+impl Deref for Key {
+    type Target = KeyParts;
+
+    fn deref(&self) -> &KeyParts {
+        &self.0
+    }
 }
 
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
-        let cluster = text_order(&self.cluster.0, &other.cluster.0);
-        cluster
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return Ordering::Equal;
+        }
+        text_order(&self.cluster.0, &other.cluster.0)
             .then_with(|| text_order(&self.namespace, &other.namespace))
-            .then_with(|| text_order(&self.name, &other.name))
+            .then_with(|| self.name.cmp(&other.name))
     }
 }
 

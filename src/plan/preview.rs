@@ -135,11 +135,7 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let source = &scene.source;
     let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
     let writer = Writer { engine: scene.engine.clone(), mapping: mapping.name.clone() };
-    let key = Key {
-        cluster: scene.cluster.clone(),
-        namespace: metadata(source, "namespace").into(),
-        name: metadata(source, "name").into(),
-    };
+    let key = Key::new(scene.cluster.clone(), metadata(source, "namespace"), metadata(source, "name"));
     let target = Target::Known { identity: String::new(), kinds: Arc::new(kinds.collect()) };
     Observed {
         workspace_path: scene.workspace_path.clone(),

@@ -376,7 +376,7 @@ impl Versions {
                 true
             }
             (WatchState::Synced, Some(older)) => {
-                self.touch(older.watch.store().keys().into_iter().map(|key| key.cluster));
+                self.touch(older.watch.store().keys().into_iter().map(|key| key.cluster.clone()));
                 self.older = None;
                 false
             }

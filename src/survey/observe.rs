@@ -134,8 +134,7 @@ fn observed(
     schema: Option<Arc<Schema>>,
     source: &Arc<Value>,
 ) -> Observed {
-    let text = |field| metadata(source, field);
-    let key = Key { cluster: cluster.name.clone(), namespace: text("namespace").into(), name: text("name").into() };
+    let key = Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
     let present = Source::Present(source.clone());
     let mut observed = Observed {
         phase: phase(mapping),

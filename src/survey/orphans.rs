@@ -119,11 +119,8 @@ impl Stranded {
 }
 
 fn keys(cluster: &SourceCluster) -> impl Iterator<Item = Key> {
-    cluster.sources.iter().map(|source| Key {
-        cluster: cluster.name.clone(),
-        namespace: metadata(source, "namespace").into(),
-        name: metadata(source, "name").into(),
-    })
+    let key = |source| Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
+    cluster.sources.iter().map(move |source| key(source))
 }
 
 /// What the plan of a source that stands takes away, or takes over: an object can be another of the mapping's now.

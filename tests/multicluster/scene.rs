@@ -77,7 +77,7 @@ pub fn cluster(name: &str) -> ClusterName {
 }
 
 pub fn key(of: &str, namespace: &str, name: &str) -> Key {
-    Key { cluster: cluster(of), namespace: namespace.into(), name: name.into() }
+    Key::new(cluster(of), namespace, name)
 }
 
 /// A scope of one plain cluster called `here`.

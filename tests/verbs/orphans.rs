@@ -71,11 +71,7 @@ impl Scene {
     /// An object with the marks of an engine that made it for a source; `marked` is what it was called then.
     fn made(&self, kind: &str, name: &str, marked: &str, id: &str, source: (&str, &str, &str)) {
         let (cluster, of, uid) = source;
-        let key = Key {
-            cluster: ClusterName::try_from(cluster).expect("a name"),
-            namespace: "default".into(),
-            name: of.into(),
-        };
+        let key = Key::new(ClusterName::try_from(cluster).expect("a name"), "default", of);
         let annotations = json!({
             marks::OBJECT: id, marks::CLUSTER: cluster, marks::NAMESPACE: "default", marks::NAME: of,
             marks::SOURCE_UID: uid, marks::SELF: writer().owner(&key).self_mark(&reference(kind, "tenant", marked)),

@@ -8,7 +8,7 @@ const BACKOFF: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::f
 
 fn key(cluster: &str, name: impl ToString) -> Key {
     let cluster = ClusterName::try_from(cluster).unwrap();
-    Key { cluster, namespace: "ns".into(), name: name.to_string().into() }
+    Key::new(cluster, "ns", name.to_string())
 }
 
 fn queue() -> (Queue<Key>, Instant) {

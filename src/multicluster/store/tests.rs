@@ -18,7 +18,7 @@ fn text(cluster: &str, name: &str, uid: &str, version: u64, owner: Option<&str>)
 }
 
 fn key(cluster: &str, name: &str) -> Key {
-    Key { cluster: ClusterName::try_from(cluster).unwrap(), namespace: "ns".into(), name: name.into() }
+    Key::new(ClusterName::try_from(cluster).unwrap(), "ns", name)
 }
 
 struct Scene {

@@ -64,7 +64,7 @@ impl World {
 
     pub fn key() -> Key {
         let cluster = ClusterName::try_from("abc").expect("a valid name");
-        Key { cluster, namespace: "default".into(), name: "db".into() }
+        Key::new(cluster, "default", "db")
     }
 
     /// What an engine with caches in sync would see.
