@@ -1,5 +1,6 @@
 //! A client that sends what the engine sends for each new object, and does nothing else: no watch, no cache, no mapping.
-//! It uses the engine's own HTTP stack, in a process of its own, so that the difference is what the engine itself costs.
+//! It runs in a process of its own: once with the engine's HTTP stack, which reads no answer, so that the difference is
+//! what the engine itself costs; and once with kube's `Api`, as a controller written by hand has it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sync_engine::mapping::Resource;
@@ -19,9 +22,17 @@ use crate::usage::Usage;
 const AT_ONCE: usize = 8;
 const MANAGER: &str = "sync-engine/main/widgets";
 
+/// With what the requests are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stack {
+    Engine,
+    Kube,
+}
+
 /// What the client is told, in a file.
 #[derive(Serialize, Deserialize)]
 pub struct Orders {
+    pub stack: Stack,
     pub kubeconfig: PathBuf,
     /// The consumer's workspace, through the export's virtual workspace.
     pub upstream: String,
@@ -36,27 +47,46 @@ pub struct Orders {
 /// Carries out the orders in a file, and says how much CPU that took.
 pub async fn run(orders: &Path) -> Result<Duration, Box<dyn std::error::Error>> {
     let orders: Arc<Orders> = Arc::new(serde_json::from_slice(&fs::read(orders)?)?);
-    let source = ConnectionSource::Kubeconfig { path: orders.kubeconfig.clone(), context: None };
-    let connection = Connection::open(ConnectionSpec { name: "kcp".into(), source })?;
-    let upstream = connection.endpoint_at(&orders.upstream)?;
-    let downstream = connection.endpoint_at(&orders.downstream)?;
+    match orders.stack {
+        Stack::Engine => {
+            let source = ConnectionSource::Kubeconfig { path: orders.kubeconfig.clone(), context: None };
+            let connection = Connection::open(ConnectionSpec { name: "kcp".into(), source })?;
+            let upstream = connection.endpoint_at(&orders.upstream)?;
+            let downstream = connection.endpoint_at(&orders.downstream)?;
+            measured(orders, async move |orders, object| sync(orders, &upstream, &downstream, object).await).await
+        }
+        Stack::Kube => {
+            let upstream = kube_client(&orders.kubeconfig, &orders.upstream).await?;
+            let downstream = kube_client(&orders.kubeconfig, &orders.downstream).await?;
+            measured(orders, async move |orders, object| sync_with_kube(orders, &upstream, &downstream, object).await)
+                .await
+        }
+    }
+}
+
+/// Carries out a task for every object, as many at once as the engine does, and says how much CPU that took.
+async fn measured(
+    orders: Arc<Orders>,
+    sync: impl AsyncFn(&Orders, &(String, String)) -> Result<(), Failed>,
+) -> Result<Duration, Box<dyn std::error::Error>> {
     let before = Usage::of(std::process::id())?;
-    let next = Arc::new(AtomicUsize::new(0));
-    let mut workers = tokio::task::JoinSet::new();
-    for _ in 0..AT_ONCE {
-        let (orders, next) = (orders.clone(), next.clone());
-        let (upstream, downstream) = (upstream.clone(), downstream.clone());
-        workers.spawn(async move {
-            while let Some((name, version)) = orders.objects.get(next.fetch_add(1, Ordering::Relaxed)) {
-                sync(&orders, &upstream, &downstream, name, version).await?;
-            }
-            Ok::<(), Failed>(())
-        });
-    }
-    while let Some(ended) = workers.join_next().await {
-        ended?.map_err(|error| error.to_string())?;
-    }
+    let next = AtomicUsize::new(0);
+    let work = async || {
+        while let Some(object) = orders.objects.get(next.fetch_add(1, Ordering::Relaxed)) {
+            sync(&orders, object).await?;
+        }
+        Ok::<(), Failed>(())
+    };
+    let ended = futures::future::try_join_all((0..AT_ONCE).map(|_| work())).await;
+    ended.map_err(|error| error.to_string())?;
     Ok(Usage::of(std::process::id())?.cpu - before.cpu)
+}
+
+async fn kube_client(kubeconfig: &Path, server: &str) -> Result<kube::Client, Box<dyn std::error::Error>> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.cluster_url = server.parse()?;
+    Ok(kube::Client::try_from(config)?)
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -66,25 +96,57 @@ async fn sync(
     orders: &Orders,
     upstream: &Endpoint,
     downstream: &Endpoint,
-    name: &str,
-    version: &str,
+    (name, version): &(String, String),
 ) -> Result<(), Failed> {
     let widgets = Resource { group: orders.group.clone(), version: "v1".into(), plural: "widgets".into() };
     let source = ApiPath::object(&widgets, "default", name)?;
     let target = ApiPath::object(&widgets, &orders.namespace, name)?;
-    let finalizer = json!([
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
-        {"op": "add", "path": "/metadata/finalizers", "value": ["sync-engine.dev/main.widgets"]},
-        {"op": "add", "path": "/metadata/annotations/target.sync-engine.dev~1main.widgets", "value": "0123456789abcdef"},
-    ]);
-    upstream.patch(&source, MANAGER, Body::json_patch(finalizer.to_string())).await?;
+    upstream.patch(&source, MANAGER, Body::json_patch(finalizer(version).to_string())).await?;
     if downstream.get(&target).await.is_ok() {
         return Err(format!("{name} stands downstream already").into());
     }
     downstream.apply(&target, MANAGER, false, body(orders, name).to_string()).await?;
-    let status = json!([{"op": "add", "path": "/status", "value": {"phase": "Pending"}}]);
-    upstream.patch(&source.status(), MANAGER, Body::json_patch(status.to_string())).await?;
+    upstream.patch(&source.status(), MANAGER, Body::json_patch(status().to_string())).await?;
     Ok(())
+}
+
+/// The same with kube.
+async fn sync_with_kube(
+    orders: &Orders,
+    upstream: &kube::Client,
+    downstream: &kube::Client,
+    (name, version): &(String, String),
+) -> Result<(), Failed> {
+    let widgets = ApiResource {
+        group: orders.group.clone(),
+        version: "v1".into(),
+        api_version: format!("{}/v1", orders.group),
+        kind: "Widget".into(),
+        plural: "widgets".into(),
+    };
+    let sources: Api<DynamicObject> = Api::namespaced_with(upstream.clone(), "default", &widgets);
+    let targets: Api<DynamicObject> = Api::namespaced_with(downstream.clone(), &orders.namespace, &widgets);
+    let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+    let json_patch = |operations| serde_json::from_value(operations).map(Patch::<()>::Json);
+    sources.patch(name, &params, &json_patch(finalizer(version))?).await?;
+    if targets.get_opt(name).await?.is_some() {
+        return Err(format!("{name} stands downstream already").into());
+    }
+    targets.patch(name, &params, &Patch::Apply(body(orders, name))).await?;
+    sources.patch_status(name, &params, &json_patch(status())?).await?;
+    Ok(())
+}
+
+fn finalizer(version: &str) -> serde_json::Value {
+    json!([
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+        {"op": "add", "path": "/metadata/finalizers", "value": ["sync-engine.dev/main.widgets"]},
+        {"op": "add", "path": "/metadata/annotations/target.sync-engine.dev~1main.widgets", "value": "0123456789abcdef"},
+    ])
+}
+
+fn status() -> serde_json::Value {
+    json!([{"op": "add", "path": "/status", "value": {"phase": "Pending"}}])
 }
 
 /// As large as what the engine applies, marks included.

@@ -1,9 +1,9 @@
-//! What the engine costs against a real kcp, beside a bare client that sends the same requests: `cargo bench --bench kcp
-//! [-- OBJECTS]`. Needs a `kcp` binary on PATH or in `KCP`.
+//! What the engine costs against a real kcp, beside bare clients that send the same requests and nothing else: `cargo
+//! bench --bench kcp [-- OBJECTS]`. Needs a `kcp` binary on PATH or in `KCP`.
 //!
 //! One kcp holds the provider's workspace, a consumer's, and one that serves as the downstream cluster. Each part is a
-//! process of its own; CPU is its `utime + stime`, as Linux tells them. Machines are noisy: bare client and engine
-//! take turns in one run, and the ratio is what counts.
+//! process of its own; CPU is its `utime + stime`, as Linux tells them. Machines are noisy: bare clients and engine
+//! take turns in one run, and the ratios are what counts.
 
 mod bare;
 #[path = "../engine/process.rs"]
@@ -24,7 +24,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::bare::Orders;
+use crate::bare::{Orders, Stack};
 use crate::credentials::ADMIN;
 use crate::engine::Engine;
 use crate::eventually::{eventually, within};
@@ -61,16 +61,21 @@ async fn compare(binary: PathBuf, objects: usize) -> Result<(), Failed> {
     let folder = tempfile::TempDir::new()?;
     let scene = Scene::set(binary, folder.path()).await?;
     let engine = scene.start_engine().await?;
-    let (mut bare, mut engines) = (Duration::ZERO, Duration::ZERO);
+    let mut total = [Duration::ZERO; 3];
     for round in 0..ROUNDS {
-        let spent = scene.bare(&format!("bare-{round}"), objects).await?;
-        println!("bare client: {}", each(spent, objects));
-        bare += spent;
-        let spent = scene.engine(&engine, &format!("engine-{round}"), objects).await?;
-        println!("engine:      {}", each(spent, objects));
-        engines += spent;
+        let spent = [
+            scene.bare(Stack::Engine, &format!("bare-{round}"), objects).await?,
+            scene.bare(Stack::Kube, &format!("kube-{round}"), objects).await?,
+            scene.engine(&engine, &format!("engine-{round}"), objects).await?,
+        ];
+        for (who, spent) in ["bare client, the engine's stack", "bare client, kube", "engine"].iter().zip(spent) {
+            println!("{who}: {}", each(spent, objects));
+        }
+        total.iter_mut().zip(spent).for_each(|(total, spent)| *total += spent);
     }
-    println!("ratio: {:.2}", engines.as_secs_f64() / bare.as_secs_f64());
+    let [bare, kube, engines] = total.map(|total| total.as_secs_f64());
+    println!("engine / bare client, the engine's stack: {:.2}", engines / bare);
+    println!("engine / bare client, kube: {:.2}", engines / kube);
     println!("engine's memory at rest: {:.1} MiB", engine.usage()?.memory as f64 / (1024.0 * 1024.0));
     Ok(())
 }
@@ -151,7 +156,7 @@ impl Scene {
         Ok(engine.usage()?.cpu - before.cpu)
     }
 
-    async fn bare(&self, name: &str, objects: usize) -> Result<Duration, Failed> {
+    async fn bare(&self, stack: Stack, name: &str, objects: usize) -> Result<Duration, Failed> {
         let api = Api::widgets("bare.example.dev".to_owned());
         let mut made = Vec::new();
         for index in 0..objects {
@@ -161,6 +166,7 @@ impl Scene {
         }
         let base = self.bare_upstream.split("/services/").next().unwrap_or_default();
         let orders = Orders {
+            stack,
             kubeconfig: self.folder.join("kcp.kubeconfig"),
             upstream: self.bare_upstream.clone(),
             downstream: format!("{base}/clusters/{}", self.target.path),
