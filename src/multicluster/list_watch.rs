@@ -80,7 +80,8 @@ pub(super) enum Outcome {
 const USUAL: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
 /// Asking is cheap where nobody answers, and the server may be back any moment.
 const UNREACHABLE: Backoff = Backoff { min: Duration::from_millis(500), max: Duration::from_secs(8) };
-/// Rights are given by people.
+/// Rights are given by people. What was allowed before is mostly refused by a server that has just come up and does not
+/// know its rules yet: see [`USUAL`].
 const FORBIDDEN: Backoff = Backoff { min: Duration::from_secs(5), max: Duration::from_secs(60) };
 /// A stream that ends before this is counted as a failure.
 const SHORT_LIVED: Duration = Duration::from_secs(5);
@@ -95,6 +96,8 @@ pub(super) struct ListWatch {
     pub(super) state: WatchState,
     synced: bool,
     failures: u32,
+    /// Whether the last failure was that nobody answered.
+    unreachable: bool,
     unserved: u32,
     jitter: Jitter,
 }
@@ -102,7 +105,7 @@ pub(super) struct ListWatch {
 impl ListWatch {
     pub(super) fn new(seed: u64) -> Self {
         let jitter = Jitter::new(seed);
-        Self { state: WatchState::Starting, synced: false, failures: 0, unserved: 0, jitter }
+        Self { state: WatchState::Starting, synced: false, failures: 0, unreachable: false, unserved: 0, jitter }
     }
 
     /// `timeoutSeconds` of the next watch: 240 to 300, so that many watches do not end together.
@@ -165,10 +168,15 @@ impl ListWatch {
         self.state = WatchState::Failed { reason: error.to_string(), code: error.code(), synced_before: self.synced };
         let backoff = match error {
             RequestError::Unreachable { .. } => UNREACHABLE,
-            error if error.is_forbidden() => FORBIDDEN,
+            error if error.is_forbidden() && !self.synced => FORBIDDEN,
             _ => USUAL,
         };
         let unreachable = matches!(error, RequestError::Unreachable { .. });
+        if self.unreachable && !unreachable {
+            // It is back: how long it was away says nothing about how long this will take.
+            self.failures = 0;
+        }
+        self.unreachable = unreachable;
         let then = match phase {
             Phase::Opening { version } | Phase::Reading { version, .. }
                 if !error.is_invalid() && (unreachable || self.failures < RELIST_AFTER) =>
@@ -325,6 +333,15 @@ mod tests {
         let asked = Status { code: 429, retry_after: Some(Duration::from_secs(45)), ..Status::default() };
         let (delay, _) = paused(watch.step(listing(), failed(RequestError::Status(Box::new(asked)))));
         assert_eq!(delay, Duration::from_secs(45));
+    }
+
+    #[test]
+    fn a_server_that_comes_back_is_asked_often_though_it_forbids_at_first_what_it_allowed() {
+        let mut watch = ListWatch::new(1);
+        watch.step(listing(), page("3", None));
+        (0..10).for_each(|_| drop(watch.step(reading("7"), failed(refused()))));
+        let delays = (0..4).map(|_| paused(watch.step(reading("7"), failed(status(403, "Forbidden")))).0);
+        assert!(delays.sum::<Duration>() <= Duration::from_secs(30));
     }
 
     #[test]
