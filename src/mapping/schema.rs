@@ -6,7 +6,7 @@ mod load;
 mod view;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -41,6 +41,8 @@ pub struct Schema {
     /// Whether status is written through `/status`; `None`: the document does not say.
     pub status_subresource: Option<bool>,
     root: Value,
+    /// Whether anything of the status can be required, once somebody has asked: mostly nothing is.
+    requires_status: OnceLock<bool>,
     /// Where `$ref`s point: an OpenAPI document's `components.schemas`.
     definitions: Arc<Value>,
 }
@@ -169,7 +171,8 @@ impl Schema {
     /// A status write that leaves one out is refused by the API server as a whole.
     pub fn required_missing(&self, status: &Value) -> Vec<String> {
         let mut missing = Vec::new();
-        if let Some(schema) = self.resolve(&self.root)["properties"].get("status") {
+        let Some(schema) = self.resolve(&self.root)["properties"].get("status") else { return missing };
+        if *self.requires_status.get_or_init(|| may_require(schema)) {
             self.missing(schema, Some(status), "", &mut missing);
         }
         missing
@@ -209,6 +212,17 @@ impl Schema {
         if value.is_none() && missing.len() == before {
             missing.push(path.to_owned());
         }
+    }
+}
+
+/// Whether a schema requires anything anywhere, as far as can be told without following references.
+fn may_require(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            fields.iter().any(|(field, value)| matches!(field.as_str(), "required" | "$ref") || may_require(value))
+        }
+        Value::Array(items) => items.iter().any(may_require),
+        _ => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where schemas come from: APIResourceSchemas of kcp, CRDs, and OpenAPI v3 documents.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -41,6 +41,7 @@ impl Schemas {
                     namespaced: None,
                     status_subresource: None,
                     root: definition.clone(),
+                    requires_status: OnceLock::new(),
                     definitions: definitions.clone(),
                 };
                 self.insert(schema, None, Origin::OpenApi);
@@ -121,6 +122,7 @@ impl Schemas {
                 namespaced: spec["scope"].as_str().map(|scope| scope == "Namespaced"),
                 status_subresource: Some(version["subresources"].get("status").is_some()),
                 root: root.clone(),
+                requires_status: OnceLock::new(),
                 definitions: Arc::default(),
             };
             self.insert(schema, Some(&plural), origin);
