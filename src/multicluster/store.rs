@@ -341,13 +341,19 @@ impl State {
     fn replace(&mut self, key: &Key, object: Object, ahead: bool) -> Told {
         let object = Arc::new(object);
         let version = object.resource_version();
-        if let Some(owner) = object.owner() {
-            self.owners.insert((owner_hash(owner), key.clone()));
-        }
         let entry = Entry { object: object.clone(), list: self.list, ahead };
-        let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
-        if let Some(before) = before.as_ref().filter(|before| before.owner() != object.owner()) {
-            self.unown(key, before);
+        let before = match self.objects.get_mut(key) {
+            Some(known) => Some(std::mem::replace(known, entry).object),
+            None => self.objects.insert(key.clone(), entry).map(|entry| entry.object),
+        };
+        let former = before.as_ref().and_then(|before| before.owner());
+        if former != object.owner() {
+            if let Some(before) = &before {
+                self.unown(key, before);
+            }
+            if let Some(owner) = object.owner() {
+                self.owners.insert((owner_hash(owner), key.clone()));
+            }
         }
         self.plain.push_back((key.clone(), object.clone()));
         if self.plain.len() > PLAIN {
