@@ -99,30 +99,22 @@ impl Executor<'_> {
         let body = Body::json_patch(patch.to_string());
         self.cost += 1;
         match self.cluster.spec.endpoint.patch(&path, &self.pipeline.writer.field_manager(), body).await {
-            Ok(reply) if unread => {
-                self.overtaken |= pending.complete(self.parse(&reply.body)?);
+            Ok(ref reply) if unread => {
+                self.overtaken |= pending.complete(parse(&self.cluster.spec.endpoint, reply)?);
                 Ok(Outcome::Accepted)
             }
-            Ok(reply) => self.completed(pending, &reply),
+            Ok(reply) => self.completed(&self.cluster.spec.endpoint, pending, &reply),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
     }
 
     /// Puts the answer of a write into the cache it belongs to.
-    fn completed(&mut self, pending: PendingWrite, reply: &Reply) -> Result<Outcome, RequestError> {
-        let object = self.parse(&reply.body)?;
-        let value = Arc::new(object.value());
+    fn completed(&mut self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Outcome, RequestError> {
+        let object = parse(at, reply)?;
+        let value = tree(at, &object);
         self.overtaken |= pending.complete(object);
-        Ok(Outcome::Object(value))
-    }
-
-    fn parse(&self, body: &[u8]) -> Result<Object, RequestError> {
-        let unreadable = |error: crate::multicluster::raw::NotAnObject| RequestError::Body {
-            url: self.generation.target.endpoint.url().to_owned(),
-            reason: error.to_string(),
-        };
-        Object::from_json(body).map_err(unreadable)
+        value.map(Outcome::Object)
     }
 
     /// Reads the source past the cache, and puts what it finds there.
@@ -130,7 +122,7 @@ impl Executor<'_> {
         let pending = self.feed.subscription.expect(self.key);
         self.cost += 1;
         match self.cluster.spec.endpoint.get(&self.source_path()?).await {
-            Ok(reply) => self.completed(pending, &reply),
+            Ok(reply) => self.completed(&self.cluster.spec.endpoint, pending, &reply),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
@@ -170,7 +162,7 @@ impl Executor<'_> {
     async fn look(&mut self, reference: &Reference) -> Result<Outcome, RequestError> {
         self.cost += 1;
         match self.target().get(&self.path(reference)?).await {
-            Ok(reply) => Ok(Outcome::Object(Arc::new(self.parse(&reply.body)?.value()))),
+            Ok(reply) => shown(self.target(), &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
@@ -212,8 +204,7 @@ impl Executor<'_> {
         let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
         self.cost += 1;
         let reply = self.target().get(&path.query("labelSelector", &selector)).await?;
-        let list: Value = serde_json::from_slice(&reply.body)
-            .map_err(|error| RequestError::Body { url: path_url(self.target()), reason: error.to_string() })?;
+        let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(self.target(), &error))?;
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items.filter_map(|item| standing(item, kind, owners)).collect())
     }
@@ -244,8 +235,8 @@ impl Executor<'_> {
             (Ok(reply), _) => {
                 self.generation.target.saw_namespace(&reference.namespace);
                 match pending {
-                    Some(pending) => self.completed(pending, &reply),
-                    None => Ok(Outcome::Object(Arc::new(self.parse(&reply.body)?.value()))),
+                    Some(pending) => self.completed(&self.generation.target.endpoint, pending, &reply),
+                    None => shown(self.target(), &reply).map(Outcome::Object),
                 }
             }
             (Err(error), _) if error.is_not_found_of(&reference.namespace) => {
@@ -313,8 +304,8 @@ impl Executor<'_> {
             let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
             !metadata(object, "deletionTimestamp").is_empty() && finalizers.is_some_and(|all| !all.is_empty())
         };
-        match self.parse(&reply.body).map(|object| object.value()) {
-            Ok(object) if held(&object) => Outcome::Object(Arc::new(object)),
+        match shown(self.target(), reply) {
+            Ok(object) if held(&object) => Outcome::Object(object),
             _ => Outcome::Absent,
         }
     }
@@ -323,11 +314,28 @@ impl Executor<'_> {
         self.cost += 1;
         let body = Body::json_patch(patch.to_string());
         match self.target().patch(&self.path(reference)?, &self.pipeline.writer.field_manager(), body).await {
-            Ok(reply) => Ok(Outcome::Object(Arc::new(self.parse(&reply.body)?.value()))),
+            Ok(reply) => shown(self.target(), &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
     }
+}
+
+fn parse(at: &Endpoint, reply: &Reply) -> Result<Object, RequestError> {
+    Object::from_json(&reply.body).map_err(|error| unreadable(at, &error))
+}
+
+fn tree(at: &Endpoint, object: &Object) -> Result<Arc<Value>, RequestError> {
+    object.value().map(Arc::new).map_err(|error| unreadable(at, &error))
+}
+
+/// The object of an answer.
+fn shown(at: &Endpoint, reply: &Reply) -> Result<Arc<Value>, RequestError> {
+    parse(at, reply).and_then(|object| tree(at, &object))
+}
+
+fn unreadable(at: &Endpoint, error: &dyn std::error::Error) -> RequestError {
+    RequestError::Body { url: at.url().to_owned(), reason: error.to_string() }
 }
 
 fn expect(feed: &KindFeed, reference: &Reference, generation: &Generation) -> PendingWrite {
@@ -343,10 +351,6 @@ fn standing(item: &Value, kind: &Kind, owners: &[String]) -> Option<Standing> {
 
 fn is_owned(object: &Value, reference: &Reference, owners: &[String]) -> bool {
     owners.iter().any(|owner| marks::is_ours(object, reference, &Owner(owner.clone())))
-}
-
-fn path_url(endpoint: &Endpoint) -> String {
-    endpoint.url().to_owned()
 }
 
 fn propagation_policy(propagation: Propagation) -> &'static str {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
+use tracing::warn;
 
 use super::pipeline::{Generation, Pipeline, SeenKinds, SourceFeed};
 use crate::mapping::Kind;
 use crate::mapping::schema::Schema;
 use crate::multicluster::Object;
+use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
@@ -96,7 +97,7 @@ fn source(pipeline: &Pipeline, generation: &Generation, feed: &SourceFeed, key: 
         return Source::Unknown("the schema of its API is being read".into());
     }
     if let Some(object) = feed.watch.store().get(key) {
-        return Source::Present(Arc::new(object.value()));
+        return object.value().map_or_else(unreadable, |value| Source::Present(Arc::new(value)));
     }
     match feed.watch.state() {
         WatchState::Synced => Source::Missing,
@@ -104,6 +105,12 @@ fn source(pipeline: &Pipeline, generation: &Generation, feed: &SourceFeed, key: 
         WatchState::NotServed => Source::Unknown("its API is not served (any more)".into()),
         WatchState::Failed { reason, .. } => Source::Unknown(reason),
     }
+}
+
+/// What a tenant wrote and the engine cannot read is left as it stands, with what was made of it before.
+fn unreadable(error: Unreadable) -> Source {
+    warn!("{error}");
+    Source::Unknown(error.to_string())
 }
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
@@ -177,8 +184,9 @@ fn standing(found: &[Found], owner: &Owner) -> Vec<Standing> {
     found.iter().filter_map(|(kind, key, object)| ours(kind, key, object, owner)).collect()
 }
 
+/// `None` where it is not, or cannot be read: the planner then looks for it past the caches, and that look fails.
 fn ours(kind: &Kind, key: &Key, object: &Object, owner: &Owner) -> Option<Standing> {
     let reference = Reference { kind: kind.clone(), namespace: key.namespace.to_string(), name: key.name.to_string() };
-    let object: Arc<Value> = Arc::new(object.value());
+    let object = Arc::new(object.value().ok()?);
     marks::is_ours(&object, &reference, owner).then_some(Standing { reference, object })
 }

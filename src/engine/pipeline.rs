@@ -403,10 +403,10 @@ impl Pipeline {
         if let Some(key) = known {
             return self.queue.add(key, priority);
         }
-        let value = object.value();
         let reference =
             Reference { kind: kind.clone(), namespace: at.namespace.to_string(), name: at.name.to_string() };
-        if let Some(key) = marks::origin(&self.writer, &value, &reference) {
+        let origin = object.value().ok().and_then(|value| marks::origin(&self.writer, &value, &reference));
+        if let Some(key) = origin {
             return self.queue.add(key, priority);
         }
         let placed = self.state().placed.get(&*at.namespace).cloned().unwrap_or_default();

@@ -39,6 +39,11 @@ enum Text {
 #[error("not a Kubernetes object: {0}")]
 pub struct NotAnObject(String);
 
+/// An object that is passed on and cannot be read: API servers take JSON of any depth.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the object cannot be read: {0} (the engine reads 127 levels)")]
+pub struct Unreadable(String);
+
 impl NotAnObject {
     pub(super) fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
@@ -74,8 +79,8 @@ impl Object {
     }
 
     /// Parsed anew each time: keep it no longer than a reconcile.
-    pub fn value(&self) -> serde_json::Value {
-        serde_json::from_str(&self.json()).expect("the text was read as JSON when the object was made")
+    pub fn value(&self) -> Result<serde_json::Value, Unreadable> {
+        serde_json::from_str(&self.json()).map_err(|error| Unreadable(error.to_string()))
     }
 
     pub fn uid(&self) -> &str {
@@ -385,7 +390,7 @@ mod tests {
             if let Some(annotations) = expected["metadata"].get_mut("annotations") {
                 annotations.as_object_mut().unwrap().remove(LAST_APPLIED);
             }
-            assert_eq!(object.value(), expected);
+            assert_eq!(object.value(), Ok(expected));
         }
     }
 
@@ -426,6 +431,17 @@ mod tests {
         assert_eq!((packed.uid(), packed.resource_version()), ("u-second", "7"));
     }
 
+    /// A tenant may nest as deeply as API servers allow: that must end in a message, and not in a panic.
+    #[test]
+    fn an_object_without_bottom_is_kept_and_not_read() {
+        let nested = format!("{}1{}", r#"{"a":"#.repeat(9_000), "}".repeat(9_000));
+        let text = format!(r#"{{"metadata":{{"name":"x","uid":"u","resourceVersion":"7"}},"spec":{nested}}}"#);
+        let object = Object::from_json(text.as_bytes()).unwrap();
+        assert_eq!((object.uid(), object.resource_version()), ("u", "7"));
+        let error = object.value().unwrap_err().to_string();
+        insta::assert_snapshot!(error, @"the object cannot be read: recursion limit exceeded at line 1 column 695 (the engine reads 127 levels)");
+    }
+
     #[test]
     fn what_is_no_object_is_said() {
         let error = |text: &str| Object::from_json(text.as_bytes()).unwrap_err().to_string();
@@ -460,7 +476,7 @@ mod tests {
             annotations.remove(LAST_APPLIED);
             metadata.remove("managedFields");
             metadata.insert("annotations".into(), Value::Object(annotations));
-            prop_assert_eq!(object.value(), json!({"metadata": metadata}));
+            prop_assert_eq!(object.value(), Ok(json!({"metadata": metadata})));
         }
     }
 }

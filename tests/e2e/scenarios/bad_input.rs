@@ -28,6 +28,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_refused_connection_is_waited_for),
         case!(a_forbidden_target_is_waited_for),
         case!(a_forbidden_source_is_waited_for),
+        case!(an_object_without_bottom_keeps_nobody_else_waiting),
     ]
 }
 
@@ -53,6 +54,25 @@ fn masked(stage: &Stage, text: &str) -> String {
     masks.into_iter().fold(text, |text, (pattern, mask)| {
         Regex::new(pattern).expect("a pattern").replace_all(&text, mask).into_owned()
     })
+}
+
+/// API servers take JSON of any depth; what cannot be read is left as it was, and the neighbours are served.
+async fn an_object_without_bottom_keeps_nobody_else_waiting(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+
+    let bottomless = (0..300).fold(json!(1), |inner, _| json!({"a": inner}));
+    world.alpha.patch("it", json!({"spec": {"size": 2, "free": bottomless}})).await;
+    engine.says(&["cannot be read", "127 levels"]).await;
+    world.beta.create("it", json!({"size": 3})).await;
+    world.target.has_spec(&world.beta, "it", json!({"size": 3})).await;
+    assert_eq!(world.target.copy(&world.alpha, "it").await["spec"]["size"], 1);
+
+    world.alpha.patch("it", json!({"spec": {"free": null}})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    assert!(!engine.log().join("\n").contains("abnormally"), "nothing panicked");
 }
 
 async fn what_is_no_flag_ends_with_2(stage: &Stage) {
