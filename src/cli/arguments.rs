@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::completions::{self, CompletionsArguments};
@@ -167,6 +167,17 @@ pub struct ConnectionArguments {
         value_delimiter = ','
     )]
     pub kubeconfigs: Vec<NamedKubeconfig>,
+}
+
+/// How findings are printed that people read as well as programs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    Yaml,
+    Json,
+    Table,
 }
 
 /// How the program logs, on standard error.

@@ -6,9 +6,9 @@ mod live;
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::arguments::ConnectionArguments;
+use super::arguments::{ConnectionArguments, Format};
 use super::{Exit, Misconfigured, terminal};
 
 pub(super) const AFTER_HELP: &str = "\
@@ -61,17 +61,6 @@ pub struct DiffArguments {
     /// Line by line, as documents for programs, or a row a change.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
-}
-
-/// How differences are printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people: `+` and `-` before what differs.
-    #[default]
-    Text,
-    Yaml,
-    Json,
-    Table,
 }
 
 pub(super) fn diff(arguments: &DiffArguments) -> anyhow::Result<Exit> {

@@ -7,10 +7,11 @@ mod results;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
 use self::results::{Covered, Results, Tested};
+use super::arguments::Format;
 use super::inputs::{self, Inputs};
 use super::{Exit, Misconfigured, terminal, watching};
 use crate::catalog::{Catalog, Entry};
@@ -61,17 +62,6 @@ pub struct TestArguments {
     /// Run again at each change, until interrupted.
     #[arg(long, conflicts_with = "update")]
     pub watch: bool,
-}
-
-/// How results are printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people: what does not hold, and what is not tested.
-    #[default]
-    Text,
-    Yaml,
-    Json,
-    Table,
 }
 
 /// What the cases of a test need.

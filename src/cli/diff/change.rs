@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Format;
+use crate::cli::arguments::Format;
 use crate::cli::difference::difference;
 use crate::cli::table;
 use crate::yaml;

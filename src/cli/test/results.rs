@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::Format;
 use super::problem::Problem;
+use crate::cli::arguments::Format;
 use crate::cli::table;
 use crate::cli::terminal::count;
 use crate::mapping::coverage::{Coverage, Goal};
