@@ -18,6 +18,7 @@
 //! * **Schemas**: CEL rules, `oneOf`, `anyOf`, `allOf`, `not` and formats are not evaluated. Defaults are filled in on
 //!   writes only. A changed definition changes nothing that is stored. Versions of a custom resource differ in nothing
 //!   but their names, and there are no conversion webhooks. A field that a body says twice is not noticed.
+//! * **Depth**: an object nested deeper than 100 levels is refused.
 //! * **Server-side apply** knows no change of a schema between two applies.
 //! * **Strategic merge patch** merges finalizers, ownerReferences and the secrets of a ServiceAccount, and replaces all other
 //!   lists.

@@ -8,6 +8,28 @@ use super::object;
 use super::resource::Resource;
 use super::status::{Cause, Failure};
 
+/// Levels of an object. Its managedFields nest a little deeper, and all of it is read again with serde_json's limit of 127.
+const LEVELS: usize = 100;
+
+/// An object can be read again once it is stored.
+pub(super) fn check_depth(object: &Value) -> Result<(), Failure> {
+    if fits(object, LEVELS) {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "the object is nested deeper than {LEVELS} levels, which the sandbox does not keep"
+    )))
+}
+
+fn fits(value: &Value, levels: usize) -> bool {
+    let Some(below) = levels.checked_sub(1) else { return false };
+    match value {
+        Value::Array(items) => items.iter().all(|item| fits(item, below)),
+        Value::Object(fields) => fields.values().all(|field| fits(field, below)),
+        _ => true,
+    }
+}
+
 /// `apiVersion` and `kind` must be those of the URL; a built-in kind may leave both out.
 pub(super) fn check_identity(object: &mut Value, resource: &Resource, version: &str) -> Result<(), Failure> {
     let expected = resource.api_version(version);

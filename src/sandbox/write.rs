@@ -446,6 +446,7 @@ impl Draft {
 
     /// Prunes, defaults and validates.
     fn admit(&mut self, write: &Write) -> Result<(), Failure> {
+        validation::check_depth(&self.object)?;
         object::normalise_numbers(&mut self.object);
         let unknown = self.coerce(write).map_err(|why| write.unreadable(&self.object, &why))?;
         self.report_unknown(write, &unknown)?;

@@ -335,3 +335,26 @@ fn discovery_lists_what_is_served() {
     assert_eq!(map["x-kubernetes-group-version-kind"], json!([{"group": "", "version": "v1", "kind": "ConfigMap"}]));
     assert!(world.get("/openapi/v3")["paths"]["apis/example.com/v1"].is_object());
 }
+
+/// managedFields nest deeper than what they speak of, and a patch can go deeper than any body.
+#[test]
+fn an_object_as_deep_as_is_taken_can_be_read_again() {
+    let mut world = World::kubernetes();
+    world.define_things();
+    let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
+    let mut taken = Vec::new();
+    for levels in 80..160 {
+        let name = format!("at-{levels}");
+        let (code, _) = world.send(Request::post(THINGS, &thing(&name, json!({"free": deep(levels)}))));
+        assert!(matches!(code, 201 | 400), "{levels}: {code}");
+        if code == 201 {
+            taken.push(levels);
+            let url = format!("{THINGS}/{name}");
+            assert_eq!(world.ok(patch(&url, MERGE, json!({"spec": {"size": 1}})))["spec"]["size"], 1);
+            let path = format!("/spec/free{}", "/a".repeat(levels));
+            let further = json!([{"op": "replace", "path": path, "value": deep(30)}]);
+            assert_eq!(world.refused(patch(&url, "application/json-patch+json", further)).0, 400);
+        }
+    }
+    assert_eq!(taken.last(), Some(&97));
+}
