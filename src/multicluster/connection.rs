@@ -13,6 +13,7 @@ use super::endpoint::Endpoint;
 use super::http_stack::HttpStack;
 use super::kubeconfig::{self, Loaded};
 use super::lane::{Counters, Lane};
+use super::pool::Origin;
 
 /// One connection of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,8 +97,15 @@ const REREAD_PAUSE: Duration = Duration::from_secs(5);
 /// What a reload replaces as a whole.
 struct Current {
     fingerprint: u64,
-    address: String,
+    address: Address,
     stack: Arc<HttpStack>,
+}
+
+/// An address as it is kept: with scheme, without trailing slash.
+#[derive(Debug, Clone)]
+struct Address {
+    text: String,
+    origin: Arc<Origin>,
 }
 
 impl Connection {
@@ -140,8 +148,9 @@ impl Connection {
             let connection = self.spec.name.clone();
             return Err(ConnectionError::WorkspacePath { connection, path: path.to_owned() });
         }
-        let server = address.split_once("/clusters/").map_or(address.as_str(), |(server, _)| server);
-        Ok(self.endpoint_of(format!("{server}/clusters/{path}")))
+        let Address { text, origin } = address;
+        let server = text.split_once("/clusters/").map_or(text.as_str(), |(server, _)| server);
+        Ok(self.endpoint_of(Address { text: format!("{server}/clusters/{path}"), origin }))
     }
 
     /// Reads the configuration again; call it when a file changed, or now and then. Reads files: not for an async task.
@@ -154,7 +163,7 @@ impl Connection {
             return Ok(Reloaded::Unchanged);
         }
         let after = Current::build(&self.spec, loaded)?;
-        let same_address = after.address == before.address;
+        let same_address = after.address.text == before.address.text;
         self.current.store(Arc::new(after));
         Ok(if same_address { Reloaded::Credential } else { Reloaded::Address })
     }
@@ -179,7 +188,7 @@ impl Connection {
         let read = kubeconfig::load(&self.spec).and_then(|loaded| Current::build(&self.spec, loaded));
         let before = self.current.load_full();
         match read {
-            Ok(after) if after.fingerprint != before.fingerprint && after.address == before.address => {
+            Ok(after) if after.fingerprint != before.fingerprint && after.address.text == before.address.text => {
                 tracing::info!(connection = self.name(), "the credential was refused, and is another now");
                 self.current.store(Arc::new(after));
                 true
@@ -194,19 +203,22 @@ impl Connection {
     }
 
     /// Endpoints of one address share their limits, however often they are made.
-    fn endpoint_of(self: &Arc<Self>, address: String) -> Endpoint {
+    fn endpoint_of(self: &Arc<Self>, Address { text, origin }: Address) -> Endpoint {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.retain(|_, lane| lane.strong_count() > 0);
-        let lane = lanes.get(&address).and_then(Weak::upgrade);
-        let lane = lane.unwrap_or_else(|| Arc::new(Lane::new(self.counters.clone())));
-        lanes.insert(address.clone(), Arc::downgrade(&lane));
-        Endpoint::new(self.clone(), address, lane)
+        let lane = lanes.get(&text).and_then(Weak::upgrade);
+        let lane = lane.unwrap_or_else(|| Arc::new(Lane::new(origin, self.counters.clone())));
+        lanes.insert(text.clone(), Arc::downgrade(&lane));
+        Endpoint::new(self.clone(), text, lane)
     }
 }
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("spec", &self.spec).field("address", &self.current.load().address).finish()
+        f.debug_struct("Connection")
+            .field("spec", &self.spec)
+            .field("address", &self.current.load().address.text)
+            .finish()
     }
 }
 
@@ -223,9 +235,8 @@ impl Current {
     }
 }
 
-/// An address as it is kept: with scheme, without trailing slash, and without a user and password, which must not show
-/// in messages. kubectl too reads `host:port` as an address.
-fn address(connection: &str, url: &str, encrypted: bool) -> Result<String, ConnectionError> {
+/// Without a user and password, which must not show in messages. kubectl too reads `host:port` as an address.
+fn address(connection: &str, url: &str, encrypted: bool) -> Result<Address, ConnectionError> {
     let invalid = || ConnectionError::Address { connection: connection.to_owned(), url: url.to_owned() };
     let trimmed = url.trim_end_matches('/');
     let scheme = if encrypted { "https" } else { "http" };
@@ -233,8 +244,9 @@ fn address(connection: &str, url: &str, encrypted: bool) -> Result<String, Conne
     let uri: Uri = full.parse().map_err(|_| invalid())?;
     let usable = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty());
     let credentials = uri.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
-    let shown = credentials.map_or(full.clone(), |(credentials, _)| full.replacen(&format!("{credentials}@"), "", 1));
-    if usable && uri.query().is_none() { Ok(shown) } else { Err(invalid()) }
+    let text = credentials.map_or(full.clone(), |(credentials, _)| full.replacen(&format!("{credentials}@"), "", 1));
+    let origin = text.parse().ok().and_then(|shown| Origin::of(&shown)).filter(|_| usable && uri.query().is_none());
+    origin.map(|origin| Address { text, origin: Arc::new(origin) }).ok_or_else(invalid)
 }
 
 fn is_workspace_path(path: &str) -> bool {

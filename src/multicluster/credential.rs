@@ -158,7 +158,7 @@ impl ExecState {
         if let Some(given) = self.given.as_ref().filter(|given| given.fresh_until.is_none_or(|until| now < until)) {
             return Ok((given.header.clone(), None));
         }
-        let answer = exec_plugin::run(plugin).await?;
+        let answer = Box::pin(exec_plugin::run(plugin)).await?;
         let bearer = answer.token.map(|token| header(&format!("Bearer {token}"))).transpose()?;
         let fresh_until = answer.expires.map(|at| now + remaining(at).saturating_sub(EARLY));
         let identity = answer.certificate.zip(answer.key).map(|(certificate, key)| Identity { certificate, key });

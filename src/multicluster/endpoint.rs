@@ -1,20 +1,22 @@
 //! Requests to one address, with deadlines, a write limit, and errors in plain words.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use tokio::time::{Instant, timeout};
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::api_path::ApiPath;
 use super::connection::Connection;
 use super::http_stack::{HttpStack, why_unreachable, with_causes};
 use super::lane::Lane;
 use super::lines::Lines;
+use super::pool::{Answer, SendError};
 use super::request_error::RequestError;
 
 /// Deadline of a request where the caller gives none.
@@ -157,22 +159,15 @@ impl Endpoint {
 
     /// Opens a watch; `deadline` is for its first answer.
     pub(super) async fn watch(&self, path: &ApiPath, deadline: Duration) -> Result<Lines, RequestError> {
-        let opened = self.counted("watch", self.exchange(Method::GET, path, None, deadline)).await?;
-        Ok(Lines::new(opened.into_body()))
+        let opened = self.exchange(Method::GET, path, None, deadline).await;
+        self.learn("watch", opened.as_ref().map(|answer| answer.status().as_u16()));
+        opened.map(Lines::new)
     }
 
-    async fn counted<T: HasCode>(
-        &self,
-        verb: &'static str,
-        request: impl Future<Output = Result<T, RequestError>>,
-    ) -> Result<T, RequestError> {
-        let result = request.await;
-        let code = match &result {
-            Ok(reply) => reply.code(),
-            Err(error) => error.code().unwrap_or(0),
-        };
-        self.lane.learn(verb, code, result.as_ref().err());
-        result
+    /// Counts a request, and has the lane learn from what it came to.
+    fn learn(&self, verb: &'static str, result: Result<u16, &RequestError>) {
+        let code = result.unwrap_or_else(|error| error.code().unwrap_or(0));
+        self.lane.learn(verb, code, result.err());
     }
 
     async fn send(
@@ -188,14 +183,23 @@ impl Endpoint {
         if let Some(reason) = self.lane.broken() {
             return Err(self.unreachable(path, reason));
         }
-        let whole = async {
-            let until = Instant::now() + deadline;
-            let answer = self.exchange(method, path, body, deadline).await?;
-            let status = answer.status().as_u16();
-            let body = self.read(path, answer.into_body(), until).await?;
-            Ok(Reply { status, body })
-        };
-        self.counted(verb, whole).await
+        let reply = self.whole(method, path, body, deadline).await;
+        self.learn(verb, reply.as_ref().map(|reply| reply.status));
+        reply
+    }
+
+    async fn whole(
+        &self,
+        method: Method,
+        path: &ApiPath,
+        body: Option<Body>,
+        deadline: Duration,
+    ) -> Result<Reply, RequestError> {
+        let until = Instant::now() + deadline;
+        let answer = self.exchange(method, path, body, deadline).await?;
+        let status = answer.status().as_u16();
+        let body = self.read(path, answer, until).await?;
+        Ok(Reply { status, body })
     }
 
     /// One request up to the head of its answer, errors already told apart. A 401 is tried once more with a new credential.
@@ -205,9 +209,9 @@ impl Endpoint {
         path: &ApiPath,
         body: Option<Body>,
         deadline: Duration,
-    ) -> Result<Response<Incoming>, RequestError> {
-        let url = format!("{}{}", self.base, path.as_str());
-        let uri = Uri::try_from(url.as_str()).map_err(|error| self.unreachable(path, error.to_string()))?;
+    ) -> Result<Answer, RequestError> {
+        let target = format!("{}{}", self.lane.origin.path_of(&self.base), path.as_str());
+        let uri = Uri::from_maybe_shared(target).map_err(|error| self.unreachable(path, error.to_string()))?;
         let mut first = true;
         loop {
             let stack = self.connection.stack();
@@ -221,11 +225,11 @@ impl Endpoint {
             }
             if first && answer.status() == StatusCode::UNAUTHORIZED {
                 first = false;
-                if stack.refused(header.as_ref()) || self.connection.reread().await {
+                if stack.refused(header.as_ref()) || Box::pin(self.connection.reread()).await {
                     continue;
                 }
             }
-            return Err(self.failure(path, answer, until).await);
+            return Err(Box::pin(self.failure(path, answer, until)).await);
         }
     }
 
@@ -235,28 +239,30 @@ impl Endpoint {
         path: &ApiPath,
         request: Request<Full<Bytes>>,
         deadline: Duration,
-    ) -> Result<Response<Incoming>, RequestError> {
-        match timeout(deadline, stack.send(request)).await {
+    ) -> Result<Answer, RequestError> {
+        let sending = pin!(stack.send(&self.lane.origin, request));
+        match timeout(deadline, sending).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) if error.is_connect() => Err(self.unreachable(path, why_unreachable(&error))),
-            Ok(Err(error)) => Err(self.lost(path, with_causes(&error))),
+            Ok(Err(SendError::Connect(error))) => Err(self.unreachable(path, why_unreachable(&*error))),
+            Ok(Err(SendError::Lost(error))) => Err(self.lost(path, with_causes(&error))),
             Err(_) => Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))),
         }
     }
 
-    async fn failure(&self, path: &ApiPath, answer: Response<Incoming>, until: Instant) -> RequestError {
+    async fn failure(&self, path: &ApiPath, answer: Answer, until: Instant) -> RequestError {
         let code = answer.status().as_u16();
         let retry_after = answer.headers().get(RETRY_AFTER).and_then(seconds);
-        match self.read(path, answer.into_body(), until).await {
+        match self.read(path, answer, until).await {
             Ok(body) => RequestError::of_answer(code, &self.url_of(path), retry_after, &body),
             Err(error) => error,
         }
     }
 
-    async fn read(&self, path: &ApiPath, body: Incoming, until: Instant) -> Result<Bytes, RequestError> {
+    async fn read(&self, path: &ApiPath, answer: Answer, until: Instant) -> Result<Bytes, RequestError> {
         let failed = |reason| RequestError::Body { url: self.url_of(path), reason };
-        match tokio::time::timeout_at(until, body.collect()).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
+        let reading = pin!(answer.read());
+        match timeout_at(until, reading).await {
+            Ok(Ok(body)) => Ok(body),
             Ok(Err(error)) => Err(failed(with_causes(&error))),
             Err(_) => Err(failed("it did not end in time".into())),
         }
@@ -322,20 +328,4 @@ fn verb(method: &Method, body: Option<&Body>) -> &'static str {
 
 fn seconds(value: &HeaderValue) -> Option<Duration> {
     value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
-}
-
-trait HasCode {
-    fn code(&self) -> u16;
-}
-
-impl HasCode for Reply {
-    fn code(&self) -> u16 {
-        self.status
-    }
-}
-
-impl HasCode for Response<Incoming> {
-    fn code(&self) -> u16 {
-        self.status().as_u16()
-    }
 }

@@ -1,23 +1,18 @@
 //! The HTTP stack of a connection: one pool of connections, and the credential in every request.
 
-use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use http::{HeaderName, HeaderValue, Request, Response};
+use http::{HeaderName, HeaderValue, Request};
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper_rustls::HttpsConnector;
+use hyper::body::Bytes;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{Client, Error};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::ConfigExt;
 use kube::config::{AuthInfo, Config};
 
 use super::credential::{Credential, CredentialError};
-
-type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+use super::pool::{Answer, Origin, Pool, SendError};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// A peer that is gone without a word is noticed after about a minute (30 s of silence, then 3 probes of 10 s).
@@ -25,14 +20,13 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
 /// Shorter than the idle time-outs of common load balancers, so that they do not close what we are about to use.
-const POOL_IDLE: Duration = Duration::from_secs(45);
-const POOL_SIZE: usize = 16;
+const IDLE: Duration = Duration::from_secs(45);
 
 /// Sends requests with a connection's credential. HTTP/1.1: over HTTP/2 the hundredth watch would block all requests.
 pub(super) struct HttpStack {
     /// Without what [`Credential`] took out of it; an exec plugin's certificate is put in.
     config: Config,
-    client: ArcSwap<HttpClient>,
+    pool: ArcSwap<Pool>,
     credential: Credential,
     impersonation: Vec<(HeaderName, HeaderValue)>,
 }
@@ -45,8 +39,8 @@ impl HttpStack {
         }
         let credential = Credential::take(&mut config.auth_info)?;
         let impersonation = impersonation(&config.auth_info)?;
-        let client = ArcSwap::from_pointee(http_client(&config)?);
-        Ok(Self { config, client, credential, impersonation })
+        let pool = ArcSwap::new(pool(&config)?);
+        Ok(Self { config, pool, credential, impersonation })
     }
 
     /// What the next request carries as `Authorization`; runs an exec plugin where there is one and it is time.
@@ -58,7 +52,7 @@ impl HttpStack {
             config.auth_info.client_key = None;
             let with_identity = identity.put_into(&config.auth_info).map_err(CredentialError)?;
             config.auth_info = with_identity;
-            self.client.store(Arc::new(http_client(&config).map_err(CredentialError)?));
+            self.pool.store(pool(&config).map_err(CredentialError)?);
         }
         Ok(header)
     }
@@ -68,16 +62,16 @@ impl HttpStack {
         self.credential.refused(header)
     }
 
-    pub(super) async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+    pub(super) async fn send(&self, to: &Arc<Origin>, mut request: Request<Full<Bytes>>) -> Result<Answer, SendError> {
         for (name, value) in &self.impersonation {
             request.headers_mut().append(name, value.clone());
         }
-        let client = self.client.load_full();
-        client.request(request).await
+        let pool = self.pool.load_full();
+        pool.send(to, request).await
     }
 }
 
-fn http_client(config: &Config) -> Result<HttpClient, String> {
+fn pool(config: &Config) -> Result<Arc<Pool>, String> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -86,9 +80,7 @@ fn http_client(config: &Config) -> Result<HttpClient, String> {
     tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     tcp.set_keepalive_retries(Some(KEEPALIVE_PROBES));
     let connector = config.rustls_https_connector_with_connector(tcp).map_err(|error| unusable(&error))?;
-    let mut builder = Client::builder(TokioExecutor::new());
-    builder.pool_timer(TokioTimer::new()).pool_idle_timeout(POOL_IDLE).pool_max_idle_per_host(POOL_SIZE);
-    Ok(builder.build(connector))
+    Ok(Pool::new(connector, IDLE))
 }
 
 /// What is wrong with certificates or keys, without kube's own introduction.
@@ -114,13 +106,13 @@ pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 /// Why no connection came about, in words.
-pub(super) fn why_unreachable(error: &Error) -> String {
-    let mut last: &dyn std::error::Error = error;
+pub(super) fn why_unreachable(error: &dyn std::error::Error) -> String {
+    let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;
     }
     let cause = last.to_string();
-    let all = error.source().map_or_else(|| error.to_string(), with_causes);
+    let all = with_causes(error);
     let hints = [
         ("Connection refused", "connection refused: is the server running, and is the address right?"),
         ("dns error", "the host name cannot be resolved"),

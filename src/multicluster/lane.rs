@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
+use super::pool::Origin;
 use super::request_error::RequestError;
 
 /// Writes in flight at one address: above 2 kcp writes no more of them a second, above 8 it only gets slower (facts.md).
@@ -19,6 +20,7 @@ const BREAK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(4)
 /// Shared by all endpoints of one address.
 #[derive(Debug)]
 pub(super) struct Lane {
+    pub(super) origin: Arc<Origin>,
     /// Fair: first come, first served.
     writes: Semaphore,
     /// Until when the server asked us to stay away.
@@ -38,8 +40,14 @@ struct Break {
 
 impl Lane {
     /// Requests are counted with those of the lane's connection.
-    pub(super) fn new(counters: Arc<Counters>) -> Self {
-        Self { writes: Semaphore::new(WRITES_AT_ONCE), paused: Mutex::default(), breaker: Mutex::default(), counters }
+    pub(super) fn new(origin: Arc<Origin>, counters: Arc<Counters>) -> Self {
+        Self {
+            origin,
+            writes: Semaphore::new(WRITES_AT_ONCE),
+            paused: Mutex::default(),
+            breaker: Mutex::default(),
+            counters,
+        }
     }
 
     /// A slot to write in, once it is one's turn.

@@ -1,9 +1,7 @@
 //! The lines of a watch.
 
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-
 use super::http_stack::with_causes;
+use super::pool::Answer;
 
 /// No object comes near this: etcd takes 1.5 MiB by default.
 const LONGEST_LINE: usize = 64 << 20;
@@ -13,7 +11,7 @@ const LARGE: usize = 64 << 10;
 
 /// Lines as they arrive.
 pub(super) struct Lines {
-    body: Incoming,
+    answer: Answer,
     buffer: Vec<u8>,
     /// Where the next line begins in the buffer.
     start: usize,
@@ -22,14 +20,14 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self { body, buffer: Vec::new(), start: 0, searched: 0 }
+    pub(super) fn new(answer: Answer) -> Self {
+        Self { answer, buffer: Vec::new(), start: 0, searched: 0 }
     }
 
     /// The next line without its end; `None` at the end of the stream. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Option<&[u8]>, String> {
         loop {
-            if let Some(length) = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n') {
+            if let Some(length) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let line = self.start..self.searched + length;
                 self.start = line.end + 1;
                 self.searched = self.start;
@@ -39,14 +37,10 @@ impl Lines {
             if self.searched - self.start > LONGEST_LINE {
                 return Err("a line without end".into());
             }
-            match self.body.frame().await {
+            match self.answer.next().await {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(with_causes(&error)),
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.append(&data);
-                    }
-                }
+                Some(Ok(data)) => self.append(&data),
             }
         }
     }

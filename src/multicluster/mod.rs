@@ -22,6 +22,7 @@ mod list_watch;
 mod mailbox;
 pub mod manager;
 mod names;
+mod pool;
 pub mod queue;
 pub mod raw;
 pub mod registry;

@@ -1,0 +1,181 @@
+//! Connections that stay open: used again, given up, and closed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use sync_engine::multicluster::{ApiPath, Endpoint, RequestError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::scene::{PATIENCE, connection, kubeconfig, resource};
+
+/// A server that answers every request with the same bytes, written in pieces.
+struct Server {
+    endpoint: Endpoint,
+    connections: Arc<AtomicUsize>,
+    /// Tells of each connection that has ended.
+    ended: mpsc::UnboundedReceiver<()>,
+    _tasks: JoinSet<()>,
+}
+
+/// What the server does behind an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    Close,
+}
+
+impl Server {
+    async fn start(answer: &'static [&'static str], then: Then) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let endpoint = connection(&kubeconfig(&url, json!({}))).endpoint();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (tell, ended) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        let counter = connections.clone();
+        tasks.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                counter.fetch_add(1, Ordering::SeqCst);
+                let tell = tell.clone();
+                open.spawn(async move {
+                    serve(stream, answer, then).await;
+                    let _ = tell.send(());
+                });
+            }
+        });
+        Self { endpoint, connections, ended, _tasks: tasks }
+    }
+
+    async fn get(&self) -> Result<String, RequestError> {
+        let path = ApiPath::collection(&resource("configmaps.v1"), "default").unwrap();
+        let reply = self.endpoint.get(&path).await?;
+        Ok(String::from_utf8(reply.body.to_vec()).unwrap())
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    async fn one_has_ended(&mut self) {
+        tokio::time::timeout(PATIENCE, self.ended.recv()).await.expect("in time").expect("the server runs");
+    }
+}
+
+/// Reads requests without a body until the client goes.
+async fn serve(mut stream: TcpStream, answer: &[&str], then: Then) {
+    let mut read = Vec::new();
+    while let Ok(1..) = stream.read_buf(&mut read).await {
+        if !read.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        read.clear();
+        for piece in answer {
+            if stream.write_all(piece.as_bytes()).await.is_err() {
+                return;
+            }
+            // Each piece is read for itself, or some together: either has to do.
+            turn().await;
+        }
+        if then == Then::Close {
+            return;
+        }
+    }
+}
+
+/// Lets everybody else go on, and has the runtime look at its sockets.
+async fn turn() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn requests_that_follow_each_other_share_a_connection() {
+    let server = Server::start(&["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"], Then::GoOn).await;
+    for _ in 0..10 {
+        assert_eq!(server.get().await.unwrap(), "{}");
+    }
+    assert_eq!(server.connections(), 1);
+    let at_once = futures::future::join_all((0..3).map(|_| server.get())).await;
+    assert!(at_once.iter().all(Result::is_ok));
+    assert_eq!(server.connections(), 3, "one was there");
+    let more = futures::future::join_all((0..3).map(|_| server.get())).await;
+    assert!(more.iter().all(Result::is_ok));
+    assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test]
+async fn answers_without_success_are_read_to_their_end_as_well() {
+    let server = Server::start(&["HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n", "{}"], Then::GoOn).await;
+    for _ in 0..3 {
+        assert_eq!(server.get().await.unwrap_err().code(), Some(404));
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_has_closed_is_not_used_again() {
+    for answer in [
+        &["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"][..],
+        &["HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}"],
+        &["HTTP/1.0 200 OK\r\n\r\n", "{}"],
+    ] {
+        let mut server = Server::start(answer, Then::Close).await;
+        for connections in 1..4 {
+            assert_eq!(server.get().await.unwrap(), "{}");
+            assert_eq!(server.connections(), connections);
+            server.one_has_ended().await;
+            turn().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_comes_in_pieces() {
+    let chunked = &[
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        "3\r\n{\"a\r\n",
+        "4\r\n\":1}\r\n0\r\n",
+        "x-trailer: 1\r\n\r\n",
+    ];
+    let server = Server::start(chunked, Then::GoOn).await;
+    for _ in 0..3 {
+        assert_eq!(server.get().await.unwrap(), "{\"a\":1}");
+    }
+    assert_eq!(server.connections(), 1);
+    let empty = Server::start(&["HTTP/1.1 200 OK\r\n", "content-length: 0\r\n\r\n"], Then::GoOn).await;
+    assert_eq!((empty.get().await.unwrap(), empty.get().await.unwrap()), (String::new(), String::new()));
+    assert_eq!(empty.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_end_in_time_is_given_up_with_its_connection() {
+    let mut server = Server::start(&["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{"], Then::GoOn).await;
+    let path = ApiPath::collection(&resource("configmaps.v1"), "default").unwrap();
+    let request = server.endpoint.request(http::Method::GET, &path, None, Duration::from_millis(50));
+    let error = request.await.unwrap_err();
+    assert!(matches!(&error, RequestError::Body { reason, .. } if reason == "it did not end in time"), "{error}");
+    server.one_has_ended().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_no_answer() {
+    for (answer, reason) in [
+        (&["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{"][..], "body"),
+        (&["HTTP/1.1 200 OK\r\n"], "head"),
+        (&["no HTTP\r\n\r\n"], "head"),
+        (&[], "head"),
+    ] {
+        let server = Server::start(answer, Then::Close).await;
+        match (server.get().await.unwrap_err(), reason) {
+            (RequestError::Body { .. }, "body") | (RequestError::AnswerLost { .. }, "head") => {}
+            (error, _) => panic!("{error}"),
+        }
+    }
+}
