@@ -6,6 +6,7 @@
 
 mod apply;
 pub mod consumer_schema;
+mod content;
 pub mod inventory;
 mod keeper;
 mod observe;

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
 use tracing::warn;
 
+use super::content::{Seen, content};
 use super::pipeline::{Generation, Pipeline, SeenKinds, SourceFeed};
 use crate::mapping::Kind;
 use crate::mapping::schema::Schema;
@@ -14,7 +16,7 @@ use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
 use crate::object::marks::{self, Owner, Reference};
-use crate::plan::{Observed, Shared, Source, Standing, Target, render};
+use crate::plan::{Observed, Phase, Shared, Source, Standing, Target, render};
 
 /// Which versions of a namespace's shared objects a picture was made of.
 #[derive(Debug)]
@@ -30,6 +32,13 @@ impl SharedVersions {
     }
 }
 
+/// What a reconcile starts from.
+pub struct Observation {
+    pub observed: Observed,
+    pub shared: Option<SharedVersions>,
+    pub seen: Seen,
+}
+
 /// What is known of one source now.
 pub fn observe(
     pipeline: &Pipeline,
@@ -37,21 +46,61 @@ pub fn observe(
     cluster: &Cluster,
     feed: &SourceFeed,
     key: &Key,
-) -> (Observed, Option<SharedVersions>) {
-    let (source, target) = (source(pipeline, generation, feed, key), target(pipeline, generation));
+) -> Observation {
+    let (cached, target) = (cached_source(pipeline, generation, feed, key), target(pipeline, generation));
     let mut observed = Observed {
         phase: generation.phase,
         workspace_path: cluster.spec.path.clone(),
         schema: schema(pipeline, generation, feed).flatten(),
         unkept_status: pipeline.unkept_status(),
-        ..Observed::new(pipeline.writer.clone(), key.clone(), source, target, Timestamp::now())
+        ..Observed::new(pipeline.writer.clone(), key.clone(), Source::Missing, target, Timestamp::now())
     };
-    let owner = observed.owner();
-    observed.owned = standing(&carrying(pipeline, &owner), &owner);
-    observed.settled = generation.settles && pipeline.is_settled(&generation.mapping, &observed);
+    let found = carrying(pipeline, &observed.owner);
+    observed.settled = is_settled(pipeline, generation, &observed, &cached, &found);
+    let read = |observed: &mut Observed, read: Read| {
+        observed.source = source(&cached, read);
+        observed.owned = standing(&found, &observed.owner, read);
+    };
+    let heads = observed.settled && generation.reports_from_heads;
+    read(&mut observed, if heads { Object::head } else { Object::value });
     let namespace = namespace(generation, &observed);
     let shared = namespace.and_then(|namespace| observe_namespace(pipeline, generation, namespace, &mut observed));
-    (observed, shared)
+    if heads && has_shared(generation) && !observed.shared_settled {
+        // What is rendered of them reads more.
+        read(&mut observed, Object::value);
+    }
+    let mut seen = Seen::default();
+    if !observed.settled {
+        cached.iter().chain(found.iter().map(|(.., object)| object)).for_each(|object| seen.note(object));
+    }
+    Observation { observed, shared, seen }
+}
+
+/// How much of an object is read.
+type Read = fn(&Object) -> Result<Value, Unreadable>;
+
+fn has_shared(generation: &Generation) -> bool {
+    generation.mapping.objects.iter().any(|rule| rule.shared)
+}
+
+/// Whether a source was found in sync with what stands in the caches, and needs no look for another reason.
+fn is_settled(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    observed: &Observed,
+    cached: &Result<Arc<Object>, Source>,
+    found: &[Found],
+) -> bool {
+    let Ok(source) = cached else { return false };
+    if !generation.settles
+        || generation.phase != Phase::Active
+        || pipeline.is_stale(&observed.key, source.resource_version())
+    {
+        return false;
+    }
+    let owned = found.iter().map(|(kind, key, object)| (kind, &*key.namespace, &*key.name, object.content()));
+    let content = content(pipeline, generation, observed, source.content(), owned.collect());
+    pipeline.is_settled(&observed.key, content)
 }
 
 /// The namespace that a source's objects go to, as far as it can be told.
@@ -71,7 +120,7 @@ fn observe_namespace(
     {
         observed.namespaces.insert(namespace.clone());
     }
-    if !generation.mapping.objects.iter().any(|rule| rule.shared) {
+    if !has_shared(generation) {
         return None;
     }
     if let Some(in_use) = pipeline.in_use(&namespace, &observed.key) {
@@ -81,7 +130,7 @@ fn observe_namespace(
     let found = carrying(pipeline, &owner);
     let hash = versions(pipeline, generation, &found);
     observed.shared_settled = generation.settles_shared && pipeline.is_shared_settled(&namespace, hash);
-    observed.shared = Shared::later(move || standing(&found, &owner));
+    observed.shared = Shared::later(move || standing(&found, &owner, Object::value));
     generation.settles_shared.then_some(SharedVersions { namespace, hash })
 }
 
@@ -92,18 +141,27 @@ fn versions(pipeline: &Pipeline, generation: &Generation, found: &[Found]) -> u6
 }
 
 /// The source as its cache shows it. A cache that is not in sync may show what is there, and never what is not.
-fn source(pipeline: &Pipeline, generation: &Generation, feed: &SourceFeed, key: &Key) -> Source {
+fn cached_source(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    feed: &SourceFeed,
+    key: &Key,
+) -> Result<Arc<Object>, Source> {
     if schema(pipeline, generation, feed).is_none() {
-        return Source::Unknown("the schema of its API is being read".into());
+        return Err(Source::Unknown("the schema of its API is being read".into()));
     }
-    if let Some(object) = feed.watch.store().get(key) {
-        return object.value().map_or_else(unreadable, |value| Source::Present(Arc::new(value)));
-    }
-    match feed.watch.state() {
+    feed.watch.store().get(key).ok_or_else(|| match feed.watch.state() {
         WatchState::Synced => Source::Missing,
         WatchState::Starting => Source::Unknown("its collection is not listed yet".into()),
         WatchState::NotServed => Source::Unknown("its API is not served (any more)".into()),
         WatchState::Failed { reason, .. } => Source::Unknown(reason),
+    })
+}
+
+fn source(cached: &Result<Arc<Object>, Source>, read: Read) -> Source {
+    match cached {
+        Ok(object) => read(object).map_or_else(unreadable, |value| Source::Present(Arc::new(value))),
+        Err(source) => source.clone(),
     }
 }
 
@@ -180,13 +238,13 @@ fn carrying(pipeline: &Pipeline, owner: &Owner) -> Vec<Found> {
 }
 
 /// What of it carries a true self mark as well.
-fn standing(found: &[Found], owner: &Owner) -> Vec<Standing> {
-    found.iter().filter_map(|(kind, key, object)| ours(kind, key, object, owner)).collect()
+fn standing(found: &[Found], owner: &Owner, read: Read) -> Vec<Standing> {
+    found.iter().filter_map(|(kind, key, object)| ours(kind, key, read(object).ok()?, owner)).collect()
 }
 
 /// `None` where it is not, or cannot be read: the planner then looks for it past the caches, and that look fails.
-fn ours(kind: &Kind, key: &Key, object: &Object, owner: &Owner) -> Option<Standing> {
+fn ours(kind: &Kind, key: &Key, object: Value, owner: &Owner) -> Option<Standing> {
     let reference = Reference { kind: kind.clone(), namespace: key.namespace.to_string(), name: key.name.to_string() };
-    let object = Arc::new(object.value().ok()?);
+    let object = Arc::new(object);
     marks::is_ours(&object, &reference, owner).then_some(Standing { reference, object })
 }

@@ -49,13 +49,16 @@ pub struct Generation {
     pub settles_shared: bool,
     /// The same of a source's own objects: [`Mapping::renders_from_source_alone`].
     pub settles: bool,
+    /// What a settled source and its objects are read for: [`Mapping::reports_from_heads`].
+    pub reports_from_heads: bool,
 }
 
 impl Generation {
     pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
         let settles_shared = mapping.shares_without_reading();
         let settles = mapping.renders_from_source_alone();
-        Self { mapping, phase, target, settles_shared, settles }
+        let reports_from_heads = mapping.reports_from_heads();
+        Self { mapping, phase, target, settles_shared, settles, reports_from_heads }
     }
 }
 
@@ -451,7 +454,8 @@ impl Pipeline {
                     None => break,
                     Some(lease) => {
                         let span = info_span!("reconcile", mapping = self.writer.mapping, object = %lease.key());
-                        running.spawn(worker::reconcile(self.clone(), lease).instrument(span));
+                        // On the heap from the start: it is large, and would be copied at each step of its way into the task.
+                        running.spawn(Box::pin(worker::reconcile(self.clone(), lease)).instrument(span));
                     }
                 },
             }

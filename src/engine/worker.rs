@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
 use super::apply::{ApplyError, Executor};
-use super::observe::{SharedVersions, namespace, observe};
+use super::observe::{Observation, SharedVersions, namespace, observe};
 use super::pipeline::{Generation, Pipeline};
 use crate::mapping::Mode;
 use crate::multicluster::queue::Outcome as Finish;
@@ -60,9 +60,9 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended,
     else {
         return (Ended::Dropped, 0, false);
     };
+    let Observation { mut observed, shared, seen } = observe(pipeline, generation, &cluster, &feed, key);
     let mut executor =
-        Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false };
-    let (mut observed, shared) = observe(pipeline, generation, &cluster, &feed, key);
+        Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false, seen };
     if let Err(error) = refresh_if_stale(pipeline, &mut executor, &mut observed).await {
         return (Ended::Failed(error), executor.cost, executor.overtaken);
     }
@@ -126,7 +126,9 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut share
             let namespace = namespace(generation, &observed).unwrap_or_default();
             lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
             // What the plan was made from may have changed while it waited for its turn.
-            observed = observe(pipeline, generation, executor.cluster, executor.feed, executor.key).0;
+            let again = observe(pipeline, generation, executor.cluster, executor.feed, executor.key);
+            observed = again.observed;
+            executor.seen.extend(again.seen);
             continue;
         }
         if let Err(error) = act(executor, &mut observed, actions, then.is_some()).await {
@@ -149,8 +151,10 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut share
 fn rested(executor: &Executor<'_>, observed: &Observed, rest: Rest, shared: Option<SharedVersions>) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     if rest == Rest::InSync && observed.memo.has_rendering() {
-        if generation.settles {
-            pipeline.settle(&generation.mapping, observed);
+        if generation.settles
+            && let Some(content) = executor.seen.content(pipeline, generation, observed)
+        {
+            pipeline.settle(&observed.key, content);
         }
         if let Some(shared) = shared {
             shared.settle(pipeline);

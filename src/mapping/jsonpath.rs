@@ -48,6 +48,17 @@ pub struct JsonPathError {
 }
 
 impl JsonPath {
+    /// The field of an object that the path leads into; `None` where it may lead into several, or to all of it.
+    pub fn field(&self) -> Option<&str> {
+        match &self.query {
+            Query::Steps(steps) => steps.first().and_then(|step| match step {
+                Step::Name(name) => Some(name.as_str()),
+                Step::Index(_) | Step::Every => None,
+            }),
+            Query::Full(_) => None,
+        }
+    }
+
     /// Parses `$.status.phase`, `.status.phase`, `{.status.phase}`; `\.` is a dot within a name.
     pub fn parse(text: &str) -> Result<Self, JsonPathError> {
         if text.len() > LENGTH {

@@ -337,6 +337,14 @@ impl Mapping {
         self.objects_read().next().is_none() && self.related.is_empty() && self.target_rule.is_none()
     }
 
+    /// Whether a source that needs not be rendered, and its objects, need not be read as a whole for what the consumer is
+    /// told: their type, metadata and status will do.
+    pub fn reports_from_heads(&self) -> bool {
+        let vars = self.vars.iter().map(|(_, template)| template.references());
+        let within = !vars.chain(self.status.templates().map(Template::references)).any(|read| read.beyond_heads);
+        within && self.status.paths().all(|path| matches!(path.field(), Some("metadata" | "status")))
+    }
+
     /// Whether what its shared objects come to is the same for all sources of a namespace, and looked at by nothing else:
     /// then it needs not be computed for each of them.
     pub fn shares_without_reading(&self) -> bool {
@@ -359,20 +367,33 @@ impl StatusRules {
     }
 
     fn objects_read(&self) -> impl Iterator<Item = &str> {
-        let fields = self.fields.iter().flat_map(|field| {
-            let (at, value) = match &field.from {
-                StatusValue::Path { object, .. } => (Some(object.as_str()), None),
-                StatusValue::Value(template) => (None, Some(&**template)),
-            };
-            let templates = value.into_iter().chain(&field.transform);
-            at.into_iter().chain(templates.flat_map(Template::objects_read))
-        });
-        let conditions = self.conditions.iter().flat_map(|rule| {
-            let templates = std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message);
-            templates.flat_map(Template::objects_read)
+        let at = self.fields.iter().filter_map(|field| match &field.from {
+            StatusValue::Path { object, .. } => Some(object.as_str()),
+            StatusValue::Value(_) => None,
         });
         let mirrors = self.mirrors.iter().map(|rule| rule.object.as_str());
-        fields.chain(conditions).chain(mirrors)
+        at.chain(self.templates().flat_map(Template::objects_read)).chain(mirrors)
+    }
+
+    /// Every template of the fields and conditions.
+    fn templates(&self) -> impl Iterator<Item = &Template> {
+        let fields = self.fields.iter().flat_map(|field| {
+            let value = match &field.from {
+                StatusValue::Path { .. } => None,
+                StatusValue::Value(template) => Some(&**template),
+            };
+            value.into_iter().chain(&field.transform)
+        });
+        let conditions = self.conditions.iter();
+        fields.chain(conditions.flat_map(|rule| std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message)))
+    }
+
+    /// Every path of the fields.
+    fn paths(&self) -> impl Iterator<Item = &JsonPath> {
+        self.fields.iter().filter_map(|field| match &field.from {
+            StatusValue::Path { path, .. } => Some(path),
+            StatusValue::Value(_) => None,
+        })
     }
 }
 

@@ -6,6 +6,7 @@ mod load;
 mod view;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
@@ -173,44 +174,45 @@ impl Schema {
         let mut missing = Vec::new();
         let Some(schema) = self.resolve(&self.root)["properties"].get("status") else { return missing };
         if *self.requires_status.get_or_init(|| may_require(schema)) {
-            self.missing(schema, Some(status), "", &mut missing);
+            self.missing(schema, Some(status), &Path::Root, &mut missing);
         }
         missing
     }
 
-    fn missing(&self, schema: &Value, value: Option<&Value>, path: &str, missing: &mut Vec<String>) {
-        let schema = self.resolve(schema);
+    fn missing(&self, schema: &Value, value: Option<&Value>, path: &Path<'_>, missing: &mut Vec<String>) {
         match value {
             Some(Value::Array(items)) => {
-                for (index, item) in items.iter().enumerate() {
-                    self.missing(&schema["items"], Some(item), &format!("{path}[{index}]"), missing);
+                let below = &self.resolve(schema)["items"];
+                for (index, item) in items.iter().enumerate().filter(|(_, item)| holds_more(item)) {
+                    self.missing(below, Some(item), &Path::Item(path, index), missing);
                 }
             }
             Some(Value::Object(fields)) => {
+                let schema = self.resolve(schema);
                 self.missing_required(schema, value, path, missing);
-                for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+                for (name, value) in fields.iter().filter(|(_, value)| holds_more(value)) {
                     let below = schema["properties"].get(name).unwrap_or(&schema["additionalProperties"]);
-                    self.missing(below, Some(value), &joined(path, name), missing);
+                    self.missing(below, Some(value), &Path::Field(path, name), missing);
                 }
             }
             Some(_) => {}
-            None => self.missing_required(schema, None, path, missing),
+            None => self.missing_required(self.resolve(schema), None, path, missing),
         }
     }
 
     /// The required fields that an object lacks; of a whole object that is lacking, its required leaves, or itself.
-    fn missing_required(&self, schema: &Value, value: Option<&Value>, path: &str, missing: &mut Vec<String>) {
+    fn missing_required(&self, schema: &Value, value: Option<&Value>, path: &Path<'_>, missing: &mut Vec<String>) {
         let before = missing.len();
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             let property = self.resolve(&schema["properties"][name]);
             let given = value.and_then(|value| value.get(name));
             let stands = given.is_some_and(|given| !given.is_null() || property["nullable"] == true);
             if !stands && property.get("default").is_none() {
-                self.missing(property, None, &joined(path, name), missing);
+                self.missing(property, None, &Path::Field(path, name), missing);
             }
         }
         if value.is_none() && missing.len() == before {
-            missing.push(path.to_owned());
+            missing.push(path.to_string());
         }
     }
 }
@@ -232,8 +234,27 @@ enum Step<'s> {
     Nowhere,
 }
 
-fn joined(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+/// Whether something can be lacking below a value.
+fn holds_more(value: &Value) -> bool {
+    value.is_object() || value.is_array()
+}
+
+/// A place in a status, which mostly nobody asks for: its text is made only then.
+enum Path<'p> {
+    Root,
+    Field(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(path, name) => write!(f, "{path}.{name}"),
+            Self::Item(path, index) => write!(f, "{path}[{index}]"),
+        }
+    }
 }
 
 #[cfg(test)]

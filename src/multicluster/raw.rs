@@ -1,12 +1,19 @@
 //! Objects as they are kept: their JSON text without managedFields, and the few facts that are asked for all the time.
 
-use std::borrow::Cow;
-use std::ops::Range;
-use std::sync::Arc;
+mod pass;
+mod skim;
 
+use std::borrow::Cow;
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use hashbrown::DefaultHashBuilder;
 use lz4_flex::block::{compress_with_dict, decompress_with_dict};
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use pass::Pass;
+use skim::NoMap;
 
 /// Label that holds the owner hash of an object we made.
 pub const OWNER_LABEL: &str = "sync-engine.dev/owner";
@@ -24,6 +31,7 @@ pub struct Object {
     resource_version: Span,
     owner: Span,
     deleting: bool,
+    content: u64,
 }
 
 /// An object's JSON text. Objects of one kind repeat each other's keys and most of their values, so a store keeps them
@@ -83,6 +91,21 @@ impl Object {
         serde_json::from_str(&self.json()).map_err(|error| Unreadable(error.to_string()))
     }
 
+    /// The same without what its author asks for (`spec`, `data` and the like): type, metadata and status. It takes half
+    /// the time.
+    pub fn head(&self) -> Result<serde_json::Value, Unreadable> {
+        let text = self.json();
+        let mut json = serde_json::Deserializer::from_str(&text);
+        let read = json.deserialize_map(Head).and_then(|head| json.end().map(|()| head));
+        read.map(serde_json::Value::Object).map_err(|error| Unreadable(error.to_string()))
+    }
+
+    /// A number that two versions of an object share while nothing differs between them but what is reported in `status`,
+    /// their resourceVersions, and what is dropped. It is another in each process.
+    pub fn content(&self) -> u64 {
+        self.content
+    }
+
     pub fn uid(&self) -> &str {
         self.uid.of(&self.facts)
     }
@@ -124,16 +147,16 @@ pub struct Parsed<'a> {
     deleting: bool,
     text: &'a str,
     cut: Cut,
+    /// What is left out of the content.
+    volatile: Cut,
     prefix: String,
 }
 
 impl<'a> Parsed<'a> {
+    /// What is no fact about the object is passed over, and read as JSON by whoever wants to know it.
     pub fn read(text: &'a str, item_type: Option<ItemType<'_>>) -> Result<Self, NotAnObject> {
         let text = text.trim();
-        let mut pass = Pass { text, ..Pass::default() };
-        let mut json = serde_json::Deserializer::from_str(text);
-        let read = Reader { fields: Fields::Object, pass: &mut pass }.deserialize(&mut json).and_then(|()| json.end());
-        read.map_err(|e| NotAnObject(e.to_string()))?;
+        let pass = Pass::over(text).map_err(|NoMap| NotAnObject(no_map(text)))?;
         if !pass.has_metadata {
             return Err(NotAnObject("it has no metadata".into()));
         }
@@ -148,6 +171,10 @@ impl<'a> Parsed<'a> {
             owner: pass.owner.unwrap_or_default(),
             deleting: pass.deleting,
             text,
+            volatile: Cut::new(
+                text,
+                [pass.managed_fields.clone(), pass.last_applied.clone(), pass.status, pass.version],
+            ),
             cut: Cut::new(text, [pass.managed_fields, pass.last_applied]),
             prefix,
         })
@@ -159,7 +186,8 @@ impl<'a> Parsed<'a> {
         let [uid, resource_version, owner] =
             [self.uid, self.resource_version, self.owner].map(|fact| Span::push(&mut facts, fact));
         let text = Text::Plain(self.cut.text(self.text, &self.prefix));
-        Object { text, facts: facts.into_boxed_str(), uid, resource_version, owner, deleting: self.deleting }
+        let content = self.volatile.hash(self.text);
+        Object { text, facts: facts.into_boxed_str(), uid, resource_version, owner, deleting: self.deleting, content }
     }
 }
 
@@ -183,15 +211,30 @@ impl Span {
     }
 }
 
-/// What is left out of a text: at most two ranges, in order.
+/// What is left out of a text: a few ranges, in order, none within another.
 #[derive(Debug)]
 struct Cut(Vec<Range<usize>>);
 
 impl Cut {
-    fn new(text: &str, ranges: [Option<Range<usize>>; 2]) -> Self {
+    fn new<const N: usize>(text: &str, ranges: [Option<Range<usize>>; N]) -> Self {
         let mut ranges: Vec<_> = ranges.into_iter().flatten().filter(|range| range.end <= text.len()).collect();
         ranges.sort_by_key(|range| range.start);
         Self(ranges)
+    }
+
+    /// What is left of the text, piece by piece, from a place on.
+    fn pieces<'t>(&self, text: &'t str, mut from: usize) -> impl Iterator<Item = &'t str> {
+        let ends = self.0.iter().map(|range| (range.start, range.end)).chain([(text.len(), text.len())]);
+        ends.map(move |(end, next)| &text[std::mem::replace(&mut from, next)..end])
+    }
+
+    /// Consumers choose much of what is hashed: the hash has a secret key.
+    fn hash(&self, text: &str) -> u64 {
+        static SECRET: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+        // As one text: where it was cut must not show.
+        let mut kept = Vec::with_capacity(text.len());
+        self.pieces(text, 0).for_each(|piece| kept.extend_from_slice(piece.as_bytes()));
+        SECRET.hash_one(kept)
     }
 
     /// The text without the ranges, and with `prefix` behind its opening brace: one allocation of the exact size.
@@ -204,13 +247,15 @@ impl Cut {
             kept.push_str(prefix);
             from = 1;
         }
-        for range in &self.0 {
-            kept.push_str(&text[from..range.start]);
-            from = range.end;
-        }
-        kept.push_str(&text[from..]);
+        self.pieces(text, from).for_each(|piece| kept.push_str(piece));
         kept.into_boxed_str()
     }
+}
+
+/// What is wrong with a text that is no JSON map.
+fn no_map(text: &str) -> String {
+    let read = serde_json::from_str::<serde::de::IgnoredAny>(text);
+    read.err().map_or_else(|| "it is no map, or its metadata is none".to_owned(), |error| error.to_string())
 }
 
 fn type_prefix(of: ItemType<'_>) -> String {
@@ -218,265 +263,27 @@ fn type_prefix(of: ItemType<'_>) -> String {
     format!("\"apiVersion\":{},\"kind\":{},", text(of.api_version), text(of.kind))
 }
 
-/// What one pass over an object's text finds.
-#[derive(Default)]
-struct Pass<'a> {
-    text: &'a str,
-    has_kind: bool,
-    has_metadata: bool,
-    name: Option<&'a str>,
-    namespace: Option<&'a str>,
-    uid: Option<&'a str>,
-    resource_version: Option<&'a str>,
-    deleting: bool,
-    cluster: Option<&'a str>,
-    owner: Option<&'a str>,
-    managed_fields: Option<Range<usize>>,
-    last_applied: Option<Range<usize>>,
-}
+/// Reads an object's [head](Object::head).
+struct Head;
 
-/// The maps of an object that facts are read from.
-#[derive(Clone, Copy)]
-enum Fields {
-    Object,
-    Metadata,
-    Labels,
-    Annotations,
-}
-
-impl Fields {
-    /// What stands under a key that is a map to be read itself.
-    fn child(self, key: &str) -> Option<Fields> {
-        match (self, key) {
-            (Self::Object, "metadata") => Some(Self::Metadata),
-            (Self::Metadata, "labels") => Some(Self::Labels),
-            (Self::Metadata, "annotations") => Some(Self::Annotations),
-            _ => None,
-        }
-    }
-
-    /// Whether the value under a key tells something.
-    fn tells(self, key: &str) -> bool {
-        match self {
-            Self::Object => key == "kind",
-            Self::Metadata => {
-                matches!(key, "name" | "namespace" | "uid" | "resourceVersion" | "deletionTimestamp" | "managedFields")
-            }
-            Self::Labels => key == OWNER_LABEL,
-            Self::Annotations => matches!(key, CLUSTER_ANNOTATION | LAST_APPLIED),
-        }
-    }
-}
-
-impl<'a> Pass<'a> {
-    /// Takes note of an entry; `true`: it is to be cut out.
-    fn note(&mut self, fields: Fields, key: &str, value: &'a RawValue) -> bool {
-        match (fields, key) {
-            (Fields::Object, _) => self.has_kind = true,
-            (_, "name") => self.name = plain(value),
-            (_, "namespace") => self.namespace = plain(value),
-            (_, "uid") => self.uid = plain(value),
-            (_, "resourceVersion") => self.resource_version = plain(value),
-            (_, "deletionTimestamp") => self.deleting = value.get() != "null",
-            (_, OWNER_LABEL) => self.owner = plain(value),
-            (_, CLUSTER_ANNOTATION) => self.cluster = plain(value),
-            _ => return true,
-        }
-        false
-    }
-
-    fn cut(&mut self, fields: Fields, range: Range<usize>) {
-        match fields {
-            Fields::Annotations => self.last_applied = Some(range),
-            _ => self.managed_fields = Some(range),
-        }
-    }
-
-    /// Offset within the text of a part that is borrowed from there.
-    fn offset(&self, part: &str) -> usize {
-        part.as_ptr() as usize - self.text.as_ptr() as usize
-    }
-}
-
-/// Reads one map, and those in it that tell something.
-struct Reader<'p, 'a> {
-    fields: Fields,
-    pass: &'p mut Pass<'a>,
-}
-
-impl<'a> Visitor<'a> for Reader<'_, 'a> {
-    type Value = ();
+impl<'de> Visitor<'de> for Head {
+    type Value = serde_json::Map<String, serde_json::Value>;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a JSON object")
     }
 
-    /// Labels and annotations may be null.
-    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
-        match self.fields {
-            Fields::Labels | Fields::Annotations => Ok(()),
-            Fields::Object | Fields::Metadata => Err(E::invalid_type(serde::de::Unexpected::Unit, &self)),
-        }
-    }
-
-    /// An entry is cut out up to the next key; the last one together with the comma before it.
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { fields, pass } = self;
-        let mut cut: Option<Range<usize>> = None;
-        while let Some(key) = map.next_key::<&'a RawValue>()? {
-            let start = pass.offset(key.get());
-            if let Some(cut) = cut.take() {
-                pass.cut(fields, cut.start..start);
-            }
-            let key = unquoted(key.get()).unwrap_or_default();
-            if let Some(child) = fields.child(key) {
-                pass.has_metadata |= matches!(child, Fields::Metadata);
-                map.next_value_seed(Reader { fields: child, pass: &mut *pass })?;
-            } else if !fields.tells(key) {
-                map.next_value::<IgnoredAny>()?;
-            } else {
-                let value = map.next_value::<&'a RawValue>()?;
-                cut = pass.note(fields, key, value).then(|| start..pass.offset(value.get()) + value.get().len());
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut head = Self::Value::new();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "apiVersion" | "kind" | "metadata" | "status" => drop(head.insert(key, map.next_value()?)),
+                _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        if let Some(cut) = cut {
-            let before = pass.text[..cut.start].trim_end();
-            let start = before.strip_suffix(',').map_or(cut.start, str::len);
-            pass.cut(fields, start..cut.end);
-        }
-        Ok(())
+        Ok(head)
     }
-}
-
-impl<'a> DeserializeSeed<'a> for Reader<'_, 'a> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_any(self)
-    }
-}
-
-/// A string without escapes, which is all that names, uids and versions ever are.
-fn plain(value: &RawValue) -> Option<&str> {
-    unquoted(value.get()).filter(|text| !text.contains('\\'))
-}
-
-fn unquoted(text: &str) -> Option<&str> {
-    text.strip_prefix('"')?.strip_suffix('"')
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use serde_json::{Value, json};
-
-    fn read(text: &str) -> Parsed<'_> {
-        Parsed::read(text, None).unwrap()
-    }
-
-    #[test]
-    fn managed_fields_and_last_applied_are_dropped_wherever_they_stand() {
-        for text in [
-            r#"{"metadata":{"managedFields":[{"a":1}],"name":"x","uid":"u","resourceVersion":"7"},"spec":{}}"#,
-            r#"{"metadata":{"name":"x","managedFields":[{"a":1}],"uid":"u","resourceVersion":"7"},"spec":{}}"#,
-            r#"{"spec":{},"metadata":{"name":"x","uid":"u","resourceVersion":"7","managedFields":[{"a":1}]}}"#,
-            r#" {"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"managedFields\":1}"},"name":"x","uid":"u","resourceVersion":"7","managedFields":[]},"spec":{}} "#,
-        ] {
-            let object = read(text).object();
-            assert_eq!((object.uid(), object.resource_version()), ("u", "7"), "{text}");
-            let mut expected: Value = serde_json::from_str(text).unwrap();
-            expected["metadata"].as_object_mut().unwrap().remove("managedFields");
-            if let Some(annotations) = expected["metadata"].get_mut("annotations") {
-                annotations.as_object_mut().unwrap().remove(LAST_APPLIED);
-            }
-            assert_eq!(object.value(), Ok(expected));
-        }
-    }
-
-    #[test]
-    fn facts_are_read_from_the_metadata_alone() {
-        let text = r#"{"kind":"Db","spec":{"metadata":{"name":"no","uid":"no"}},"metadata":{"name":"db","namespace":"ns","uid":"u1","resourceVersion":"12","deletionTimestamp":"2026-01-01T00:00:00Z","labels":{"sync-engine.dev/owner":"abc"},"annotations":{"kcp.io/cluster":"c1"}}}"#;
-        let parsed = read(text);
-        assert_eq!((parsed.name, parsed.namespace, parsed.cluster), ("db", "ns", Some("c1")));
-        let object = parsed.object();
-        assert_eq!((object.uid(), object.owner(), object.deleting()), ("u1", Some("abc"), true));
-        assert_eq!(object.json(), text);
-    }
-
-    #[test]
-    fn items_of_typed_lists_get_their_kind() {
-        let text = r#"{"metadata":{"name":"x","uid":"u","managedFields":[1],"resourceVersion":"3"}}"#;
-        let item_type = Some(ItemType { api_version: "v1", kind: "ConfigMap" });
-        let object = Parsed::read(text, item_type).unwrap().object();
-        assert_eq!(
-            object.json(),
-            r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","uid":"u","resourceVersion":"3"}}"#
-        );
-        assert_eq!((object.uid(), object.resource_version()), ("u", "3"));
-    }
-
-    #[test]
-    fn packing_changes_nothing_but_the_size() {
-        let text = |name: &str| {
-            format!(
-                r#"{{"metadata":{{"name":"{name}","uid":"u-{name}","resourceVersion":"7"}},"spec":{{"text":"äöü and a long text that all of them share"}}}}"#
-            )
-        };
-        let dictionary: Arc<[u8]> = text("first").into_bytes().into();
-        let plain = Object::from_json(text("second").as_bytes()).unwrap();
-        let packed = plain.packed(&dictionary).unwrap();
-        assert!(matches!(&packed.text, Text::Packed { bytes, .. } if bytes.len() * 2 < text("second").len()));
-        assert_eq!(packed.json(), plain.json());
-        assert_eq!((packed.uid(), packed.resource_version()), ("u-second", "7"));
-    }
-
-    /// A tenant may nest as deeply as API servers allow: that must end in a message, and not in a panic.
-    #[test]
-    fn an_object_without_bottom_is_kept_and_not_read() {
-        let nested = format!("{}1{}", r#"{"a":"#.repeat(9_000), "}".repeat(9_000));
-        let text = format!(r#"{{"metadata":{{"name":"x","uid":"u","resourceVersion":"7"}},"spec":{nested}}}"#);
-        let object = Object::from_json(text.as_bytes()).unwrap();
-        assert_eq!((object.uid(), object.resource_version()), ("u", "7"));
-        let error = object.value().unwrap_err().to_string();
-        insta::assert_snapshot!(error, @"the object cannot be read: recursion limit exceeded at line 1 column 695 (the engine reads 127 levels)");
-    }
-
-    #[test]
-    fn what_is_no_object_is_said() {
-        let error = |text: &str| Object::from_json(text.as_bytes()).unwrap_err().to_string();
-        insta::assert_snapshot!(error("[]"), @"not a Kubernetes object: invalid type: sequence, expected a JSON object at line 1 column 2");
-        insta::assert_snapshot!(error("{}"), @"not a Kubernetes object: it has no metadata");
-        insta::assert_snapshot!(error(r#"{"metadata":{"name":7}}"#), @"not a Kubernetes object: it has no name");
-        assert!(Object::from_json(b"{\"metadata\":{\"name\":\"a\"").is_err());
-        assert!(Object::from_json(b"\xff").is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn any_object_keeps_all_but_what_is_dropped(
-            keys in proptest::collection::vec("[a-z\"\\\\é]{0,6}", 0..5),
-            managed_at in 0usize..6,
-            applied_at in 0usize..6,
-        ) {
-            let mut annotations = serde_json::Map::new();
-            let mut metadata = serde_json::Map::new();
-            for (i, key) in keys.iter().enumerate() {
-                if i == applied_at { annotations.insert(LAST_APPLIED.into(), json!("{}")); }
-                if i == managed_at { metadata.insert("managedFields".into(), json!([{"f:x": {}}])); }
-                annotations.insert(format!("a{i}{key}"), json!(key));
-                metadata.insert(format!("m{i}{key}"), json!([key]));
-            }
-            metadata.insert("annotations".into(), Value::Object(annotations.clone()));
-            metadata.insert("name".into(), json!("n"));
-            metadata.insert("uid".into(), json!("some-uid"));
-            let text = json!({"metadata": metadata}).to_string();
-            let object = read(&text).object();
-            prop_assert_eq!(object.uid(), "some-uid");
-            annotations.remove(LAST_APPLIED);
-            metadata.remove("managedFields");
-            metadata.insert("annotations".into(), Value::Object(annotations));
-            prop_assert_eq!(object.value(), Ok(json!({"metadata": metadata})));
-        }
-    }
-}
+mod tests;

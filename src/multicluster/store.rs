@@ -55,7 +55,7 @@ pub struct Store {
 struct State {
     /// What texts are packed against, once there is an object.
     dictionary: Option<Arc<[u8]>>,
-    objects: BTreeMap<Key, Entry>,
+    objects: BTreeMap<Slot, Entry>,
     /// What changed last, oldest first.
     plain: VecDeque<(Key, Arc<Object>)>,
     /// By hash of the owner label: 64 bits an object instead of the label, which is compared in the end.
@@ -68,6 +68,19 @@ struct State {
     list: u32,
     /// Whether a list was ever complete.
     listed: bool,
+}
+
+/// A key by its rank: the texts of two keys are compared where they are most probably the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Slot {
+    rank: u64,
+    key: Key,
+}
+
+impl From<&Key> for Slot {
+    fn from(key: &Key) -> Self {
+        Self { rank: key.rank(), key: key.clone() }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -94,31 +107,37 @@ impl Store {
     }
 
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
-        self.lock().objects.get(key).map(|entry| entry.object.clone())
+        self.lock().entry(key).map(|entry| entry.object.clone())
     }
 
     /// Keys and objects of one cluster, in order. O(its objects).
     pub fn of_cluster(&self, cluster: &ClusterName) -> Vec<(Key, Arc<Object>)> {
-        let first = Key::new(cluster.clone(), "", "");
+        let ranks = Key::ranks_of(cluster);
         let state = self.lock();
-        let range = state.objects.range(first..).take_while(|(key, _)| key.cluster == *cluster);
-        range.map(|(key, entry)| (key.clone(), entry.object.clone())).collect()
+        let first = Slot { rank: *ranks.start(), key: Key::least() };
+        let range = state.objects.range(first..).take_while(|(slot, _)| ranks.contains(&slot.rank));
+        let here = range.filter(|(slot, _)| slot.key.cluster == *cluster);
+        let mut all: Vec<_> = here.map(|(slot, entry)| (slot.key.clone(), entry.object.clone())).collect();
+        all.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        all
     }
 
     /// Objects that carry this value in the label `sync-engine.dev/owner`, in order.
     pub fn of_owner(&self, owner: &str) -> Vec<(Key, Arc<Object>)> {
         let hash = owner_hash(owner);
         let state = self.lock();
-        let Some((first, _)) = state.objects.first_key_value() else { return Vec::new() };
-        let keys = state.owners.range((hash, first.clone())..).take_while(|(of, _)| *of == hash).map(|(_, key)| key);
-        keys.filter_map(|key| state.objects.get(key).map(|entry| (key.clone(), entry.object.clone())))
+        let found = state.owners.range((hash, Key::least())..).take_while(|(of, _)| *of == hash);
+        found
+            .filter_map(|(_, key)| state.entry(key).map(|entry| (key.clone(), entry.object.clone())))
             .filter(|(_, object)| object.owner() == Some(owner))
             .collect()
     }
 
     /// Every key, in order.
     pub fn keys(&self) -> Vec<Key> {
-        self.lock().objects.keys().cloned().collect()
+        let mut keys: Vec<Key> = self.lock().objects.keys().map(|slot| slot.key.clone()).collect();
+        keys.sort_unstable();
+        keys
     }
 
     pub fn len(&self) -> usize {
@@ -227,7 +246,7 @@ impl Subscription {
     pub fn expect(&self, key: &Key) -> PendingWrite {
         let mut state = self.store.lock();
         let id = state.next_id();
-        let before = state.objects.get(key).map(|entry| entry.object.clone());
+        let before = state.entry(key).map(|entry| entry.object.clone());
         let pending = Pending { id, subscriber: self.id, before, seen: Vec::new() };
         state.pending.entry(key.clone()).or_default().push(pending);
         PendingWrite { store: self.store.clone(), key: key.clone(), id, registered: true }
@@ -261,7 +280,7 @@ impl PendingWrite {
     ///
     /// `true`: an event beyond this write came in between, reconcile the key again. Do not complete
     /// with an object that the watch's selector no longer matches: its event would never come.
-    pub fn complete(mut self, answer: Object) -> bool {
+    pub fn complete(mut self, answer: Arc<Object>) -> bool {
         self.registered = false;
         let mut state = self.store.lock();
         let Some(pending) = state.unregister(&self.key, self.id) else { return true };
@@ -285,7 +304,7 @@ impl Drop for PendingWrite {
         if pending.seen.is_empty() {
             return;
         }
-        let after = state.objects.get(&self.key).map(|entry| entry.object.clone());
+        let after = state.entry(&self.key).map(|entry| entry.object.clone());
         let to = state.subscribers.iter().filter(|(id, _)| *id == pending.subscriber).cloned().collect();
         drop(state);
         Told { before: pending.before, after, to }.tell(&self.key, Cause::Event);
@@ -298,16 +317,25 @@ impl State {
         self.last_id
     }
 
+    fn entry(&self, key: &Key) -> Option<&Entry> {
+        self.objects.get(&Slot::from(key))
+    }
+
+    fn entry_mut(&mut self, key: &Key) -> Option<&mut Entry> {
+        self.objects.get_mut(&Slot::from(key))
+    }
+
     /// The key of an object, and the same one each time: all who hold it share it.
     fn key(&mut self, clusters: &ClustersOf, parsed: &Parsed<'_>) -> Option<Key> {
         let key = self.names.key(clusters, parsed)?;
-        Some(self.objects.get_key_value(&key).map_or(key, |(known, _)| known.clone()))
+        let known = self.objects.get_key_value(&Slot::from(&key)).map(|(known, _)| known.key.clone());
+        Some(known.unwrap_or(key))
     }
 
     /// An object as a list or an event tells it.
     fn put(&mut self, key: &Key, parsed: &Parsed<'_>) -> Told {
         let list = self.list;
-        if let Some(entry) = self.objects.get_mut(key) {
+        if let Some(entry) = self.entry_mut(key) {
             entry.list = list;
             if entry.object.uid() == parsed.uid && entry.object.resource_version() == parsed.resource_version {
                 entry.ahead = false;
@@ -318,12 +346,12 @@ impl State {
                 return self.told(key, known.clone(), known, Some(parsed.resource_version));
             }
         }
-        self.replace(key, parsed.object(), false)
+        self.replace(key, Arc::new(parsed.object()), false)
     }
 
     /// An object as the answer of a write tells it.
-    fn put_answer(&mut self, key: &Key, answer: Object, pending: &Pending) -> Told {
-        let newer = match self.objects.get(key) {
+    fn put_answer(&mut self, key: &Key, answer: Arc<Object>, pending: &Pending) -> Told {
+        let newer = match self.entry(key) {
             None => pending.seen.is_empty(),
             Some(entry) if entry.object.resource_version() == answer.resource_version() => false,
             Some(entry) => {
@@ -338,14 +366,11 @@ impl State {
         told
     }
 
-    fn replace(&mut self, key: &Key, object: Object, ahead: bool) -> Told {
-        let object = Arc::new(object);
+    fn replace(&mut self, key: &Key, object: Arc<Object>, ahead: bool) -> Told {
         let version = object.resource_version();
         let entry = Entry { object: object.clone(), list: self.list, ahead };
-        let before = match self.objects.get_mut(key) {
-            Some(known) => Some(std::mem::replace(known, entry).object),
-            None => self.objects.insert(key.clone(), entry).map(|entry| entry.object),
-        };
+        // The map keeps the slot that it has, hence the key that all share.
+        let before = self.objects.insert(key.into(), entry).map(|entry| entry.object);
         let former = before.as_ref().and_then(|before| before.owner());
         if former != object.owner() {
             if let Some(before) = &before {
@@ -366,7 +391,8 @@ impl State {
     /// that all of them are packed against.
     fn pack_oldest(&mut self) {
         let Some((key, object)) = self.plain.pop_front() else { return };
-        let Some(entry) = self.objects.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.object, &object)) else {
+        let Some(entry) = self.objects.get_mut(&Slot::from(&key)).filter(|entry| Arc::ptr_eq(&entry.object, &object))
+        else {
             return;
         };
         let first = || {
@@ -381,7 +407,7 @@ impl State {
 
     /// A deletion as an event tells it: not of what a later write of ours created anew.
     fn remove(&mut self, key: &Key, last: &Parsed<'_>) -> Told {
-        let Some(entry) = self.objects.get(key) else {
+        let Some(entry) = self.entry(key) else {
             return self.told(key, None, None, None);
         };
         let created_anew = entry.ahead
@@ -395,7 +421,7 @@ impl State {
     }
 
     fn forget(&mut self, key: &Key) -> Told {
-        let before = self.objects.remove(key).map(|entry| entry.object);
+        let before = self.objects.remove(&Slot::from(key)).map(|entry| entry.object);
         if let Some(before) = &before {
             self.unown(key, before);
         }
@@ -412,7 +438,7 @@ impl State {
     fn stale(&self, version: &str) -> Vec<Key> {
         let stale =
             |entry: &Entry| entry.list < self.list || entry.ahead && is_older(entry.object.resource_version(), version);
-        self.objects.iter().filter(|(_, entry)| stale(entry)).map(|(key, _)| key.clone()).collect()
+        self.objects.iter().filter(|(_, entry)| stale(entry)).map(|(slot, _)| slot.key.clone()).collect()
     }
 
     /// Records a change with the pending writes of its key, and gathers who is to be told now.

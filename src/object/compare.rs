@@ -1,5 +1,7 @@
 //! Does what stands on a server hold what we want there?
 
+use std::borrow::Cow;
+
 use serde_json::{Number, Value};
 
 /// JSON pointers of what `desired` says and `actual` does not hold. Fields that only `actual` has are others', and no
@@ -59,8 +61,8 @@ fn descend(path: &mut String, segment: &str, then: impl FnOnce(&mut String)) {
 }
 
 /// One segment of a JSON pointer (RFC 6901).
-pub fn escape_pointer(segment: &str) -> String {
-    segment.replace('~', "~0").replace('/', "~1")
+pub fn escape_pointer(segment: &str) -> Cow<'_, str> {
+    if segment.contains(['~', '/']) { segment.replace('~', "~0").replace('/', "~1").into() } else { segment.into() }
 }
 
 fn same_number(a: &Number, b: &Number) -> bool {

@@ -2,7 +2,6 @@
 
 use data_encoding::{Encoding, Specification};
 use sha2::{Digest, Sha256};
-use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -28,19 +27,8 @@ pub fn tuple_hash<'a>(parts: impl IntoIterator<Item = &'a str>, bytes: usize) ->
 
 /// SHA-256 over a value's JSON text; `bytes` of it, in base 32.
 pub fn value_hash(value: &Value, bytes: usize) -> String {
-    struct Text(Sha256);
-
-    impl fmt::Write for Text {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            self.0.update(text.as_bytes());
-            Ok(())
-        }
-    }
-
-    let mut text = Text(Sha256::new());
-    // Neither the value's text nor the hasher can fail.
-    let _ = write!(text, "{value}");
-    BASE32.encode(&text.0.finalize()[..bytes.min(32)])
+    let text = serde_json::to_vec(value).expect("a tree of JSON has a text");
+    BASE32.encode(&Sha256::digest(text)[..bytes.min(32)])
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ pub mod readiness;
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::{Deref, RangeInclusive};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
@@ -45,21 +46,66 @@ impl TryFrom<&str> for ClusterName {
 
 /// Identity of an object across all clusters of one provider and one resource. Cheap to clone: half a dozen indexes hold
 /// the key of each object.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub struct Key(Arc<KeyParts>);
 
 /// What a [`Key`] is made of.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug)]
 pub struct KeyParts {
     pub cluster: ClusterName,
     /// Empty for cluster-scoped objects.
     pub namespace: Arc<str>,
     pub name: Box<str>,
+    rank: u64,
 }
 
 impl Key {
     pub fn new(cluster: ClusterName, namespace: impl Into<Arc<str>>, name: impl Into<Box<str>>) -> Self {
-        Self(Arc::new(KeyParts { cluster, namespace: namespace.into(), name: name.into() }))
+        let (namespace, name) = (namespace.into(), name.into());
+        let rank = rank(&cluster, hash_of(&(&namespace, &name)));
+        Self(Arc::new(KeyParts { cluster, namespace, name, rank }))
+    }
+
+    /// No other sorts before it, and no object has it.
+    pub fn least() -> Self {
+        static LEAST: LazyLock<Key> = LazyLock::new(|| Key::new(ClusterName(Arc::from("")), "", ""));
+        LEAST.clone()
+    }
+
+    /// A number that is the same for equal keys, and mostly another for others: indexes sort by it, for texts take
+    /// longer to compare. Keys of one cluster are neighbours. Names can be made up that share it, which costs those who
+    /// do so the comparison.
+    pub fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    /// The lowest and the highest rank of a cluster's keys.
+    pub fn ranks_of(cluster: &ClusterName) -> RangeInclusive<u64> {
+        rank(cluster, 0)..=rank(cluster, u32::MAX)
+    }
+}
+
+fn rank(cluster: &ClusterName, rest: u32) -> u64 {
+    u64::from(hash_of(cluster)) << 32 | u64::from(rest)
+}
+
+fn hash_of(part: &impl Hash) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    part.hash(&mut hasher);
+    (hasher.finish() >> 32) as u32
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank == other.rank && self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.cluster, &self.namespace, &self.name).hash(state);
     }
 }
 
@@ -129,10 +175,11 @@ pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
 
 /// `metadata.generation`; 0 where the server keeps none.
 pub fn generation(object: &Value) -> i64 {
-    object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
+    let generation = object.get("metadata").and_then(|metadata| metadata.get("generation"));
+    generation.and_then(Value::as_i64).unwrap_or_default()
 }
 
 pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
-    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    finalizers.is_some_and(|all| all.iter().any(|one| one == finalizer))
+    let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
+    finalizers.and_then(Value::as_array).is_some_and(|all| all.iter().any(|one| one == finalizer))
 }

@@ -141,7 +141,7 @@ fn owners(mapping: &Mapping, observed: &Observed, place: Option<&Place>) -> Vec<
     let namespace = place.map(|place| &place.namespace).filter(|_| mapping.objects.iter().any(|rule| rule.shared));
     let last = namespace.filter(|namespace| observed.shared_in_use.get(*namespace) == Some(&false));
     let shared = last.map(|namespace| observed.writer.shared_owner(namespace).0);
-    std::iter::once(observed.owner().0).chain(shared).collect()
+    std::iter::once(observed.owner.0.clone()).chain(shared).collect()
 }
 
 /// The place as far as it can be told: a rule that cannot be evaluated any more must not hold a deletion up.

@@ -4,13 +4,20 @@ use serde_json::Value;
 
 use super::observed::Observed;
 use super::render::Rendering;
-use super::status::{Condition, Seen, generation_of, object_at, reason_word, set_condition};
+use super::status::{Condition, Seen, object_at, reason_word, set_condition};
 use crate::mapping::Mapping;
 use crate::object::metadata;
 
 /// Carries the conditions over. One that the object does not report is `Unknown`; of an object that cannot be seen, or
 /// is somebody else's, they stay as they are.
-pub fn conditions(mapping: &Mapping, observed: &Observed, source: &Value, rendering: &Rendering, status: &mut Value) {
+pub fn conditions(
+    mapping: &Mapping,
+    observed: &Observed,
+    source: &Value,
+    generation: Option<i64>,
+    rendering: &Rendering,
+    status: &mut Value,
+) {
     for rule in &mapping.status.mirrors {
         let object = match object_at(mapping, observed, rendering, &rule.object) {
             Seen::Hidden => continue,
@@ -20,7 +27,7 @@ pub fn conditions(mapping: &Mapping, observed: &Observed, source: &Value, render
         for (kind, written) in &rule.types {
             let reported = object.and_then(|object| reported(object, kind));
             let condition = reported.map_or_else(unreported, |found| mirrored(found, kind, source, rendering));
-            set_condition(observed, generation_of(mapping, observed, source), status, written, condition);
+            set_condition(observed, generation, status, written, condition);
         }
     }
 }

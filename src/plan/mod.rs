@@ -39,7 +39,6 @@ mod readiness;
 pub mod rehearsal;
 pub mod related;
 pub mod render;
-pub mod settled;
 mod source;
 pub mod status;
 #[cfg(test)]

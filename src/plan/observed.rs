@@ -23,6 +23,8 @@ pub struct Observed {
     pub writer: Writer,
     pub phase: Phase,
     pub key: Key,
+    /// The writer's owner of this key.
+    pub owner: Owner,
     /// Path of the source's workspace, where it is known.
     pub workspace_path: Option<String>,
     pub source: Source,
@@ -34,8 +36,9 @@ pub struct Observed {
     /// These very versions of the shared objects were found in sync with this very generation of the mapping: they
     /// need not be rendered and compared again.
     pub shared_settled: bool,
-    /// The source and its own objects have the [content](super::settled::Content) with which they were found in sync with
-    /// this very generation of the mapping: they need not be rendered and compared again.
+    /// Beside status and version, the source and its own objects say what they said when they were found in sync with
+    /// this very generation of the mapping: they need not be rendered and compared again. Where
+    /// [the mapping](crate::mapping::Mapping::reports_from_heads) reads no more, they may be given without their specs.
     pub settled: bool,
     /// Whether another source needs the shared objects of a namespace; a namespace not listed is not known of.
     pub shared_in_use: BTreeMap<String, bool>,
@@ -215,10 +218,12 @@ impl Standing {
 impl Observed {
     /// A source of which nothing stands and nothing was learned yet, under an active mapping.
     pub fn new(writer: Writer, key: Key, source: Source, target: Target, now: Timestamp) -> Self {
+        let owner = writer.owner(&key);
         Self {
             writer,
             phase: Phase::Active,
             key,
+            owner,
             workspace_path: None,
             source,
             target,
@@ -244,10 +249,6 @@ impl Observed {
             self.memo = Memo::default();
         }
         self.recorder = recorder;
-    }
-
-    pub fn owner(&self) -> Owner {
-        self.writer.owner(&self.key)
     }
 
     /// uid of the source as it is now; empty where it is not there.
@@ -310,7 +311,7 @@ impl Observed {
     fn see(&mut self, reference: &Reference, object: Arc<Value>) {
         self.forget(reference);
         let standing = Standing { reference: reference.clone(), object };
-        if marks::is_ours(&standing.object, reference, &self.owner()) {
+        if marks::is_ours(&standing.object, reference, &self.owner) {
             self.owned.push(standing);
         } else if marks::is_ours(&standing.object, reference, &self.writer.shared_owner(&reference.namespace)) {
             self.shared.push(standing);

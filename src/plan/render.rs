@@ -368,7 +368,7 @@ pub fn mark(
 }
 
 pub fn owner_of(observed: &Observed, rule: &ObjectRule, reference: &Reference) -> Owner {
-    if rule.shared { observed.writer.shared_owner(&reference.namespace) } else { observed.owner() }
+    if rule.shared { observed.writer.shared_owner(&reference.namespace) } else { observed.owner.clone() }
 }
 
 fn annotations(

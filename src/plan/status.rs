@@ -40,7 +40,7 @@ pub fn patch(
     if wanted.as_ref() == old || is_withheld(observed, wanted.as_ref(), reasons) {
         return None;
     }
-    Some(guarded(source, &whole(old.cloned()), &whole(wanted)))
+    Some(guarded(source, "/status", old, wanted.as_ref()))
 }
 
 /// The status as it should be now; `None` where there is nothing to say.
@@ -52,19 +52,16 @@ pub fn wanted(
     reasons: &mut Reasons,
 ) -> Option<Value> {
     let mut new = source.get("status").cloned().unwrap_or(Value::Null);
+    let generation = generation_of(mapping, observed, source);
     if let Some(rendering) = rendering {
         let scope = lenient(&rendering.scope);
         fields(mapping, observed, rendering, &scope, &mut new, reasons);
-        conditions(mapping, observed, source, &scope, &mut new, reasons);
-        mirror::conditions(mapping, observed, source, rendering, &mut new);
+        conditions(mapping, observed, generation, &scope, &mut new, reasons);
+        mirror::conditions(mapping, observed, source, generation, rendering, &mut new);
     }
-    engine_conditions(mapping, observed, source, &mut new, reasons);
+    engine_conditions(mapping, observed, generation, &mut new, reasons);
     observed_generation(mapping, observed, source, rendering, &mut new, reasons);
     if new.is_null() { None } else { Some(new) }
-}
-
-fn whole(status: Option<Value>) -> Value {
-    status.map(|status| ("status".to_owned(), status)).into_iter().collect()
 }
 
 /// In status expressions an object that is not there yet is undefined, not a reason to wait.
@@ -93,8 +90,14 @@ fn fields(
     status: &mut Value,
     reasons: &mut Reasons,
 ) {
+    // Mostly all fields are read from one object.
+    let mut read: Option<(&str, Seen<'_>)> = None;
+    let mut seen = |id| match read {
+        Some((of, seen)) if of == id => seen,
+        _ => read.insert((id, object_at(mapping, observed, rendering, id))).1,
+    };
     for field in &mapping.status.fields {
-        let leaf = match leaf(mapping, observed, rendering, scope, field) {
+        let leaf = match leaf(&mut seen, scope, field) {
             Ok(leaf) => leaf,
             Err(why) => {
                 reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
@@ -126,16 +129,14 @@ pub fn pointer(path: &[String]) -> String {
     path.iter().map(|segment| format!("/{}", escape_pointer(segment))).collect()
 }
 
-fn leaf(
-    mapping: &Mapping,
-    observed: &Observed,
-    rendering: &Rendering,
+fn leaf<'m, 'o>(
+    seen: &mut impl FnMut(&'m str) -> Seen<'o>,
     scope: &Scope,
-    field: &StatusField,
+    field: &'m StatusField,
 ) -> Result<Leaf, String> {
     let found = match &field.from {
         StatusValue::Value(template) => evaluated(template, scope)?,
-        StatusValue::Path { object, path, take } => match object_at(mapping, observed, rendering, object) {
+        StatusValue::Path { object, path, take } => match seen(object) {
             Seen::Hidden => return Ok(Leaf::Keep),
             Seen::Absent => None,
             Seen::Standing(standing) => taken(path.select(&standing.object), *take)?,
@@ -155,6 +156,7 @@ fn leaf(
 }
 
 /// How an object appears to the status rules.
+#[derive(Clone, Copy)]
 pub enum Seen<'o> {
     Standing(&'o Standing),
     Absent,
@@ -234,16 +236,14 @@ fn map(slot: &mut Value) -> Result<&mut Map<String, Value>, String> {
 fn conditions(
     mapping: &Mapping,
     observed: &Observed,
-    source: &Value,
+    generation: Option<i64>,
     scope: &Scope,
     status: &mut Value,
     reasons: &mut Reasons,
 ) {
     for rule in &mapping.status.conditions {
         match condition(rule, scope) {
-            Ok(condition) => {
-                set_condition(observed, generation_of(mapping, observed, source), status, &rule.kind, condition);
-            }
+            Ok(condition) => set_condition(observed, generation, status, &rule.kind, condition),
             Err(why) => reasons.push(Cause::StatusFailed, format!("condition {}: {why}", rule.kind)),
         }
     }
@@ -307,6 +307,9 @@ pub fn set_condition(
     let slot = status.entry("conditions").or_insert_with(|| json!([]));
     let Some(all) = slot.as_array_mut() else { return };
     let former = all.iter().position(|entry| entry["type"] == kind);
+    if former.is_some_and(|index| says(&all[index], &condition, generation)) {
+        return;
+    }
     let since = former.map(|index| &all[index]).filter(|entry| entry["status"] == condition.status);
     let since = since.and_then(|entry| entry["lastTransitionTime"].as_str()).map(str::to_owned);
     let mut entry = json!({
@@ -320,20 +323,22 @@ pub fn set_condition(
         entry["observedGeneration"] = json!(generation);
     }
     match former {
-        Some(index) if is_same_condition(&all[index], &entry) => {}
         Some(index) => all[index] = entry,
         None => all.push(entry),
     }
 }
 
-/// A consumer's schema may know fewer fields of a condition than we write.
-fn is_same_condition(former: &Value, entry: &Value) -> bool {
-    ["status", "reason", "message"].iter().all(|field| former[*field] == entry[*field])
-        && former.get("observedGeneration").is_none_or(|former| former == &entry["observedGeneration"])
+/// Whether an entry says so already. A consumer's schema may know fewer fields of a condition than we write.
+fn says(entry: &Value, condition: &Condition, generation: Option<i64>) -> bool {
+    let Condition { status, reason, message } = condition;
+    entry["status"] == **status
+        && entry["reason"] == *reason
+        && entry["message"] == *message
+        && entry.get("observedGeneration").is_none_or(|former| Some(former) == generation.map(Value::from).as_ref())
 }
 
 /// Conditions name a generation where the status does: elsewhere every change of the spec would cost a write more.
-pub fn generation_of(mapping: &Mapping, observed: &Observed, source: &Value) -> Option<i64> {
+fn generation_of(mapping: &Mapping, observed: &Observed, source: &Value) -> Option<i64> {
     follows_generation(mapping, observed).then(|| generation(source))
 }
 
@@ -342,7 +347,13 @@ fn follows_generation(mapping: &Mapping, observed: &Observed) -> bool {
     mapping.status.observed_generation && observed.schema.as_ref().is_some_and(known)
 }
 
-fn engine_conditions(mapping: &Mapping, observed: &Observed, source: &Value, status: &mut Value, reasons: &Reasons) {
+fn engine_conditions(
+    mapping: &Mapping,
+    observed: &Observed,
+    generation: Option<i64>,
+    status: &mut Value,
+    reasons: &Reasons,
+) {
     let unseen = reasons.cause() == Some(Cause::Unknown);
     if mapping.status.engine_conditions.is_empty() || unseen {
         return;
@@ -351,7 +362,7 @@ fn engine_conditions(mapping: &Mapping, observed: &Observed, source: &Value, sta
         "main" => "Synced".to_owned(),
         engine => format!("{engine}.sync-engine.dev/Synced"),
     };
-    set_condition(observed, generation_of(mapping, observed, source), status, &kind, synced(reasons));
+    set_condition(observed, generation, status, &kind, synced(reasons));
 }
 
 /// The condition `Synced`. What it says is for the consumer: no target names, internal namespaces or hosts.
@@ -400,15 +411,16 @@ fn observed_generation(
 
 /// Whether an object's controller has seen its spec; one that does not say counts as having seen it.
 fn has_observed(standing: &Standing) -> bool {
-    let seen = standing.object.pointer("/status/observedGeneration").and_then(Value::as_i64);
+    let seen = standing.object.get("status").and_then(|status| status.get("observedGeneration"));
+    let seen = seen.and_then(Value::as_i64);
     seen.is_none_or(|seen| seen >= generation(&standing.object))
 }
 
 /// Leaves of the mapping that a status patch gives a value, as JSON pointers below `.status`.
 pub fn written(mapping: &Mapping, patch: &Value) -> Vec<String> {
-    let writes = |leaf: &str| patch.as_array().into_iter().flatten().any(|operation| writes(operation, leaf));
-    let leaves = mapping.status.fields.iter().map(|field| pointer(&field.target));
-    leaves.filter(|leaf| writes(&format!("/status{leaf}"))).collect()
+    let operations = patch.as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_written = |field: &&StatusField| operations.iter().any(|operation| writes(operation, &field.target));
+    mapping.status.fields.iter().filter(is_written).map(|field| pointer(&field.target)).collect()
 }
 
 /// Leaves that were written and that the server's answer does not hold: dropped by its schema.
@@ -417,9 +429,11 @@ pub fn dropped(written: &[String], answer: &Value) -> Vec<String> {
 }
 
 /// Whether one operation of a JSON Patch gives a leaf a value, by itself or inside of what it puts above it.
-fn writes(operation: &Value, leaf: &str) -> bool {
-    let within = operation["path"].as_str().and_then(|path| leaf.strip_prefix(path));
-    within.is_some_and(|rest| {
-        (rest.is_empty() || rest.starts_with('/')) && operation.pointer(&format!("/value{rest}")).is_some()
-    })
+fn writes(operation: &Value, leaf: &[String]) -> bool {
+    let Some(place) = operation["path"].as_str().and_then(|path| path.strip_prefix("/status")) else { return false };
+    let mut leaf = leaf.iter();
+    let mut place = place.split('/').skip(1);
+    let leads_there = place.all(|segment| leaf.next().is_some_and(|field| escape_pointer(field) == segment));
+    let value = operation.get("value").filter(|_| leads_there);
+    value.and_then(|value| leaf.try_fold(value, |value, field| value.get(field))).is_some()
 }

@@ -70,7 +70,7 @@ pub async fn rehearse_gone(
         phase: phase(mapping),
         ..Observed::new(surveyor.writer(mapping), key, Source::Missing, known(target), Timestamp::now())
     };
-    observed.owned = standing(target, &observed.owner());
+    observed.owned = standing(target, &observed.owner);
     observed.learned.evidence = Some(evidence);
     let (writes, rest) = follow(mapping, target, &mut observed).await?;
     Ok(Departed { writes: writes.into_iter().map(|(action, _)| action).collect(), rest })
@@ -142,7 +142,7 @@ fn observed(
         schema,
         ..Observed::new(surveyor.writer(mapping), key, present, known(target), Timestamp::now())
     };
-    observed.owned = standing(target, &observed.owner());
+    observed.owned = standing(target, &observed.owner);
     if let Some(namespace) = namespace(mapping, &observed, source) {
         observed.shared = Shared::of(standing(target, &observed.writer.shared_owner(&namespace)));
         let stands = observed.owned.iter().chain(observed.shared.all()).any(|one| one.reference.namespace == namespace);

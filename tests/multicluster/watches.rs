@@ -276,7 +276,7 @@ async fn own_writes_are_not_told_whichever_way_they_race() {
         let pending = subscription.expect(&it);
         let patch = json!([{"op": "replace", "path": "/data/key", "value": n.to_string()}]).to_string();
         let reply = scene.scope.endpoint.patch(&path, "me", Body::json_patch(patch)).await.expect("patched");
-        let again = pending.complete(Object::from_json(&reply.body).expect("an object"));
+        let again = pending.complete(Arc::new(Object::from_json(&reply.body).expect("an object")));
         assert!(!again);
         assert_eq!(value(&watch, "a"), Some(n.to_string()));
     }

@@ -6,12 +6,9 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use super::{Inventory, Pipeline, SeenKinds, Target};
-use crate::mapping::Mapping;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
-use crate::plan::Observed;
-use crate::plan::settled::Content;
 
 impl Pipeline {
     pub fn wake_unsettled(&self) {
@@ -122,17 +119,14 @@ impl Pipeline {
     }
 
     /// Whether a source was found in sync with this very content before.
-    pub fn is_settled(&self, mapping: &Mapping, observed: &Observed) -> bool {
-        let known = self.state().settled.get(&self.hash(&observed.key)).copied();
-        known.is_some() && known == Content::of(mapping, observed).map(|content| self.hash(content))
+    pub fn is_settled(&self, key: &Key, content: u64) -> bool {
+        self.state().settled.get(&self.hash(key)) == Some(&content)
     }
 
     /// Remembers the content with which a source was found in sync.
-    pub fn settle(&self, mapping: &Mapping, observed: &Observed) {
-        if let Some(content) = Content::of(mapping, observed) {
-            let (key, content) = (self.hash(&observed.key), self.hash(content));
-            self.state().settled.insert(key, content);
-        }
+    pub fn settle(&self, key: &Key, content: u64) {
+        let key = self.hash(key);
+        self.state().settled.insert(key, content);
     }
 
     /// The source is gone.

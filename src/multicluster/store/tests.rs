@@ -71,8 +71,8 @@ fn listen(store: &Arc<Store>) -> (Subscription, Heard) {
     (subscription, heard)
 }
 
-fn object(name: &str, uid: &str, version: u64) -> Object {
-    Object::from_json(text("c", name, uid, version, None).as_bytes()).unwrap()
+fn object(name: &str, uid: &str, version: u64) -> Arc<Object> {
+    Object::from_json(text("c", name, uid, version, None).as_bytes()).unwrap().into()
 }
 
 fn told(
@@ -282,7 +282,7 @@ proptest! {
     ) {
         let scene = Scene::new();
         let mut seen = None;
-        let mut pending: Vec<(usize, PendingWrite, Object)> = Vec::new();
+        let mut pending: Vec<(usize, PendingWrite, Arc<Object>)> = Vec::new();
         let look = |seen: &mut Option<String>| *seen = scene.version("db");
         for (at, is_ours) in ours.iter().enumerate() {
             let version = 10 + at as u64;

@@ -1,0 +1,74 @@
+//! Sources that need not be rendered again: nothing has changed since they were found in sync but what objects report.
+//!
+//! A source was found in sync with certain versions of itself and of its objects. What these say beside status and
+//! version is their [content](Object::content), and one number stands for all of them and for the generation of the
+//! mapping. Where it is the same, so is what would be rendered, and what that would be compared with.
+
+use std::sync::Arc;
+
+use super::pipeline::{Generation, Pipeline};
+use crate::mapping::Kind;
+use crate::multicluster::Object;
+use crate::object::metadata;
+use crate::plan::{Observed, Source};
+
+/// What one reconcile has read, from its caches and in the answers to its writes.
+#[derive(Debug, Default)]
+pub struct Seen(Vec<Version>);
+
+#[derive(Debug)]
+struct Version {
+    uid: String,
+    resource_version: String,
+    content: u64,
+}
+
+impl Seen {
+    pub fn note(&mut self, object: &Object) {
+        let (uid, resource_version) = (object.uid().to_owned(), object.resource_version().to_owned());
+        self.0.push(Version { uid, resource_version, content: object.content() });
+    }
+
+    pub fn extend(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+
+    /// The content of what is observed; `None` where a part of it was not read here, or nothing stands that says where
+    /// the source is placed.
+    pub fn content(&self, pipeline: &Pipeline, generation: &Generation, observed: &Observed) -> Option<u64> {
+        let Source::Present(source) = &observed.source else { return None };
+        if !observed.owned.iter().any(|standing| generation.mapping.rule(standing.rule_id()).is_some()) {
+            return None;
+        }
+        let owned = observed.owned.iter().map(|standing| {
+            let reference = &standing.reference;
+            Some((&reference.kind, &*reference.namespace, &*reference.name, self.of(&standing.object)?))
+        });
+        let owned = owned.collect::<Option<Vec<_>>>()?;
+        Some(content(pipeline, generation, observed, self.of(source)?, owned))
+    }
+
+    fn of(&self, object: &serde_json::Value) -> Option<u64> {
+        let (uid, version) = (metadata(object, "uid"), metadata(object, "resourceVersion"));
+        let seen = self.0.iter().find(|seen| seen.uid == uid && seen.resource_version == version);
+        seen.map(|seen| seen.content)
+    }
+}
+
+/// An object of a source: kind, namespace, name, and its content.
+pub type Part<'a> = (&'a Kind, &'a str, &'a str, u64);
+
+/// The content of a source with its objects, as a generation sees them: a reconcile that began before an edit, and ends
+/// behind it, says nothing of what comes after.
+pub fn content(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    observed: &Observed,
+    source: u64,
+    mut owned: Vec<Part<'_>>,
+) -> u64 {
+    owned.sort_unstable();
+    // Who holds a generation keeps its mapping where it is: no later one stands at the same address.
+    let mapping = Arc::as_ptr(&generation.mapping);
+    pipeline.hash((mapping, &observed.key, &observed.workspace_path, source, owned))
+}

@@ -1,0 +1,143 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn read(text: &str) -> Parsed<'_> {
+    Parsed::read(text, None).unwrap()
+}
+
+#[test]
+fn managed_fields_and_last_applied_are_dropped_wherever_they_stand() {
+    for text in [
+        r#"{"metadata":{"managedFields":[{"a":1}],"name":"x","uid":"u","resourceVersion":"7"},"spec":{}}"#,
+        r#"{"metadata":{"name":"x","managedFields":[{"a":1}],"uid":"u","resourceVersion":"7"},"spec":{}}"#,
+        r#"{"spec":{},"metadata":{"name":"x","uid":"u","resourceVersion":"7","managedFields":[{"a":1}]}}"#,
+        r#" {"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"managedFields\":1}"},"name":"x","uid":"u","resourceVersion":"7","managedFields":[]},"spec":{}} "#,
+    ] {
+        let object = read(text).object();
+        assert_eq!((object.uid(), object.resource_version()), ("u", "7"), "{text}");
+        let mut expected: Value = serde_json::from_str(text).unwrap();
+        expected["metadata"].as_object_mut().unwrap().remove("managedFields");
+        if let Some(annotations) = expected["metadata"].get_mut("annotations") {
+            annotations.as_object_mut().unwrap().remove(LAST_APPLIED);
+        }
+        assert_eq!(object.value(), Ok(expected));
+    }
+}
+
+#[test]
+fn facts_are_read_from_the_metadata_alone() {
+    let text = r#"{"kind":"Db","spec":{"metadata":{"name":"no","uid":"no"}},"metadata":{"name":"db","namespace":"ns","uid":"u1","resourceVersion":"12","deletionTimestamp":"2026-01-01T00:00:00Z","labels":{"sync-engine.dev/owner":"abc"},"annotations":{"kcp.io/cluster":"c1"}}}"#;
+    let parsed = read(text);
+    assert_eq!((parsed.name, parsed.namespace, parsed.cluster), ("db", "ns", Some("c1")));
+    let object = parsed.object();
+    assert_eq!((object.uid(), object.owner(), object.deleting()), ("u1", Some("abc"), true));
+    assert_eq!(object.json(), text);
+}
+
+#[test]
+fn items_of_typed_lists_get_their_kind() {
+    let text = r#"{"metadata":{"name":"x","uid":"u","managedFields":[1],"resourceVersion":"3"}}"#;
+    let item_type = Some(ItemType { api_version: "v1", kind: "ConfigMap" });
+    let object = Parsed::read(text, item_type).unwrap().object();
+    assert_eq!(
+        object.json(),
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","uid":"u","resourceVersion":"3"}}"#
+    );
+    assert_eq!((object.uid(), object.resource_version()), ("u", "3"));
+}
+
+#[test]
+fn packing_changes_nothing_but_the_size() {
+    let text = |name: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"{name}","uid":"u-{name}","resourceVersion":"7"}},"spec":{{"text":"äöü and a long text that all of them share"}}}}"#
+        )
+    };
+    let dictionary: Arc<[u8]> = text("first").into_bytes().into();
+    let plain = Object::from_json(text("second").as_bytes()).unwrap();
+    let packed = plain.packed(&dictionary).unwrap();
+    assert!(matches!(&packed.text, Text::Packed { bytes, .. } if bytes.len() * 2 < text("second").len()));
+    assert_eq!(packed.json(), plain.json());
+    assert_eq!((packed.uid(), packed.resource_version()), ("u-second", "7"));
+}
+
+/// A tenant may nest as deeply as API servers allow: that must end in a message, and not in a panic.
+#[test]
+fn an_object_without_bottom_is_kept_and_not_read() {
+    let nested = format!("{}1{}", r#"{"a":"#.repeat(9_000), "}".repeat(9_000));
+    let text = format!(r#"{{"metadata":{{"name":"x","uid":"u","resourceVersion":"7"}},"spec":{nested}}}"#);
+    let object = Object::from_json(text.as_bytes()).unwrap();
+    assert_eq!((object.uid(), object.resource_version()), ("u", "7"));
+    let error = object.value().unwrap_err().to_string();
+    insta::assert_snapshot!(error, @"the object cannot be read: recursion limit exceeded at line 1 column 695 (the engine reads 127 levels)");
+}
+
+#[test]
+fn content_is_all_but_status_and_version() {
+    let content = |text: &str| read(text).object().content();
+    let before = content(
+        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1}}"#,
+    );
+    for same in [
+        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7000","uid":"u"},"spec":{"a":1}}"#,
+        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1},"status":{"phase":"Odd"}}"#,
+        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"managedFields":[{}],"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1}}"#,
+    ] {
+        assert_eq!(content(same), before, "{same}");
+    }
+    for other in [
+        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":2}}"#,
+        r#"{"kind":"K","metadata":{"annotations":{"a":"c"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1}}"#,
+        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"v"},"spec":{"a":1}}"#,
+        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"deletionTimestamp":"t","name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1}}"#,
+        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1,"status":{}}}"#,
+    ] {
+        assert_ne!(content(other), before, "{other}");
+    }
+}
+
+#[test]
+fn a_head_is_the_object_without_what_its_author_asks_for() {
+    let text = r#"{"apiVersion":"v1","kind":"K","metadata":{"name":"x"},"spec":{"a":[1]},"data":{},"status":{"b":{}}}"#;
+    let head = json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "x"}, "status": {"b": {}}});
+    assert_eq!(read(text).object().head(), Ok(head));
+}
+
+#[test]
+fn what_is_no_object_is_said() {
+    let error = |text: &str| Object::from_json(text.as_bytes()).unwrap_err().to_string();
+    insta::assert_snapshot!(error("[]"), @"not a Kubernetes object: it is no map, or its metadata is none");
+    insta::assert_snapshot!(error("{}"), @"not a Kubernetes object: it has no metadata");
+    insta::assert_snapshot!(error(r#"{"metadata":{"name":7}}"#), @"not a Kubernetes object: it has no name");
+    assert!(Object::from_json(b"{\"metadata\":{\"name\":\"a\"").is_err());
+    assert!(Object::from_json(b"\xff").is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_object_keeps_all_but_what_is_dropped(
+        keys in proptest::collection::vec("[a-z\"\\\\é]{0,6}", 0..5),
+        managed_at in 0usize..6,
+        applied_at in 0usize..6,
+    ) {
+        let mut annotations = serde_json::Map::new();
+        let mut metadata = serde_json::Map::new();
+        for (i, key) in keys.iter().enumerate() {
+            if i == applied_at { annotations.insert(LAST_APPLIED.into(), json!("{}")); }
+            if i == managed_at { metadata.insert("managedFields".into(), json!([{"f:x": {}}])); }
+            annotations.insert(format!("a{i}{key}"), json!(key));
+            metadata.insert(format!("m{i}{key}"), json!([key]));
+        }
+        metadata.insert("annotations".into(), Value::Object(annotations.clone()));
+        metadata.insert("name".into(), json!("n"));
+        metadata.insert("uid".into(), json!("some-uid"));
+        let text = json!({"metadata": metadata}).to_string();
+        let object = read(&text).object();
+        prop_assert_eq!(object.uid(), "some-uid");
+        annotations.remove(LAST_APPLIED);
+        metadata.remove("managedFields");
+        metadata.insert("annotations".into(), Value::Object(annotations));
+        prop_assert_eq!(object.value(), Ok(json!({"metadata": metadata})));
+    }
+}
