@@ -47,7 +47,15 @@ impl Case {
 
     /// It needs nothing that only real servers have, and runs on the in-memory ones as well.
     pub fn in_memory(mut self) -> Self {
-        self.on.push(On::Sandbox);
+        if !self.on.contains(&On::Sandbox) {
+            self.on.push(On::Sandbox);
+        }
+        self
+    }
+
+    /// It needs a server that can be told to be slow at the right moment.
+    pub fn in_memory_alone(mut self) -> Self {
+        self.on = vec![On::Sandbox];
         self
     }
 

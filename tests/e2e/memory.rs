@@ -1,10 +1,10 @@
 //! In-memory servers in the place of real ones: a case has its own pair, started in no time.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use sync_engine::sandbox::{Exchange, Options, Sandbox, Verb};
-use tokio::sync::Mutex;
+use sync_engine::sandbox::{Exchange, Fault, Options, Sandbox, Verb};
+use tokio::sync::{Mutex, oneshot};
 
 use crate::audit::{AuditLog, Request};
 use crate::kcp::Workspace;
@@ -73,6 +73,17 @@ impl Memory {
 
     pub async fn resume_target(&self) {
         self.target.lock().await.reconnect().await.expect("the target's address is free");
+    }
+
+    /// The next object that is applied on the target takes so long. Resolves once that has begun.
+    pub async fn delay_next_apply(&self, by: Duration) -> impl Future<Output = ()> + use<> {
+        let (begins, begun) = oneshot::channel();
+        let mut begins = Some(begins);
+        self.target.lock().await.faults().inject(move |call| {
+            let begins = begins.take_if(|_| call.verb == Verb::Apply)?;
+            begins.send(()).ok().map(|()| Fault::Delay(by))
+        });
+        async move { begun.await.expect("the server runs") }
     }
 
     /// Makes the workspace `root:<name>`.

@@ -13,6 +13,7 @@ use crate::world::{WIDGETS, World};
 pub fn cases() -> Vec<Case> {
     vec![
         case!(an_edit_changes_existing_objects_without_new_lists),
+        case!(an_edit_in_the_middle_of_a_reconcile_is_not_forgotten).in_memory_alone(),
         case!(a_broken_edit_changes_nothing_and_its_fix_clears_it),
         case!(a_broken_file_leaves_its_neighbours_alone),
         case!(fifty_quick_edits_end_in_the_last_good_one),
@@ -71,6 +72,24 @@ fn place(text: &str, needle: &str) -> String {
     let line = text[..at].lines().count() + usize::from(text[..at].ends_with('\n'));
     let column = at - text[..at].rfind('\n').map_or(0, |end| end + 1) + 1;
     format!("{line}:{column}")
+}
+
+async fn an_edit_in_the_middle_of_a_reconcile_is_not_forgotten(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.alpha.synced("it", "True", "Synced").await;
+    world.settled().await;
+
+    let lines = engine.lines_logged();
+    let applies = world.memory().delay_next_apply(Duration::from_secs(3)).await;
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    applies.await;
+    world.mappings.write("widgets.yaml", &labelled("edited"));
+    engine.says_after(lines, &["generation 2"]).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    assert_eq!(copy["spec"]["size"], 1, "the former generation is still at work");
+    has_label(&world, "edited").await;
 }
 
 async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
