@@ -14,19 +14,11 @@ use crate::plan::{Observed, Source};
 
 /// What one reconcile has read, from its caches and in the answers to its writes.
 #[derive(Debug, Default)]
-pub struct Seen(Vec<Version>);
-
-#[derive(Debug)]
-struct Version {
-    uid: String,
-    resource_version: String,
-    content: u64,
-}
+pub struct Seen(Vec<Arc<Object>>);
 
 impl Seen {
-    pub fn note(&mut self, object: &Object) {
-        let (uid, resource_version) = (object.uid().to_owned(), object.resource_version().to_owned());
-        self.0.push(Version { uid, resource_version, content: object.content() });
+    pub fn note(&mut self, object: &Arc<Object>) {
+        self.0.push(object.clone());
     }
 
     pub fn extend(&mut self, more: Self) {
@@ -50,8 +42,8 @@ impl Seen {
 
     fn of(&self, object: &serde_json::Value) -> Option<u64> {
         let (uid, version) = (metadata(object, "uid"), metadata(object, "resourceVersion"));
-        let seen = self.0.iter().find(|seen| seen.uid == uid && seen.resource_version == version);
-        seen.map(|seen| seen.content)
+        let seen = self.0.iter().find(|seen| seen.uid() == uid && seen.resource_version() == version);
+        seen.map(|seen| seen.content())
     }
 }
 

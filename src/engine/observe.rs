@@ -65,7 +65,7 @@ pub fn observe(
     read(&mut observed, if heads { Object::head } else { Object::value });
     let namespace = namespace(generation, &observed);
     let shared = namespace.and_then(|namespace| observe_namespace(pipeline, generation, namespace, &mut observed));
-    if heads && has_shared(generation) && !observed.shared_settled {
+    if heads && generation.mapping.has_shared() && !observed.shared_settled {
         // What is rendered of them reads more.
         read(&mut observed, Object::value);
     }
@@ -78,10 +78,6 @@ pub fn observe(
 
 /// How much of an object is read.
 type Read = fn(&Object) -> Result<Value, Unreadable>;
-
-fn has_shared(generation: &Generation) -> bool {
-    generation.mapping.objects.iter().any(|rule| rule.shared)
-}
 
 /// Whether a source was found in sync with what stands in the caches, and needs no look for another reason.
 fn is_settled(
@@ -120,7 +116,7 @@ fn observe_namespace(
     {
         observed.namespaces.insert(namespace.clone());
     }
-    if !has_shared(generation) {
+    if !generation.mapping.has_shared() {
         return None;
     }
     if let Some(in_use) = pipeline.in_use(&namespace, &observed.key) {

@@ -80,7 +80,7 @@ fn needs_namespace(generation: &Generation, actions: &[Action]) -> bool {
         matches!(action, Action::Sweep { .. } | Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. })
     };
     let touches = |action: &Action| action.reference().is_some_and(is_shared) || leaves(action);
-    rules.iter().any(|rule| rule.shared) && actions.iter().any(touches)
+    generation.mapping.has_shared() && actions.iter().any(touches)
 }
 
 /// A version that was answered by a conflict, and is still all that the cache shows, is read anew.
@@ -232,7 +232,7 @@ fn note_dropped_status(executor: &Executor<'_>, written: Option<Vec<String>>, ou
 /// Keeps the index of who is placed where, which shared objects need. `held` is whether the source carried our finalizer
 /// when this reconcile looked last: only that changes the index.
 fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Observed, held: &mut Option<bool>) {
-    if !generation.mapping.objects.iter().any(|rule| rule.shared) {
+    if !generation.mapping.has_shared() {
         return;
     }
     let finalizer = observed.writer.finalizer();

@@ -342,7 +342,12 @@ impl Mapping {
     pub fn reports_from_heads(&self) -> bool {
         let vars = self.vars.iter().map(|(_, template)| template.references());
         let within = !vars.chain(self.status.templates().map(Template::references)).any(|read| read.beyond_heads);
-        within && self.status.paths().all(|path| matches!(path.field(), Some("metadata" | "status")))
+        within && self.status.paths().all(|(_, path)| matches!(path.field(), Some("metadata" | "status")))
+    }
+
+    /// Whether any object is shared by the sources of a namespace.
+    pub fn has_shared(&self) -> bool {
+        self.objects.iter().any(|rule| rule.shared)
     }
 
     /// Whether what its shared objects come to is the same for all sources of a namespace, and looked at by nothing else:
@@ -355,7 +360,7 @@ impl Mapping {
         };
         let needed = |rule: &ObjectRule| self.objects.iter().any(|other| self.depends(other, &rule.id));
         let is_read = |rule: &ObjectRule| rule.when.is_some() || read_by(rule) || verdicts(rule) || needed(rule);
-        self.objects.iter().any(|rule| rule.shared) && !self.objects.iter().any(|rule| rule.shared && is_read(rule))
+        self.has_shared() && !self.objects.iter().any(|rule| rule.shared && is_read(rule))
     }
 }
 
@@ -367,10 +372,7 @@ impl StatusRules {
     }
 
     fn objects_read(&self) -> impl Iterator<Item = &str> {
-        let at = self.fields.iter().filter_map(|field| match &field.from {
-            StatusValue::Path { object, .. } => Some(object.as_str()),
-            StatusValue::Value(_) => None,
-        });
+        let at = self.paths().map(|(object, _)| object);
         let mirrors = self.mirrors.iter().map(|rule| rule.object.as_str());
         at.chain(self.templates().flat_map(Template::objects_read)).chain(mirrors)
     }
@@ -388,10 +390,10 @@ impl StatusRules {
         fields.chain(conditions.flat_map(|rule| std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message)))
     }
 
-    /// Every path of the fields.
-    fn paths(&self) -> impl Iterator<Item = &JsonPath> {
+    /// Every path of the fields, with the object that it is read from.
+    fn paths(&self) -> impl Iterator<Item = (&str, &JsonPath)> {
         self.fields.iter().filter_map(|field| match &field.from {
-            StatusValue::Path { path, .. } => Some(path),
+            StatusValue::Path { object, path, .. } => Some((object.as_str(), path)),
             StatusValue::Value(_) => None,
         })
     }

@@ -91,8 +91,8 @@ impl Object {
         serde_json::from_str(&self.json()).map_err(|error| Unreadable(error.to_string()))
     }
 
-    /// The same without what its author asks for (`spec`, `data` and the like): type, metadata and status. It takes half
-    /// the time.
+    /// The same without what its author asks for (`spec`, `data` and the like), of which no tree is made: type, metadata
+    /// and status.
     pub fn head(&self) -> Result<serde_json::Value, Unreadable> {
         let text = self.json();
         let mut json = serde_json::Deserializer::from_str(&text);
@@ -146,9 +146,10 @@ pub struct Parsed<'a> {
     owner: &'a str,
     deleting: bool,
     text: &'a str,
-    cut: Cut,
-    /// What is left out of the content.
-    volatile: Cut,
+    /// What is left out of the text.
+    dropped: [Option<Range<usize>>; 2],
+    /// What is left out of the content as well.
+    volatile: [Option<Range<usize>>; 2],
     prefix: String,
 }
 
@@ -171,11 +172,8 @@ impl<'a> Parsed<'a> {
             owner: pass.owner.unwrap_or_default(),
             deleting: pass.deleting,
             text,
-            volatile: Cut::new(
-                text,
-                [pass.managed_fields.clone(), pass.last_applied.clone(), pass.status, pass.version],
-            ),
-            cut: Cut::new(text, [pass.managed_fields, pass.last_applied]),
+            dropped: [pass.managed_fields, pass.last_applied],
+            volatile: [pass.status, pass.version],
             prefix,
         })
     }
@@ -185,8 +183,9 @@ impl<'a> Parsed<'a> {
         let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + self.owner.len());
         let [uid, resource_version, owner] =
             [self.uid, self.resource_version, self.owner].map(|fact| Span::push(&mut facts, fact));
-        let text = Text::Plain(self.cut.text(self.text, &self.prefix));
-        let content = self.volatile.hash(self.text);
+        let (dropped, volatile) = (self.dropped.iter().flatten(), self.volatile.iter().flatten());
+        let content = Cut::new(dropped.clone().chain(volatile)).hash(self.text);
+        let text = Text::Plain(Cut::new(dropped).text(self.text, &self.prefix));
         Object { text, facts: facts.into_boxed_str(), uid, resource_version, owner, deleting: self.deleting, content }
     }
 }
@@ -216,8 +215,8 @@ impl Span {
 struct Cut(Vec<Range<usize>>);
 
 impl Cut {
-    fn new<const N: usize>(text: &str, ranges: [Option<Range<usize>>; N]) -> Self {
-        let mut ranges: Vec<_> = ranges.into_iter().flatten().filter(|range| range.end <= text.len()).collect();
+    fn new<'r>(ranges: impl Iterator<Item = &'r Range<usize>>) -> Self {
+        let mut ranges: Vec<_> = ranges.cloned().collect();
         ranges.sort_by_key(|range| range.start);
         Self(ranges)
     }

@@ -27,8 +27,7 @@ pub fn tuple_hash<'a>(parts: impl IntoIterator<Item = &'a str>, bytes: usize) ->
 
 /// SHA-256 over a value's JSON text; `bytes` of it, in base 32.
 pub fn value_hash(value: &Value, bytes: usize) -> String {
-    let text = serde_json::to_vec(value).expect("a tree of JSON has a text");
-    BASE32.encode(&Sha256::digest(text)[..bytes.min(32)])
+    BASE32.encode(&Sha256::digest(super::json_text(value))[..bytes.min(32)])
 }
 
 #[cfg(test)]

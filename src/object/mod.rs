@@ -170,16 +170,24 @@ fn is_dns_part(label: &str) -> bool {
 
 /// A text field of an object's metadata; empty where it is not there.
 pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
-    object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+    of_metadata(object, field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn of_metadata<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
+    object.get("metadata").and_then(|metadata| metadata.get(field))
+}
+
+/// A tree as compact JSON, without the formatter through which `to_string` passes each piece.
+pub fn json_text(tree: &Value) -> Vec<u8> {
+    serde_json::to_vec(tree).expect("the keys of a JSON tree are strings, and a Vec takes what is written")
 }
 
 /// `metadata.generation`; 0 where the server keeps none.
 pub fn generation(object: &Value) -> i64 {
-    let generation = object.get("metadata").and_then(|metadata| metadata.get("generation"));
-    generation.and_then(Value::as_i64).unwrap_or_default()
+    of_metadata(object, "generation").and_then(Value::as_i64).unwrap_or_default()
 }
 
 pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
-    let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
-    finalizers.and_then(Value::as_array).is_some_and(|all| all.iter().any(|one| one == finalizer))
+    let finalizers = of_metadata(object, "finalizers").and_then(Value::as_array);
+    finalizers.is_some_and(|all| all.iter().any(|one| one == finalizer))
 }

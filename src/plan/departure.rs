@@ -138,7 +138,7 @@ fn release(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, place: O
 
 /// The source's own, and that of the shared objects which leave with it.
 fn owners(mapping: &Mapping, observed: &Observed, place: Option<&Place>) -> Vec<String> {
-    let namespace = place.map(|place| &place.namespace).filter(|_| mapping.objects.iter().any(|rule| rule.shared));
+    let namespace = place.map(|place| &place.namespace).filter(|_| mapping.has_shared());
     let last = namespace.filter(|namespace| observed.shared_in_use.get(*namespace) == Some(&false));
     let shared = last.map(|namespace| observed.writer.shared_owner(namespace).0);
     std::iter::once(observed.owner.0.clone()).chain(shared).collect()

@@ -1,6 +1,6 @@
 //! Patches of the source object: as few as possible, each bound to the version it was computed from.
 
-use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
+use json_patch::PatchOperation;
 use serde_json::{Value, json};
 
 use super::{Action, Observed, SourcePatch};
@@ -63,46 +63,20 @@ fn new_annotations_are_empty(new: &Value) -> bool {
 /// an object created anew under the same name, and somebody else's change to the same list are all answered by a clean
 /// 409.
 pub fn guarded(source: &Value, at: &str, old: Option<&Value>, new: Option<&Value>) -> Value {
-    let mut patch = vec![guard(source)];
-    changes(at, old, new, &mut patch);
-    Value::Array(patch)
-}
-
-/// Of a map, each field for itself: most of them are the same, which costs a comparison.
-fn changes(at: &str, old: Option<&Value>, new: Option<&Value>, patch: &mut Vec<Value>) {
-    match (old, new) {
-        (Some(Value::Object(old)), Some(Value::Object(new))) => {
-            let gone = old.keys().filter(|field| !new.contains_key(*field));
-            for field in new.keys().chain(gone).filter(|field| old.get(*field) != new.get(*field)) {
-                changes(&format!("{at}/{}", escape_pointer(field)), old.get(field), new.get(field), patch);
-            }
-        }
-        (Some(old @ Value::Array(_)), Some(new @ Value::Array(_))) => {
-            patch.extend(json_patch::diff(old, new).0.into_iter().map(|operation| operation_at(at, operation)));
-        }
-        (Some(_), Some(new)) => patch.push(change("replace", at, Some(new.clone()))),
-        (None, Some(new)) => patch.push(change("add", at, Some(new.clone()))),
-        (Some(_), None) => patch.push(change("remove", at, None)),
-        (None, None) => {}
-    }
-}
-
-fn operation_at(at: &str, operation: PatchOperation) -> Value {
-    let path = format!("{at}{}", operation.path());
-    let (verb, value) = match operation {
-        PatchOperation::Add(AddOperation { value, .. }) => ("add", Some(value)),
-        PatchOperation::Replace(ReplaceOperation { value, .. }) => ("replace", Some(value)),
-        PatchOperation::Remove(_) => ("remove", None),
-        PatchOperation::Move(_) | PatchOperation::Copy(_) | PatchOperation::Test(_) => {
-            unreachable!("a difference is told by additions, replacements and removals")
-        }
+    let changes = match (old, new) {
+        (Some(old), Some(new)) => json_patch::diff(old, new).0.iter().map(|operation| placed(at, operation)).collect(),
+        (None, Some(new)) => vec![json!({"op": "add", "path": at, "value": new})],
+        (Some(_), None) => vec![json!({"op": "remove", "path": at})],
+        (None, None) => Vec::new(),
     };
-    change(verb, &path, value)
+    std::iter::once(guard(source)).chain(changes).collect()
 }
 
-fn change(verb: &str, path: &str, value: Option<Value>) -> Value {
-    let value = value.map(|value| ("value", value));
-    [("op", Value::from(verb)), ("path", Value::from(path))].into_iter().chain(value).collect()
+/// An operation on a part of the source, as one on the whole.
+fn placed(at: &str, operation: &PatchOperation) -> Value {
+    let mut placed = json!(operation);
+    placed["path"] = format!("{at}{}", operation.path()).into();
+    placed
 }
 
 fn guard(source: &Value) -> Value {

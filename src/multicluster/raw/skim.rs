@@ -2,7 +2,7 @@
 //!
 //! Most of an object's text is of no interest when it arrives: managedFields, and what only a reconcile will read. What
 //! is passed over is looked at for where it ends and no further: quotes and brackets have to match, whatever stands
-//! between. Who reads it in the end reads it with serde, which is strict, and takes five times as long.
+//! between. Who reads it in the end reads it with serde, which is strict.
 
 use std::ops::Range;
 
@@ -122,8 +122,8 @@ fn string(bytes: &[u8], at: usize) -> Result<usize, NoMap> {
     }
 }
 
-/// The first quote or backslash from `at` on, looked for in eight bytes at once: most strings are so short that a search
-/// made for long texts takes four times as long.
+/// The first quote or backslash from `at` on, looked for in eight bytes at once: most strings are too short for a search
+/// that is made for long texts.
 fn quote_or_escape(bytes: &[u8], mut at: usize) -> Result<usize, NoMap> {
     const EACH: u64 = u64::MAX / 0xff;
     // A zero byte becomes 0x80. What comes above the first one may be wrong, which nobody looks at.
