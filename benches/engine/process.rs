@@ -49,10 +49,14 @@ impl Engine {
         folder.join("engine.log")
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// CPU time and memory so far.
     pub fn usage(&self) -> Result<Usage, Failed> {
-        Usage::of(self.process.id())
-            .map_err(|_| Failed::Ended { log: fs::read_to_string(&self.log).unwrap_or_default() })
+        Usage::of(self.id()).map_err(|_| Failed::Ended { log: fs::read_to_string(&self.log).unwrap_or_default() })
     }
 }
 

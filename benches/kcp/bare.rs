@@ -1,13 +1,14 @@
 //! A client that sends what the engine sends for each new object, and does nothing else: no watch, no cache, no mapping.
 //! It runs in a process of its own: once with the engine's HTTP stack, which reads no answer, so that the difference is
-//! what the engine itself costs; and once with kube's `Api`, as a controller written by hand has it.
+//! what the engine itself costs; and once with kube's `Api`, as a controller written by hand has it. Its objects come
+//! on standard input, a line each (name, a space, version), when the consumer creates them.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::{TryStreamExt, stream};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,8 @@ use serde_json::json;
 use sync_engine::mapping::Resource;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::{ApiPath, Body, Endpoint};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::unix::pipe::Receiver;
 
 use crate::usage::Usage;
 
@@ -40,44 +43,38 @@ pub struct Orders {
     pub group: String,
     /// Namespace of the downstream objects.
     pub namespace: String,
-    /// Names and versions of the consumer's objects.
-    pub objects: Vec<(String, String)>,
 }
 
-/// Carries out the orders in a file, and says how much CPU that took.
+/// Carries out the orders in a file for every object that comes, and says how much CPU that took.
 pub async fn run(orders: &Path) -> Result<Duration, Box<dyn std::error::Error>> {
-    let orders: Arc<Orders> = Arc::new(serde_json::from_slice(&fs::read(orders)?)?);
+    let orders: Orders = serde_json::from_slice(&fs::read(orders)?)?;
     match orders.stack {
         Stack::Engine => {
             let source = ConnectionSource::Kubeconfig { path: orders.kubeconfig.clone(), context: None };
             let connection = Connection::open(ConnectionSpec { name: "kcp".into(), source })?;
             let upstream = connection.endpoint_at(&orders.upstream)?;
             let downstream = connection.endpoint_at(&orders.downstream)?;
-            measured(orders, async move |orders, object| sync(orders, &upstream, &downstream, object).await).await
+            measured(async |object| sync(&orders, &upstream, &downstream, object).await).await
         }
         Stack::Kube => {
             let upstream = kube_client(&orders.kubeconfig, &orders.upstream).await?;
             let downstream = kube_client(&orders.kubeconfig, &orders.downstream).await?;
-            measured(orders, async move |orders, object| sync_with_kube(orders, &upstream, &downstream, object).await)
-                .await
+            measured(async |object| sync_with_kube(&orders, &upstream, &downstream, object).await).await
         }
     }
 }
 
-/// Carries out a task for every object, as many at once as the engine does, and says how much CPU that took.
+/// Carries out a task for every object that comes, as many at once as the engine does, and says how much CPU that took.
 async fn measured(
-    orders: Arc<Orders>,
-    sync: impl AsyncFn(&Orders, &(String, String)) -> Result<(), Failed>,
+    sync: impl AsyncFn((&str, &str)) -> Result<(), Failed>,
 ) -> Result<Duration, Box<dyn std::error::Error>> {
+    let arriving = Receiver::from_owned_fd(std::io::stdin().as_fd().try_clone_to_owned()?)?;
     let before = Usage::of(std::process::id())?;
-    let next = AtomicUsize::new(0);
-    let work = async || {
-        while let Some(object) = orders.objects.get(next.fetch_add(1, Ordering::Relaxed)) {
-            sync(&orders, object).await?;
-        }
-        Ok::<(), Failed>(())
-    };
-    let ended = futures::future::try_join_all((0..AT_ONCE).map(|_| work())).await;
+    let objects = stream::try_unfold(BufReader::new(arriving).lines(), async |mut lines| {
+        Ok::<_, Failed>(lines.next_line().await?.map(|line| (line, lines)))
+    });
+    let each = async |line: String| sync(line.split_once(' ').ok_or("a line is a name and a version")?).await;
+    let ended = objects.try_for_each_concurrent(AT_ONCE, each).await;
     ended.map_err(|error| error.to_string())?;
     Ok(Usage::of(std::process::id())?.cpu - before.cpu)
 }
@@ -96,7 +93,7 @@ async fn sync(
     orders: &Orders,
     upstream: &Endpoint,
     downstream: &Endpoint,
-    (name, version): &(String, String),
+    (name, version): (&str, &str),
 ) -> Result<(), Failed> {
     let widgets = Resource { group: orders.group.clone(), version: "v1".into(), plural: "widgets".into() };
     let source = ApiPath::object(&widgets, "default", name)?;
@@ -115,7 +112,7 @@ async fn sync_with_kube(
     orders: &Orders,
     upstream: &kube::Client,
     downstream: &kube::Client,
-    (name, version): &(String, String),
+    (name, version): (&str, &str),
 ) -> Result<(), Failed> {
     let widgets = ApiResource {
         group: orders.group.clone(),

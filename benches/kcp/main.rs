@@ -3,7 +3,8 @@
 //!
 //! One kcp holds the provider's workspace, a consumer's, and one that serves as the downstream cluster. Each part is a
 //! process of its own; CPU is its `utime + stime`, as Linux tells them. Machines are noisy: bare clients and engine
-//! take turns in one run, and the ratios are what counts.
+//! take turns in one run, and the ratios are what counts. Objects come to each of them in the same two ways: one by one,
+//! as fast as a consumer creates them, and all at once, when the process has been held up while they were created.
 
 mod bare;
 #[path = "../engine/process.rs"]
@@ -17,10 +18,12 @@ mod usage;
 use real::{api, audit, credentials, eventually, kcp, process, rest, servers};
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::api::Api;
@@ -57,25 +60,36 @@ fn main() -> Result<(), Failed> {
     runtime.block_on(compare(binary, objects))
 }
 
+/// How objects come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arrival {
+    OneByOne,
+    AllAtOnce,
+}
+
 async fn compare(binary: PathBuf, objects: usize) -> Result<(), Failed> {
     let folder = tempfile::TempDir::new()?;
     let scene = Scene::set(binary, folder.path()).await?;
     let engine = scene.start_engine().await?;
-    let mut total = [Duration::ZERO; 3];
-    for round in 0..ROUNDS {
-        let spent = [
-            scene.bare(Stack::Engine, &format!("bare-{round}"), objects).await?,
-            scene.bare(Stack::Kube, &format!("kube-{round}"), objects).await?,
-            scene.engine(&engine, &format!("engine-{round}"), objects).await?,
-        ];
-        for (who, spent) in ["bare client, the engine's stack", "bare client, kube", "engine"].iter().zip(spent) {
-            println!("{who}: {}", each(spent, objects));
+    for arrival in [Arrival::OneByOne, Arrival::AllAtOnce] {
+        println!("{objects} objects, {arrival:?}");
+        let mut total = [Duration::ZERO; 3];
+        for round in 0..ROUNDS {
+            let round = format!("{arrival:?}-{round}").to_lowercase();
+            let spent = [
+                scene.bare(Stack::Engine, arrival, &format!("bare-{round}"), objects).await?,
+                scene.bare(Stack::Kube, arrival, &format!("kube-{round}"), objects).await?,
+                scene.engine(&engine, arrival, &format!("engine-{round}"), objects).await?,
+            ];
+            for (who, spent) in ["bare client, the engine's stack", "bare client, kube", "engine"].iter().zip(spent) {
+                println!("  {who}: {}", each(spent, objects));
+            }
+            total.iter_mut().zip(spent).for_each(|(total, spent)| *total += spent);
         }
-        total.iter_mut().zip(spent).for_each(|(total, spent)| *total += spent);
+        let [bare, kube, engines] = total.map(|total| total.as_secs_f64());
+        println!("  engine / bare client, the engine's stack: {:.2}", engines / bare);
+        println!("  engine / bare client, kube: {:.2}", engines / kube);
     }
-    let [bare, kube, engines] = total.map(|total| total.as_secs_f64());
-    println!("engine / bare client, the engine's stack: {:.2}", engines / bare);
-    println!("engine / bare client, kube: {:.2}", engines / kube);
     println!("engine's memory at rest: {:.1} MiB", engine.usage()?.memory as f64 / (1024.0 * 1024.0));
     Ok(())
 }
@@ -147,37 +161,52 @@ impl Scene {
         .await;
     }
 
-    async fn engine(&self, engine: &Engine, name: &str, objects: usize) -> Result<Duration, Failed> {
+    async fn engine(&self, engine: &Engine, arrival: Arrival, name: &str, objects: usize) -> Result<Duration, Failed> {
         let before = engine.usage()?;
+        let process = i32::try_from(engine.id()).ok().and_then(Pid::from_raw).ok_or("the engine has no process")?;
+        if arrival == Arrival::AllAtOnce {
+            kill_process(process, Signal::STOP)?;
+        }
         for index in 0..objects {
             self.create(&self.consumer, &self.api, &format!("{name}-{index}")).await;
+        }
+        if arrival == Arrival::AllAtOnce {
+            kill_process(process, Signal::CONT)?;
         }
         self.served(name, objects, PATIENCE).await;
         Ok(engine.usage()?.cpu - before.cpu)
     }
 
-    async fn bare(&self, stack: Stack, name: &str, objects: usize) -> Result<Duration, Failed> {
+    async fn bare(&self, stack: Stack, arrival: Arrival, name: &str, objects: usize) -> Result<Duration, Failed> {
         let api = Api::widgets("bare.example.dev".to_owned());
-        let mut made = Vec::new();
-        for index in 0..objects {
-            let name = format!("{name}-{index}");
-            let object = self.create(&self.bare, &api, &name).await;
-            made.push((name, object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()));
-        }
         let base = self.bare_upstream.split("/services/").next().unwrap_or_default();
         let orders = Orders {
             stack,
             kubeconfig: self.folder.join("kcp.kubeconfig"),
             upstream: self.bare_upstream.clone(),
             downstream: format!("{base}/clusters/{}", self.target.path),
-            group: api.group,
+            group: api.group.clone(),
             namespace: "bare".to_owned(),
-            objects: made,
         };
         let file = self.folder.join("orders.json");
         fs::write(&file, serde_json::to_vec(&orders)?)?;
         let mut command = Command::new(std::env::current_exe()?);
-        let output = command.arg(ORDERS).arg(&file).stderr(std::process::Stdio::inherit()).output()?;
+        command.arg(ORDERS).arg(&file).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut client = command.spawn()?;
+        let mut arriving = client.stdin.take().ok_or("the client has no standard input")?;
+        let mut held_up = String::new();
+        for index in 0..objects {
+            let name = format!("{name}-{index}");
+            let object = self.create(&self.bare, &api, &name).await;
+            let line = format!("{name} {}\n", object["metadata"]["resourceVersion"].as_str().unwrap_or_default());
+            match arrival {
+                Arrival::OneByOne => arriving.write_all(line.as_bytes())?,
+                Arrival::AllAtOnce => held_up.push_str(&line),
+            }
+        }
+        arriving.write_all(held_up.as_bytes())?;
+        drop(arriving);
+        let output = client.wait_with_output()?;
         let spent: u64 = String::from_utf8_lossy(&output.stdout).trim().parse()?;
         Ok(Duration::from_millis(spent))
     }

@@ -82,7 +82,7 @@ impl Executor<'_> {
             Err(error) if error.retryable() => WriteResult::Error,
             Err(_) => WriteResult::Rejected,
         };
-        self.pipeline.shared.instruments.metrics.written(&self.pipeline.writer.mapping, side, verb, result);
+        self.pipeline.shared.instruments.metrics.written(self.pipeline.writer.mapping(), side, verb, result);
     }
 
     fn target(&self) -> &Endpoint {
@@ -100,7 +100,7 @@ impl Executor<'_> {
         let pending = self.feed.subscription.expect(self.key);
         let body = Body::json_patch(json_text(patch));
         self.cost += 1;
-        match self.cluster.spec.endpoint.patch(&path, &self.pipeline.writer.field_manager(), body).await {
+        match self.cluster.spec.endpoint.patch(&path, self.pipeline.writer.field_manager(), body).await {
             Ok(ref reply) if unread => {
                 self.cached(&self.cluster.spec.endpoint, pending, reply)?;
                 Ok(Outcome::Accepted)
@@ -192,7 +192,7 @@ impl Executor<'_> {
                 && is_owned(&object, reference, owners)
                 && !found.iter().any(|one: &Standing| &one.reference == reference)
             {
-                found.push(Standing { reference: reference.clone(), object });
+                found.push(Standing::new(reference.clone(), object));
             }
         }
         Ok(Outcome::Found(found))
@@ -222,7 +222,7 @@ impl Executor<'_> {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         let manager = self.pipeline.writer.field_manager();
         self.cost += 1;
-        match self.target().create(&ApiPath::all(&namespaces)?, &manager, json_text(&body).into()).await {
+        match self.target().create(&ApiPath::all(&namespaces)?, manager, json_text(&body).into()).await {
             Ok(_) => {}
             // Who may not create namespaces may still write into one that exists: the apply will tell.
             Err(error) if error.is_already_exists() || error.is_forbidden() => {}
@@ -262,7 +262,7 @@ impl Executor<'_> {
 
     async fn send_apply(&self, reference: &Reference, body: &Value, force: bool) -> Result<Reply, RequestError> {
         let manager = self.pipeline.writer.field_manager();
-        self.target().apply(&self.path(reference)?, &manager, force, json_text(body)).await
+        self.target().apply(&self.path(reference)?, manager, force, json_text(body)).await
     }
 
     /// A create that found something there: our fields are given up by an apply of the bare identity.
@@ -321,7 +321,7 @@ impl Executor<'_> {
     async fn unmark(&mut self, reference: &Reference, patch: &Value) -> Result<Outcome, RequestError> {
         self.cost += 1;
         let body = Body::json_patch(json_text(patch));
-        match self.target().patch(&self.path(reference)?, &self.pipeline.writer.field_manager(), body).await {
+        match self.target().patch(&self.path(reference)?, self.pipeline.writer.field_manager(), body).await {
             Ok(reply) => shown(self.target(), &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
@@ -354,7 +354,7 @@ fn expect(feed: &KindFeed, reference: &Reference, generation: &Generation) -> Pe
 fn standing(item: &Value, kind: &Kind, owners: &[String]) -> Option<Standing> {
     let text = |field| metadata(item, field).to_owned();
     let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-    is_owned(item, &reference, owners).then(|| Standing { reference, object: Arc::new(item.clone()) })
+    is_owned(item, &reference, owners).then(|| Standing::new(reference, Arc::new(item.clone())))
 }
 
 fn is_owned(object: &Value, reference: &Reference, owners: &[String]) -> bool {

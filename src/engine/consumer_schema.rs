@@ -11,7 +11,7 @@ use crate::multicluster::{ApiPath, Endpoint, RequestError};
 #[derive(Debug)]
 pub struct ConsumerSchemas {
     files: Schemas,
-    live: Mutex<BTreeMap<(String, Resource), Read>>,
+    live: Mutex<BTreeMap<String, BTreeMap<Resource, Read>>>,
 }
 
 /// What was found where a schema was looked for.
@@ -25,7 +25,7 @@ impl ConsumerSchemas {
     /// `None`: not read yet. `Some(None)`: nobody knows it.
     pub fn get(&self, url: &str, resource: &Resource) -> Option<Read> {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.get(&(url.to_owned(), resource.clone())).cloned()
+        live.get(url)?.get(resource).cloned()
     }
 
     /// Reads the schema of a resource. `false`: the server does not publish it (yet), and what the files have stands in.
@@ -44,7 +44,7 @@ impl ConsumerSchemas {
         let found = read.is_some();
         let schema = read.or_else(|| self.files.resource(resource).cloned());
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.insert((endpoint.url().to_owned(), resource.clone()), schema);
+        live.entry(endpoint.url().to_owned()).or_default().insert(resource.clone(), schema);
         Ok(found)
     }
 }

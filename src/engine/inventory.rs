@@ -88,11 +88,11 @@ impl Inventories {
     }
 
     async fn apply(&self, inventory: &Inventory) -> Result<(), RequestError> {
-        let writer = Writer { engine: self.engine.clone(), mapping: inventory.mapping.clone() };
+        let writer = Writer::new(&self.engine, &inventory.mapping);
         let name = self.name(&inventory.mapping);
         let path = ApiPath::object(&config_maps(), &self.namespace, &name)?;
         let body = self.body(&name, inventory).to_string();
-        self.endpoint.apply(&path, &writer.field_manager(), true, Bytes::from(body)).await.map(drop)
+        self.endpoint.apply(&path, writer.field_manager(), true, Bytes::from(body)).await.map(drop)
     }
 
     async fn create_namespace(&self) -> Result<(), RequestError> {

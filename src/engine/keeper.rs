@@ -25,7 +25,7 @@ const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::fro
 /// Confirms the inventory at the start and after each change, until dropped.
 pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
     let mut failures = 0;
-    let mut jitter = Jitter::new(pipeline.writer.mapping.len() as u64);
+    let mut jitter = Jitter::new(pipeline.writer.mapping().len() as u64);
     loop {
         let result = confirm(&pipeline).await;
         failures = if result.is_ok() { 0 } else { failures + 1 };
@@ -36,7 +36,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
         };
         say(&pipeline, result);
         if has_left(&pipeline) && remove(&pipeline).await {
-            let _ = events.send(Event::Left(pipeline.writer.mapping.clone())).await;
+            let _ = events.send(Event::Left(pipeline.writer.mapping().to_owned())).await;
             return;
         }
         // Cancel-safe: a permit that is not taken stays stored.
@@ -53,12 +53,12 @@ fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
 
 fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
     let health = &pipeline.shared.instruments.health;
-    let what = format!("inventory {}", pipeline.writer.mapping);
+    let what = format!("inventory {}", pipeline.writer.mapping());
     match &result {
         Ok(_) => drop(health.set(&what, Condition::ready(""))),
         Err(why) => {
             if health.set(&what, Condition::waiting(why.clone())) {
-                info!(mapping = pipeline.writer.mapping, "waits: {why}");
+                info!(mapping = pipeline.writer.mapping(), "waits: {why}");
             }
         }
     }
@@ -76,8 +76,10 @@ async fn confirm(pipeline: &Pipeline) -> Result<Inventory, String> {
         .identity(clusters)
         .ok_or_else(|| format!("{clusters}: its identity is not known yet"))?;
     let inventories = inventories(pipeline, &generation);
-    let found =
-        inventories.get(&pipeline.writer.mapping).await.map_err(|error| unreadable(&generation, &error.to_string()))?;
+    let found = inventories
+        .get(pipeline.writer.mapping())
+        .await
+        .map_err(|error| unreadable(&generation, &error.to_string()))?;
     let wanted = wanted(pipeline, &generation, found.as_ref(), source)?;
     let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
     if found.as_ref() != Some(&wanted) && writes {
@@ -102,14 +104,17 @@ fn wanted(
             "target `{}` holds objects of another source of the same name (recorded {}, found {source}): nothing is \
              written or deleted; name the mapping anew, or remove the ConfigMap `{}.{}` from its inventory namespace \
              if the source was meant to change",
-            generation.target.name, found.source, pipeline.writer.engine, pipeline.writer.mapping,
+            generation.target.name,
+            found.source,
+            pipeline.writer.engine(),
+            pipeline.writer.mapping(),
         ));
     }
     let mut kinds: BTreeSet<Kind> = generation.mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
     let former = found.map(|found| found.kinds.clone()).unwrap_or_default();
     kinds.extend(former.into_iter().filter(|kind| !is_unused(pipeline, kind)));
     let document = generation.mapping.text.to_string();
-    Ok(Inventory { mapping: pipeline.writer.mapping.clone(), kinds, document, source })
+    Ok(Inventory { mapping: pipeline.writer.mapping().to_owned(), kinds, document, source })
 }
 
 /// A kind whose collection lists normally, without ours.
@@ -122,7 +127,7 @@ fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
 fn inventories(pipeline: &Pipeline, generation: &Generation) -> Inventories {
     Inventories {
         endpoint: generation.target.endpoint.clone(),
-        engine: pipeline.writer.engine.clone(),
+        engine: pipeline.writer.engine().to_owned(),
         namespace: pipeline.shared.inventory_namespace.clone(),
     }
 }
@@ -135,7 +140,7 @@ fn has_left(pipeline: &Pipeline) -> bool {
 
 async fn remove(pipeline: &Pipeline) -> bool {
     let generation = pipeline.generation();
-    inventories(pipeline, &generation).remove(&pipeline.writer.mapping).await.is_ok()
+    inventories(pipeline, &generation).remove(pipeline.writer.mapping()).await.is_ok()
 }
 
 /// Reads, once, which mappings a former engine of this id had on a target.

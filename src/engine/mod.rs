@@ -300,7 +300,7 @@ impl Engine {
 
     fn start(&mut self, entry: &Entry, generation: Generation) {
         self.shared.instruments.health.remove(&format!("mapping {}", &entry.mapping.name));
-        let writer = Writer { engine: self.settings.engine.clone(), mapping: entry.mapping.name.clone() };
+        let writer = Writer::new(&self.settings.engine, &entry.mapping.name);
         let pipeline = Pipeline::new(writer, self.shared.clone(), generation);
         let mut tasks = JoinSet::new();
         tasks.spawn(pipeline.clone().resync());

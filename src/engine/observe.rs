@@ -242,5 +242,5 @@ fn standing(found: &[Found], owner: &Owner, read: Read) -> Vec<Standing> {
 fn ours(kind: &Kind, key: &Key, object: Value, owner: &Owner) -> Option<Standing> {
     let reference = Reference { kind: kind.clone(), namespace: key.namespace.to_string(), name: key.name.to_string() };
     let object = Arc::new(object);
-    marks::is_ours(&object, &reference, owner).then_some(Standing { reference, object })
+    marks::is_ours(&object, &reference, owner).then(|| Standing::new(reference, object))
 }

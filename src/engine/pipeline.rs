@@ -5,12 +5,13 @@
 
 mod memory;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::{Instrument, error, info_span, warn};
@@ -73,7 +74,7 @@ pub struct Pipeline {
     pub queue: WorkQueue<Key>,
     generation: ArcSwap<Generation>,
     state: Mutex<State>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
     /// Rings when the inventory has to be looked at again.
     inventory_due: Notify,
 }
@@ -150,7 +151,7 @@ impl Pipeline {
             queue,
             generation,
             state: Mutex::new(state),
-            hasher: RandomState::new(),
+            hasher: DefaultHashBuilder::default(),
             inventory_due: Notify::new(),
         })
     }
@@ -447,13 +448,13 @@ impl Pipeline {
             tokio::select! {
                 // Cancel-safe: a task that ended stays in the set.
                 Some(ended) = running.join_next() => if let Err(error) = ended {
-                    error!(mapping = self.writer.mapping, %error, "a reconcile ended abnormally; it is tried again");
+                    error!(mapping = self.writer.mapping(), %error, "a reconcile ended abnormally; it is tried again");
                 },
                 // Cancel-safe by its contract.
                 lease = self.queue.next(), if !full => match lease {
                     None => break,
                     Some(lease) => {
-                        let span = info_span!("reconcile", mapping = self.writer.mapping, object = %lease.key());
+                        let span = info_span!("reconcile", mapping = self.writer.mapping(), object = %lease.key());
                         // On the heap from the start: it is large, and would be copied at each step of its way into the task.
                         running.spawn(Box::pin(worker::reconcile(self.clone(), lease)).instrument(span));
                     }

@@ -42,7 +42,7 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     pipeline.looks(&key);
     let (ended, cost, overtaken) = run(&pipeline, &generation, &key).await;
     pipeline.shared.instruments.metrics.reconciled(
-        &pipeline.writer.mapping,
+        pipeline.writer.mapping(),
         result(&ended, cost > 0),
         started.elapsed(),
     );
@@ -210,7 +210,7 @@ fn log_write(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
 }
 
 /// What a status patch writes of the mapping's own fields.
-fn status_leaves(executor: &Executor<'_>, action: &Action) -> Option<Vec<String>> {
+fn status_leaves<'a>(executor: &Executor<'a>, action: &Action) -> Option<Vec<&'a str>> {
     match action {
         Action::PatchStatus { patch } => Some(status::written(&executor.generation.mapping, patch)),
         _ => None,
@@ -218,10 +218,10 @@ fn status_leaves(executor: &Executor<'_>, action: &Action) -> Option<Vec<String>
 }
 
 /// Status fields that the consumer's server drops without a word are said once, and not written again.
-fn note_dropped_status(executor: &Executor<'_>, written: Option<Vec<String>>, outcome: &Outcome) {
+fn note_dropped_status(executor: &Executor<'_>, written: Option<Vec<&str>>, outcome: &Outcome) {
     let (Some(written), Outcome::Object(answer)) = (written, outcome) else { return };
     let dropped = status::dropped(&written, answer);
-    if executor.pipeline.wrote_status(written, &dropped) {
+    if executor.pipeline.wrote_status(&written, &dropped) {
         warn!(
             fields = dropped.join(" "),
             "the consumer's API does not keep these status fields; they are not written again"
@@ -236,7 +236,7 @@ fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Obser
         return;
     }
     let finalizer = observed.writer.finalizer();
-    let holds = matches!(&observed.source, Source::Present(source) if has_finalizer(source, &finalizer));
+    let holds = matches!(&observed.source, Source::Present(source) if has_finalizer(source, finalizer));
     if held.replace(holds) != Some(holds) {
         let namespace = if holds { namespace(generation, observed) } else { None };
         pipeline.place(&observed.key, namespace.as_deref());

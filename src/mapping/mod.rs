@@ -253,6 +253,8 @@ pub enum EngineCondition {
 pub struct StatusField {
     /// Path under `.status`, split at the dots.
     pub target: Vec<String>,
+    /// The same as a JSON pointer below `.status`.
+    pub pointer: String,
     pub from: StatusValue,
     pub transform: Option<Template>,
     /// Stands in for a value that is missing; excludes `on_missing`.

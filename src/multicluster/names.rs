@@ -1,7 +1,8 @@
 //! Names of clusters and namespaces, each kept once however many objects carry it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use super::raw::Parsed;
 use super::registry::ClustersOf;

@@ -3,14 +3,15 @@
 //! Each is driven by whoever waits for its answer, not by a task of its own as in hyper-util's client: a request then
 //! wakes one task instead of three.
 
-use std::collections::HashMap;
 use std::future::poll_fn;
+use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::StreamExt;
+use hashbrown::HashMap;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyDataStream, Full};
@@ -28,12 +29,19 @@ use tower::{BoxError, Service};
 const WAITING: usize = 16;
 
 /// Where connections lead to: scheme, host and port.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Origin {
     scheme: Scheme,
     authority: Authority,
     /// What requests carry as `Host`.
     host: HeaderValue,
+}
+
+/// By the host alone: an [`Authority`] is hashed byte by byte, whatever its case.
+impl Hash for Origin {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.host.hash(state);
+    }
 }
 
 /// Why no answer came.

@@ -4,9 +4,11 @@
 //! a watch tells enters through [`Store::put`], [`Store::delete`] and a [`Listing`]; what the engine's
 //! own writes answer enters through a [`PendingWrite`].
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashMap;
 
 use super::names::Names;
 use super::raw::{Object, Parsed};

@@ -60,7 +60,12 @@ fn descend(path: &mut String, segment: &str, then: impl FnOnce(&mut String)) {
     path.truncate(length);
 }
 
-/// One segment of a JSON pointer (RFC 6901).
+/// JSON pointer (RFC 6901) of a path.
+pub fn pointer(path: &[String]) -> String {
+    path.iter().map(|segment| format!("/{}", escape_pointer(segment))).collect()
+}
+
+/// One segment of a JSON pointer.
 pub fn escape_pointer(segment: &str) -> Cow<'_, str> {
     if segment.contains(['~', '/']) { segment.replace('~', "~0").replace('/', "~1").into() } else { segment.into() }
 }

@@ -5,6 +5,8 @@
 //! changes nothing. Marks are not secret: who may write objects downstream can forge them, which is why an
 //! object's source is also looked for at the place where the mapping puts it.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::hash::tuple_hash;
@@ -30,41 +32,69 @@ pub const PLACEMENT_NAME: &str = "sync-engine.dev/placement-name";
 /// Bytes of an owner hash or a self mark: 128 bits.
 const MARK_BYTES: usize = 16;
 
-/// Engine and mapping: who writes. Every derived name is made here.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Writer {
-    pub engine: String,
-    pub mapping: String,
+/// Engine and mapping: who writes. Every derived name is made here, once.
+#[derive(Debug, Clone)]
+pub struct Writer(Arc<Names>);
+
+#[derive(Debug)]
+struct Names {
+    engine: String,
+    mapping: String,
+    label: String,
+    finalizer: String,
+    target_annotation: String,
+    field_manager: String,
 }
 
 impl Writer {
-    /// Value of the `mapping` label, by which watches on a target are filtered: at most 61 characters,
-    /// for an engine id has at most 20 and a mapping's name at most 40.
-    pub fn label(&self) -> String {
-        format!("{}.{}", self.engine, self.mapping)
+    pub fn new(engine: &str, mapping: &str) -> Self {
+        let label = format!("{engine}.{mapping}");
+        Self(Arc::new(Names {
+            engine: engine.to_owned(),
+            mapping: mapping.to_owned(),
+            finalizer: format!("sync-engine.dev/{label}"),
+            target_annotation: format!("target.sync-engine.dev/{label}"),
+            field_manager: format!("sync-engine/{engine}/{mapping}"),
+            label,
+        }))
     }
 
-    pub fn finalizer(&self) -> String {
-        format!("sync-engine.dev/{}", self.label())
+    pub fn engine(&self) -> &str {
+        &self.0.engine
+    }
+
+    pub fn mapping(&self) -> &str {
+        &self.0.mapping
+    }
+
+    /// Value of the `mapping` label, by which watches on a target are filtered: at most 61 characters,
+    /// for an engine id has at most 20 and a mapping's name at most 40.
+    pub fn label(&self) -> &str {
+        &self.0.label
+    }
+
+    pub fn finalizer(&self) -> &str {
+        &self.0.finalizer
     }
 
     /// Annotation on the source that pins the target's identity.
-    pub fn target_annotation(&self) -> String {
-        format!("target.sync-engine.dev/{}", self.label())
+    pub fn target_annotation(&self) -> &str {
+        &self.0.target_annotation
     }
 
-    pub fn field_manager(&self) -> String {
-        format!("sync-engine/{}/{}", self.engine, self.mapping)
+    pub fn field_manager(&self) -> &str {
+        &self.0.field_manager
     }
 
     /// Owner of the objects of one source.
     pub fn owner(&self, key: &Key) -> Owner {
-        Owner(tuple_hash([&*self.engine, &self.mapping, key.cluster.as_str(), &key.namespace, &key.name], MARK_BYTES))
+        let parts = [self.engine(), self.mapping(), key.cluster.as_str(), &key.namespace, &key.name];
+        Owner(tuple_hash(parts, MARK_BYTES))
     }
 
     /// Owner of the shared objects of one namespace of a target.
     pub fn shared_owner(&self, namespace: &str) -> Owner {
-        Owner(tuple_hash([&*self.engine, &self.mapping, "shared", namespace], MARK_BYTES))
+        Owner(tuple_hash([self.engine(), self.mapping(), "shared", namespace], MARK_BYTES))
     }
 }
 
@@ -145,7 +175,7 @@ mod tests {
     use serde_json::json;
 
     fn writer() -> Writer {
-        Writer { engine: "main".into(), mapping: "mongodb".into() }
+        Writer::new("main", "mongodb")
     }
 
     fn key(cluster: &str) -> Key {
@@ -167,7 +197,7 @@ mod tests {
 
     #[test]
     fn derived_names_fit_their_limits() {
-        let longest = Writer { engine: "e".repeat(20), mapping: "m".repeat(40) };
+        let longest = Writer::new(&"e".repeat(20), &"m".repeat(40));
         assert!(longest.label().len() <= 63);
         assert!(longest.field_manager().len() <= 128);
     }

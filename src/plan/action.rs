@@ -4,6 +4,7 @@
 //! executes it never decides. Its `Display` is its log line; bodies are left out of it, for they may hold secrets.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ pub enum Action {
     /// Make a namespace; one that exists already is fine.
     CreateNamespace { name: String, labels: Value },
     /// Server-side apply of a whole object.
-    Apply { reference: Reference, body: Value, intent: Intent },
+    Apply { reference: Reference, body: Arc<Value>, intent: Intent },
     /// Delete exactly this incarnation.
     Delete { reference: Reference, uid: String, propagation: Propagation },
     /// JSON Patch that takes our marks off an object and leaves it standing.

@@ -315,13 +315,13 @@ fn remember_unkept(desired: &Desired, standing: &Standing, differing: Vec<String
 }
 
 fn apply(desired: &Desired, standing: &Standing, unkept: Option<&[String]>) -> Action {
-    let mut body = desired.body.clone();
+    let mut body = Value::clone(&desired.body);
     if let Some(unkept) = unkept.filter(|paths| !paths.is_empty()) {
         body["metadata"]["annotations"][marks::UNKEPT] = json!(unkept.join("\n"));
     }
     body["metadata"]["uid"] = json!(metadata(&standing.object, "uid"));
     let intent = Intent::Update { uid: standing.uid().to_owned() };
-    Action::Apply { reference: desired.reference.clone(), body, intent }
+    Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent }
 }
 
 /// JSON pointers that the server did not keep when this rendering was applied.

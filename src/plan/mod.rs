@@ -226,7 +226,7 @@ fn is_deleting(source: &Value) -> bool {
 }
 
 fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
-    has_finalizer(source, &observed.writer.finalizer())
+    has_finalizer(source, observed.writer.finalizer())
 }
 
 /// Rows "live, out".
@@ -251,7 +251,7 @@ fn deleting(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan
 
 /// Whether the source was pinned to another target than the one at hand.
 fn target_changed(observed: &Observed, source: &Value, identity: &str) -> Option<Reason> {
-    let pinned = marks::annotation(source, &observed.writer.target_annotation());
+    let pinned = marks::annotation(source, observed.writer.target_annotation());
     let expected = owns_finalizer(observed, source) || pinned.is_some();
     (expected && pinned != Some(identity)).then(|| Reason {
         cause: Cause::TargetChanged,

@@ -165,6 +165,8 @@ impl fmt::Debug for Shared {
 pub struct Standing {
     pub reference: Reference,
     pub object: Arc<Value>,
+    /// Its mark [`marks::OBJECT`], which is asked for all the time.
+    id: Box<str>,
 }
 
 #[derive(Debug, Clone)]
@@ -190,6 +192,11 @@ pub enum Outcome {
 }
 
 impl Standing {
+    pub fn new(reference: Reference, object: Arc<Value>) -> Self {
+        let id = marks::annotation(&object, marks::OBJECT).unwrap_or_default().into();
+        Self { reference, object, id }
+    }
+
     pub fn uid(&self) -> &str {
         metadata(&self.object, "uid")
     }
@@ -200,7 +207,7 @@ impl Standing {
 
     /// Id of the mapping's object that this one was rendered from; of several, `id[key]`.
     pub fn object_id(&self) -> &str {
-        marks::annotation(&self.object, marks::OBJECT).unwrap_or_default()
+        &self.id
     }
 
     /// Id of the mapping's rule that this one was rendered from.
@@ -310,7 +317,7 @@ impl Observed {
     /// Files an object under what it is: ours, shared, or somebody else's.
     fn see(&mut self, reference: &Reference, object: Arc<Value>) {
         self.forget(reference);
-        let standing = Standing { reference: reference.clone(), object };
+        let standing = Standing::new(reference.clone(), object);
         if marks::is_ours(&standing.object, reference, &self.owner) {
             self.owned.push(standing);
         } else if marks::is_ours(&standing.object, reference, &self.writer.shared_owner(&reference.namespace)) {

@@ -134,7 +134,7 @@ impl Scene {
 fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let source = &scene.source;
     let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
-    let writer = Writer { engine: scene.engine.clone(), mapping: mapping.name.clone() };
+    let writer = Writer::new(&scene.engine, &mapping.name);
     let key = Key::new(scene.cluster.clone(), metadata(source, "namespace"), metadata(source, "name"));
     let target = Target::Known { identity: String::new(), kinds: Arc::new(kinds.collect()) };
     Observed {
@@ -156,7 +156,7 @@ fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut
         let found = known.iter().find(|(_, _, reference)| looks_like(object, reference));
         let marked = found.and_then(|(rule, id, reference)| {
             let body = render::mark(observed, rule, id, place, reference, object.clone()).ok()?;
-            Some((rule.shared, Standing { reference: reference.clone(), object: Arc::new(body) }))
+            Some((rule.shared, Standing::new(reference.clone(), Arc::new(body))))
         });
         match marked {
             Some((true, standing)) => observed.shared.push(standing),

@@ -57,7 +57,7 @@ pub struct Instance {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Desired {
     pub reference: Reference,
-    pub body: Value,
+    pub body: Arc<Value>,
 }
 
 /// Renders every object of a source, each on its own: one that fails leaves the others alone.
@@ -163,8 +163,7 @@ pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
 }
 
 fn stands_at(standing: &Standing, mapping: &Mapping, place: &Place) -> bool {
-    let at = place_of(standing, mapping);
-    at.namespace == place.namespace && at.name == place.name
+    standing.reference.namespace == place.namespace && placed_as(standing, mapping) == place.name
 }
 
 fn oldest(standing: &[Standing]) -> Option<&Standing> {
@@ -174,10 +173,14 @@ fn oldest(standing: &[Standing]) -> Option<&Standing> {
 
 /// The placement that an object was rendered for.
 fn place_of(standing: &Standing, mapping: &Mapping) -> Place {
-    let named = mapping.objects.iter().any(|rule| rule.id == standing.rule_id() && rule.name.is_some());
-    let marked = marks::annotation(&standing.object, marks::PLACEMENT_NAME);
-    let name = marked.filter(|_| named).unwrap_or(&standing.reference.name).to_owned();
-    Place { namespace: standing.reference.namespace.clone(), name }
+    Place { namespace: standing.reference.namespace.clone(), name: placed_as(standing, mapping).to_owned() }
+}
+
+/// The name of that placement: the object's own, unless its rule gives another.
+fn placed_as<'o>(standing: &'o Standing, mapping: &Mapping) -> &'o str {
+    let named = mapping.rule(standing.rule_id()).is_some_and(|rule| rule.name.is_some());
+    let marked = named.then(|| marks::annotation(&standing.object, marks::PLACEMENT_NAME)).flatten();
+    marked.unwrap_or(&standing.reference.name)
 }
 
 /// A variable that waits or fails hands that on to whoever reads it.
@@ -248,7 +251,7 @@ fn is_at(standing: &Standing, mapping: &Mapping, rule: &ObjectRule, place: &Plac
     standing.reference.kind.group == rule.kind.group
         && standing.reference.kind.kind == rule.kind.kind
         && standing.reference.namespace == place.namespace
-        && (rule.shared || place_of(standing, mapping).name == place.name)
+        && (rule.shared || placed_as(standing, mapping) == place.name)
 }
 
 /// How owner marks and reasons name one of several objects.
@@ -283,7 +286,7 @@ pub fn one(
     let reference = reference(rule, place, scope)?;
     rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
     let body = mark(observed, rule, id, place, &reference, body)?;
-    Ok(Some(Desired { reference, body }))
+    Ok(Some(Desired { reference, body: Arc::new(body) }))
 }
 
 fn is_settled(observed: &Observed, rule: &ObjectRule) -> bool {
@@ -352,7 +355,7 @@ pub fn mark(
     let owner = owner_of(observed, rule, reference);
     let labels = [
         (marks::OWNER, owner.0.clone()),
-        (marks::MAPPING, observed.writer.label()),
+        (marks::MAPPING, observed.writer.label().to_owned()),
         (marks::MANAGED_BY, marks::MANAGER.to_owned()),
     ];
     marks::stamp(&mut body, "labels", labels.map(|(key, value)| (key.to_owned(), value)));

@@ -17,7 +17,7 @@ pub fn add_finalizer(observed: &Observed, source: &Value, identity: &str) -> Act
     let pin = observed.writer.target_annotation();
     let pin = match source.pointer("/metadata/annotations") {
         Some(Value::Object(_)) => {
-            let path = format!("/metadata/annotations/{}", escape_pointer(&pin));
+            let path = format!("/metadata/annotations/{}", escape_pointer(pin));
             json!({"op": "add", "path": path, "value": identity})
         }
         _ => json!({"op": "add", "path": "/metadata/annotations", "value": {pin: identity}}),
@@ -30,8 +30,8 @@ pub fn add_finalizer(observed: &Observed, source: &Value, identity: &str) -> Act
 pub fn release_finalizer(observed: &Observed, source: &Value) -> Action {
     let ours = observed.writer.finalizer();
     let patch = metadata_patch(source, |finalizers, annotations| {
-        finalizers.retain(|finalizer| finalizer != ours.as_str());
-        annotations.remove(&observed.writer.target_annotation());
+        finalizers.retain(|finalizer| finalizer != ours);
+        annotations.remove(observed.writer.target_annotation());
     });
     Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, patch }
 }
@@ -52,7 +52,7 @@ fn metadata_patch(source: &Value, change: impl FnOnce(&mut Vec<Value>, &mut serd
         None if new_annotations_are_empty(&new) => drop(new.as_object_mut().map(|new| new.remove("annotations"))),
         None => {}
     }
-    guarded(source, "/metadata", Some(&old), Some(&new))
+    guarded(source, "/metadata", Some(&old), Some(new))
 }
 
 fn new_annotations_are_empty(new: &Value) -> bool {
@@ -62,21 +62,36 @@ fn new_annotations_are_empty(new: &Value) -> bool {
 /// JSON Patch from one tree to another at a place of the source, bound to the source's resourceVersion: a newer version,
 /// an object created anew under the same name, and somebody else's change to the same list are all answered by a clean
 /// 409.
-pub fn guarded(source: &Value, at: &str, old: Option<&Value>, new: Option<&Value>) -> Value {
+pub fn guarded(source: &Value, at: &str, old: Option<&Value>, new: Option<Value>) -> Value {
     let changes = match (old, new) {
-        (Some(old), Some(new)) => json_patch::diff(old, new).0.iter().map(|operation| placed(at, operation)).collect(),
-        (None, Some(new)) => vec![json!({"op": "add", "path": at, "value": new})],
-        (Some(_), None) => vec![json!({"op": "remove", "path": at})],
+        (Some(old), Some(new)) => json_patch::diff(old, &new).0.into_iter().map(|change| placed(at, change)).collect(),
+        (None, Some(new)) => vec![operation("add", at, Some(new))],
+        (Some(_), None) => vec![operation("remove", at, None)],
         (None, None) => Vec::new(),
     };
     std::iter::once(guard(source)).chain(changes).collect()
 }
 
-/// An operation on a part of the source, as one on the whole.
-fn placed(at: &str, operation: &PatchOperation) -> Value {
-    let mut placed = json!(operation);
-    placed["path"] = format!("{at}{}", operation.path()).into();
-    placed
+/// A change of a part of the source, as one of the whole.
+fn placed(at: &str, change: PatchOperation) -> Value {
+    let path = format!("{at}{}", change.path());
+    match change {
+        PatchOperation::Add(add) => operation("add", &path, Some(add.value)),
+        PatchOperation::Replace(replace) => operation("replace", &path, Some(replace.value)),
+        PatchOperation::Remove(_) => operation("remove", &path, None),
+        PatchOperation::Move(_) | PatchOperation::Copy(_) | PatchOperation::Test(_) => {
+            unreachable!("two trees differ by what is added, removed and replaced")
+        }
+    }
+}
+
+fn operation(op: &str, path: &str, value: Option<Value>) -> Value {
+    let mut operation = json!({"op": op, "path": path});
+    if let Some(value) = value {
+        // The macro would copy it.
+        operation["value"] = value;
+    }
+    operation
 }
 
 fn guard(source: &Value) -> Value {

@@ -15,7 +15,7 @@ use crate::mapping::expression::{Outcome, Root, Scope};
 use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::Template;
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
-use crate::object::compare::{escape_pointer, same};
+use crate::object::compare::{pointer, same};
 use crate::object::generation;
 
 /// What becomes of one leaf.
@@ -40,7 +40,7 @@ pub fn patch(
     if wanted.as_ref() == old || is_withheld(observed, wanted.as_ref(), reasons) {
         return None;
     }
-    Some(guarded(source, "/status", old, wanted.as_ref()))
+    Some(guarded(source, "/status", old, wanted))
 }
 
 /// The status as it should be now; `None` where there is nothing to say.
@@ -104,7 +104,7 @@ fn fields(
                 Leaf::Keep
             }
         };
-        if leaf == Leaf::Keep || !is_kept(observed, &field.target) {
+        if leaf == Leaf::Keep || !is_kept(observed, field) {
             continue;
         }
         if let Err(why) = put(status, &field.target, leaf) {
@@ -114,19 +114,13 @@ fn fields(
 }
 
 /// Whether the consumer's server would keep a leaf: its schema knows it, and it was not dropped before.
-fn is_kept(observed: &Observed, path: &[String]) -> bool {
-    let dropped = &observed.unkept_status;
-    (dropped.is_empty() || !dropped.contains(&pointer(path))) && knows(observed, path)
+fn is_kept(observed: &Observed, field: &StatusField) -> bool {
+    !observed.unkept_status.contains(&field.pointer) && knows(observed, &field.target)
 }
 
 fn knows(observed: &Observed, path: &[String]) -> bool {
     let full: Vec<&str> = std::iter::once("status").chain(path.iter().map(String::as_str)).collect();
     observed.schema.as_ref().is_none_or(|schema| schema.has_path(&full) != Presence::Known(false))
-}
-
-/// JSON pointer below `.status`.
-pub fn pointer(path: &[String]) -> String {
-    path.iter().map(|segment| format!("/{}", escape_pointer(segment))).collect()
 }
 
 fn leaf<'m, 'o>(
@@ -358,7 +352,7 @@ fn engine_conditions(
     if mapping.status.engine_conditions.is_empty() || unseen {
         return;
     }
-    let kind = match observed.writer.engine.as_str() {
+    let kind = match observed.writer.engine() {
         "main" => "Synced".to_owned(),
         engine => format!("{engine}.sync-engine.dev/Synced"),
     };
@@ -417,23 +411,21 @@ fn has_observed(standing: &Standing) -> bool {
 }
 
 /// Leaves of the mapping that a status patch gives a value, as JSON pointers below `.status`.
-pub fn written(mapping: &Mapping, patch: &Value) -> Vec<String> {
+pub fn written<'m>(mapping: &'m Mapping, patch: &Value) -> Vec<&'m str> {
     let operations = patch.as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_written = |field: &&StatusField| operations.iter().any(|operation| writes(operation, &field.target));
-    mapping.status.fields.iter().filter(is_written).map(|field| pointer(&field.target)).collect()
+    let leaves = mapping.status.fields.iter().map(|field| field.pointer.as_str());
+    leaves.filter(|leaf| operations.iter().any(|operation| writes(operation, leaf))).collect()
 }
 
 /// Leaves that were written and that the server's answer does not hold: dropped by its schema.
-pub fn dropped(written: &[String], answer: &Value) -> Vec<String> {
-    written.iter().filter(|leaf| answer.pointer(&format!("/status{leaf}")).is_none()).cloned().collect()
+pub fn dropped<'m>(written: &[&'m str], answer: &Value) -> Vec<&'m str> {
+    written.iter().copied().filter(|leaf| answer.pointer(&format!("/status{leaf}")).is_none()).collect()
 }
 
 /// Whether one operation of a JSON Patch gives a leaf a value, by itself or inside of what it puts above it.
-fn writes(operation: &Value, leaf: &[String]) -> bool {
-    let Some(place) = operation["path"].as_str().and_then(|path| path.strip_prefix("/status")) else { return false };
-    let mut leaf = leaf.iter();
-    let mut place = place.split('/').skip(1);
-    let leads_there = place.all(|segment| leaf.next().is_some_and(|field| escape_pointer(field) == segment));
-    let value = operation.get("value").filter(|_| leads_there);
-    value.and_then(|value| leaf.try_fold(value, |value, field| value.get(field))).is_some()
+fn writes(operation: &Value, leaf: &str) -> bool {
+    let place = operation["path"].as_str().and_then(|path| path.strip_prefix("/status"));
+    let below =
+        place.and_then(|place| leaf.strip_prefix(place)).filter(|below| below.is_empty() || below.starts_with('/'));
+    below.zip(operation.get("value")).is_some_and(|(below, value)| value.pointer(below).is_some())
 }

@@ -256,7 +256,7 @@ impl Surveyor {
 
     /// Who writes for a mapping.
     pub fn writer(&self, mapping: &Mapping) -> Writer {
-        Writer { engine: self.engine.clone(), mapping: mapping.name.clone() }
+        Writer::new(&self.engine, &mapping.name)
     }
 }
 

@@ -51,7 +51,7 @@ pub async fn rehearse(
         Source::Present(after) => after.clone(),
         _ => source.clone(),
     };
-    let namespace = has_finalizer(&after, &observed.writer.finalizer()).then(|| namespace(mapping, &observed, &after));
+    let namespace = has_finalizer(&after, observed.writer.finalizer()).then(|| namespace(mapping, &observed, &after));
     Ok(Rehearsed { writes, source: (source.clone(), after), namespace: namespace.flatten(), rest })
 }
 
@@ -160,7 +160,7 @@ fn standing(target: &TargetCluster, owner: &Owner) -> Vec<Standing> {
 fn ours(kind: &Kind, object: &Arc<Value>, owner: &Owner) -> Option<Standing> {
     let text = |field| metadata(object, field).to_owned();
     let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-    marks::is_ours(object, &reference, owner).then(|| Standing { reference, object: object.clone() })
+    marks::is_ours(object, &reference, owner).then(|| Standing::new(reference, object.clone()))
 }
 
 fn before(action: &Action, observed: &Observed) -> Option<Arc<Value>> {

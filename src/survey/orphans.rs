@@ -133,7 +133,7 @@ fn all(target: &TargetCluster) -> impl Iterator<Item = Standing> {
         objects.iter().map(|object: &Arc<Value>| {
             let text = |field| metadata(object, field).to_owned();
             let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-            Standing { reference, object: object.clone() }
+            Standing::new(reference, object.clone())
         })
     })
 }

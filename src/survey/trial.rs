@@ -64,7 +64,7 @@ async fn dry_run(
         target.kinds.iter().find(|(kind, _)| body["kind"] == kind.kind && body["apiVersion"] == kind.api_version());
     let Some((_, Ok(served))) = kind else { return Ok(Ok(())) };
     let mut body = body.clone();
-    let writer = Writer { engine: surveyor.engine.clone(), mapping: mapping.name.clone() };
+    let writer = Writer::new(&surveyor.engine, &mapping.name);
     let force = matches!(intent, Intent::Update { .. });
     let manager = writer.field_manager();
     let mut sent = Err(RequestError::NotServed { url: target.endpoint.url().to_owned() });

@@ -114,7 +114,7 @@ impl Scene {
 }
 
 fn writer() -> Writer {
-    Writer { engine: "main".into(), mapping: "things".into() }
+    Writer::new("main", "things")
 }
 
 fn reference(kind: &str, namespace: &str, name: &str) -> Reference {

@@ -149,7 +149,7 @@ impl Bench<'_> {
                 });
             }
         };
-        let objects = preview.objects().map(|(.., desired)| render::unmarked(desired.body.clone()));
+        let objects = preview.objects().map(|(.., desired)| render::unmarked(Value::clone(&desired.body)));
         Ok(Made {
             objects: objects.map(|body| (sources::title(&body), body)).collect(),
             status: preview.status.clone().unwrap_or_default(),

@@ -127,7 +127,7 @@ fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Chang
                 (What::Create, format!("Namespace {name}"), (Value::Null, labels))
             }
             Action::Apply { body, intent: Intent::Create, .. } => {
-                (What::Create, object, (Value::Null, render::unmarked(body.clone())))
+                (What::Create, object, (Value::Null, render::unmarked(Value::clone(body))))
             }
             Action::Apply { body, .. } => (What::Update, object, updated(before.as_deref(), body)),
             Action::Delete { .. } => (What::Delete, object, none()),

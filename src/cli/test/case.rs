@@ -128,8 +128,8 @@ fn objects(preview: &Preview) -> Value {
     let mut rendered = json!({});
     for (rule, key, desired) in preview.objects() {
         match key {
-            Some(key) => rendered[&rule.id][key] = desired.body.clone(),
-            None => rendered[&rule.id] = desired.body.clone(),
+            Some(key) => rendered[&rule.id][key] = Value::clone(&desired.body),
+            None => rendered[&rule.id] = Value::clone(&desired.body),
         }
     }
     rendered

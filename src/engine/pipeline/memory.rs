@@ -102,19 +102,20 @@ impl Pipeline {
     }
 
     /// Whether it is known of all these leaves that the consumer's server keeps them.
-    pub fn keeps_status(&self, leaves: &[String]) -> bool {
+    pub fn keeps_status(&self, leaves: &[&str]) -> bool {
         let state = self.state();
-        leaves.iter().all(|leaf| state.kept_status.contains(leaf))
+        leaves.iter().all(|leaf| state.kept_status.contains(*leaf))
     }
 
     /// Notes which of the leaves that were written the server dropped. `true`: news.
-    pub fn wrote_status(&self, written: Vec<String>, dropped: &[String]) -> bool {
+    pub fn wrote_status(&self, written: &[&str], dropped: &[&str]) -> bool {
         let mut state = self.state();
-        state.kept_status.extend(written.into_iter().filter(|leaf| !dropped.contains(leaf)));
-        if dropped.iter().all(|leaf| state.unkept_status.contains(leaf)) {
+        let kept = written.iter().filter(|leaf| !dropped.contains(leaf)).map(|leaf| (*leaf).to_owned());
+        state.kept_status.extend(kept);
+        if dropped.iter().all(|leaf| state.unkept_status.contains(*leaf)) {
             return false;
         }
-        Arc::make_mut(&mut state.unkept_status).extend(dropped.iter().cloned());
+        Arc::make_mut(&mut state.unkept_status).extend(dropped.iter().map(|leaf| (*leaf).to_owned()));
         true
     }
 

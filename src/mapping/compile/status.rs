@@ -12,6 +12,7 @@ use crate::mapping::expression::{Root, RootSet};
 use crate::mapping::jsonpath::JsonPath;
 use crate::mapping::template::Template;
 use crate::mapping::{ConditionRule, EngineCondition, MirrorRule, StatusField, StatusRules, StatusValue, Take};
+use crate::object::compare::pointer;
 use crate::yaml::{Node, NodeValue, Raw, Spanned, closest};
 
 type Objects = [Spanned<ObjectSpec>];
@@ -83,7 +84,9 @@ impl Compiler {
         };
         let default = self.default_value(full);
         let on_missing = full.on_missing.as_ref().map_or_else(Default::default, |given| given.value);
-        Some(StatusField { target: target?, from: value?, transform: transform?, default, on_missing })
+        let (target, from, transform) = (target?, value?, transform?);
+        let pointer = pointer(&target);
+        Some(StatusField { target, pointer, from, transform, default, on_missing })
     }
 
     /// Where the value comes from: exactly one of `path` and `value`.

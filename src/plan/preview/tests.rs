@@ -370,7 +370,7 @@ fn taking_notes_changes_nothing() {
     let scene = scene(json!({"size": 3, "team": "a", "args": ["x"], "views": ["all"]}), vec![up]);
     let shown = |preview: Result<Preview<'_>, Unseen>| {
         let preview = preview.expect("rendered");
-        let bodies: Vec<Value> = preview.objects().map(|(.., desired)| desired.body.clone()).collect();
+        let bodies: Vec<_> = preview.objects().map(|(.., desired)| desired.body.clone()).collect();
         (bodies, preview.status, preview.reasons, preview.namespace_labels)
     };
     assert_eq!(shown(preview(&mapping, &scene)), shown(recorded(&mapping, &scene, &Recorder::default())));

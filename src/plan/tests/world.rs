@@ -59,7 +59,7 @@ impl World {
     }
 
     pub fn writer() -> Writer {
-        Writer { engine: "main".into(), mapping: "databases".into() }
+        Writer::new("main", "databases")
     }
 
     pub fn key() -> Key {
@@ -104,9 +104,7 @@ impl World {
     fn standing(&self, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<Standing> {
         let labelled = |object: &Value| marks::label(object, marks::MAPPING) == Some(&Self::writer().label());
         let shown = self.objects.iter().filter(|(reference, object)| labelled(object) && passes(reference, object));
-        shown
-            .map(|(reference, object)| Standing { reference: reference.clone(), object: Arc::new(object.clone()) })
-            .collect()
+        shown.map(|(reference, object)| Standing::new(reference.clone(), Arc::new(object.clone()))).collect()
     }
 
     /// Plans and acts until the plan rests; stops after `writes` writes, as a crash would.
@@ -197,9 +195,7 @@ impl World {
             .iter()
             .filter(|(reference, object)| ours(reference, object) && (labelled(object) || places.contains(reference)));
         Outcome::Found(
-            found
-                .map(|(reference, object)| Standing { reference: reference.clone(), object: Arc::new(object.clone()) })
-                .collect(),
+            found.map(|(reference, object)| Standing::new(reference.clone(), Arc::new(object.clone()))).collect(),
         )
     }
 
