@@ -24,6 +24,8 @@ pub struct Executor<'a> {
     pub cluster: &'a Cluster,
     pub feed: &'a SourceFeed,
     pub key: &'a Key,
+    /// The version of the source that the plan has whole.
+    pub source: Option<Arc<Object>>,
     /// Requests sent so far.
     pub cost: u32,
     /// An event beyond our own writes came in between: reconcile again.
@@ -105,10 +107,23 @@ impl Executor<'_> {
                 self.cached(&self.cluster.spec.endpoint, pending, reply)?;
                 Ok(Outcome::Accepted)
             }
-            Ok(reply) => self.completed(&self.cluster.spec.endpoint, pending, &reply),
+            Ok(reply) => {
+                let object = self.cached(&self.cluster.spec.endpoint, pending, &reply)?;
+                self.source(object)
+            }
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
+    }
+
+    /// Reads what came of the source. Mostly a write of ours changes nothing of what its author asks for.
+    fn source(&mut self, object: Arc<Object>) -> Result<Outcome, RequestError> {
+        let at = &self.cluster.spec.endpoint;
+        let former = self.source.replace(object.clone());
+        if former.is_some_and(|former| former.asks_the_same(&object)) {
+            return object.head().map(|head| Outcome::Head(Arc::new(head))).map_err(|error| unreadable(at, &error));
+        }
+        tree(at, &object).map(Outcome::Object)
     }
 
     /// Puts the answer of a write into the cache it belongs to, and reads it.
@@ -130,7 +145,11 @@ impl Executor<'_> {
         let pending = self.feed.subscription.expect(self.key);
         self.cost += 1;
         match self.cluster.spec.endpoint.get(&self.source_path()?).await {
-            Ok(reply) => self.completed(&self.cluster.spec.endpoint, pending, &reply),
+            Ok(reply) => {
+                let object = self.cached(&self.cluster.spec.endpoint, pending, &reply)?;
+                self.source = Some(object.clone());
+                tree(&self.cluster.spec.endpoint, &object).map(Outcome::Object)
+            }
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }

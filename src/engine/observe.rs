@@ -35,6 +35,8 @@ impl SharedVersions {
 /// What a reconcile starts from.
 pub struct Observation {
     pub observed: Observed,
+    /// The version of the source, where it was read whole.
+    pub source: Option<Arc<Object>>,
     pub shared: Option<SharedVersions>,
     pub seen: Seen,
 }
@@ -65,15 +67,17 @@ pub fn observe(
     read(&mut observed, if heads { Object::head } else { Object::value });
     let namespace = namespace(generation, &observed);
     let shared = namespace.and_then(|namespace| observe_namespace(pipeline, generation, namespace, &mut observed));
+    let mut whole = !heads;
     if heads && generation.mapping.has_shared() && !observed.shared_settled {
         // What is rendered of them reads more.
         read(&mut observed, Object::value);
+        whole = true;
     }
     let mut seen = Seen::default();
     if !observed.settled {
         cached.iter().chain(found.iter().map(|(.., object)| object)).for_each(|object| seen.note(object));
     }
-    Observation { observed, shared, seen }
+    Observation { observed, source: cached.ok().filter(|_| whole), shared, seen }
 }
 
 /// How much of an object is read.

@@ -60,9 +60,9 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended,
     else {
         return (Ended::Dropped, 0, false);
     };
-    let Observation { mut observed, shared, seen } = observe(pipeline, generation, &cluster, &feed, key);
+    let Observation { mut observed, source, shared, seen } = observe(pipeline, generation, &cluster, &feed, key);
     let mut executor =
-        Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false, seen };
+        Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, source, cost: 0, overtaken: false, seen };
     if let Err(error) = refresh_if_stale(pipeline, &mut executor, &mut observed).await {
         return (Ended::Failed(error), executor.cost, executor.overtaken);
     }
@@ -128,6 +128,7 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut share
             // What the plan was made from may have changed while it waited for its turn.
             let again = observe(pipeline, generation, executor.cluster, executor.feed, executor.key);
             observed = again.observed;
+            executor.source = again.source;
             executor.seen.extend(again.seen);
             continue;
         }
@@ -219,7 +220,7 @@ fn status_leaves<'a>(executor: &Executor<'a>, action: &Action) -> Option<Vec<&'a
 
 /// Status fields that the consumer's server drops without a word are said once, and not written again.
 fn note_dropped_status(executor: &Executor<'_>, written: Option<Vec<&str>>, outcome: &Outcome) {
-    let (Some(written), Outcome::Object(answer)) = (written, outcome) else { return };
+    let (Some(written), Outcome::Object(answer) | Outcome::Head(answer)) = (written, outcome) else { return };
     let dropped = status::dropped(&written, answer);
     if executor.pipeline.wrote_status(&written, &dropped) {
         warn!(

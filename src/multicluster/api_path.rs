@@ -1,9 +1,17 @@
 //! Where on an API server something stands. The one place that checks names before they enter a URL.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::mapping::Resource;
 use crate::object::{InvalidName, is_dns_label, is_dns_subdomain};
+
+/// Everything but the unreserved characters of RFC 3986 and `:`.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+/// Bytes that most paths have room in.
+const TYPICAL: usize = 128;
 
 /// A path below an endpoint's base, made of checked and encoded parts only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,17 +24,22 @@ impl ApiPath {
     /// What a group version serves: `/apis/<group>/<version>`, or `/api/<version>` for the core group.
     pub fn group_version(group: &str, version: &str) -> Result<Self, InvalidName> {
         check(version, is_dns_label(version))?;
+        let mut path = Self { text: String::with_capacity(TYPICAL), has_query: false };
         if group.is_empty() {
-            return Ok(Self::new(format!("/api/{version}")));
+            path.push("api");
+        } else {
+            check(group, is_dns_subdomain(group))?;
+            path.push("apis");
+            path.push(group);
         }
-        check(group, is_dns_subdomain(group))?;
-        Ok(Self::new(format!("/apis/{group}/{version}")))
+        path.push(version);
+        Ok(path)
     }
 
     /// The OpenAPI v3 document of a resource's group and version: `/openapi/v3/apis/<group>/<version>`.
     pub fn open_api(resource: &Resource) -> Result<Self, InvalidName> {
         let served = Self::group_version(&resource.group, &resource.version)?;
-        Ok(Self::new(format!("/openapi/v3{}", served.text)))
+        Ok(Self { text: format!("/openapi/v3{}", served.text), has_query: false })
     }
 
     /// All objects of a resource, across namespaces: `/apis/<group>/<version>/<plural>`.
@@ -57,7 +70,8 @@ impl ApiPath {
         // RBAC alone takes names such as `system:node`: what is a path segment of its own.
         if resource.group == "rbac.authorization.k8s.io" {
             check(name, is_path_segment(name))?;
-            path.push(&encode(name));
+            path.push("");
+            path.push_encoded(name);
         } else {
             check(name, is_dns_subdomain(name))?;
             path.push(name);
@@ -73,11 +87,13 @@ impl ApiPath {
 
     /// Adds `key=value` to the query; the value is encoded.
     pub fn query(mut self, key: &str, value: &str) -> Self {
+        // Room for what is encoded as well.
+        self.text.reserve(2 * (key.len() + value.len()));
         self.text.push(if self.has_query { '&' } else { '?' });
         self.has_query = true;
         self.text.push_str(key);
         self.text.push('=');
-        self.text.push_str(&encode(value));
+        self.push_encoded(value);
         self
     }
 
@@ -85,14 +101,14 @@ impl ApiPath {
         &self.text
     }
 
-    fn new(text: String) -> Self {
-        Self { text, has_query: false }
-    }
-
     fn push(&mut self, segment: &str) {
         debug_assert!(!self.has_query, "the path ends where the query begins");
         self.text.push('/');
         self.text.push_str(segment);
+    }
+
+    fn push_encoded(&mut self, text: &str) {
+        self.text.extend(utf8_percent_encode(text, ENCODED));
     }
 }
 
@@ -109,18 +125,6 @@ fn check(name: &str, valid: bool) -> Result<(), InvalidName> {
 /// What Kubernetes allows as one segment of a path (`path.IsValidPathSegmentName` in apimachinery), no longer than a name.
 fn is_path_segment(name: &str) -> bool {
     (1..=253).contains(&name.len()) && name != "." && name != ".." && !name.contains(['/', '%'])
-}
-
-/// Percent-encodes everything but the unreserved characters of RFC 3986 and `:`.
-fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => encoded.push(byte as char),
-            _ => write!(encoded, "%{byte:02X}").expect("writing to a String does not fail"),
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use hashbrown::DefaultHashBuilder;
-use lz4_flex::block::{compress_with_dict, decompress_with_dict};
+use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use pass::Pass;
@@ -32,6 +32,7 @@ pub struct Object {
     owner: Span,
     deleting: bool,
     content: u64,
+    body: u64,
 }
 
 /// An object's JSON text. Objects of one kind repeat each other's keys and most of their values, so a store keeps them
@@ -77,12 +78,17 @@ impl Object {
         }
     }
 
-    /// The same object, its text packed against a dictionary; `None` where that makes it no smaller.
-    pub(super) fn packed(&self, dictionary: &Arc<[u8]>) -> Option<Self> {
+    /// The same object, its text packed against a dictionary; `None` where that makes it no smaller. `scratch` is used
+    /// meanwhile, whatever it holds.
+    pub(super) fn packed(&self, dictionary: &Arc<[u8]>, scratch: &mut Vec<u8>) -> Option<Self> {
         let Text::Plain(text) = &self.text else { return None };
-        let bytes = compress_with_dict(text.as_bytes(), dictionary);
-        let length = u32::try_from(text.len()).ok().filter(|_| bytes.len() < text.len())?;
-        let text = Text::Packed { bytes: bytes.into_boxed_slice(), length, dictionary: dictionary.clone() };
+        let most = get_maximum_output_size(text.len());
+        if scratch.len() < most {
+            scratch.resize(most, 0);
+        }
+        let packed = compress_into_with_dict(text.as_bytes(), scratch, dictionary).expect("there is room for the most");
+        let length = u32::try_from(text.len()).ok().filter(|_| packed < text.len())?;
+        let text = Text::Packed { bytes: scratch[..packed].into(), length, dictionary: dictionary.clone() };
         Some(Self { text, facts: self.facts.clone(), ..*self })
     }
 
@@ -104,6 +110,11 @@ impl Object {
     /// their resourceVersions, and what is dropped. It is another in each process.
     pub fn content(&self) -> u64 {
         self.content
+    }
+
+    /// Whether two versions of an object have their [heads](Self::head) alone to tell them apart.
+    pub fn asks_the_same(&self, other: &Self) -> bool {
+        self.body == other.body
     }
 
     pub fn uid(&self) -> &str {
@@ -148,8 +159,10 @@ pub struct Parsed<'a> {
     text: &'a str,
     /// What is left out of the text.
     dropped: [Option<Range<usize>>; 2],
-    /// What is left out of the content as well.
-    volatile: [Option<Range<usize>>; 2],
+    metadata: Range<usize>,
+    status: Option<Range<usize>>,
+    /// Where the resourceVersion stands.
+    version: Option<Range<usize>>,
     prefix: String,
 }
 
@@ -158,9 +171,7 @@ impl<'a> Parsed<'a> {
     pub fn read(text: &'a str, item_type: Option<ItemType<'_>>) -> Result<Self, NotAnObject> {
         let text = text.trim();
         let pass = Pass::over(text).map_err(|NoMap| NotAnObject(no_map(text)))?;
-        if !pass.has_metadata {
-            return Err(NotAnObject("it has no metadata".into()));
-        }
+        let metadata = pass.metadata.ok_or_else(|| NotAnObject("it has no metadata".into()))?;
         let name = pass.name.ok_or_else(|| NotAnObject("it has no name".into()))?;
         let prefix = item_type.filter(|_| !pass.has_kind).map(type_prefix).unwrap_or_default();
         Ok(Self {
@@ -173,7 +184,9 @@ impl<'a> Parsed<'a> {
             deleting: pass.deleting,
             text,
             dropped: [pass.managed_fields, pass.last_applied],
-            volatile: [pass.status, pass.version],
+            metadata,
+            status: pass.status,
+            version: pass.version,
             prefix,
         })
     }
@@ -183,10 +196,13 @@ impl<'a> Parsed<'a> {
         let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + self.owner.len());
         let [uid, resource_version, owner] =
             [self.uid, self.resource_version, self.owner].map(|fact| Span::push(&mut facts, fact));
-        let (dropped, volatile) = (self.dropped.iter().flatten(), self.volatile.iter().flatten());
-        let content = Cut::new(dropped.clone().chain(volatile)).hash(self.text);
+        let dropped = self.dropped.iter().flatten();
+        let body = Cut::new(self.status.iter().chain([&self.metadata])).hash(self.text, 0);
+        let beside = [0..self.metadata.start, self.metadata.end..self.text.len()];
+        let content = Cut::new(dropped.clone().chain(&self.version).chain(&beside)).hash(self.text, body);
         let text = Text::Plain(Cut::new(dropped).text(self.text, &self.prefix));
-        Object { text, facts: facts.into_boxed_str(), uid, resource_version, owner, deleting: self.deleting, content }
+        let facts = facts.into_boxed_str();
+        Object { text, facts, uid, resource_version, owner, deleting: self.deleting, content, body }
     }
 }
 
@@ -227,13 +243,13 @@ impl Cut {
         ends.map(move |(end, next)| &text[std::mem::replace(&mut from, next)..end])
     }
 
-    /// Consumers choose much of what is hashed: the hash has a secret key.
-    fn hash(&self, text: &str) -> u64 {
+    /// Hashes what is left together with another hash. Consumers choose much of it: the hash has a secret key.
+    fn hash(&self, text: &str, with: u64) -> u64 {
         static SECRET: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
         // As one text: where it was cut must not show.
         let mut kept = Vec::with_capacity(text.len());
         self.pieces(text, 0).for_each(|piece| kept.extend_from_slice(piece.as_bytes()));
-        SECRET.hash_one(kept)
+        SECRET.hash_one((with, kept))
     }
 
     /// The text without the ranges, and with `prefix` behind its opening brace: one allocation of the exact size.

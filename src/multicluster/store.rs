@@ -57,6 +57,8 @@ pub struct Store {
 struct State {
     /// What texts are packed against, once there is an object.
     dictionary: Option<Arc<[u8]>>,
+    /// Room to pack in.
+    scratch: Vec<u8>,
     objects: BTreeMap<Slot, Entry>,
     /// What changed last, oldest first.
     plain: VecDeque<(Key, Arc<Object>)>,
@@ -402,7 +404,7 @@ impl State {
             text.as_bytes()[..text.len().min(MAX_DICTIONARY)].into()
         };
         let dictionary = self.dictionary.get_or_insert_with(first);
-        if let Some(packed) = object.packed(dictionary) {
+        if let Some(packed) = object.packed(dictionary, &mut self.scratch) {
             entry.object = Arc::new(packed);
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Map, Value, json};
 
 use super::render::Wanted;
-use crate::mapping::expression::{Outcome, Scope};
+use crate::mapping::expression::{Outcome, Scope, SourceView};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
 
@@ -23,10 +23,10 @@ pub struct Memo(RefCell<State>);
 #[derive(Debug, Clone, Default)]
 struct State {
     /// The source as it is, and as templates read it.
-    readable: Option<(Arc<Value>, Arc<Value>)>,
+    readable: Option<(Arc<Value>, Arc<SourceView>)>,
     /// The roots that need no placement, and where the rule places the source, both by what is read of the source.
-    base: Option<(Arc<Value>, Scope)>,
-    place: Option<(Arc<Value>, Result<Place, Unrendered>)>,
+    base: Option<(Arc<SourceView>, Scope)>,
+    place: Option<(Arc<SourceView>, Result<Place, Unrendered>)>,
     rendered: Option<(Inputs, Vars, Rendered)>,
 }
 
@@ -36,31 +36,30 @@ pub type Vars = Vec<(String, Outcome)>;
 /// All that can change a rendering within one reconcile.
 #[derive(Debug, Clone)]
 pub struct Inputs {
-    pub source: Arc<Value>,
+    pub source: Arc<SourceView>,
     pub place: Place,
     /// The objects that the templates read.
     pub objects: Vec<Option<Arc<Value>>>,
 }
 
 impl Memo {
-    /// The source as templates read it: in a namespace, and without what the engine's own writes change there, which
-    /// must not feed back into what it writes.
-    pub fn readable(&self, source: &Arc<Value>) -> Arc<Value> {
+    /// The source as templates read it: see [`view`].
+    pub fn readable(&self, source: &Arc<Value>, body: &Arc<Value>) -> Arc<SourceView> {
         let mut state = self.0.borrow_mut();
         if let Some((of, readable)) = &state.readable
             && Arc::ptr_eq(of, source)
         {
             return readable.clone();
         }
-        // Our own writes change nothing of it: what was copied once is kept.
-        let former = state.readable.take().map(|(_, former)| former).filter(|former| reads_as(source, former));
-        let readable = former.unwrap_or_else(|| Arc::new(readable(source)));
+        // Our own writes change nothing of it: what was made of it once stays valid.
+        let former = state.readable.take().map(|(_, former)| former).filter(|former| reads_as(source, body, former));
+        let readable = former.unwrap_or_else(|| Arc::new(view(source, body)));
         state.readable = Some((source.clone(), readable.clone()));
         readable
     }
 
     /// The roots that need no placement, for a source as templates read it.
-    pub fn base(&self, readable: &Arc<Value>, make: impl FnOnce() -> Scope) -> Scope {
+    pub fn base(&self, readable: &Arc<SourceView>, make: impl FnOnce() -> Scope) -> Scope {
         let known = self.0.borrow().base.as_ref().filter(|(of, _)| Arc::ptr_eq(of, readable)).map(|(_, s)| s.clone());
         known.unwrap_or_else(|| {
             let scope = make();
@@ -72,7 +71,7 @@ impl Memo {
     /// Where the rule places a source, as templates read it.
     pub fn place(
         &self,
-        readable: &Arc<Value>,
+        readable: &Arc<SourceView>,
         make: impl FnOnce() -> Result<Place, Unrendered>,
     ) -> Result<Place, Unrendered> {
         let known = self.0.borrow().place.as_ref().filter(|(of, _)| Arc::ptr_eq(of, readable)).map(|(_, p)| p.clone());
@@ -110,39 +109,33 @@ impl Inputs {
         self.place == other.place
             && self.objects.len() == other.objects.len()
             && self.objects.iter().zip(&other.objects).all(|(a, b)| same(a, b))
-            && (Arc::ptr_eq(&self.source, &other.source) || self.source == other.source)
+            && Arc::ptr_eq(&self.source, &other.source)
     }
 }
 
-/// Whether a source reads like that: [`readable`] without the copy.
-fn reads_as(source: &Value, former: &Value) -> bool {
-    let Some(former) = former.as_object() else { return false };
-    let fields = readable_fields(source);
-    fields.clone().count() == former.len()
-        && fields.into_iter().all(|(field, value)| match (value, former.get(field)) {
-            (Value::Object(metadata), Some(Value::Object(former))) if field == "metadata" => {
-                let parts: Vec<_> = readable_metadata(metadata).collect();
-                let same = |(field, part): &(&str, Part<'_>)| former.get(*field).is_some_and(|former| part.is(former));
-                parts.len() == former.len() && parts.iter().all(same)
-            }
-            (value, former) => former == Some(value),
-        })
-}
-
-/// A source as templates read it: see [`Memo::readable`].
-pub fn readable(source: &Value) -> Value {
-    let copied = readable_fields(source).map(|(field, value)| match value {
-        Value::Object(metadata) if field == "metadata" => {
-            let parts = readable_metadata(metadata);
-            (field.clone(), parts.map(|(field, part)| (field.to_owned(), part.to_value())).collect())
+/// Whether a source reads like that: [`view`] without the copy.
+fn reads_as(source: &Value, body: &Arc<Value>, former: &SourceView) -> bool {
+    let same_metadata = match (source.get("metadata"), former.metadata()) {
+        (Some(Value::Object(metadata)), Some(Value::Object(former))) => {
+            let parts: Vec<_> = readable_metadata(metadata).collect();
+            let same = |(field, part): &(&str, Part<'_>)| former.get(*field).is_some_and(|former| part.is(former));
+            parts.len() == former.len() && parts.iter().all(same)
         }
-        value => (field.clone(), value.clone()),
-    });
-    copied.collect()
+        (metadata, former) => metadata == former,
+    };
+    same_metadata && former.reads_rest_as(body)
 }
 
-fn readable_fields(source: &Value) -> impl Iterator<Item = (&String, &Value)> + Clone {
-    source.as_object().into_iter().flatten().filter(|(field, _)| *field != "status")
+/// A source as templates read it: in a namespace, and without what the engine's own writes change there, which must not
+/// feed back into what it writes. `body` says what the source says beside metadata and status.
+pub fn view(source: &Value, body: &Arc<Value>) -> SourceView {
+    let metadata = source.get("metadata").map(|metadata| match metadata {
+        Value::Object(metadata) => {
+            readable_metadata(metadata).map(|(field, part)| (field.to_owned(), part.to_value())).collect()
+        }
+        other => other.clone(),
+    });
+    SourceView::new(metadata, body.clone())
 }
 
 /// A field of the metadata, or what of it is not the engine's own.
@@ -208,6 +201,10 @@ fn is_own(key: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn readable(source: &Arc<Value>) -> Value {
+        view(source, source).whole().clone()
+    }
+
     #[test]
     fn what_the_engine_writes_to_a_source_is_not_read_back() {
         let before = Arc::new(json!({"metadata": {"name": "a", "annotations": {"a": "1"}}, "spec": {"b": 1}}));
@@ -219,17 +216,14 @@ mod tests {
             },
             "spec": {"b": 1}, "status": {"phase": "Pending"},
         }));
-        assert_eq!(Memo::default().readable(&before), Memo::default().readable(&after));
+        assert_eq!(readable(&before), readable(&after));
     }
 
     #[test]
     fn others_finalizers_are_read() {
         let source =
             Arc::new(json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x", "sync-engine.dev/main.m"]}}));
-        assert_eq!(
-            *Memo::default().readable(&source),
-            json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x"]}})
-        );
+        assert_eq!(readable(&source), json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x"]}}));
     }
 
     #[test]
@@ -245,9 +239,10 @@ mod tests {
             json!({"metadata": {"name": "a", "annotations": {"a": "1", "sync-engine.dev/x": "1"}}}),
             json!({"metadata": {"name": "a", "annotations": {"a": "2"}}}),
             json!({"metadata": {"name": "a"}, "spec": {"b": 1}}),
-        ];
+        ]
+        .map(Arc::new);
         for (a, b) in sources.iter().flat_map(|a| sources.iter().map(move |b| (a, b))) {
-            assert_eq!(reads_as(a, &readable(b)), readable(a) == readable(b), "{a} {b}");
+            assert_eq!(reads_as(a, a, &view(b, b)), readable(a) == readable(b), "{a} {b}");
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::action::Action;
 use super::memo::Memo;
-use crate::mapping::expression::Recorder;
+use crate::mapping::expression::{Recorder, SourceView};
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, OnExit};
 use crate::object::marks::{self, Owner, Reference, Writer};
@@ -28,6 +28,9 @@ pub struct Observed {
     /// Path of the source's workspace, where it is known.
     pub workspace_path: Option<String>,
     pub source: Source,
+    /// Where the source stands there without what its author asks for (`spec` and the like): an object that asks for the
+    /// same.
+    pub body: Option<Arc<Value>>,
     pub target: Target,
     /// What carries this source's owner and a true self mark.
     pub owned: Vec<Standing>,
@@ -180,6 +183,8 @@ pub enum Look {
 pub enum Outcome {
     /// The object as the server has it now.
     Object(Arc<Value>),
+    /// The source as the server has it now, without what its author asks for, which is what it was.
+    Head(Arc<Value>),
     /// The write went through, and nothing remains to be learned from its answer.
     Accepted,
     /// The object is not there (any more), or gone with this write.
@@ -233,6 +238,7 @@ impl Observed {
             owner,
             workspace_path: None,
             source,
+            body: None,
             target,
             owned: Vec::new(),
             shared: Shared::default(),
@@ -266,6 +272,11 @@ impl Observed {
         }
     }
 
+    /// The source as templates read it.
+    pub fn readable(&self, source: &Arc<Value>) -> Arc<SourceView> {
+        self.memo.readable(source, self.body.as_ref().unwrap_or(source))
+    }
+
     /// What stands at a place and is ours by its self mark (this source's, or the namespace's for shared objects).
     pub fn ours_at(&self, reference: &Reference, shared: bool) -> Option<&Standing> {
         let all = if shared { self.shared.all() } else { &self.owned };
@@ -277,6 +288,12 @@ impl Observed {
         match (action, outcome) {
             (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Object(object)) => {
                 self.source = Source::Present(object);
+                self.body = None;
+            }
+            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Head(head)) => {
+                if let Source::Present(former) = std::mem::replace(&mut self.source, Source::Present(head)) {
+                    self.body.get_or_insert(former);
+                }
             }
             (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Absent) => self.source = Source::Missing,
             (Action::LookForSource, Outcome::Evidence(evidence)) => self.learned.evidence = Some(evidence),

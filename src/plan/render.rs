@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::memo::{Inputs, Rendered, readable};
+use super::memo::{Inputs, Rendered, view};
 use super::observed::{Observed, Standing};
 use super::related::{self, Resolved};
 use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
@@ -79,7 +79,7 @@ pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Re
         return Ok(Rendering { place, objects, related, scope });
     }
     let inputs = Inputs {
-        source: observed.memo.readable(source),
+        source: observed.readable(source),
         place: place.clone(),
         objects: objects_read(mapping, observed, &place),
     };
@@ -108,10 +108,10 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
     if observed.settled {
         // Mostly nothing reads it: what a status says comes from the objects.
         let source = source.clone();
-        return roots(mapping, observed, |scope| scope.set_later(Root::Source, move || Arc::new(readable(&source))));
+        return roots(mapping, observed, |scope| scope.set_source_later(move || view(&source, &source)));
     }
-    let readable = observed.memo.readable(source);
-    observed.memo.base(&readable, || roots(mapping, observed, |scope| scope.set(Root::Source, readable.clone())))
+    let readable = observed.readable(source);
+    observed.memo.base(&readable, || roots(mapping, observed, |scope| scope.set_source(readable.clone())))
 }
 
 fn roots(mapping: &Mapping, observed: &Observed, set_source: impl FnOnce(&mut Scope)) -> Scope {
@@ -153,7 +153,7 @@ pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     }
     let rule = observed
         .memo
-        .place(&observed.memo.readable(source), || mapping.placement.place(&base_scope(mapping, observed, source)));
+        .place(&observed.readable(source), || mapping.placement.place(&base_scope(mapping, observed, source)));
     if let Ok(place) = &rule
         && observed.owned.iter().any(|standing| stands_at(standing, mapping, place))
     {

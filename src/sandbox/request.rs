@@ -4,6 +4,7 @@ use std::fmt;
 
 use http::Method;
 use hyper::body::Bytes;
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::access::User;
@@ -364,28 +365,7 @@ fn decoded_pair((key, value): (&str, &str)) -> (String, String) {
 
 /// Decodes `%41`; what is no escape stands as it is.
 fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        match (first, tail) {
-            (b'%', [high, low, after @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                bytes.push(hex_digit(*high) << 4 | hex_digit(*low));
-                rest = after;
-            }
-            _ => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hex_digit(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        _ => (digit | 0x20) - b'a' + 10,
-    }
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

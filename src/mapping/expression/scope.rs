@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde_json::Value;
 
@@ -23,15 +23,25 @@ pub struct Scope {
     recorder: Option<Recorder>,
 }
 
+/// A source object as expressions read it: with metadata of its own making, without status, and for the rest as it
+/// stands in a tree, of which nothing is copied before an expression reads the source as a whole.
+#[derive(Debug)]
+pub struct SourceView {
+    metadata: Option<Value>,
+    tree: Arc<Value>,
+    whole: OnceLock<Value>,
+}
+
 /// What a root reads.
 #[derive(Debug, Clone)]
 enum Entry {
     Value(Arc<Value>),
-    Later(Arc<Later>),
+    Source(Arc<SourceView>),
+    SourceLater(Arc<Later>),
 }
 
-/// A value that is made when it is first read.
-type Later = LazyLock<Arc<Value>, Box<dyn FnOnce() -> Arc<Value> + Send>>;
+/// A source of which a view is made when it is first read.
+type Later = LazyLock<SourceView, Box<dyn FnOnce() -> SourceView + Send>>;
 
 /// A downstream or related object, as far as it is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,13 +107,15 @@ impl Scope {
         }
     }
 
-    /// The same for a root whose value costs something and is mostly not read: it is made when it first is.
-    pub fn set_later(&mut self, root: Root, make: impl FnOnce() -> Arc<Value> + Send + 'static) {
-        let make: Box<dyn FnOnce() -> Arc<Value> + Send> = match root {
-            Root::Source => Box::new(move || without_feedback(make())),
-            _ => Box::new(make),
-        };
-        self.roots[root as usize] = Some(Entry::Later(Arc::new(LazyLock::new(make))));
+    /// Sets a source of which a view was made.
+    pub fn set_source(&mut self, source: Arc<SourceView>) {
+        self.roots[Root::Source as usize] = Some(Entry::Source(source));
+    }
+
+    /// The same where mostly nothing reads the source: the view is made when something first does.
+    pub fn set_source_later(&mut self, make: impl FnOnce() -> SourceView + Send + 'static) {
+        let later: Later = LazyLock::new(Box::new(make));
+        self.roots[Root::Source as usize] = Some(Entry::SourceLater(Arc::new(later)));
     }
 
     /// Sets a variable to what came of it. An expression that reads it waits, fails or finds nothing as it did.
@@ -155,6 +167,12 @@ impl Scope {
 
     /// Walks a path whose base is not a loop variable.
     pub(super) fn read<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Stop> {
+        if let (Base::Root(root), Some(Segment::Key(field))) = (&path.base, path.segments.first())
+            && let Some(source) = self.roots[*root as usize].as_ref().and_then(Entry::source)
+        {
+            let absent = || Operand::Absent(path.up_to(0).into());
+            return Ok(source.field(field).map_or_else(absent, |value| walk(value, path, 1)));
+        }
         match self.base(path)? {
             Operand::Value(Cow::Borrowed(value)) => Ok(walk(value, path, usize::from(self.several(path).is_some()))),
             other if path.segments.is_empty() => Ok(other),
@@ -245,9 +263,55 @@ impl Entry {
     fn value(&self) -> &Value {
         match self {
             Self::Value(value) => value,
-            Self::Later(later) => later,
+            Self::Source(source) => source.whole(),
+            Self::SourceLater(later) => later.whole(),
         }
     }
+
+    fn source(&self) -> Option<&SourceView> {
+        match self {
+            Self::Value(_) => None,
+            Self::Source(source) => Some(source),
+            Self::SourceLater(later) => Some(later),
+        }
+    }
+}
+
+impl SourceView {
+    pub fn new(metadata: Option<Value>, tree: Arc<Value>) -> Self {
+        Self { metadata, tree, whole: OnceLock::new() }
+    }
+
+    pub fn metadata(&self) -> Option<&Value> {
+        self.metadata.as_ref()
+    }
+
+    /// Whether the other reads as this one does, beside the metadata.
+    pub fn reads_rest_as(&self, tree: &Arc<Value>) -> bool {
+        Arc::ptr_eq(&self.tree, tree) || rest(&self.tree).eq(rest(tree))
+    }
+
+    fn field(&self, field: &str) -> Option<&Value> {
+        match field {
+            "metadata" => self.metadata(),
+            "status" => None,
+            _ => self.tree.get(field),
+        }
+    }
+
+    /// All of it, copied when it is first asked for.
+    pub fn whole(&self) -> &Value {
+        self.whole.get_or_init(|| {
+            let metadata = self.metadata.iter().map(|metadata| ("metadata".to_owned(), metadata.clone()));
+            rest(&self.tree).map(|(field, value)| (field.clone(), value.clone())).chain(metadata).collect()
+        })
+    }
+}
+
+/// The fields of a source that are read as they stand.
+fn rest(tree: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let fields = tree.as_object().into_iter().flatten();
+    fields.filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"))
 }
 
 impl Variable {

@@ -10,13 +10,13 @@ use super::{CLUSTER_ANNOTATION, LAST_APPLIED, OWNER_LABEL};
 pub struct Pass<'a> {
     text: &'a str,
     pub has_kind: bool,
-    pub has_metadata: bool,
     pub name: Option<&'a str>,
     pub namespace: Option<&'a str>,
     pub uid: Option<&'a str>,
     pub resource_version: Option<&'a str>,
     /// Where that stands.
     pub version: Option<Range<usize>>,
+    pub metadata: Option<Range<usize>>,
     pub deleting: bool,
     pub cluster: Option<&'a str>,
     pub owner: Option<&'a str>,
@@ -64,8 +64,11 @@ impl<'a> Pass<'a> {
             let Some(key) = key else { return Ok(entries.end()) };
             match child(fields, key.name) {
                 Some(child) if self.text.as_bytes().get(key.value) == Some(&b'{') => {
-                    self.has_metadata |= child == Fields::Metadata;
-                    entries.resume(self.map(child, key.value)?);
+                    let end = self.map(child, key.value)?;
+                    if child == Fields::Metadata {
+                        self.metadata = Some(key.value..end);
+                    }
+                    entries.resume(end);
                 }
                 _ => {
                     let value = entries.skip()?;

@@ -56,7 +56,7 @@ fn packing_changes_nothing_but_the_size() {
     };
     let dictionary: Arc<[u8]> = text("first").into_bytes().into();
     let plain = Object::from_json(text("second").as_bytes()).unwrap();
-    let packed = plain.packed(&dictionary).unwrap();
+    let packed = plain.packed(&dictionary, &mut Vec::new()).unwrap();
     assert!(matches!(&packed.text, Text::Packed { bytes, .. } if bytes.len() * 2 < text("second").len()));
     assert_eq!(packed.json(), plain.json());
     assert_eq!((packed.uid(), packed.resource_version()), ("u-second", "7"));
