@@ -4,11 +4,12 @@
 //! a watch tells enters through [`Store::put`], [`Store::delete`] and a [`Listing`]; what the engine's
 //! own writes answer enters through a [`PendingWrite`].
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::names::Names;
 use super::raw::{Object, Parsed};
@@ -62,8 +63,7 @@ struct State {
     objects: BTreeMap<Slot, Entry>,
     /// What changed last, oldest first.
     plain: VecDeque<(Key, Arc<Object>)>,
-    /// By hash of the owner label: 64 bits an object instead of the label, which is compared in the end.
-    owners: BTreeSet<(u64, Key)>,
+    owners: Owners,
     pending: HashMap<Key, Vec<Pending>>,
     names: Names,
     subscribers: Vec<(u64, Notify)>,
@@ -128,13 +128,14 @@ impl Store {
 
     /// Objects that carry this value in the label `sync-engine.dev/owner`, in order.
     pub fn of_owner(&self, owner: &str) -> Vec<(Key, Arc<Object>)> {
-        let hash = owner_hash(owner);
         let state = self.lock();
-        let found = state.owners.range((hash, Key::least())..).take_while(|(of, _)| *of == hash);
-        found
-            .filter_map(|(_, key)| state.entry(key).map(|entry| (key.clone(), entry.object.clone())))
+        let found = state.owners.of(owner);
+        let mut found: Vec<_> = found
+            .filter_map(|key| state.entry(key).map(|entry| (key.clone(), entry.object.clone())))
             .filter(|(_, object)| object.owner() == Some(owner))
-            .collect()
+            .collect();
+        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        found
     }
 
     /// Every key, in order.
@@ -381,7 +382,7 @@ impl State {
                 self.unown(key, before);
             }
             if let Some(owner) = object.owner() {
-                self.owners.insert((owner_hash(owner), key.clone()));
+                self.owners.insert(owner, key);
             }
         }
         self.plain.push_back((key.clone(), object.clone()));
@@ -434,7 +435,7 @@ impl State {
 
     fn unown(&mut self, key: &Key, object: &Object) {
         if let Some(owner) = object.owner() {
-            self.owners.remove(&(owner_hash(owner), key.clone()));
+            self.owners.remove(owner, key);
         }
     }
 
@@ -498,9 +499,31 @@ fn is_older(version: &str, than: &str) -> bool {
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 
-/// FNV-1a: the label is compared in the end, and a forged one costs its forger's engine a comparison.
-fn owner_hash(owner: &str) -> u64 {
-    owner.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+/// Keys by a hash of the owner whose label their objects carry: 64 bits an object instead of the label, which is compared
+/// in the end.
+#[derive(Default)]
+struct Owners {
+    keys: HashTable<(u64, Key)>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Owners {
+    fn of(&self, owner: &str) -> impl Iterator<Item = &Key> {
+        let hash = self.hasher.hash_one(owner);
+        self.keys.iter_hash(hash).filter(move |(of, _)| *of == hash).map(|(_, key)| key)
+    }
+
+    fn insert(&mut self, owner: &str, key: &Key) {
+        let hash = self.hasher.hash_one(owner);
+        self.keys.insert_unique(hash, (hash, key.clone()), |(hash, _)| *hash);
+    }
+
+    fn remove(&mut self, owner: &str, key: &Key) {
+        let hash = self.hasher.hash_one(owner);
+        if let Ok(entry) = self.keys.find_entry(hash, |(of, one)| *of == hash && one == key) {
+            entry.remove();
+        }
+    }
 }
 
 #[cfg(test)]

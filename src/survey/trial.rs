@@ -72,7 +72,7 @@ async fn dry_run(
         body["metadata"]["namespace"] = place.into();
         let path = ApiPath::object(&served.resource, place, &name).map_err(RequestError::from)?;
         let path = path.query("dryRun", "All");
-        sent = target.endpoint.apply(&path, &manager, force, Bytes::from(body.to_string())).await;
+        sent = target.endpoint.apply(&path, manager, force, Bytes::from(body.to_string())).await;
         if !sent.as_ref().is_err_and(|error| error.is_not_found_of(&namespace)) {
             break;
         }

@@ -90,9 +90,8 @@ impl Scope {
 
     /// Sets what a root reads. `vars`, `objects` and `related` take a map of their entries, each of which is then there.
     ///
-    /// Of the source, `status`, `metadata.resourceVersion` and `metadata.managedFields` are taken away: what the
-    /// engine's own writes change must not feed back into what it writes. This costs a copy where the
-    /// value is shared and has one of them.
+    /// Of the source, `status`, `metadata.resourceVersion` and `metadata.managedFields` are not read: what the engine's own
+    /// writes change must not feed back into what it writes.
     pub fn set(&mut self, root: Root, value: Arc<Value>) {
         match (root, &*value) {
             (Root::Vars, Value::Object(entries)) => {
@@ -102,7 +101,7 @@ impl Scope {
             }
             (Root::Objects, Value::Object(entries)) => self.objects.extend(present(entries)),
             (Root::Related, Value::Object(entries)) => self.related.extend(present(entries)),
-            (Root::Source, _) => self.roots[root as usize] = Some(Entry::Value(without_feedback(value))),
+            (Root::Source, _) => self.set_source(Arc::new(SourceView::of(value))),
             _ => self.roots[root as usize] = Some(Entry::Value(value)),
         }
     }
@@ -282,11 +281,19 @@ impl SourceView {
         Self { metadata, tree, whole: OnceLock::new() }
     }
 
+    fn of(tree: Arc<Value>) -> Self {
+        let mut metadata = tree.get("metadata").cloned();
+        if let Some(Value::Object(metadata)) = &mut metadata {
+            metadata.retain(|field, _| !matches!(field.as_str(), "resourceVersion" | "managedFields"));
+        }
+        Self::new(metadata, tree)
+    }
+
     pub fn metadata(&self) -> Option<&Value> {
         self.metadata.as_ref()
     }
 
-    /// Whether the other reads as this one does, beside the metadata.
+    /// Whether a tree is read as this one's, beside the metadata.
     pub fn reads_rest_as(&self, tree: &Arc<Value>) -> bool {
         Arc::ptr_eq(&self.tree, tree) || rest(&self.tree).eq(rest(tree))
     }
@@ -357,21 +364,4 @@ pub(super) fn position(index: i64, length: usize) -> Option<usize> {
 
 fn present(entries: &serde_json::Map<String, Value>) -> impl Iterator<Item = (String, ObjectState)> {
     entries.iter().map(|(id, value)| (id.clone(), ObjectState::Present(Arc::new(value.clone()))))
-}
-
-/// The source without what the engine's own writes change.
-fn without_feedback(mut source: Arc<Value>) -> Arc<Value> {
-    const UNREADABLE: [&str; 2] = ["resourceVersion", "managedFields"];
-    let metadata = source.get("metadata");
-    let feeds_back = source.get("status").is_some()
-        || UNREADABLE.iter().any(|field| metadata.is_some_and(|metadata| metadata.get(field).is_some()));
-    if feeds_back && let Value::Object(fields) = Arc::make_mut(&mut source) {
-        fields.remove("status");
-        if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-            for field in UNREADABLE {
-                metadata.remove(field);
-            }
-        }
-    }
-    source
 }

@@ -103,7 +103,7 @@ fn placement_that_cannot_be_rendered_takes_no_finalizer() {
         "  placement: {namespace: \"{{ source.spec.where }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}\n  objects:\n",
     );
     assert_eq!(cause(&world.settle(&failing)), Some(Cause::RenderFailed));
-    assert!(!has_finalizer(world.source.as_ref().unwrap(), &World::writer().finalizer()));
+    assert!(!has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
     assert_eq!(world.take_log(), ["update status"]);
 }
 
@@ -304,7 +304,7 @@ fn out_retains_deletes_or_orphans() {
         let left = changed("    selector:", &format!("    onExit: {policy}\n    selector:"));
         assert_eq!(world.settle(&left), Rest::InSync, "{policy}");
         assert_eq!(world.objects.len(), objects, "{policy}");
-        assert_eq!(has_finalizer(world.source.as_ref().unwrap(), &World::writer().finalizer()), finalizer, "{policy}");
+        assert_eq!(has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()), finalizer, "{policy}");
         assert!(
             world.objects.values().all(|object| marks::annotation(object, marks::SELF).is_some() == marked),
             "{policy}"
@@ -319,7 +319,7 @@ fn out_with_a_foreign_object_releases_the_finalizer() {
     world.objects.insert(reference.clone(), foreign());
     world.edit_source(|source| source["metadata"]["labels"] = json!({}));
     assert_eq!(world.settle(&changed("    selector:", "    onExit: Delete\n    selector:")), Rest::InSync);
-    assert!(!has_finalizer(world.source.as_ref().unwrap(), &World::writer().finalizer()));
+    assert!(!has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
     assert_eq!(world.objects[&reference], foreign());
 }
 
@@ -437,7 +437,7 @@ fn a_mapping_that_leaves_acts_by_its_policy() {
     world.phase = Phase::Leaving(OnExit::Delete);
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.objects.is_empty());
-    assert!(!has_finalizer(world.source.as_ref().unwrap(), &World::writer().finalizer()));
+    assert!(!has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
 }
 
 #[test]

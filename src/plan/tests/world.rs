@@ -102,7 +102,7 @@ impl World {
 
     /// Objects that a watch filtered by our label shows, and that pass.
     fn standing(&self, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<Standing> {
-        let labelled = |object: &Value| marks::label(object, marks::MAPPING) == Some(&Self::writer().label());
+        let labelled = |object: &Value| marks::label(object, marks::MAPPING) == Some(Self::writer().label());
         let shown = self.objects.iter().filter(|(reference, object)| labelled(object) && passes(reference, object));
         shown.map(|(reference, object)| Standing::new(reference.clone(), Arc::new(object.clone()))).collect()
     }
@@ -177,7 +177,8 @@ impl World {
         if is_released(&now) {
             self.source = None;
         }
-        Outcome::Object(Arc::new(now))
+        // Patches of the engine change nothing that the consumer asks for.
+        Outcome::Head(Arc::new(head(&now)))
     }
 
     fn look(&self, reference: &Reference) -> Outcome {
@@ -305,6 +306,13 @@ fn is_released(object: &Value) -> bool {
 fn apply_patch(object: &mut Value, patch: &Value) {
     let patch: json_patch::Patch = serde_json::from_value(patch.clone()).expect("a JSON Patch");
     json_patch::patch(object, &patch).expect("a patch that fits");
+}
+
+/// An object without what its author asks for.
+fn head(object: &Value) -> Value {
+    let fields = object.as_object().into_iter().flatten();
+    let head = fields.filter(|(field, _)| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+    head.map(|(field, value)| (field.clone(), value.clone())).collect()
 }
 
 fn merge(object: &mut Value, body: &Value) {
