@@ -20,7 +20,18 @@ const NOISE: [&str; 8] = [
 pub fn changes(old: &Value, new: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", Some(&without_noise(old)), Some(&without_noise(new)), &mut found);
+    if new["kind"] == "Secret" {
+        found.iter_mut().for_each(hide_secret);
+    }
     found
+}
+
+/// Of what a Secret holds, only its keys are told.
+fn hide_secret(change: &mut String) {
+    let Some((path, what)) = change.split_once(": ") else { return };
+    if ["data", "stringData"].iter().any(|field| path.starts_with(field)) && what != "removed" {
+        *change = format!("{path}: changed");
+    }
 }
 
 /// What differs in the status; conditions by their type.

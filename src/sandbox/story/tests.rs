@@ -124,6 +124,14 @@ fn a_status_is_told_with_its_conditions() {
 }
 
 #[test]
+fn what_a_secret_holds_is_not_told() {
+    let old = json!({"kind": "Secret", "type": "Opaque", "data": {"a.b": "c2VjcmV0", "gone": "c2VjcmV0"}});
+    let new = json!({"kind": "Secret", "type": "other", "data": {"a.b": "b3RoZXI=", "new": "c2VjcmV0"}});
+    let told = ["data[a.b]: changed", "data.new: changed", "data.gone: removed", "type: Opaque → other"];
+    assert_eq!(describe::changes(&old, &new), told);
+}
+
+#[test]
 fn a_kubeconfig_reads_as_kubectl_reads_it() {
     let context = |name: &str| Context {
         name: name.to_owned(),
