@@ -109,7 +109,7 @@ impl Executor<'_> {
             }
             Ok(reply) => {
                 let object = self.cached(&self.cluster.spec.endpoint, pending, &reply)?;
-                self.source(object)
+                self.read_source(object)
             }
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
@@ -117,7 +117,7 @@ impl Executor<'_> {
     }
 
     /// Reads what came of the source. Mostly a write of ours changes nothing of what its author asks for.
-    fn source(&mut self, object: Arc<Object>) -> Result<Outcome, RequestError> {
+    fn read_source(&mut self, object: Arc<Object>) -> Result<Outcome, RequestError> {
         let at = &self.cluster.spec.endpoint;
         let former = self.source.replace(object.clone());
         if former.is_some_and(|former| former.asks_the_same(&object)) {
@@ -147,8 +147,9 @@ impl Executor<'_> {
         match self.cluster.spec.endpoint.get(&self.source_path()?).await {
             Ok(reply) => {
                 let object = self.cached(&self.cluster.spec.endpoint, pending, &reply)?;
-                self.source = Some(object.clone());
-                tree(&self.cluster.spec.endpoint, &object).map(Outcome::Object)
+                // Nothing is planned from what was read before.
+                self.source = None;
+                self.read_source(object)
             }
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),

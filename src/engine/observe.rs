@@ -67,17 +67,16 @@ pub fn observe(
     read(&mut observed, if heads { Object::head } else { Object::value });
     let namespace = namespace(generation, &observed);
     let shared = namespace.and_then(|namespace| observe_namespace(pipeline, generation, namespace, &mut observed));
-    let mut whole = !heads;
-    if heads && generation.mapping.has_shared() && !observed.shared_settled {
+    let renders_shared = generation.mapping.has_shared() && !observed.shared_settled;
+    if heads && renders_shared {
         // What is rendered of them reads more.
         read(&mut observed, Object::value);
-        whole = true;
     }
     let mut seen = Seen::default();
     if !observed.settled {
         cached.iter().chain(found.iter().map(|(.., object)| object)).for_each(|object| seen.note(object));
     }
-    Observation { observed, source: cached.ok().filter(|_| whole), shared, seen }
+    Observation { observed, source: cached.ok().filter(|_| !heads || renders_shared), shared, seen }
 }
 
 /// How much of an object is read.

@@ -31,7 +31,9 @@ pub struct Object {
     resource_version: Span,
     owner: Span,
     deleting: bool,
+    /// See [`content`](Self::content).
     content: u64,
+    /// Hash of what is neither metadata nor status: see [`asks_the_same`](Self::asks_the_same).
     body: u64,
 }
 

@@ -58,7 +58,7 @@ pub struct Store {
 struct State {
     /// What texts are packed against, once there is an object.
     dictionary: Option<Arc<[u8]>>,
-    /// Room to pack in.
+    /// Room to pack in, as much as the largest text took.
     scratch: Vec<u8>,
     objects: BTreeMap<Slot, Entry>,
     /// What changed last, oldest first.

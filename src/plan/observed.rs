@@ -274,7 +274,12 @@ impl Observed {
 
     /// The source as templates read it.
     pub fn readable(&self, source: &Arc<Value>) -> Arc<SourceView> {
-        self.memo.readable(source, self.body.as_ref().unwrap_or(source))
+        self.memo.readable(source, self.body_of(source))
+    }
+
+    /// What says all that the source says beside metadata and status.
+    pub fn body_of<'o>(&'o self, source: &'o Arc<Value>) -> &'o Arc<Value> {
+        self.body.as_ref().unwrap_or(source)
     }
 
     /// What stands at a place and is ours by its self mark (this source's, or the namespace's for shared objects).

@@ -107,8 +107,8 @@ fn objects_read(mapping: &Mapping, observed: &Observed, place: &Place) -> Vec<Op
 pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
     if observed.settled {
         // Mostly nothing reads it: what a status says comes from the objects.
-        let source = source.clone();
-        return roots(mapping, observed, |scope| scope.set_source_later(move || view(&source, &source)));
+        let (source, body) = (source.clone(), observed.body_of(source).clone());
+        return roots(mapping, observed, |scope| scope.set_source_later(move || view(&source, &body)));
     }
     let readable = observed.readable(source);
     observed.memo.base(&readable, || roots(mapping, observed, |scope| scope.set_source(readable.clone())))

@@ -309,7 +309,7 @@ fn apply_patch(object: &mut Value, patch: &Value) {
 }
 
 /// An object without what its author asks for.
-fn head(object: &Value) -> Value {
+pub fn head(object: &Value) -> Value {
     let fields = object.as_object().into_iter().flatten();
     let head = fields.filter(|(field, _)| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
     head.map(|(field, value)| (field.clone(), value.clone())).collect()
