@@ -226,7 +226,7 @@ impl Current {
     fn build(spec: &ConnectionSpec, loaded: Loaded) -> Result<Self, ConnectionError> {
         let encrypted = loaded.config.root_cert.is_some() || loaded.config.accept_invalid_certs;
         let address = address(&spec.name, &loaded.config.cluster_url.to_string(), encrypted)?;
-        let stack = HttpStack::new(loaded.config).map_err(|reason| ConnectionError::Credential {
+        let stack = HttpStack::new(loaded.config, loaded.proxies).map_err(|reason| ConnectionError::Credential {
             connection: spec.name.clone(),
             origin: loaded.origin,
             reason,

@@ -13,6 +13,7 @@ use kube::config::{AuthInfo, Config};
 
 use super::credential::{Credential, CredentialError};
 use super::pool::{Answer, Origin, Pool, SendError};
+use super::proxy::{Connector, Proxies};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// A peer that is gone without a word is noticed after about a minute (30 s of silence, then 3 probes of 10 s).
@@ -26,6 +27,7 @@ const IDLE: Duration = Duration::from_secs(45);
 pub(super) struct HttpStack {
     /// Without what [`Credential`] took out of it; an exec plugin's certificate is put in.
     config: Config,
+    proxies: Arc<Proxies>,
     pool: ArcSwap<Pool>,
     credential: Credential,
     impersonation: Vec<(HeaderName, HeaderValue)>,
@@ -33,14 +35,12 @@ pub(super) struct HttpStack {
 
 impl HttpStack {
     /// The error says what is wrong with the credential.
-    pub(super) fn new(mut config: Config) -> Result<Self, String> {
-        if let Some(proxy) = config.proxy_url.take() {
-            tracing::warn!(%proxy, server = %config.cluster_url, "proxies are not supported: the server is asked directly");
-        }
+    pub(super) fn new(mut config: Config, proxies: Proxies) -> Result<Self, String> {
+        let proxies = Arc::new(proxies);
         let credential = Credential::take(&mut config.auth_info)?;
         let impersonation = impersonation(&config.auth_info)?;
-        let pool = ArcSwap::new(pool(&config)?);
-        Ok(Self { config, pool, credential, impersonation })
+        let pool = ArcSwap::new(pool(&config, &proxies)?);
+        Ok(Self { config, proxies, pool, credential, impersonation })
     }
 
     /// What the next request carries as `Authorization`; runs an exec plugin where there is one and it is time.
@@ -52,7 +52,7 @@ impl HttpStack {
             config.auth_info.client_key = None;
             let with_identity = identity.put_into(&config.auth_info).map_err(CredentialError)?;
             config.auth_info = with_identity;
-            self.pool.store(pool(&config).map_err(CredentialError)?);
+            self.pool.store(pool(&config, &self.proxies).map_err(CredentialError)?);
         }
         Ok(header)
     }
@@ -71,7 +71,7 @@ impl HttpStack {
     }
 }
 
-fn pool(config: &Config) -> Result<Arc<Pool>, String> {
+fn pool(config: &Config, proxies: &Arc<Proxies>) -> Result<Arc<Pool>, String> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -79,6 +79,7 @@ fn pool(config: &Config) -> Result<Arc<Pool>, String> {
     tcp.set_keepalive(Some(KEEPALIVE));
     tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     tcp.set_keepalive_retries(Some(KEEPALIVE_PROBES));
+    let tcp = Connector::new(tcp, proxies.clone());
     let connector = config.rustls_https_connector_with_connector(tcp).map_err(|error| unusable(&error))?;
     Ok(Pool::new(connector, IDLE))
 }

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use kube::config::{Config, Kubeconfig, KubeconfigError};
 
 use super::connection::{ConnectionError, ConnectionSource, ConnectionSpec};
+use super::proxy::Proxies;
 
 /// A configuration as it was read, and what to compare it by.
 pub(super) struct Loaded {
     pub(super) config: Config,
+    pub(super) proxies: Proxies,
     /// Hash over every file that took part: another value means that something changed.
     pub(super) fingerprint: u64,
     /// Where it came from, for messages.
@@ -52,21 +54,33 @@ fn in_cluster(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
     let config = Config::incluster()
         .map_err(|e| ConnectionError::InCluster { connection: spec.name.clone(), reason: e.to_string() })?;
     // Token and CA are re-read by themselves; nothing else can change while a pod lives.
-    Ok(Loaded { config, fingerprint: 0, origin: "the pod's service account".into() })
+    Ok(Loaded {
+        config,
+        proxies: Proxies::of_environment(),
+        fingerprint: 0,
+        origin: "the pod's service account".into(),
+    })
 }
 
 fn from_files(spec: &ConnectionSpec, paths: &[PathBuf], context: Option<&str>) -> Result<Loaded, ConnectionError> {
     let origin = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    let merged = merge(spec, paths)?;
+    let mut merged = merge(spec, paths)?;
     let context = chosen_context(spec, &merged, context, &origin)?;
     if let Some(user) = missing_user(&merged, &context) {
         let (connection, reason) = (spec.name.clone(), format!("its user `{user}` is not in the file"));
         return Err(ConnectionError::InvalidContext { connection, origin, context, reason });
     }
+    let proxies = match proxy_url(&mut merged, &context) {
+        Some(proxy) => Proxies::named(&proxy).map_err(|reason| {
+            let (connection, origin, context) = (spec.name.clone(), origin.clone(), context.clone());
+            ConnectionError::InvalidContext { connection, origin, context, reason }
+        })?,
+        None => Proxies::of_environment(),
+    };
     let fingerprint = fingerprint(paths, &merged);
     let config = Config::try_from(Kubeconfig { current_context: Some(context.clone()), ..merged })
         .map_err(|e| invalid(spec, &origin, &context, &e))?;
-    Ok(Loaded { config, fingerprint, origin: format!("{origin}, context {context}") })
+    Ok(Loaded { config, proxies, fingerprint, origin: format!("{origin}, context {context}") })
 }
 
 fn merge(spec: &ConnectionSpec, paths: &[PathBuf]) -> Result<Kubeconfig, ConnectionError> {
@@ -109,6 +123,14 @@ fn missing_user<'c>(config: &'c Kubeconfig, context: &str) -> Option<&'c str> {
     let entry = config.contexts.iter().find(|entry| entry.name == context)?;
     let user = entry.context.as_ref()?.user.as_deref().filter(|user| !user.is_empty())?;
     config.auth_infos.iter().all(|known| known.name != user).then_some(user)
+}
+
+/// Taken out of what kube reads, which goes by other rules for who is asked directly.
+fn proxy_url(config: &mut Kubeconfig, context: &str) -> Option<String> {
+    let entry = config.contexts.iter().find(|entry| entry.name == context)?;
+    let name = &entry.context.as_ref()?.cluster;
+    let cluster = config.clusters.iter_mut().find(|known| &known.name == name)?;
+    cluster.cluster.as_mut()?.proxy_url.take().filter(|proxy| !proxy.is_empty())
 }
 
 fn listed(names: &[&str]) -> String {

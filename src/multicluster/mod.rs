@@ -23,6 +23,7 @@ mod mailbox;
 pub mod manager;
 mod names;
 mod pool;
+mod proxy;
 pub mod queue;
 pub mod raw;
 pub mod registry;

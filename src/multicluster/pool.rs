@@ -18,12 +18,13 @@ use http_body_util::{BodyDataStream, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep};
 use tower::{BoxError, Service};
+
+use super::proxy::Connector;
 
 /// Connections to one origin that may wait for their next request.
 const WAITING: usize = 16;
@@ -57,7 +58,7 @@ pub(super) enum SendError {
 
 /// All connections made by one connector.
 pub(super) struct Pool {
-    connector: HttpsConnector<HttpConnector>,
+    connector: HttpsConnector<Connector>,
     /// How long a connection waits for its next request.
     patience: Duration,
     idle: Mutex<Idle>,
@@ -125,7 +126,7 @@ impl Origin {
 }
 
 impl Pool {
-    pub(super) fn new(connector: HttpsConnector<HttpConnector>, patience: Duration) -> Arc<Self> {
+    pub(super) fn new(connector: HttpsConnector<Connector>, patience: Duration) -> Arc<Self> {
         Arc::new(Self { connector, patience, idle: Mutex::default() })
     }
 
@@ -286,10 +287,12 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use hyper_util::client::legacy::connect::HttpConnector;
     use kube::client::ConfigExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
+    use super::super::proxy::Proxies;
     use super::*;
 
     /// The rest is shown from outside, in `tests/multicluster/pool.rs`.
@@ -299,7 +302,8 @@ mod tests {
         let address: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let mut http = HttpConnector::new();
         http.enforce_http(false);
-        let connector = kube::Config::new(address.clone()).rustls_https_connector_with_connector(http).unwrap();
+        let tcp = Connector::new(http, Arc::new(Proxies::of_environment()));
+        let connector = kube::Config::new(address.clone()).rustls_https_connector_with_connector(tcp).unwrap();
         let pool = Pool::new(connector, Duration::from_millis(20));
         let server = async {
             let (mut stream, _) = listener.accept().await.unwrap();

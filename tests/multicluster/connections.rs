@@ -36,6 +36,9 @@ fn what_the_command_line_got_wrong_is_said_with_the_fix() {
         json!({"exec": {"command": "login", "interactiveMode": "Always"}}),
     ));
     insta::assert_snapshot!(refusal(&interactive, None), @"connection `kcp`: the credential of DIR/kubeconfig, context here cannot be used: its exec plugin wants a terminal (`interactiveMode: Always`), and the engine has none");
+    let proxy = kubeconfig("https://127.0.0.1:1", json!({}));
+    let proxy = proxy.replace(r#""server":"#, r#""proxy-url": "https://me:secret@proxy:3128", "server":"#);
+    insta::assert_snapshot!(refusal(&Folder::with(&proxy), None), @"connection `kcp`: context `here` of DIR/kubeconfig cannot be used: `proxy-url`: `https://proxy:3128` is no address of a proxy: expected http://, socks5:// or socks5h://, a host and a port");
     let dangling = r#"{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "b"}}]}"#;
     insta::assert_snapshot!(refusal(&Folder::with(dangling), None), @"connection `kcp`: context `a` of DIR/kubeconfig cannot be used: its cluster `b` is not in the file");
 }

@@ -3,6 +3,7 @@
 mod connections;
 mod pool;
 mod providers;
+mod proxies;
 mod requests;
 mod scene;
 mod watches;

@@ -1,0 +1,212 @@
+//! TCP connections, through a proxy where a kubeconfig or the environment names one, as client-go has it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::Uri;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower::{BoxError, Service};
+
+use super::http_stack::why_unreachable;
+
+/// Which proxy leads to which address.
+#[derive(Debug)]
+pub(super) enum Proxies {
+    /// `proxy-url` of a kubeconfig's cluster: to every address.
+    Named(Intercept),
+    /// `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, and never to this machine itself.
+    Environment(Matcher),
+}
+
+impl Proxies {
+    /// # Errors
+    /// What is wrong with the address.
+    pub(super) fn named(address: &str) -> Result<Self, String> {
+        let all = Matcher::builder().all(address.to_owned()).build();
+        let proxy = all.intercept(&Uri::from_static("https://any")).filter(|proxy| Protocol::of(proxy).is_some());
+        proxy.map(Self::Named).ok_or_else(|| format!("`proxy-url`: `{}` {EXPECTED}", without_password(address)))
+    }
+
+    pub(super) fn of_environment() -> Self {
+        Self::of_variables(|name| std::env::var(name).ok())
+    }
+
+    fn of_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
+        // In capitals first, as in Go.
+        let read = |name: &str| variable(name).or_else(|| variable(&name.to_lowercase())).unwrap_or_default();
+        let matcher = Matcher::builder().http(read("HTTP_PROXY")).https(read("HTTPS_PROXY")).no(read("NO_PROXY"));
+        Self::Environment(matcher.build())
+    }
+
+    fn to(&self, address: &Uri) -> Option<Intercept> {
+        match self {
+            Self::Named(proxy) => Some(proxy.clone()),
+            Self::Environment(_) if address.host().is_some_and(is_this_machine) => None,
+            Self::Environment(matcher) => matcher.intercept(address),
+        }
+    }
+}
+
+const EXPECTED: &str = "is no address of a proxy: expected http://, socks5:// or socks5h://, a host and a port";
+
+/// How a proxy is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Connect,
+    Socks,
+    /// Names are resolved here, and not by the proxy.
+    SocksOfAddresses,
+}
+
+impl Protocol {
+    fn of(proxy: &Intercept) -> Option<Self> {
+        match proxy.uri().scheme_str()? {
+            "http" => Some(Self::Connect),
+            "socks5h" => Some(Self::Socks),
+            "socks5" => Some(Self::SocksOfAddresses),
+            _ => None,
+        }
+    }
+}
+
+/// A proxy's address as it may stand in messages.
+fn without_password(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    format!("{scheme}://{host}")
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Why a proxy did not lead to a server.
+#[derive(Debug, thiserror::Error)]
+#[error("through the proxy {proxy}: {reason}")]
+struct ProxyError {
+    proxy: String,
+    reason: String,
+}
+
+/// Opens TCP connections.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    tcp: HttpConnector,
+    proxies: Arc<Proxies>,
+}
+
+impl Connector {
+    pub(super) fn new(tcp: HttpConnector, proxies: Arc<Proxies>) -> Self {
+        Self { tcp, proxies }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<TcpStream>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.tcp.poll_ready(cx).map_err(BoxError::from)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        match self.proxies.to(&to) {
+            None => self.tcp.call(to).map(|connected| connected.map_err(BoxError::from)).boxed(),
+            Some(proxy) => through(self.tcp.clone(), proxy, to).boxed(),
+        }
+    }
+}
+
+async fn through(tcp: HttpConnector, proxy: Intercept, to: Uri) -> Result<TokioIo<TcpStream>, BoxError> {
+    let address = proxy.uri().clone();
+    let socks = |local_dns| {
+        let socks = SocksV5::new(address.clone(), tcp.clone()).local_dns(local_dns);
+        match proxy.raw_auth() {
+            Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
+            None => socks,
+        }
+    };
+    let connected = match Protocol::of(&proxy) {
+        None => Err(format!("it {EXPECTED}").into()),
+        Some(Protocol::Connect) => {
+            let tunnel = Tunnel::new(address.clone(), tcp.clone());
+            let tunnel = proxy.basic_auth().cloned().into_iter().fold(tunnel, Tunnel::with_auth);
+            opened(tunnel, to).await
+        }
+        Some(Protocol::Socks) => opened(socks(false), to).await,
+        Some(Protocol::SocksOfAddresses) => opened(socks(true), to).await,
+    };
+    connected.map_err(|error: BoxError| {
+        let proxy = address.to_string().trim_end_matches('/').to_owned();
+        ProxyError { proxy, reason: why_unreachable(&*error) }.into()
+    })
+}
+
+async fn opened<C>(mut connector: C, to: Uri) -> Result<C::Response, BoxError>
+where
+    C: Service<Uri, Error: Into<BoxError>>,
+{
+    std::future::poll_fn(|cx| connector.poll_ready(cx)).await.map_err(Into::into)?;
+    connector.call(to).await.map_err(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which proxy leads to an address.
+    fn proxy(proxies: &Proxies, address: &str) -> Option<String> {
+        proxies.to(&address.parse().unwrap()).map(|proxy| proxy.uri().to_string())
+    }
+
+    #[test]
+    fn the_environment_names_a_proxy_for_each_scheme_and_who_is_asked_directly() {
+        let variables = |name: &str| {
+            let value = match name {
+                "HTTPS_PROXY" => "http://secure:3128",
+                "http_proxy" => "plain:3128",
+                "no_proxy" => "direct.example,10.0.0.0/8",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        };
+        let proxies = Proxies::of_variables(variables);
+        for (address, leads) in [
+            ("https://kcp.example:6443", Some("http://secure:3128/")),
+            ("http://kcp.example", Some("http://plain:3128/")),
+            ("https://direct.example", None),
+            ("https://a.direct.example", None),
+            ("https://10.1.2.3:6443", None),
+            ("https://11.1.2.3:6443", Some("http://secure:3128/")),
+            ("https://localhost:6443", None),
+            ("https://127.0.0.1:6443", None),
+            ("https://[::1]:6443", None),
+        ] {
+            assert_eq!(proxy(&proxies, address).as_deref(), leads, "{address}");
+        }
+        assert_eq!(proxy(&Proxies::of_variables(|_| None), "https://kcp.example"), None);
+    }
+
+    #[test]
+    fn a_named_proxy_leads_everywhere() {
+        let named = Proxies::named("socks5://user:secret@proxy:1080").unwrap();
+        assert_eq!(proxy(&named, "https://127.0.0.1:6443").as_deref(), Some("socks5://proxy:1080/"));
+        for (address, told) in [
+            ("https://u:secret@proxy:3128", "`proxy-url`: `https://proxy:3128` "),
+            ("ftp://proxy", "`proxy-url`: `ftp://proxy` "),
+            ("http://", "`proxy-url`: `http://` "),
+        ] {
+            let error = Proxies::named(address).unwrap_err();
+            assert_eq!(error.strip_prefix(told), Some(EXPECTED), "{address}");
+        }
+    }
+}
