@@ -9,6 +9,7 @@ use super::content::Seen;
 use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
 use crate::mapping::{Kind, Propagation, Resource};
 use crate::multicluster::endpoint::DeleteOptions;
+use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
@@ -134,9 +135,10 @@ impl Executor<'_> {
 
     /// The same, unread.
     fn cached(&mut self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Arc<Object>, RequestError> {
-        let object = Arc::new(parse(at, reply)?);
+        let answer = Parsed::from_json(&reply.body).map_err(|error| unreadable(at, &error))?;
+        let (object, overtaken) = pending.complete(&answer).map_err(|error| unreadable(at, &error))?;
         self.seen.note(&object);
-        self.overtaken |= pending.complete(object.clone());
+        self.overtaken |= overtaken;
         Ok(object)
     }
 

@@ -17,12 +17,15 @@ pub(super) struct PageEnd {
 }
 
 /// Reads a page and calls `item` for each object, in order.
-pub(super) fn read_page(body: &[u8], mut item: impl FnMut(Parsed<'_>)) -> Result<PageEnd, NotAnObject> {
+pub(super) fn read_page(
+    body: &[u8],
+    mut item: impl FnMut(Parsed<'_>) -> Result<(), NotAnObject>,
+) -> Result<PageEnd, NotAnObject> {
     let page: Page<'_> = serde_json::from_slice(body).map_err(|e| NotAnObject::new(format!("not a list: {e}")))?;
     let kind = page.kind.as_deref().and_then(|kind| kind.strip_suffix("List")).filter(|kind| !kind.is_empty());
     let item_type = page.api_version.as_deref().zip(kind).map(|(api_version, kind)| ItemType { api_version, kind });
     for raw in page.items.into_iter().flatten() {
-        item(Parsed::read(raw.get(), item_type)?);
+        item(Parsed::read(raw.get(), item_type)?)?;
     }
     let next = page.metadata.next.filter(|token| !token.is_empty());
     Ok(PageEnd { version: page.metadata.resource_version.unwrap_or_default(), next })
@@ -38,10 +41,17 @@ pub(super) enum WatchLine<'a> {
 }
 
 impl<'a> WatchLine<'a> {
+    /// As servers write lines; what it is taken for may turn out not to be an object, and is to be read
+    /// [whole](Self::read_whole) then.
     pub(super) fn read(line: &'a [u8]) -> Result<Self, NotAnObject> {
-        if let Some(parsed) = put_text(line).and_then(|text| Parsed::read(text, None).ok()) {
-            return Ok(Self::Put(parsed));
+        match put_text(line).and_then(|text| Parsed::read(text, None).ok()) {
+            Some(parsed) => Ok(Self::Put(parsed)),
+            None => Self::read_whole(line),
         }
+    }
+
+    /// Whatever else stands in the line, and in whatever order.
+    pub(super) fn read_whole(line: &'a [u8]) -> Result<Self, NotAnObject> {
         // A plain struct: the order of its two fields does not matter, as it would for a tagged enum.
         let line: RawLine<'a> = serde_json::from_slice(line).map_err(|e| NotAnObject::new(e.to_string()))?;
         let text = line.object.get();
@@ -109,21 +119,29 @@ mod tests {
     fn pages_with_and_without_version_and_items() {
         let read = |text: &str| {
             let mut names = Vec::new();
-            let end = read_page(text.as_bytes(), |parsed| names.push(parsed.name.to_owned())).unwrap();
+            let item = |parsed: Parsed<'_>| {
+                names.push(parsed.name.to_owned());
+                Ok(())
+            };
+            let end = read_page(text.as_bytes(), item).unwrap();
             (names, end.version, end.next)
         };
         let page = r#"{"kind":"DbList","apiVersion":"x/v1","metadata":{"resourceVersion":"7","continue":"t","remainingItemCount":9},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}"#;
         assert_eq!(read(page), (vec!["a".into(), "b".into()], "7".into(), Some("t".into())));
         assert_eq!(read(r#"{"kind":"DbList","metadata":{"continue":""},"items":null}"#), (vec![], "".into(), None));
         assert_eq!(read("{}"), (vec![], "".into(), None));
-        assert!(read_page(b"404 page not found", |_| ()).is_err());
+        assert!(read_page(b"404 page not found", |_| Ok(())).is_err());
     }
 
     #[test]
     fn items_of_built_in_kinds_get_their_type() {
         let page = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}"#;
         let mut json = String::new();
-        read_page(page.as_bytes(), |parsed| json = parsed.object().json().into_owned()).unwrap();
+        let item = |parsed: Parsed<'_>| {
+            json = parsed.object()?.json().into_owned();
+            Ok(())
+        };
+        read_page(page.as_bytes(), item).unwrap();
         assert_eq!(json, r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}"#);
     }
 
@@ -136,6 +154,8 @@ mod tests {
         ] {
             let WatchLine::Put(parsed) = WatchLine::read(line.as_bytes()).unwrap() else { panic!("{line}") };
             assert_eq!((parsed.name, parsed.resource_version), ("a", "3"));
+            let WatchLine::Put(parsed) = WatchLine::read_whole(line.as_bytes()).unwrap() else { panic!("{line}") };
+            assert_eq!(parsed.object().unwrap().resource_version(), "3");
         }
     }
 

@@ -64,8 +64,7 @@ impl NotAnObject {
 impl Object {
     /// From an answer's body: drops `metadata.managedFields` and kubectl's last-applied annotation without building a tree.
     pub fn from_json(json: &[u8]) -> Result<Self, NotAnObject> {
-        let text = std::str::from_utf8(json).map_err(|e| NotAnObject(e.to_string()))?;
-        Ok(Parsed::read(text, None)?.object())
+        Parsed::from_json(json)?.object()
     }
 
     /// The whole object, without what was dropped.
@@ -156,55 +155,57 @@ pub struct Parsed<'a> {
     pub cluster: Option<&'a str>,
     pub uid: &'a str,
     pub resource_version: &'a str,
-    owner: &'a str,
-    deleting: bool,
     text: &'a str,
-    /// What is left out of the text.
-    dropped: [Option<Range<usize>>; 2],
-    metadata: Range<usize>,
-    status: Option<Range<usize>>,
-    /// Where the resourceVersion stands.
-    version: Option<Range<usize>>,
-    prefix: String,
+    /// Has come to the end of the metadata.
+    pass: Pass<'a>,
+    item_type: Option<ItemType<'a>>,
 }
 
 impl<'a> Parsed<'a> {
-    /// What is no fact about the object is passed over, and read as JSON by whoever wants to know it.
-    pub fn read(text: &'a str, item_type: Option<ItemType<'_>>) -> Result<Self, NotAnObject> {
+    /// From an answer's body.
+    pub fn from_json(json: &'a [u8]) -> Result<Self, NotAnObject> {
+        Self::read(std::str::from_utf8(json).map_err(|error| NotAnObject(error.to_string()))?, None)
+    }
+
+    /// Reads up to the end of the metadata: mostly the version says that the rest is known already.
+    pub fn read(text: &'a str, item_type: Option<ItemType<'a>>) -> Result<Self, NotAnObject> {
         let text = text.trim();
-        let pass = Pass::over(text).map_err(|NoMap| NotAnObject(no_map(text)))?;
-        let metadata = pass.metadata.ok_or_else(|| NotAnObject("it has no metadata".into()))?;
-        let name = pass.name.ok_or_else(|| NotAnObject("it has no name".into()))?;
-        let prefix = item_type.filter(|_| !pass.has_kind).map(type_prefix).unwrap_or_default();
+        let pass = Pass::begin(text).map_err(|NoMap| NotAnObject(no_map(text)))?;
+        if pass.metadata.is_none() {
+            return Err(NotAnObject("it has no metadata".into()));
+        }
         Ok(Self {
-            name,
+            name: pass.name.ok_or_else(|| NotAnObject("it has no name".into()))?,
             namespace: pass.namespace.unwrap_or_default(),
             cluster: pass.cluster,
             uid: pass.uid.unwrap_or_default(),
             resource_version: pass.resource_version.unwrap_or_default(),
-            owner: pass.owner.unwrap_or_default(),
-            deleting: pass.deleting,
             text,
-            dropped: [pass.managed_fields, pass.last_applied],
-            metadata,
-            status: pass.status,
-            version: pass.version,
-            prefix,
+            pass,
+            item_type,
         })
     }
 
-    /// The object, to keep: its text is copied here and not before, for most events tell what is known already.
-    pub fn object(&self) -> Object {
-        let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + self.owner.len());
+    /// The object, to keep: the rest of its text is read here and not before, and copied. What is no fact about it is
+    /// passed over, and read as JSON by whoever wants to know it.
+    ///
+    /// # Errors
+    /// The rest is no JSON.
+    pub fn object(&self) -> Result<Object, NotAnObject> {
+        let pass = self.pass.clone().finish().map_err(|NoMap| NotAnObject(no_map(self.text)))?;
+        let owner = pass.owner.unwrap_or_default();
+        let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + owner.len());
         let [uid, resource_version, owner] =
-            [self.uid, self.resource_version, self.owner].map(|fact| Span::push(&mut facts, fact));
-        let dropped = self.dropped.iter().flatten();
-        let body = Cut::new(self.status.iter().chain([&self.metadata])).hash(self.text, 0);
-        let beside = [0..self.metadata.start, self.metadata.end..self.text.len()];
-        let content = Cut::new(dropped.clone().chain(&self.version).chain(&beside)).hash(self.text, body);
-        let text = Text::Plain(Cut::new(dropped).text(self.text, &self.prefix));
+            [self.uid, self.resource_version, owner].map(|fact| Span::push(&mut facts, fact));
+        let dropped = [&pass.managed_fields, &pass.last_applied].into_iter().flatten();
+        let metadata = pass.metadata.unwrap_or_default();
+        let body = Cut::new(pass.status.iter().chain([&metadata])).hash(self.text, 0);
+        let beside = [0..metadata.start, metadata.end..self.text.len()];
+        let content = Cut::new(dropped.clone().chain(&pass.version).chain(&beside)).hash(self.text, body);
+        let prefix = self.item_type.filter(|_| !pass.has_kind).map(type_prefix).unwrap_or_default();
+        let text = Text::Plain(Cut::new(dropped).text(self.text, &prefix));
         let facts = facts.into_boxed_str();
-        Object { text, facts, uid, resource_version, owner, deleting: self.deleting, content, body }
+        Ok(Object { text, facts, uid, resource_version, owner, deleting: pass.deleting, content, body })
     }
 }
 

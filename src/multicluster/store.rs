@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::names::Names;
-use super::raw::{Object, Parsed};
+use super::raw::{NotAnObject, Object, Parsed};
 use super::registry::ClustersOf;
 use crate::object::{ClusterName, Key};
 
@@ -164,8 +164,11 @@ impl Store {
         Subscription { store: self.clone(), id }
     }
 
-    /// An event told that the object is as it stands in `text`. `false`: the text names no cluster or no object.
-    pub fn put(&self, parsed: Parsed<'_>) -> bool {
+    /// An event told that the object is as it stands in its text. `false`: that names no cluster.
+    ///
+    /// # Errors
+    /// The text is no JSON; the store is as it was.
+    pub fn put(&self, parsed: Parsed<'_>) -> Result<bool, NotAnObject> {
         self.put_by(parsed, Cause::Event)
     }
 
@@ -186,13 +189,13 @@ impl Store {
         Listing { store: self, cause: if state.listed { Cause::Relist } else { Cause::InitialList } }
     }
 
-    fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> bool {
+    fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {
         let mut state = self.lock();
-        let Some(key) = state.key(&self.clusters, &parsed) else { return false };
-        let told = state.put(&key, &parsed);
+        let Some(key) = state.key(&self.clusters, &parsed) else { return Ok(false) };
+        let told = state.put(&key, &parsed)?;
         drop(state);
         told.tell(&key, cause);
-        true
+        Ok(true)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -214,8 +217,11 @@ pub struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// An object of the list. `false`: it names no cluster.
-    pub fn item(&self, parsed: Parsed<'_>) -> bool {
+    /// An object of the list, as [`Store::put`] takes it.
+    ///
+    /// # Errors
+    /// Its text is no JSON; the store is as it was.
+    pub fn item(&self, parsed: Parsed<'_>) -> Result<bool, NotAnObject> {
         self.store.put_by(parsed, self.cause)
     }
 
@@ -281,21 +287,29 @@ pub struct PendingWrite {
 }
 
 impl PendingWrite {
-    /// Puts the answer into the store unless something newer came in the meantime; its event is then no change.
+    /// Puts the answer into the store unless something newer came in the meantime; its event is then no change. Where the
+    /// event came first, the rest of the answer is not even read.
     ///
     /// `true`: an event beyond this write came in between, reconcile the key again. Do not complete
     /// with an object that the watch's selector no longer matches: its event would never come.
-    pub fn complete(mut self, answer: Arc<Object>) -> bool {
+    ///
+    /// # Errors
+    /// The answer is no JSON, and as good as lost.
+    pub fn complete(mut self, answer: &Parsed<'_>) -> Result<(Arc<Object>, bool), NotAnObject> {
+        let object = match self.store.get(&self.key).filter(|known| is_version(known, answer)) {
+            Some(known) => known,
+            None => Arc::new(answer.object()?),
+        };
         self.registered = false;
         let mut state = self.store.lock();
-        let Some(pending) = state.unregister(&self.key, self.id) else { return true };
-        let version = answer.resource_version();
+        let Some(pending) = state.unregister(&self.key, self.id) else { return Ok((object, true)) };
+        let version = object.resource_version();
         let own_seen = pending.seen.iter().any(|seen| seen.as_deref() == Some(version));
         let others_seen = pending.seen.iter().any(|seen| seen.as_deref() != Some(version));
-        let told = if own_seen { Told::default() } else { state.put_answer(&self.key, answer, &pending) };
+        let told = if own_seen { Told::default() } else { state.put_answer(&self.key, object.clone(), &pending) };
         drop(state);
         told.tell(&self.key, Cause::Write);
-        others_seen
+        Ok((object, others_seen))
     }
 }
 
@@ -338,20 +352,20 @@ impl State {
     }
 
     /// An object as a list or an event tells it.
-    fn put(&mut self, key: &Key, parsed: &Parsed<'_>) -> Told {
+    fn put(&mut self, key: &Key, parsed: &Parsed<'_>) -> Result<Told, NotAnObject> {
         let list = self.list;
         if let Some(entry) = self.entry_mut(key) {
             entry.list = list;
-            if entry.object.uid() == parsed.uid && entry.object.resource_version() == parsed.resource_version {
+            if is_version(&entry.object, parsed) {
                 entry.ahead = false;
-                return Told::default();
+                return Ok(Told::default());
             }
             if entry.ahead && is_older(parsed.resource_version, entry.object.resource_version()) {
                 let known = Some(entry.object.clone());
-                return self.told(key, known.clone(), known, Some(parsed.resource_version));
+                return Ok(self.told(key, known.clone(), known, Some(parsed.resource_version)));
             }
         }
-        self.replace(key, Arc::new(parsed.object()), false)
+        Ok(self.replace(key, Arc::new(parsed.object()?), false))
     }
 
     /// An object as the answer of a write tells it.
@@ -492,6 +506,11 @@ impl Told {
             notify(&change);
         }
     }
+}
+
+/// Whether a text holds this version of this object.
+fn is_version(known: &Object, text: &Parsed<'_>) -> bool {
+    known.uid() == text.uid && known.resource_version() == text.resource_version
 }
 
 /// Whether a version is older than another of the same endpoint. Not comparable: no.

@@ -241,9 +241,12 @@ impl Worker {
         let reply = self.endpoint.list_page(&path, LIST_DEADLINE).await?;
         let item = |parsed: Parsed<'_>| {
             let name = parsed.name.to_owned();
-            if listing.as_ref().is_some_and(|listing| !listing.item(parsed)) {
+            if let Some(listing) = listing.as_ref()
+                && !listing.item(parsed)?
+            {
                 self.homeless(&name);
             }
+            Ok(())
         };
         read_page(&reply.body, item).map_err(|error| self.unreadable(&error))
     }
@@ -266,36 +269,42 @@ impl Worker {
 
     /// Reads lines until one is worth a step: an event changes nothing but the version.
     async fn read(&self, stream: &mut Stream, version: &str) -> Outcome {
-        let lived = |stream: &Stream| stream.opened.elapsed();
+        let opened = stream.opened;
         let line = match timeout_at(stream.until, stream.lines.next()).await {
-            Err(_) | Ok(Ok(None)) => return Outcome::Ended { lived: lived(stream) },
+            Err(_) | Ok(Ok(None)) => return Outcome::Ended { lived: opened.elapsed() },
             Ok(Err(reason)) => {
                 tracing::debug!(reason, "{}: the stream broke off", self.key);
-                return Outcome::Ended { lived: lived(stream) };
+                return Outcome::Ended { lived: opened.elapsed() };
             }
-            Ok(Ok(Some(line))) => WatchLine::read(line),
+            Ok(Ok(Some(line))) => line,
         };
-        match line {
-            Ok(WatchLine::Put(parsed)) => self.event(parsed, version, Store::put),
-            Ok(WatchLine::Deleted(parsed)) => self.event(parsed, version, Store::delete),
-            Ok(WatchLine::Bookmark(version)) => Outcome::Line { version, bookmark: true },
-            Ok(WatchLine::Error(status)) => {
-                Outcome::Failed { error: RequestError::Status(status), lived: lived(stream) }
+        let act = |line| match line {
+            WatchLine::Put(parsed) => self.event(parsed, version, Store::put),
+            WatchLine::Deleted(parsed) => self.event(parsed, version, |store, last| Ok(store.delete(last))),
+            WatchLine::Bookmark(version) => Ok(Outcome::Line { version, bookmark: true }),
+            WatchLine::Error(status) => {
+                Ok(Outcome::Failed { error: RequestError::Status(status), lived: opened.elapsed() })
             }
-            Err(error) => Outcome::Failed { error: self.unreadable(&error), lived: lived(stream) },
-        }
+        };
+        let acted = WatchLine::read(line).and_then(act).or_else(|_| WatchLine::read_whole(line).and_then(act));
+        acted.unwrap_or_else(|error| Outcome::Failed { error: self.unreadable(&error), lived: opened.elapsed() })
     }
 
-    fn event(&self, parsed: Parsed<'_>, version: &str, apply: impl Fn(&Store, Parsed<'_>) -> bool) -> Outcome {
+    fn event(
+        &self,
+        parsed: Parsed<'_>,
+        version: &str,
+        apply: impl Fn(&Store, Parsed<'_>) -> Result<bool, NotAnObject>,
+    ) -> Result<Outcome, NotAnObject> {
         let new = match parsed.resource_version {
             "" => version.to_owned(),
             new => new.to_owned(),
         };
         let name = parsed.name.to_owned();
-        if !apply(&self.store, parsed) {
+        if !apply(&self.store, parsed)? {
             self.homeless(&name);
         }
-        Outcome::Line { version: new, bookmark: false }
+        Ok(Outcome::Line { version: new, bookmark: false })
     }
 
     fn path(&self) -> Result<ApiPath, RequestError> {

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use sync_engine::health::Health;
+use sync_engine::multicluster::raw::Parsed;
 use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
 use sync_engine::multicluster::store::Cause;
 use sync_engine::multicluster::watch::{Selectors, Watch, WatchState, Watches};
-use sync_engine::multicluster::{ApiPath, Body, Object};
+use sync_engine::multicluster::{ApiPath, Body};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb};
 
 use crate::scene::{cluster, connection, key, plain_scope, resource, until, until_state};
@@ -276,7 +277,7 @@ async fn own_writes_are_not_told_whichever_way_they_race() {
         let pending = subscription.expect(&it);
         let patch = json!([{"op": "replace", "path": "/data/key", "value": n.to_string()}]).to_string();
         let reply = scene.scope.endpoint.patch(&path, "me", Body::json_patch(patch)).await.expect("patched");
-        let again = pending.complete(Arc::new(Object::from_json(&reply.body).expect("an object")));
+        let (_, again) = pending.complete(&Parsed::from_json(&reply.body).expect("an object")).expect("an object");
         assert!(!again);
         assert_eq!(value(&watch, "a"), Some(n.to_string()));
     }

@@ -5,10 +5,12 @@ use std::ops::Range;
 use super::skim::{Entries, Key, NoMap, blank};
 use super::{CLUSTER_ANNOTATION, LAST_APPLIED, OWNER_LABEL};
 
-/// What one pass over an object's text finds.
-#[derive(Debug, Default)]
+/// What one pass over an object's text finds, as far as it has come.
+#[derive(Debug, Clone)]
 pub struct Pass<'a> {
     text: &'a str,
+    /// Where in the object it is.
+    reading: Reading<'a>,
     pub has_kind: bool,
     pub name: Option<&'a str>,
     pub namespace: Option<&'a str>,
@@ -23,6 +25,29 @@ pub struct Pass<'a> {
     pub managed_fields: Option<Range<usize>>,
     pub last_applied: Option<Range<usize>>,
     pub status: Option<Range<usize>>,
+}
+
+/// A map that is being read.
+#[derive(Debug, Clone)]
+struct Reading<'a> {
+    fields: Fields,
+    entries: Entries<'a>,
+    /// The entry read last, where it is to be cut out.
+    cut: Option<(Part, Key<'a>)>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(fields: Fields, text: &'a str, at: usize) -> Result<Self, NoMap> {
+        Ok(Self { fields, entries: Entries::new(text, at)?, cut: None })
+    }
+}
+
+/// How far a map is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    End,
+    /// Up to the end of the object's metadata, where the facts about it stand.
+    Metadata,
 }
 
 /// The maps of an object that facts are read from.
@@ -43,36 +68,68 @@ enum Part {
 }
 
 impl<'a> Pass<'a> {
-    /// Reads a text that is one JSON map and nothing more.
-    pub fn over(text: &'a str) -> Result<Self, NoMap> {
-        let mut pass = Self { text, ..Self::default() };
-        let end = pass.map(Fields::Object, 0)?;
-        if blank(text.as_bytes(), end) == text.len() { Ok(pass) } else { Err(NoMap) }
+    /// Begins with a text that is one JSON map and nothing more, and reads the facts about the object.
+    pub fn begin(text: &'a str) -> Result<Self, NoMap> {
+        let mut reading = Reading::new(Fields::Object, text, 0)?;
+        let mut pass = Self {
+            text,
+            reading: reading.clone(),
+            has_kind: false,
+            name: None,
+            namespace: None,
+            uid: None,
+            resource_version: None,
+            version: None,
+            metadata: None,
+            deleting: false,
+            cluster: None,
+            owner: None,
+            managed_fields: None,
+            last_applied: None,
+            status: None,
+        };
+        pass.read(&mut reading, Until::Metadata)?;
+        pass.reading = reading;
+        Ok(pass)
     }
 
-    /// Reads the map at a place; the place behind it.
-    fn map(&mut self, fields: Fields, at: usize) -> Result<usize, NoMap> {
-        let mut entries = Entries::new(self.text, at)?;
-        let mut cut: Option<(Part, Key<'a>)> = None;
+    /// Reads what is left.
+    pub fn finish(mut self) -> Result<Self, NoMap> {
+        let mut reading = self.reading.clone();
+        self.read(&mut reading, Until::End)?;
+        let end = reading.entries.end();
+        if blank(self.text.as_bytes(), end) == self.text.len() { Ok(self) } else { Err(NoMap) }
+    }
+
+    fn read(&mut self, reading: &mut Reading<'a>, until: Until) -> Result<(), NoMap> {
+        let fields = reading.fields;
         loop {
-            let end = entries.end();
-            let key = entries.key()?;
+            let end = reading.entries.end();
+            let key = reading.entries.key()?;
             // An entry that is cut out goes up to the next key; the last one together with the comma before it.
-            if let Some((part, former)) = cut.take() {
+            if let Some((part, former)) = reading.cut.take() {
                 *self.cut(part) = Some(key.as_ref().map_or(former.gap.start..end, |key| former.gap.end..key.gap.end));
             }
-            let Some(key) = key else { return Ok(entries.end()) };
+            let Some(key) = key else { return Ok(()) };
             match child(fields, key.name) {
                 Some(child) if self.text.as_bytes().get(key.value) == Some(&b'{') => {
-                    let end = self.map(child, key.value)?;
+                    let mut below = Reading::new(child, self.text, key.value)?;
+                    self.read(&mut below, Until::End)?;
+                    let end = below.entries.end();
+                    reading.entries.resume(end);
                     if child == Fields::Metadata {
-                        self.metadata = Some(key.value..end);
+                        // What was told of the first one would not be true of the second.
+                        if self.metadata.replace(key.value..end).is_some() {
+                            return Err(NoMap);
+                        }
+                        if until == Until::Metadata {
+                            return Ok(());
+                        }
                     }
-                    entries.resume(end);
                 }
                 _ => {
-                    let value = entries.skip()?;
-                    cut = self.note(fields, &key, value)?.map(|part| (part, key));
+                    let value = reading.entries.skip()?;
+                    reading.cut = self.note(fields, &key, value)?.map(|part| (part, key));
                 }
             }
         }

@@ -14,7 +14,7 @@ fn managed_fields_and_last_applied_are_dropped_wherever_they_stand() {
         r#"{"spec":{},"metadata":{"name":"x","uid":"u","resourceVersion":"7","managedFields":[{"a":1}]}}"#,
         r#" {"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"managedFields\":1}"},"name":"x","uid":"u","resourceVersion":"7","managedFields":[]},"spec":{}} "#,
     ] {
-        let object = read(text).object();
+        let object = read(text).object().unwrap();
         assert_eq!((object.uid(), object.resource_version()), ("u", "7"), "{text}");
         let mut expected: Value = serde_json::from_str(text).unwrap();
         expected["metadata"].as_object_mut().unwrap().remove("managedFields");
@@ -30,7 +30,7 @@ fn facts_are_read_from_the_metadata_alone() {
     let text = r#"{"kind":"Db","spec":{"metadata":{"name":"no","uid":"no"}},"metadata":{"name":"db","namespace":"ns","uid":"u1","resourceVersion":"12","deletionTimestamp":"2026-01-01T00:00:00Z","labels":{"sync-engine.dev/owner":"abc"},"annotations":{"kcp.io/cluster":"c1"}}}"#;
     let parsed = read(text);
     assert_eq!((parsed.name, parsed.namespace, parsed.cluster), ("db", "ns", Some("c1")));
-    let object = parsed.object();
+    let object = parsed.object().unwrap();
     assert_eq!((object.uid(), object.owner(), object.deleting()), ("u1", Some("abc"), true));
     assert_eq!(object.json(), text);
 }
@@ -39,7 +39,7 @@ fn facts_are_read_from_the_metadata_alone() {
 fn items_of_typed_lists_get_their_kind() {
     let text = r#"{"metadata":{"name":"x","uid":"u","managedFields":[1],"resourceVersion":"3"}}"#;
     let item_type = Some(ItemType { api_version: "v1", kind: "ConfigMap" });
-    let object = Parsed::read(text, item_type).unwrap().object();
+    let object = Parsed::read(text, item_type).unwrap().object().unwrap();
     assert_eq!(
         object.json(),
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","uid":"u","resourceVersion":"3"}}"#
@@ -75,7 +75,7 @@ fn an_object_without_bottom_is_kept_and_not_read() {
 
 #[test]
 fn content_is_all_but_status_and_version() {
-    let content = |text: &str| read(text).object().content();
+    let content = |text: &str| read(text).object().unwrap().content();
     let before = content(
         r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1}}"#,
     );
@@ -101,12 +101,12 @@ fn content_is_all_but_status_and_version() {
 fn a_head_is_the_object_without_what_its_author_asks_for() {
     let text = r#"{"apiVersion":"v1","kind":"K","metadata":{"name":"x"},"spec":{"a":[1]},"data":{},"status":{"b":{}}}"#;
     let head = json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "x"}, "status": {"b": {}}});
-    assert_eq!(read(text).object().head(), Ok(head));
+    assert_eq!(read(text).object().unwrap().head(), Ok(head));
 }
 
 #[test]
 fn versions_ask_the_same_where_their_heads_alone_differ() {
-    let object = |text: &str| read(text).object();
+    let object = |text: &str| read(text).object().unwrap();
     let before = object(r#"{"kind":"K","metadata":{"name":"x","resourceVersion":"7"},"spec":{"a":1}}"#);
     for same in [
         r#"{"kind":"K","metadata":{"finalizers":["f"],"name":"x","resourceVersion":"8"},"spec":{"a":1}}"#,
@@ -153,7 +153,7 @@ proptest! {
         metadata.insert("name".into(), json!("n"));
         metadata.insert("uid".into(), json!("some-uid"));
         let text = json!({"metadata": metadata}).to_string();
-        let object = read(&text).object();
+        let object = read(&text).object().unwrap();
         prop_assert_eq!(object.uid(), "some-uid");
         annotations.remove(LAST_APPLIED);
         metadata.remove("managedFields");

@@ -36,7 +36,7 @@ impl Scene {
     }
 
     fn event(&self, name: &str, uid: &str, version: u64) {
-        assert!(self.store.put(Parsed::read(&text("c", name, uid, version, None), None).unwrap()));
+        assert!(self.store.put(Parsed::read(&text("c", name, uid, version, None), None).unwrap()).unwrap());
     }
 
     fn deletion(&self, name: &str, uid: &str, version: u64) {
@@ -46,7 +46,7 @@ impl Scene {
     fn list(&self, names: &[(&str, u64)], version: &str) {
         let listing = self.store.begin_list();
         for (name, version) in names {
-            listing.item(Parsed::read(&text("c", name, "u", *version, None), None).unwrap());
+            listing.item(Parsed::read(&text("c", name, "u", *version, None), None).unwrap()).unwrap();
         }
         listing.finish(version);
     }
@@ -75,6 +75,13 @@ fn object(name: &str, uid: &str, version: u64) -> Arc<Object> {
     Object::from_json(text("c", name, uid, version, None).as_bytes()).unwrap().into()
 }
 
+/// Whether something else came in between.
+fn answered(write: PendingWrite, answer: Arc<Object>) -> bool {
+    let (object, overtaken) = write.complete(&Parsed::from_json(answer.json().as_bytes()).unwrap()).unwrap();
+    assert_eq!(object, answer);
+    overtaken
+}
+
 fn told(
     name: &str,
     before: Option<u64>,
@@ -88,14 +95,14 @@ fn told(
 fn one_name_in_two_workspaces_is_two_objects() {
     let store = Store::new(ClustersOf::Annotated);
     for cluster in ["b", "a"] {
-        store.put(Parsed::read(&text(cluster, "db", cluster, 3, None), None).unwrap());
+        store.put(Parsed::read(&text(cluster, "db", cluster, 3, None), None).unwrap()).unwrap();
     }
     let names = |cluster| store.of_cluster(&ClusterName::try_from(cluster).unwrap());
     assert_eq!(names("a").len(), 1);
     assert_eq!((names("a")[0].1.uid(), names("b")[0].1.uid()), ("a", "b"));
     assert!(names("aa").is_empty());
     let homeless = json!({"metadata": {"name": "db"}}).to_string();
-    assert!(!store.put(Parsed::read(&homeless, None).unwrap()));
+    assert!(!store.put(Parsed::read(&homeless, None).unwrap()).unwrap());
 }
 
 #[test]
@@ -137,7 +144,7 @@ fn the_first_complete_list_is_the_initial_one() {
     let (_subscription, heard) = listen(&store);
     let _ = store.begin_list();
     let listing = store.begin_list();
-    listing.item(Parsed::read(&text("c", "a", "u", 2, None), None).unwrap());
+    listing.item(Parsed::read(&text("c", "a", "u", 2, None), None).unwrap()).unwrap();
     listing.finish("3");
     assert_eq!(*heard.lock().unwrap(), [told("a", None, Some(2), Cause::InitialList)]);
 }
@@ -146,7 +153,7 @@ fn the_first_complete_list_is_the_initial_one() {
 fn owners_are_found_and_forgotten() {
     let scene = Scene::new();
     let put = |name: &str, version, owner| {
-        scene.store.put(Parsed::read(&text("c", name, "u", version, owner), None).unwrap());
+        scene.store.put(Parsed::read(&text("c", name, "u", version, owner), None).unwrap()).unwrap();
     };
     put("a", 2, Some("o1"));
     put("b", 3, Some("o1"));
@@ -184,7 +191,7 @@ fn an_answer_is_stored_and_its_event_is_no_change() {
     scene.event("db", "u", 5);
     scene.heard();
     let write = scene.subscription.expect(&key("c", "db"));
-    assert!(!write.complete(object("db", "u", 6)));
+    assert!(!answered(write, object("db", "u", 6)));
     assert_eq!(scene.version("db").as_deref(), Some("6"));
     scene.event("db", "u", 6);
     assert_eq!(scene.heard(), []);
@@ -197,7 +204,23 @@ fn an_event_that_overtakes_its_answer_is_not_told() {
     let scene = Scene::new();
     let write = scene.subscription.expect(&key("c", "db"));
     scene.event("db", "u", 6);
-    assert!(!write.complete(object("db", "u", 6)), "nothing but our own write came");
+    assert!(!answered(write, object("db", "u", 6)), "nothing but our own write came");
+    assert_eq!((scene.heard(), scene.version("db").as_deref()), (vec![], Some("6")));
+}
+
+#[test]
+fn an_answer_that_is_no_object_is_as_good_as_lost() {
+    let scene = Scene::new();
+    scene.event("db", "u", 5);
+    scene.heard();
+    let broken = |version| text("c", "db", "u", version, None).strip_suffix('}').unwrap().to_owned() + r#","spec":}"#;
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.event("db", "u", 6);
+    assert!(write.complete(&Parsed::from_json(broken(7).as_bytes()).unwrap()).is_err());
+    assert_eq!(scene.heard(), [told("db", Some(5), Some(6), Cause::Event)]);
+    // Nor does an event bring it into the store; what is known already is not read as far.
+    assert!(scene.store.put(Parsed::read(&broken(7), None).unwrap()).is_err());
+    assert_eq!(scene.store.put(Parsed::read(&broken(6), None).unwrap()), Ok(true));
     assert_eq!((scene.heard(), scene.version("db").as_deref()), (vec![], Some("6")));
 }
 
@@ -210,17 +233,17 @@ fn what_comes_between_a_write_and_its_answer_asks_for_another_look() {
     let write = scene.subscription.expect(&key("c", "db"));
     scene.event("db", "u", 6);
     scene.event("db", "u", 7);
-    assert!(write.complete(object("db", "u", 6)));
+    assert!(answered(write, object("db", "u", 6)));
     assert_eq!((scene.heard(), scene.version("db").as_deref()), (vec![], Some("7")));
     // Somebody else wrote before us: the answer is newer than that event.
     let write = scene.subscription.expect(&key("c", "db"));
     scene.event("db", "u", 8);
-    assert!(write.complete(object("db", "u", 9)));
+    assert!(answered(write, object("db", "u", 9)));
     assert_eq!(scene.version("db").as_deref(), Some("9"));
     // It was deleted: an answer does not bring it back.
     let write = scene.subscription.expect(&key("c", "db"));
     scene.deletion("db", "u", 11);
-    assert!(write.complete(object("db", "u", 10)));
+    assert!(answered(write, object("db", "u", 10)));
     assert_eq!((scene.version("db"), scene.heard()), (None, vec![]));
 }
 
@@ -229,13 +252,13 @@ fn an_older_event_behind_an_answer_is_told_and_not_stored() {
     let scene = Scene::new();
     scene.event("db", "u", 5);
     scene.heard();
-    let _ = scene.subscription.expect(&key("c", "db")).complete(object("db", "u", 7));
+    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 7));
     scene.event("db", "u", 6);
     assert_eq!(scene.version("db").as_deref(), Some("7"));
     assert_eq!(scene.heard(), [told("db", Some(7), Some(7), Cause::Event)]);
     // Created anew by us: the deletion of its predecessor comes late.
     scene.event("db", "u", 7);
-    let _ = scene.subscription.expect(&key("c", "db")).complete(object("db", "new", 9));
+    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "new", 9));
     scene.deletion("db", "u", 8);
     assert_eq!(scene.version("db").as_deref(), Some("9"));
     scene.event("db", "new", 9);
@@ -261,7 +284,7 @@ fn a_lost_answer_tells_what_was_held_back() {
 fn other_subscribers_hear_of_a_write() {
     let scene = Scene::new();
     let (_other, heard) = listen(&scene.store);
-    let _ = scene.subscription.expect(&key("c", "db")).complete(object("db", "u", 6));
+    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 6));
     assert_eq!(scene.heard(), []);
     assert_eq!(*heard.lock().unwrap(), [told("db", None, Some(6), Cause::Write)]);
 }
@@ -270,8 +293,8 @@ fn other_subscribers_hear_of_a_write() {
 fn a_list_keeps_what_a_write_put_while_it_was_taken() {
     let scene = Scene::new();
     let listing = scene.store.begin_list();
-    let _ = scene.subscription.expect(&key("c", "new")).complete(object("new", "u", 20));
-    let _ = scene.subscription.expect(&key("c", "old")).complete(object("old", "u", 8));
+    let _ = answered(scene.subscription.expect(&key("c", "new")), object("new", "u", 20));
+    let _ = answered(scene.subscription.expect(&key("c", "old")), object("old", "u", 8));
     listing.finish("10");
     assert_eq!(scene.version("new").as_deref(), Some("20"), "written after the list's version");
     assert_eq!(scene.version("old"), None, "gone again before the list's version");
@@ -285,7 +308,7 @@ fn a_dropped_subscription_hears_nothing() {
     let scene = Scene::new();
     let Scene { store, subscription, heard } = scene;
     drop(subscription);
-    store.put(Parsed::read(&text("c", "db", "u", 3, None), None).unwrap());
+    store.put(Parsed::read(&text("c", "db", "u", 3, None), None).unwrap()).unwrap();
     assert!(heard.lock().unwrap().is_empty());
 }
 
@@ -315,7 +338,7 @@ proptest! {
                 let (_, write, answer) = pending.remove(due);
                 if complete[at] {
                     let own = answer.resource_version().to_owned();
-                    if write.complete(answer) { look(&mut seen) } else { seen = Some(own) }
+                    if answered(write, answer) { look(&mut seen) } else { seen = Some(own) }
                 } else {
                     drop(write);
                     if !scene.heard().is_empty() { look(&mut seen); }
@@ -324,7 +347,7 @@ proptest! {
         }
         for (_, write, answer) in pending.drain(..) {
             let own = answer.resource_version().to_owned();
-            if write.complete(answer) { look(&mut seen) } else { seen = Some(own) }
+            if answered(write, answer) { look(&mut seen) } else { seen = Some(own) }
         }
         let last = Some((10 + ours.len() as u64 - 1).to_string());
         prop_assert_eq!(scene.version("db"), last.clone());
