@@ -6,12 +6,12 @@
 mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::{Instrument, error, info_span, warn};
@@ -75,7 +75,7 @@ pub struct Pipeline {
     generation: ArcSwap<Generation>,
     state: Mutex<State>,
     /// Its numbers stand for keys that tenants choose: SipHash, unlike the maps' own.
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
     /// Rings when the inventory has to be looked at again.
     inventory_due: Notify,
 }
@@ -152,7 +152,7 @@ impl Pipeline {
             queue,
             generation,
             state: Mutex::new(state),
-            hasher: RandomState::new(),
+            hasher: DefaultHashBuilder::default(),
             inventory_due: Notify::new(),
         })
     }

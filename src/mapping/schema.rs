@@ -7,11 +7,12 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
 use super::{Kind, Resource};
+use crate::object::compare::unescape_pointer;
 
 pub use view::{Field, Form, View};
 
@@ -44,8 +45,21 @@ pub struct Schema {
     root: Value,
     /// Whether anything of the status can be required, once somebody has asked: mostly nothing is.
     requires_status: OnceLock<bool>,
+    kept: Kept,
     /// Where `$ref`s point: an OpenAPI document's `components.schemas`.
     definitions: Arc<Value>,
+}
+
+/// Whether an API has the fields below its status that were asked for, by their JSON pointers: each reconcile asks for
+/// the same few.
+#[derive(Debug, Default)]
+struct Kept(Mutex<BTreeMap<String, Presence>>);
+
+impl Clone for Kept {
+    /// What was asked for is found out again.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// Whether an API has a field.
@@ -106,6 +120,19 @@ impl Schema {
             ["metadata", ..] => Presence::Open,
             _ => self.walk(&self.root, path),
         }
+    }
+
+    /// Whether a field below `.status` exists, by its JSON pointer.
+    pub fn has_status(&self, pointer: &str) -> Presence {
+        let mut kept = self.kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.get(pointer) {
+            return *known;
+        }
+        let segments: Vec<String> = pointer.split('/').skip(1).map(unescape_pointer).collect();
+        let path: Vec<&str> = std::iter::once("status").chain(segments.iter().map(String::as_str)).collect();
+        let presence = self.has_path(&path);
+        kept.insert(pointer.to_owned(), presence);
+        presence
     }
 
     fn walk(&self, schema: &Value, path: &[&str]) -> Presence {
@@ -204,9 +231,12 @@ impl Schema {
     fn missing_required(&self, schema: &Value, value: Option<&Value>, path: &Path<'_>, missing: &mut Vec<String>) {
         let before = missing.len();
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            let property = self.resolve(&schema["properties"][name]);
             let given = value.and_then(|value| value.get(name));
-            let stands = given.is_some_and(|given| !given.is_null() || property["nullable"] == true);
+            if given.is_some_and(|given| !given.is_null()) {
+                continue;
+            }
+            let property = self.resolve(&schema["properties"][name]);
+            let stands = given.is_some() && property["nullable"] == true;
             if !stands && property.get("default").is_none() {
                 self.missing(property, None, &Path::Field(path, name), missing);
             }

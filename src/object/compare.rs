@@ -70,6 +70,11 @@ pub fn escape_pointer(segment: &str) -> Cow<'_, str> {
     if segment.contains(['~', '/']) { segment.replace('~', "~0").replace('/', "~1").into() } else { segment.into() }
 }
 
+/// What a segment of a JSON pointer means.
+pub fn unescape_pointer(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
+}
+
 fn same_number(a: &Number, b: &Number) -> bool {
     match (a.as_i128(), b.as_i128()) {
         (Some(a), Some(b)) => a == b,
@@ -92,7 +97,7 @@ pub fn same(a: &Value, b: &Value) -> bool {
 /// Takes what a JSON pointer names out of a tree; nothing where it names nothing.
 pub fn remove_pointer(tree: &mut Value, pointer: &str) {
     let Some((parent, last)) = pointer.rsplit_once('/') else { return };
-    let last = last.replace("~1", "/").replace("~0", "~");
+    let last = unescape_pointer(last);
     match tree.pointer_mut(parent) {
         Some(Value::Object(map)) => drop(map.remove(&last)),
         Some(Value::Array(items)) => {

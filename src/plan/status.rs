@@ -115,12 +115,12 @@ fn fields(
 
 /// Whether the consumer's server would keep a leaf: its schema knows it, and it was not dropped before.
 fn is_kept(observed: &Observed, field: &StatusField) -> bool {
-    !observed.unkept_status.contains(&field.pointer) && knows(observed, &field.target)
+    !observed.unkept_status.contains(&field.pointer) && knows(observed, &field.pointer)
 }
 
-fn knows(observed: &Observed, path: &[String]) -> bool {
-    let full: Vec<&str> = std::iter::once("status").chain(path.iter().map(String::as_str)).collect();
-    observed.schema.as_ref().is_none_or(|schema| schema.has_path(&full) != Presence::Known(false))
+/// Whether the consumer's schema knows a field of the status, or leaves it open.
+fn knows(observed: &Observed, pointer: &str) -> bool {
+    observed.schema.as_ref().is_none_or(|schema| schema.has_status(pointer) != Presence::Known(false))
 }
 
 fn leaf<'m, 'o>(
@@ -294,7 +294,7 @@ pub fn set_condition(
     kind: &str,
     condition: Condition,
 ) {
-    if !knows(observed, &["conditions".to_owned()]) {
+    if !knows(observed, "/conditions") {
         return;
     }
     let Ok(status) = map(status) else { return };
@@ -337,7 +337,7 @@ fn generation_of(mapping: &Mapping, observed: &Observed, source: &Value) -> Opti
 }
 
 fn follows_generation(mapping: &Mapping, observed: &Observed) -> bool {
-    let known = |schema: &Arc<Schema>| schema.has_path(&["status", "observedGeneration"]) == Presence::Known(true);
+    let known = |schema: &Arc<Schema>| schema.has_status("/observedGeneration") == Presence::Known(true);
     mapping.status.observed_generation && observed.schema.as_ref().is_some_and(known)
 }
 
@@ -413,19 +413,36 @@ fn has_observed(standing: &Standing) -> bool {
 /// Leaves of the mapping that a status patch gives a value, as JSON pointers below `.status`.
 pub fn written<'m>(mapping: &'m Mapping, patch: &Value) -> Vec<&'m str> {
     let operations = patch.as_array().map(Vec::as_slice).unwrap_or_default();
-    let leaves = mapping.status.fields.iter().map(|field| field.pointer.as_str());
-    leaves.filter(|leaf| operations.iter().any(|operation| writes(operation, leaf))).collect()
+    let given: Vec<Given<'_>> = operations.iter().filter_map(Given::by).collect();
+    let is_written = |field: &&StatusField| given.iter().any(|given| given.holds(field));
+    mapping.status.fields.iter().filter(is_written).map(|field| field.pointer.as_str()).collect()
+}
+
+/// What one operation of a JSON Patch puts into the status.
+struct Given<'p> {
+    /// Below `.status`.
+    place: &'p str,
+    depth: usize,
+    value: &'p Value,
+}
+
+impl<'p> Given<'p> {
+    fn by(operation: &'p Value) -> Option<Self> {
+        let place = operation["path"].as_str()?.strip_prefix("/status")?;
+        let depth = place.bytes().filter(|byte| *byte == b'/').count();
+        Some(Self { place, depth, value: operation.get("value")? })
+    }
+
+    /// Whether it gives a leaf a value, by itself or inside of what it puts above it.
+    fn holds(&self, field: &StatusField) -> bool {
+        let is_above = |rest: &str| rest.is_empty() || rest.starts_with('/');
+        let mut below = field.target.iter().skip(self.depth);
+        field.pointer.strip_prefix(self.place).is_some_and(is_above)
+            && below.try_fold(self.value, |value, segment| value.get(segment)).is_some()
+    }
 }
 
 /// Leaves that were written and that the server's answer does not hold: dropped by its schema.
 pub fn dropped<'m>(written: &[&'m str], answer: &Value) -> Vec<&'m str> {
     written.iter().copied().filter(|leaf| answer.pointer(&format!("/status{leaf}")).is_none()).collect()
-}
-
-/// Whether one operation of a JSON Patch gives a leaf a value, by itself or inside of what it puts above it.
-fn writes(operation: &Value, leaf: &str) -> bool {
-    let place = operation["path"].as_str().and_then(|path| path.strip_prefix("/status"));
-    let below =
-        place.and_then(|place| leaf.strip_prefix(place)).filter(|below| below.is_empty() || below.starts_with('/'));
-    below.zip(operation.get("value")).is_some_and(|(below, value)| value.pointer(below).is_some())
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use super::{Origin, Schema, Schemas};
+use super::{Kept, Origin, Schema, Schemas};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::{Kind, Resource};
 use crate::yaml::{self, Limits, Node, NodeValue};
@@ -42,6 +42,7 @@ impl Schemas {
                     status_subresource: None,
                     root: definition.clone(),
                     requires_status: OnceLock::new(),
+                    kept: Kept::default(),
                     definitions: definitions.clone(),
                 };
                 self.insert(schema, None, Origin::OpenApi);
@@ -123,6 +124,7 @@ impl Schemas {
                 status_subresource: Some(version["subresources"].get("status").is_some()),
                 root: root.clone(),
                 requires_status: OnceLock::new(),
+                kept: Kept::default(),
                 definitions: Arc::default(),
             };
             self.insert(schema, Some(&plural), origin);

@@ -60,6 +60,14 @@ fn paths() {
     let schema = widget();
     assert_eq!((schema.namespaced, schema.status_subresource), (Some(true), Some(true)));
     let present = |path: &str| schema.has_path(&path.split('.').collect::<Vec<_>>());
+    for (pointer, presence) in [
+        ("/connection/uri", Presence::Known(true)),
+        ("/connection/url", Presence::Known(false)),
+        ("/connection/~1uri", Presence::Known(false)),
+    ] {
+        // Found out, and remembered.
+        assert_eq!((schema.has_status(pointer), schema.has_status(pointer)), (presence, presence), "{pointer}");
+    }
     for path in [
         "metadata",
         "spec.size",
