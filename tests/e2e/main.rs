@@ -21,7 +21,7 @@ mod tenant;
 mod world;
 
 // Everything names them from here, wherever they are shared with.
-use real::{api, audit, credentials, eventually, kcp, kube, process, rest, servers};
+use real::{api, audit, credentials, eventually, kcp, kube, process, proxy, rest, servers};
 
 use std::fs;
 use std::process::ExitCode;

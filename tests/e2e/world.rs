@@ -231,10 +231,27 @@ impl World<'_> {
             .flag("--target-kubeconfig", self.target_kubeconfig.display())
             // Engines of one id share what they noted; the cases beside this one are none of its business.
             .flag("--inventory-namespace", format!("notes-{}", self.stage.id));
+        self.at_source(launch, &self.source_kubeconfig)
+    }
+
+    fn at_source(&self, launch: Launch, kubeconfig: &Path) -> Launch {
         match self.stage.on {
-            On::Kcp | On::Sandbox => launch.flag("--kcp-kubeconfig", self.source_kubeconfig.display()),
-            On::Kube => launch.flag("--kubeconfig", format!("source={}", self.source_kubeconfig.display())),
+            On::Kcp | On::Sandbox => launch.flag("--kcp-kubeconfig", kubeconfig.display()),
+            On::Kube => launch.flag("--kubeconfig", format!("source={}", kubeconfig.display())),
         }
+    }
+
+    /// The launch whose kubeconfigs name a proxy.
+    pub fn launch_through(&self, proxy: &str) -> Launch {
+        let through = |kubeconfig: &Path, name: &str| {
+            let text = fs::read_to_string(kubeconfig).expect("the kubeconfig");
+            let through = text.replace("{server:", &format!("{{proxy-url: \"{proxy}\", server:"));
+            assert_ne!(text, through, "it names its server otherwise");
+            self.stage.keep(name, &through)
+        };
+        let target = through(&self.target_kubeconfig, "proxied-target.kubeconfig");
+        let launch = self.launch().flag("--target-kubeconfig", target.display());
+        self.at_source(launch, &through(&self.source_kubeconfig, "proxied-source.kubeconfig"))
     }
 
     pub fn source_kubeconfig(&self) -> &Path {
@@ -295,10 +312,7 @@ impl World<'_> {
             On::Sandbox => panic!("in-memory servers know no users"),
         };
         let kubeconfig = self.stage.keep("powerless-source.kubeconfig", &text);
-        match self.stage.on {
-            On::Kcp | On::Sandbox => self.launch().flag("--kcp-kubeconfig", kubeconfig.display()),
-            On::Kube => self.launch().flag("--kubeconfig", format!("source={}", kubeconfig.display())),
-        }
+        self.at_source(self.launch(), &kubeconfig)
     }
 
     /// A mapping's source with an export of another name in the provider's workspace.

@@ -7,5 +7,6 @@ pub mod eventually;
 pub mod kcp;
 pub mod kube;
 pub mod process;
+pub mod proxy;
 pub mod rest;
 pub mod servers;

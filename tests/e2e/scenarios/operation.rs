@@ -7,12 +7,14 @@ use serde_json::json;
 use crate::case::{Case, Stage, case};
 use crate::engine::Launch;
 use crate::eventually::eventually;
+use crate::proxy::Proxy;
 use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(health_and_metrics_are_served).on_kube(),
         case!(a_variable_stands_for_each_flag).on_kube(),
+        case!(a_proxy_leads_to_both_servers),
         case!(marks_say_whose_an_object_is).in_memory(),
         case!(an_observing_mapping_writes_nothing).on_kube(),
         case!(a_suspended_mapping_still_deletes).on_kube(),
@@ -60,6 +62,16 @@ async fn a_variable_stands_for_each_flag(stage: &Stage) {
     assert_eq!(world.alpha.holds("it").await, [format!("sync-engine.dev/elsewhere.{}", world.name)]);
     let inventory = world.target.rest.list(&format!("/api/v1/namespaces/{notes}/configmaps")).await;
     assert!(!inventory.is_empty(), "the inventory stands in the namespace that the variable names");
+}
+
+async fn a_proxy_leads_to_both_servers(stage: &Stage) {
+    let world = stage.widgets().await;
+    let proxy = Proxy::start().await;
+    let _engine = world.launch_through(&proxy.url).ready().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.operate(&world.alpha, "it", json!({"phase": "Running"})).await;
+    world.alpha.status("it", json!({"phase": "Running"})).await;
+    assert_eq!(proxy.asked().len(), 2, "{:?}", proxy.asked());
 }
 
 async fn marks_say_whose_an_object_is(stage: &Stage) {
