@@ -6,7 +6,7 @@ use super::skim::{Entries, Key, NoMap, blank};
 use super::{CLUSTER_ANNOTATION, LAST_APPLIED, OWNER_LABEL};
 
 /// What one pass over an object's text finds, as far as it has come.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Pass<'a> {
     text: &'a str,
     /// Where in the object it is.
@@ -28,7 +28,7 @@ pub struct Pass<'a> {
 }
 
 /// A map that is being read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Reading<'a> {
     fields: Fields,
     entries: Entries<'a>,
@@ -51,8 +51,9 @@ enum Until {
 }
 
 /// The maps of an object that facts are read from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Fields {
+    #[default]
     Object,
     Metadata,
     Labels,
@@ -71,23 +72,7 @@ impl<'a> Pass<'a> {
     /// Begins with a text that is one JSON map and nothing more, and reads the facts about the object.
     pub fn begin(text: &'a str) -> Result<Self, NoMap> {
         let mut reading = Reading::new(Fields::Object, text, 0)?;
-        let mut pass = Self {
-            text,
-            reading: reading.clone(),
-            has_kind: false,
-            name: None,
-            namespace: None,
-            uid: None,
-            resource_version: None,
-            version: None,
-            metadata: None,
-            deleting: false,
-            cluster: None,
-            owner: None,
-            managed_fields: None,
-            last_applied: None,
-            status: None,
-        };
+        let mut pass = Self { text, ..Self::default() };
         pass.read(&mut reading, Until::Metadata)?;
         pass.reading = reading;
         Ok(pass)

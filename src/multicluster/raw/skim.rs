@@ -22,7 +22,7 @@ pub struct Key<'a> {
 pub struct NoMap;
 
 /// The entries of the map that a text holds from a place on, in their order.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Entries<'a> {
     text: &'a str,
     /// Where the entry before ended.
