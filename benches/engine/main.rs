@@ -1,4 +1,5 @@
-//! What the engine costs: `cargo bench --bench engine [-- OBJECTS...]`.
+//! What the engine costs: `cargo bench --bench engine [-- OBJECTS...]`; `SYNC_ENGINE_BINARY` names another engine than
+//! the one that cargo has just built.
 //!
 //! The release binary runs in a process of its own. Both servers, kcp and the downstream cluster, are sandboxes in this
 //! process, over plain HTTP. For each number of objects: consumers create them and wait until each has its first

@@ -4,9 +4,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::usage::Usage;
 
-/// The engine at work; killed when it is dropped.
+/// The engine at work; told to drain when it is dropped.
 pub struct Engine {
     process: Child,
     log: PathBuf,
@@ -28,7 +30,7 @@ impl Engine {
     pub fn start(folder: &Path, mappings: &Path) -> Result<Engine, Failed> {
         let log = Engine::log(folder);
         let output = File::create(&log).map_err(Failed::Start)?;
-        let process = Command::new(env!("CARGO_BIN_EXE_sync-engine"))
+        let process = Command::new(binary())
             .arg("--mappings")
             .arg(mappings)
             .arg("--kcp-kubeconfig")
@@ -60,10 +62,16 @@ impl Engine {
     }
 }
 
+/// The release binary of this build, unless another is named.
+fn binary() -> PathBuf {
+    std::env::var_os("SYNC_ENGINE_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_sync-engine").into(), PathBuf::from)
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
-        // It has ended already, or ends now; there is nobody to tell.
-        let _ = self.process.kill();
+        // It has ended already, or ends now; there is nobody to tell. It is not killed: a binary that is built to write a
+        // profile writes it at its end.
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
         let _ = self.process.wait();
     }
 }

@@ -1,14 +1,16 @@
-//! A client that sends what the engine sends for each new object, and does nothing else: no watch, no cache, no mapping.
-//! It runs in a process of its own: once with the engine's HTTP stack, which reads no answer, so that the difference is
-//! what the engine itself costs; and once with kube's `Api`, as a controller written by hand has it. Its objects come
-//! on standard input, a line each (name, a space, version), when the consumer creates them.
+//! A client that sends what the engine sends for each new object, and does nothing else: no cache, no mapping. It runs in
+//! a process of its own: with the engine's HTTP stack, which reads no answer, so that the difference is what the engine
+//! itself costs; with kube's `Api`, as a controller written by hand has it; and with kube and the two watches that the
+//! engine holds open meanwhile, whose events it receives and drops. Its objects come on standard input, a line each
+//! (name, a space, version), when the consumer creates them.
 
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use futures::{TryStreamExt, stream};
+use futures::{TryStreamExt, io, stream};
+use http::Request;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,7 @@ use sync_engine::multicluster::connection::{Connection, ConnectionSource, Connec
 use sync_engine::multicluster::{ApiPath, Body, Endpoint};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe::Receiver;
+use tokio::task::JoinSet;
 
 use crate::usage::Usage;
 
@@ -30,6 +33,7 @@ const MANAGER: &str = "sync-engine/main/widgets";
 pub enum Stack {
     Engine,
     Kube,
+    KubeWatching,
 }
 
 /// What the client is told, in a file.
@@ -37,7 +41,9 @@ pub enum Stack {
 pub struct Orders {
     pub stack: Stack,
     pub kubeconfig: PathBuf,
-    /// The consumer's workspace, through the export's virtual workspace.
+    /// All workspaces, through the export's virtual workspace.
+    pub everywhere: String,
+    /// The consumer's workspace, likewise.
     pub upstream: String,
     pub downstream: String,
     pub group: String,
@@ -56,12 +62,33 @@ pub async fn run(orders: &Path) -> Result<Duration, Box<dyn std::error::Error>> 
             let downstream = connection.endpoint_at(&orders.downstream)?;
             measured(async |object| sync(&orders, &upstream, &downstream, object).await).await
         }
-        Stack::Kube => {
+        Stack::Kube | Stack::KubeWatching => {
             let upstream = kube_client(&orders.kubeconfig, &orders.upstream).await?;
             let downstream = kube_client(&orders.kubeconfig, &orders.downstream).await?;
+            let mut watches = JoinSet::new();
+            if orders.stack == Stack::KubeWatching {
+                let everywhere = kube_client(&orders.kubeconfig, &orders.everywhere).await?;
+                watch(&mut watches, everywhere, &orders.group).await?;
+                watch(&mut watches, downstream.clone(), &orders.group).await?;
+            }
             measured(async |object| sync_with_kube(&orders, &upstream, &downstream, object).await).await
         }
     }
+}
+
+/// Opens a watch from now on, and drops what comes.
+async fn watch(watches: &mut JoinSet<()>, client: kube::Client, group: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let collection = format!("/apis/{group}/v1/widgets");
+    let list: serde_json::Value = client.request(Request::get(format!("{collection}?limit=1")).body(vec![])?).await?;
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    let query = format!("watch=true&allowWatchBookmarks=true&resourceVersion={version}");
+    let events = client.request_stream(Request::get(format!("{collection}?{query}")).body(vec![])?).await?;
+    watches.spawn(async move {
+        if let Err(error) = io::copy(events, &mut io::sink()).await {
+            eprintln!("a watch has broken: {error}");
+        }
+    });
+    Ok(())
 }
 
 /// Carries out a task for every object that comes, as many at once as the engine does, and says how much CPU that took.

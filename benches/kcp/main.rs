@@ -35,6 +35,8 @@ use crate::kcp::{Kcp, Workspace};
 
 const ROUNDS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(600);
+const CLIENTS: [&str; 3] =
+    ["bare client, the engine's stack", "bare client, kube", "bare client, kube, with the watches"];
 const ORDERS: &str = "--orders";
 
 type Failed = Box<dyn std::error::Error>;
@@ -73,22 +75,24 @@ async fn compare(binary: PathBuf, objects: usize) -> Result<(), Failed> {
     let engine = scene.start_engine().await?;
     for arrival in [Arrival::OneByOne, Arrival::AllAtOnce] {
         println!("{objects} objects, {arrival:?}");
-        let mut total = [Duration::ZERO; 3];
+        let mut total = [Duration::ZERO; 4];
         for round in 0..ROUNDS {
             let round = format!("{arrival:?}-{round}").to_lowercase();
             let spent = [
                 scene.bare(Stack::Engine, arrival, &format!("bare-{round}"), objects).await?,
                 scene.bare(Stack::Kube, arrival, &format!("kube-{round}"), objects).await?,
+                scene.bare(Stack::KubeWatching, arrival, &format!("watching-{round}"), objects).await?,
                 scene.engine(&engine, arrival, &format!("engine-{round}"), objects).await?,
             ];
-            for (who, spent) in ["bare client, the engine's stack", "bare client, kube", "engine"].iter().zip(spent) {
+            for (who, spent) in CLIENTS.iter().chain(&["engine"]).zip(spent) {
                 println!("  {who}: {}", each(spent, objects));
             }
             total.iter_mut().zip(spent).for_each(|(total, spent)| *total += spent);
         }
-        let [bare, kube, engines] = total.map(|total| total.as_secs_f64());
-        println!("  engine / bare client, the engine's stack: {:.2}", engines / bare);
-        println!("  engine / bare client, kube: {:.2}", engines / kube);
+        let [clients @ .., engines] = total.map(|total| total.as_secs_f64());
+        for (client, spent) in CLIENTS.iter().zip(clients) {
+            println!("  engine / {client}: {:.2}", engines / spent);
+        }
     }
     println!("engine's memory at rest: {:.1} MiB", engine.usage()?.memory as f64 / (1024.0 * 1024.0));
     Ok(())
@@ -107,7 +111,8 @@ struct Scene {
     consumer: Workspace,
     bare: Workspace,
     target: Workspace,
-    bare_upstream: String,
+    /// The virtual workspace of the bare client's API.
+    bare_endpoint: String,
 }
 
 impl Scene {
@@ -131,8 +136,8 @@ impl Scene {
         fs::write(folder.join("target.kubeconfig"), kcp.kubeconfig(&target.path, ADMIN))?;
         fs::create_dir_all(folder.join("mappings"))?;
         fs::write(folder.join("mappings/widgets.yaml"), mapping(&api, &provider.path))?;
-        let bare_upstream = format!("{}/clusters/{}", endpoint(&bare_provider).await, bare.cluster);
-        Ok(Scene { _kcp: kcp, folder: folder.to_owned(), api, consumer, bare, target, bare_upstream })
+        let bare_endpoint = endpoint(&bare_provider).await;
+        Ok(Scene { _kcp: kcp, folder: folder.to_owned(), api, consumer, bare, target, bare_endpoint })
     }
 
     /// Starts the engine, and waits until it has served a first object.
@@ -179,11 +184,12 @@ impl Scene {
 
     async fn bare(&self, stack: Stack, arrival: Arrival, name: &str, objects: usize) -> Result<Duration, Failed> {
         let api = Api::widgets("bare.example.dev".to_owned());
-        let base = self.bare_upstream.split("/services/").next().unwrap_or_default();
+        let base = self.bare_endpoint.split("/services/").next().unwrap_or_default();
         let orders = Orders {
             stack,
             kubeconfig: self.folder.join("kcp.kubeconfig"),
-            upstream: self.bare_upstream.clone(),
+            everywhere: format!("{}/clusters/*", self.bare_endpoint),
+            upstream: format!("{}/clusters/{}", self.bare_endpoint, self.bare.cluster),
             downstream: format!("{base}/clusters/{}", self.target.path),
             group: api.group.clone(),
             namespace: "bare".to_owned(),
