@@ -6,12 +6,12 @@
 mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::{Instrument, error, info_span, warn};
@@ -75,7 +75,7 @@ pub struct Pipeline {
     generation: ArcSwap<Generation>,
     state: Mutex<State>,
     /// Its numbers stand for keys that tenants choose: SipHash, unlike the maps' own.
-    hasher: DefaultHashBuilder,
+    hasher: RandomState,
     /// Rings when the inventory has to be looked at again.
     inventory_due: Notify,
 }
@@ -152,7 +152,7 @@ impl Pipeline {
             queue,
             generation,
             state: Mutex::new(state),
-            hasher: DefaultHashBuilder::default(),
+            hasher: RandomState::new(),
             inventory_due: Notify::new(),
         })
     }
