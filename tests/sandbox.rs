@@ -350,3 +350,16 @@ async fn reflectors_hold_what_there_is_through_cut_connections_and_forgotten_his
         holds(&["b", "c"]).await;
     }
 }
+
+#[tokio::test]
+async fn a_port_that_somebody_has_taken_meanwhile_is_waited_for() {
+    let mut sandbox = Options::kubernetes().start().await.expect("a sandbox");
+    sandbox.disconnect().await;
+    let address = sandbox.url().replace("http://", "");
+    let taken = tokio::net::TcpListener::bind(&address).await.expect("the port is free");
+    let mut coming_back = std::pin::pin!(sandbox.reconnect());
+    assert!(futures::poll!(&mut coming_back).is_pending(), "the port is taken");
+    drop(taken);
+    coming_back.await.expect("the same address");
+    tokio::net::TcpStream::connect(&address).await.expect("it listens again");
+}

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::access::User;
 use super::faults::Fault;
@@ -40,6 +40,20 @@ struct Cut;
 /// Opens a port on loopback; 0 for any.
 pub(super) async fn listen(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await
+}
+
+/// Listens where it listened before. Meanwhile an outgoing connection may have got the port, a client's that keeps trying
+/// to come back among them: that is waited out.
+pub(super) async fn listen_again(port: u16) -> io::Result<TcpListener> {
+    let given_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        match listen(port).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < given_up => {
+                sleep(Duration::from_millis(50)).await;
+            }
+            listening => return listening,
+        }
+    }
 }
 
 /// Accepts connections for one shard until it is dropped, and with it every connection.

@@ -279,7 +279,7 @@ impl Sandbox {
         self.disconnect().await;
         let mut listeners = Vec::new();
         for port in &self.ports {
-            listeners.push(http::listen(*port).await?);
+            listeners.push(http::listen_again(*port).await?);
         }
         self.serve(listeners);
         Ok(())
