@@ -135,8 +135,8 @@ impl Executor<'_> {
 
     /// The same, unread.
     fn cached(&mut self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Arc<Object>, RequestError> {
-        let answer = Parsed::from_json(&reply.body).map_err(|error| unreadable(at, &error))?;
-        let (object, overtaken) = pending.complete(&answer).map_err(|error| unreadable(at, &error))?;
+        let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
+        let (object, overtaken) = completed.map_err(|error| unreadable(at, &error))?;
         self.seen.note(&object);
         self.overtaken |= overtaken;
         Ok(object)
@@ -351,17 +351,14 @@ impl Executor<'_> {
     }
 }
 
-fn parse(at: &Endpoint, reply: &Reply) -> Result<Object, RequestError> {
-    Object::from_json(&reply.body).map_err(|error| unreadable(at, &error))
-}
-
 fn tree(at: &Endpoint, object: &Object) -> Result<Arc<Value>, RequestError> {
     object.value().map(Arc::new).map_err(|error| unreadable(at, &error))
 }
 
 /// The object of an answer.
 fn shown(at: &Endpoint, reply: &Reply) -> Result<Arc<Value>, RequestError> {
-    parse(at, reply).and_then(|object| tree(at, &object))
+    let object = Object::from_json(&reply.body).map_err(|error| unreadable(at, &error))?;
+    tree(at, &object)
 }
 
 fn unreadable(at: &Endpoint, error: &dyn std::error::Error) -> RequestError {
