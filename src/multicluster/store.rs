@@ -60,7 +60,7 @@ struct State {
     dictionary: Option<Arc<[u8]>>,
     /// Room to pack in, as much as the largest text took.
     scratch: Vec<u8>,
-    objects: BTreeMap<Slot, Entry>,
+    objects: BTreeMap<Key, Entry>,
     /// What changed last, oldest first.
     plain: VecDeque<(Key, Arc<Object>)>,
     owners: Owners,
@@ -72,19 +72,6 @@ struct State {
     list: u32,
     /// Whether a list was ever complete.
     listed: bool,
-}
-
-/// A key by its rank: the texts of two keys are compared where they are most probably the same.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Slot {
-    rank: u64,
-    key: Key,
-}
-
-impl From<&Key> for Slot {
-    fn from(key: &Key) -> Self {
-        Self { rank: key.rank(), key: key.clone() }
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -118,11 +105,10 @@ impl Store {
     pub fn of_cluster(&self, cluster: &ClusterName) -> Vec<(Key, Arc<Object>)> {
         let ranks = Key::ranks_of(cluster);
         let state = self.lock();
-        let first = Slot { rank: *ranks.start(), key: Key::least() };
-        let range = state.objects.range(first..).take_while(|(slot, _)| ranks.contains(&slot.rank));
-        let here = range.filter(|(slot, _)| slot.key.cluster == *cluster);
-        let mut all: Vec<_> = here.map(|(slot, entry)| (slot.key.clone(), entry.object.clone())).collect();
-        all.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let range = state.objects.range(Key::least_of(cluster)..).take_while(|(key, _)| ranks.contains(&key.rank()));
+        let here = range.filter(|(key, _)| key.cluster == *cluster);
+        let mut all: Vec<_> = here.map(|(key, entry)| (key.clone(), entry.object.clone())).collect();
+        all.sort_unstable_by(|(a, _), (b, _)| a.by_name(b));
         all
     }
 
@@ -134,14 +120,14 @@ impl Store {
             .filter_map(|key| state.entry(key).map(|entry| (key.clone(), entry.object.clone())))
             .filter(|(_, object)| object.owner() == Some(owner))
             .collect();
-        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        found.sort_unstable_by(|(a, _), (b, _)| a.by_name(b));
         found
     }
 
     /// Every key, in order.
     pub fn keys(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> = self.lock().objects.keys().map(|slot| slot.key.clone()).collect();
-        keys.sort_unstable();
+        let mut keys: Vec<Key> = self.lock().objects.keys().cloned().collect();
+        keys.sort_unstable_by(Key::by_name);
         keys
     }
 
@@ -337,17 +323,17 @@ impl State {
     }
 
     fn entry(&self, key: &Key) -> Option<&Entry> {
-        self.objects.get(&Slot::from(key))
+        self.objects.get(key)
     }
 
     fn entry_mut(&mut self, key: &Key) -> Option<&mut Entry> {
-        self.objects.get_mut(&Slot::from(key))
+        self.objects.get_mut(key)
     }
 
     /// The key of an object, and the same one each time: all who hold it share it.
     fn key(&mut self, clusters: &ClustersOf, parsed: &Parsed<'_>) -> Option<Key> {
         let key = self.names.key(clusters, parsed)?;
-        let known = self.objects.get_key_value(&Slot::from(&key)).map(|(known, _)| known.key.clone());
+        let known = self.objects.get_key_value(&key).map(|(known, _)| known.clone());
         Some(known.unwrap_or(key))
     }
 
@@ -388,8 +374,8 @@ impl State {
     fn replace(&mut self, key: &Key, object: Arc<Object>, ahead: bool) -> Told {
         let version = object.resource_version();
         let entry = Entry { object: object.clone(), list: self.list, ahead };
-        // The map keeps the slot that it has, hence the key that all share.
-        let before = self.objects.insert(key.into(), entry).map(|entry| entry.object);
+        // The map keeps the key that it has, which all share.
+        let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
         let former = before.as_ref().and_then(|before| before.owner());
         if former != object.owner() {
             if let Some(before) = &before {
@@ -410,8 +396,7 @@ impl State {
     /// that all of them are packed against.
     fn pack_oldest(&mut self) {
         let Some((key, object)) = self.plain.pop_front() else { return };
-        let Some(entry) = self.objects.get_mut(&Slot::from(&key)).filter(|entry| Arc::ptr_eq(&entry.object, &object))
-        else {
+        let Some(entry) = self.objects.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.object, &object)) else {
             return;
         };
         let first = || {
@@ -440,7 +425,7 @@ impl State {
     }
 
     fn forget(&mut self, key: &Key) -> Told {
-        let before = self.objects.remove(&Slot::from(key)).map(|entry| entry.object);
+        let before = self.objects.remove(key).map(|entry| entry.object);
         if let Some(before) = &before {
             self.unown(key, before);
         }
@@ -457,7 +442,7 @@ impl State {
     fn stale(&self, version: &str) -> Vec<Key> {
         let stale =
             |entry: &Entry| entry.list < self.list || entry.ahead && is_older(entry.object.resource_version(), version);
-        self.objects.iter().filter(|(_, entry)| stale(entry)).map(|(slot, _)| slot.key.clone()).collect()
+        self.objects.iter().filter(|(_, entry)| stale(entry)).map(|(key, _)| key.clone()).collect()
     }
 
     /// Records a change with the pending writes of its key, and gathers who is to be told now.

@@ -46,8 +46,14 @@ impl TryFrom<&str> for ClusterName {
 
 /// Identity of an object across all clusters of one provider and one resource. Cheap to clone: half a dozen indexes hold
 /// the key of each object.
+///
+/// Its order is one for indexes: by [rank](Self::rank), so that a search compares the texts of one key, and not of each
+/// that it passes. [`by_name`](Self::by_name) is the order for people.
 #[derive(Debug, Clone)]
-pub struct Key(Arc<KeyParts>);
+pub struct Key {
+    rank: u64,
+    parts: Arc<KeyParts>,
+}
 
 /// What a [`Key`] is made of.
 #[derive(Debug)]
@@ -56,25 +62,26 @@ pub struct KeyParts {
     /// Empty for cluster-scoped objects.
     pub namespace: Arc<str>,
     pub name: Box<str>,
-    rank: u64,
 }
 
 impl Key {
     pub fn new(cluster: ClusterName, namespace: impl Into<Arc<str>>, name: impl Into<Box<str>>) -> Self {
         let (namespace, name) = (namespace.into(), name.into());
         let rank = rank(&cluster, hash_of(&(&namespace, &name)));
-        Self(Arc::new(KeyParts { cluster, namespace, name, rank }))
+        Self { rank, parts: Arc::new(KeyParts { cluster, namespace, name }) }
     }
 
-    /// No other sorts before it, and no object has it.
-    pub fn least() -> Self {
-        static LEAST: LazyLock<Key> = LazyLock::new(|| Key::new(ClusterName(Arc::from("")), "", ""));
-        LEAST.clone()
+    /// None of a cluster's keys sorts before it, and no object has it.
+    pub fn least_of(cluster: &ClusterName) -> Self {
+        static NOTHING: LazyLock<Arc<KeyParts>> = LazyLock::new(|| {
+            let cluster = ClusterName(Arc::from(""));
+            Arc::new(KeyParts { cluster, namespace: Arc::from(""), name: Box::default() })
+        });
+        Self { rank: *Self::ranks_of(cluster).start(), parts: NOTHING.clone() }
     }
 
-    /// A number that is the same for equal keys, and mostly another for others: indexes sort by it, for texts take
-    /// longer to compare. Keys of one cluster are neighbours. Names can be made up that share it, which costs those who
-    /// do so the comparison.
+    /// A number that is the same for equal keys, and mostly another for others. Keys of one cluster are neighbours. Names
+    /// can be made up that share it, which costs those who do so the comparison of texts.
     pub fn rank(&self) -> u64 {
         self.rank
     }
@@ -82,6 +89,16 @@ impl Key {
     /// The lowest and the highest rank of a cluster's keys.
     pub fn ranks_of(cluster: &ClusterName) -> RangeInclusive<u64> {
         rank(cluster, 0)..=rank(cluster, u32::MAX)
+    }
+
+    /// By cluster, namespace and name.
+    pub fn by_name(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.parts, &other.parts) {
+            return Ordering::Equal;
+        }
+        text_order(&self.cluster.0, &other.cluster.0)
+            .then_with(|| text_order(&self.namespace, &other.namespace))
+            .then_with(|| self.name.cmp(&other.name))
     }
 }
 
@@ -97,7 +114,7 @@ fn hash_of(part: &impl Hash) -> u32 {
 
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
-        self.rank == other.rank && self.cmp(other) == Ordering::Equal
+        self.cmp(other) == Ordering::Equal
     }
 }
 
@@ -113,18 +130,13 @@ impl Deref for Key {
     type Target = KeyParts;
 
     fn deref(&self) -> &KeyParts {
-        &self.0
+        &self.parts
     }
 }
 
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
-        if Arc::ptr_eq(&self.0, &other.0) {
-            return Ordering::Equal;
-        }
-        text_order(&self.cluster.0, &other.cluster.0)
-            .then_with(|| text_order(&self.namespace, &other.namespace))
-            .then_with(|| self.name.cmp(&other.name))
+        self.rank.cmp(&other.rank).then_with(|| self.by_name(other))
     }
 }
 
