@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use json_patch::Patch;
 use serde_json::{Value, json};
 use tracing::debug;
 
@@ -97,7 +98,7 @@ impl Executor<'_> {
         Ok(ApiPath::object(resource, &self.key.namespace, &self.key.name)?)
     }
 
-    async fn patch_source(&mut self, patch: &Value, status: bool, unread: bool) -> Result<Outcome, RequestError> {
+    async fn patch_source(&mut self, patch: &Patch, status: bool, unread: bool) -> Result<Outcome, RequestError> {
         let path = self.source_path()?;
         let path = if status { path.status() } else { path };
         let pending = self.feed.subscription.expect(self.key);
@@ -340,7 +341,7 @@ impl Executor<'_> {
         }
     }
 
-    async fn unmark(&mut self, reference: &Reference, patch: &Value) -> Result<Outcome, RequestError> {
+    async fn unmark(&mut self, reference: &Reference, patch: &Patch) -> Result<Outcome, RequestError> {
         self.cost += 1;
         let body = Body::json_patch(json_text(patch));
         match self.target().patch(&self.path(reference)?, self.pipeline.writer.field_manager(), body).await {

@@ -11,6 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{Deref, RangeInclusive};
 use std::sync::{Arc, LazyLock};
 
+use serde::Serialize;
 use serde_json::Value;
 
 /// Name of a cluster, unique within its provider: for kcp the logical cluster's name.
@@ -189,8 +190,8 @@ fn of_metadata<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     object.get("metadata").and_then(|metadata| metadata.get(field))
 }
 
-/// A tree as compact JSON, without the formatter through which `to_string` passes each piece.
-pub fn json_text(tree: &Value) -> Vec<u8> {
+/// A tree, or a patch of one, as compact JSON, without the formatter through which `to_string` passes each piece.
+pub fn json_text(tree: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(tree).expect("the keys of a JSON tree are strings, and a Vec takes what is written")
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use json_patch::Patch;
 use serde_json::Value;
 
 use crate::mapping::{Kind, Propagation};
@@ -14,9 +15,9 @@ use crate::object::marks::Reference;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// JSON Patch of the source object, guarded by its resourceVersion.
-    PatchSource { purpose: SourcePatch, patch: Value },
+    PatchSource { purpose: SourcePatch, patch: Patch },
     /// JSON Patch of the source's `/status`, guarded by its resourceVersion.
-    PatchStatus { patch: Value },
+    PatchStatus { patch: Patch },
     /// Is the source really gone? One GET, and whether its collection lists normally.
     LookForSource,
     /// What stands at a place where our cache knows of nothing? One GET.
@@ -31,7 +32,7 @@ pub enum Action {
     /// Delete exactly this incarnation.
     Delete { reference: Reference, uid: String, propagation: Propagation },
     /// JSON Patch that takes our marks off an object and leaves it standing.
-    Unmark { reference: Reference, patch: Value },
+    Unmark { reference: Reference, patch: Patch },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

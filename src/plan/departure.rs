@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{Patch, PatchOperation, RemoveOperation, TestOperation};
 use serde_json::{Map, Value, json};
 
 use super::live::kind_unseen;
@@ -15,7 +17,7 @@ use crate::mapping::expression::Root;
 use crate::mapping::placement::Place;
 use crate::mapping::{Kind, Mapping, Propagation, SourceDelete};
 use crate::object::marks::{self, Reference};
-use crate::object::{compare::escape_pointer, metadata};
+use crate::object::metadata;
 
 /// Takes a source's objects away by the policy, then releases its finalizer.
 pub fn depart(mapping: &Mapping, observed: &Observed, source: Option<&Arc<Value>>, policy: SourceDelete) -> Plan {
@@ -182,21 +184,22 @@ pub fn delete(standing: &Standing, propagation: Propagation) -> Action {
 /// Takes our marks off an object that stays.
 pub fn unmark(standing: &Standing) -> Action {
     let guard = |field: &str| {
-        let value = metadata(&standing.object, field);
-        json!({"op": "test", "path": format!("/metadata/{field}"), "value": value})
+        let value = metadata(&standing.object, field).into();
+        PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(["metadata", field]), value })
     };
     let mut patch = vec![guard("uid"), guard("resourceVersion")];
     patch.extend(removals(&standing.object, "labels"));
     patch.extend(removals(&standing.object, "annotations"));
-    Action::Unmark { reference: standing.reference.clone(), patch: Value::Array(patch) }
+    Action::Unmark { reference: standing.reference.clone(), patch: Patch(patch) }
 }
 
-fn removals(object: &Value, field: &str) -> Vec<Value> {
+fn removals(object: &Value, field: &str) -> Vec<PatchOperation> {
     let entries = object.pointer(&format!("/metadata/{field}")).and_then(Value::as_object);
     let ours = |entry: &(&String, &Value)| {
         let (key, value) = entry;
         key.starts_with("sync-engine.dev/") || (*key == marks::MANAGED_BY && *value == marks::MANAGER)
     };
-    let remove = |key: &String| json!({"op": "remove", "path": format!("/metadata/{field}/{}", escape_pointer(key))});
+    let remove =
+        |key: &str| PatchOperation::Remove(RemoveOperation { path: PointerBuf::from_tokens(["metadata", field, key]) });
     entries.unwrap_or(&Map::new()).iter().filter(ours).map(|(key, _)| remove(key)).collect()
 }

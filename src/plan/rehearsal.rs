@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::action::Action;
@@ -26,12 +27,11 @@ pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
 }
 
 /// A patch that does not fit changes nothing: the plan would be made again.
-fn patched(object: &Value, patch: &Value) -> Value {
+fn patched(object: &Value, patch: &Patch) -> Value {
     let mut after = object.clone();
-    let operations: Result<json_patch::Patch, _> = serde_json::from_value(patch.clone());
-    match operations.map(|operations| json_patch::patch(&mut after, &operations)) {
-        Ok(Ok(())) => after,
-        _ => object.clone(),
+    match json_patch::patch(&mut after, patch) {
+        Ok(()) => after,
+        Err(_) => object.clone(),
     }
 }
 

@@ -1,29 +1,25 @@
 //! Patches of the source object: as few as possible, each bound to the version it was computed from.
 
-use json_patch::PatchOperation;
+use json_patch::jsonptr::{Pointer, PointerBuf};
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::{Value, json};
 
 use super::{Action, Observed, SourcePatch};
-use crate::object::compare::escape_pointer;
 use crate::object::metadata;
 
 /// Adds our finalizer, and pins the target, in one patch.
 pub fn add_finalizer(observed: &Observed, source: &Value, identity: &str) -> Action {
-    let finalizer = json!(observed.writer.finalizer());
+    let finalizer = observed.writer.finalizer();
     let finalizer = match source.pointer("/metadata/finalizers") {
-        Some(Value::Array(_)) => json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}),
-        _ => json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer]}),
+        Some(Value::Array(_)) => add(["metadata", "finalizers", "-"], finalizer.into()),
+        _ => add(["metadata", "finalizers"], json!([finalizer])),
     };
     let pin = observed.writer.target_annotation();
     let pin = match source.pointer("/metadata/annotations") {
-        Some(Value::Object(_)) => {
-            let path = format!("/metadata/annotations/{}", escape_pointer(pin));
-            json!({"op": "add", "path": path, "value": identity})
-        }
-        _ => json!({"op": "add", "path": "/metadata/annotations", "value": {pin: identity}}),
+        Some(Value::Object(_)) => add(["metadata", "annotations", pin], identity.into()),
+        _ => add(["metadata", "annotations"], json!({pin: identity})),
     };
-    let patch = Value::Array(vec![guard(source), pin, finalizer]);
-    Action::PatchSource { purpose: SourcePatch::AddFinalizer, patch }
+    Action::PatchSource { purpose: SourcePatch::AddFinalizer, patch: Patch(vec![guard(source), pin, finalizer]) }
 }
 
 /// Takes our finalizer and the pin away.
@@ -36,7 +32,7 @@ pub fn release_finalizer(observed: &Observed, source: &Value) -> Action {
     Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, patch }
 }
 
-fn metadata_patch(source: &Value, change: impl FnOnce(&mut Vec<Value>, &mut serde_json::Map<String, Value>)) -> Value {
+fn metadata_patch(source: &Value, change: impl FnOnce(&mut Vec<Value>, &mut serde_json::Map<String, Value>)) -> Patch {
     let finalizers = source.pointer("/metadata/finalizers").and_then(Value::as_array);
     let annotations = source.pointer("/metadata/annotations").and_then(Value::as_object);
     let (mut new_finalizers, mut new_annotations) =
@@ -52,7 +48,7 @@ fn metadata_patch(source: &Value, change: impl FnOnce(&mut Vec<Value>, &mut serd
         None if new_annotations_are_empty(&new) => drop(new.as_object_mut().map(|new| new.remove("annotations"))),
         None => {}
     }
-    guarded(source, "/metadata", Some(&old), Some(new))
+    guarded(source, Pointer::from_static("/metadata"), Some(&old), Some(new))
 }
 
 fn new_annotations_are_empty(new: &Value) -> bool {
@@ -62,38 +58,34 @@ fn new_annotations_are_empty(new: &Value) -> bool {
 /// JSON Patch from one tree to another at a place of the source, bound to the source's resourceVersion: a newer version,
 /// an object created anew under the same name, and somebody else's change to the same list are all answered by a clean
 /// 409.
-pub fn guarded(source: &Value, at: &str, old: Option<&Value>, new: Option<Value>) -> Value {
+pub fn guarded(source: &Value, at: &Pointer, old: Option<&Value>, new: Option<Value>) -> Patch {
     let changes = match (old, new) {
         (Some(old), Some(new)) => json_patch::diff(old, &new).0.into_iter().map(|change| placed(at, change)).collect(),
-        (None, Some(new)) => vec![operation("add", at, Some(new))],
-        (Some(_), None) => vec![operation("remove", at, None)],
+        (None, Some(new)) => vec![PatchOperation::Add(AddOperation { path: at.to_buf(), value: new })],
+        (Some(_), None) => vec![PatchOperation::Remove(RemoveOperation { path: at.to_buf() })],
         (None, None) => Vec::new(),
     };
-    std::iter::once(guard(source)).chain(changes).collect()
+    Patch(std::iter::once(guard(source)).chain(changes).collect())
 }
 
 /// A change of a part of the source, as one of the whole.
-fn placed(at: &str, change: PatchOperation) -> Value {
-    let path = format!("{at}{}", change.path());
-    match change {
-        PatchOperation::Add(add) => operation("add", &path, Some(add.value)),
-        PatchOperation::Replace(replace) => operation("replace", &path, Some(replace.value)),
-        PatchOperation::Remove(_) => operation("remove", &path, None),
+fn placed(at: &Pointer, mut change: PatchOperation) -> PatchOperation {
+    match &mut change {
+        PatchOperation::Add(AddOperation { path, .. })
+        | PatchOperation::Replace(ReplaceOperation { path, .. })
+        | PatchOperation::Remove(RemoveOperation { path }) => *path = at.concat(path),
         PatchOperation::Move(_) | PatchOperation::Copy(_) | PatchOperation::Test(_) => {
             unreachable!("two trees differ by what is added, removed and replaced")
         }
     }
+    change
 }
 
-fn operation(op: &str, path: &str, value: Option<Value>) -> Value {
-    let mut operation = json!({"op": op, "path": path});
-    if let Some(value) = value {
-        // The macro would copy it.
-        operation["value"] = value;
-    }
-    operation
+fn add<const N: usize>(at: [&str; N], value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(at), value })
 }
 
-fn guard(source: &Value) -> Value {
-    json!({"op": "replace", "path": "/metadata/resourceVersion", "value": metadata(source, "resourceVersion")})
+fn guard(source: &Value) -> PatchOperation {
+    let path = Pointer::from_static("/metadata/resourceVersion").to_buf();
+    PatchOperation::Replace(ReplaceOperation { path, value: metadata(source, "resourceVersion").into() })
 }

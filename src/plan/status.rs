@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use json_patch::jsonptr::Pointer;
+use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
 use serde_json::{Map, Value, json};
 
 use super::observed::{Observed, Standing};
@@ -34,13 +36,13 @@ pub fn patch(
     source: &Arc<Value>,
     rendering: Option<&Rendering>,
     reasons: &mut Reasons,
-) -> Option<Value> {
+) -> Option<Patch> {
     let old = source.get("status");
     let wanted = wanted(mapping, observed, source, rendering, reasons);
     if wanted.as_ref() == old || is_withheld(observed, wanted.as_ref(), reasons) {
         return None;
     }
-    Some(guarded(source, "/status", old, wanted))
+    Some(guarded(source, Pointer::from_static("/status"), old, wanted))
 }
 
 /// The status as it should be now; `None` where there is nothing to say.
@@ -411,9 +413,8 @@ fn has_observed(standing: &Standing) -> bool {
 }
 
 /// Leaves of the mapping that a status patch gives a value, as JSON pointers below `.status`.
-pub fn written<'m>(mapping: &'m Mapping, patch: &Value) -> Vec<&'m str> {
-    let operations = patch.as_array().map(Vec::as_slice).unwrap_or_default();
-    let given: Vec<Given<'_>> = operations.iter().filter_map(Given::by).collect();
+pub fn written<'m>(mapping: &'m Mapping, patch: &Patch) -> Vec<&'m str> {
+    let given: Vec<Given<'_>> = patch.iter().filter_map(Given::by).collect();
     let is_written = |field: &&StatusField| given.iter().any(|given| given.holds(field));
     mapping.status.fields.iter().filter(is_written).map(|field| field.pointer.as_str()).collect()
 }
@@ -427,10 +428,15 @@ struct Given<'p> {
 }
 
 impl<'p> Given<'p> {
-    fn by(operation: &'p Value) -> Option<Self> {
-        let place = operation["path"].as_str()?.strip_prefix("/status")?;
+    fn by(operation: &'p PatchOperation) -> Option<Self> {
+        let (PatchOperation::Add(AddOperation { path, value })
+        | PatchOperation::Replace(ReplaceOperation { path, value })) = operation
+        else {
+            return None;
+        };
+        let place = path.as_str().strip_prefix("/status")?;
         let depth = place.bytes().filter(|byte| *byte == b'/').count();
-        Some(Self { place, depth, value: operation.get("value")? })
+        Some(Self { place, depth, value })
     }
 
     /// Whether it gives a leaf a value, by itself or inside of what it puts above it.

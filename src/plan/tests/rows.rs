@@ -498,6 +498,7 @@ fn an_id_renamed_with_the_same_kind_and_name_is_relabelled() {
 fn only_what_was_written_can_be_dropped() {
     let mapping = mapping(DATABASES);
     let patch = json!([{"op": "add", "path": "/status", "value": {"phase": "Pending"}}]);
+    let patch = serde_json::from_value(patch).unwrap();
     let written = status::written(&mapping, &patch);
     let dropped = |answer: Value| status::dropped(&written, &answer);
     assert!(dropped(json!({"status": {"phase": "Pending"}})).is_empty(), "no version was written");

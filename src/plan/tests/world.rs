@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use json_patch::jsonptr::Pointer;
+use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -164,13 +166,14 @@ impl World {
         self.version.to_string()
     }
 
-    fn patch_source(&mut self, patch: &Value) -> Outcome {
+    fn patch_source(&mut self, patch: &Patch) -> Outcome {
         let version = self.next_version();
         let Some(source) = &mut self.source else { return Outcome::Absent };
-        assert_eq!(
-            patch[0]["value"], source["metadata"]["resourceVersion"],
-            "every patch names the version it came from"
-        );
+        let guard = ReplaceOperation {
+            path: Pointer::from_static("/metadata/resourceVersion").to_buf(),
+            value: source["metadata"]["resourceVersion"].clone(),
+        };
+        assert_eq!(patch[0], PatchOperation::Replace(guard), "every patch names the version it came from");
         apply_patch(source, patch);
         source["metadata"]["resourceVersion"] = json!(version);
         let now = source.clone();
@@ -236,7 +239,7 @@ impl World {
         Outcome::Object(Arc::new(object.clone()))
     }
 
-    fn unmark(&mut self, reference: &Reference, patch: &Value) -> Outcome {
+    fn unmark(&mut self, reference: &Reference, patch: &Patch) -> Outcome {
         let Some(object) = self.objects.get_mut(reference) else { return Outcome::Absent };
         apply_patch(object, patch);
         Outcome::Object(Arc::new(object.clone()))
@@ -303,9 +306,8 @@ fn is_released(object: &Value) -> bool {
     !metadata(object, "deletionTimestamp").is_empty() && finalizers.is_none_or(Vec::is_empty)
 }
 
-fn apply_patch(object: &mut Value, patch: &Value) {
-    let patch: json_patch::Patch = serde_json::from_value(patch.clone()).expect("a JSON Patch");
-    json_patch::patch(object, &patch).expect("a patch that fits");
+fn apply_patch(object: &mut Value, patch: &Patch) {
+    json_patch::patch(object, patch).expect("a patch that fits");
 }
 
 /// An object without what its author asks for.
