@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use sync_engine::sandbox::{Answer, ApiRef, Events, Options, Request, Sandbox, Verb};
 use sync_engine::yaml;
@@ -33,6 +34,29 @@ pub struct Scene {
     folder: TempDir,
 }
 
+/// What of an event the scene waits for. The rest is not read: the engine would wait for the servers meanwhile.
+#[derive(Deserialize)]
+struct Told {
+    object: Database,
+}
+
+#[derive(Deserialize)]
+struct Database {
+    metadata: Metadata,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    uid: String,
+}
+
+#[derive(Default, Deserialize)]
+struct Status {
+    phase: Option<String>,
+}
+
 /// Why a scene could not be played.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
@@ -45,6 +69,9 @@ pub enum Failed {
     /// The engine does not go on.
     #[error("nothing has happened for {PATIENCE:?}: {arrived} of {wanted} objects are where they should be\n{log}")]
     Stuck { arrived: usize, wanted: usize, log: String },
+    /// An event is none.
+    #[error("an event of the watch does not read")]
+    Event(#[from] serde_json::Error),
     /// A port or a file could not be opened.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -129,12 +156,13 @@ impl Scene {
     pub async fn every_phase(&mut self, phase: &str) -> Result<(), Failed> {
         let mut arrived = HashSet::new();
         while arrived.len() < self.objects {
-            let next = tokio::time::timeout(PATIENCE, self.upstream_events.next()).await;
-            let Ok(Some((_, object))) = next else {
+            let next = tokio::time::timeout(PATIENCE, self.upstream_events.next_line()).await;
+            let Ok(Some(line)) = next else {
                 return Err(Failed::Stuck { arrived: arrived.len(), wanted: self.objects, log: self.log() });
             };
-            if object["status"]["phase"] == phase {
-                arrived.insert(object["metadata"]["uid"].as_str().unwrap_or_default().to_owned());
+            let Told { object } = serde_json::from_slice(&line)?;
+            if object.status.phase.is_some_and(|shown| shown == phase) {
+                arrived.insert(object.metadata.uid);
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ use super::garbage;
 use super::object;
 use super::resource::Storage;
 use super::timestamp::Timestamp;
+use crate::object::json_text;
 
 /// Where an object is: ordered so that a cluster's objects, and a namespace's, stand together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,7 +131,7 @@ impl Stored {
             labels: Labels::of(&object),
             deleting: object::is_deleting(&object),
             owners: garbage::owners_of(&object),
-            body: object.to_string().into(),
+            body: json_text(&object).into(),
         }
     }
 

@@ -58,10 +58,15 @@ pub struct Events(UnboundedReceiver<Bytes>);
 impl Events {
     /// The next event, as its type and its object; `None` after the watch has ended.
     pub async fn next(&mut self) -> Option<(String, Value)> {
-        let line = self.0.recv().await?;
+        let line = self.next_line().await?;
         let mut event: Value = serde_json::from_slice(&line).unwrap_or_default();
         let kind = event["type"].as_str().unwrap_or_default().to_owned();
         Some((kind, event["object"].take()))
+    }
+
+    /// The same as its line of the watch, a JSON map of `type` and `object`.
+    pub async fn next_line(&mut self) -> Option<Bytes> {
+        self.0.recv().await
     }
 }
 
