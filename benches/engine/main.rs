@@ -19,8 +19,8 @@ use crate::process::Engine;
 use crate::scene::Scene;
 use crate::usage::Usage;
 
-/// As in the command. With the system's, the servers take a third longer to answer. The engine then finds less to do each
-/// time it wakes, and pays for falling asleep more often: a fifth more CPU for a new object.
+/// As in the command. With the system's, the servers take a third to a half longer to answer. The engine then finds less to
+/// do each time it wakes, and pays for falling asleep more often: a fifth to a quarter more CPU for a new object.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

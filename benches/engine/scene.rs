@@ -69,8 +69,8 @@ pub enum Failed {
     /// The engine does not go on.
     #[error("nothing has happened for {PATIENCE:?}: {arrived} of {wanted} objects are where they should be\n{log}")]
     Stuck { arrived: usize, wanted: usize, log: String },
-    /// An event is none.
-    #[error("an event of the watch does not read")]
+    /// The watch told something else than an object.
+    #[error("a line of the watch is no event of an object")]
     Event(#[from] serde_json::Error),
     /// A port or a file could not be opened.
     #[error(transparent)]

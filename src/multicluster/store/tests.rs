@@ -168,6 +168,21 @@ fn owners_are_found_and_forgotten() {
 }
 
 #[test]
+fn lists_are_in_the_order_of_names() {
+    let scene = Scene::new();
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for name in names.iter().rev() {
+        scene.store.put(Parsed::read(&text("c", name, "u", 1, Some("o")), None).unwrap()).unwrap();
+    }
+    let keys = names.map(|name| key("c", name));
+    assert!(!keys.is_sorted(), "the order of indexes is another");
+    let of = |found: Vec<(Key, Arc<Object>)>| found.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+    assert_eq!(of(scene.store.of_cluster(&keys[0].cluster)), keys);
+    assert_eq!(of(scene.store.of_owner("o")), keys);
+    assert_eq!(scene.store.keys(), keys);
+}
+
+#[test]
 fn keys_that_share_a_rank_are_two() {
     let mut by_rank = std::collections::HashMap::new();
     let clash = (0..1_000_000).find_map(|number| {
