@@ -189,6 +189,7 @@ async fn a_visitor_looks_around_edits_a_mapping_and_leaves() {
     }
     assert_writes_nowhere_else(&sandbox.child, &place);
     assert_listens_on_loopback_alone(&sandbox.child);
+    assert_keeps_to_small_pages(&sandbox.child);
     let mode = fs::metadata(&kubeconfig).expect("the kubeconfig").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it holds tokens");
 
@@ -236,6 +237,13 @@ fn assert_listens_on_loopback_alone(child: &Child) {
     }
     assert_eq!(listening.len(), 3, "kcp, the downstream cluster and the status page: {listening:?}");
     assert!(listening.iter().all(|address| address.starts_with("0100007F:")), "127.0.0.1 alone: {listening:?}");
+}
+
+/// What Linux, from 5.0 on, tells of a process's memory.
+fn assert_keeps_to_small_pages(child: &Child) {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let huge_pages = status.lines().find_map(|line| line.strip_prefix("THP_enabled:"));
+    assert!(huge_pages.is_none_or(|enabled| enabled.trim() == "0"), "{huge_pages:?}");
 }
 
 /// While it runs, a program has a folder of its own below that for temporary files, and what it was told to write;
