@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::pipeline::{Generation, Pipeline};
-use crate::mapping::Kind;
+use crate::mapping::Mapping;
 use crate::multicluster::Object;
 use crate::object::metadata;
 use crate::plan::{Observed, Source};
@@ -32,11 +32,7 @@ impl Seen {
         if !observed.owned.iter().any(|standing| generation.mapping.rule(standing.rule_id()).is_some()) {
             return None;
         }
-        let owned = observed.owned.iter().map(|standing| {
-            let reference = &standing.reference;
-            Some((&reference.kind, &*reference.namespace, &*reference.name, self.of(&standing.object)?))
-        });
-        let owned = owned.collect::<Option<Vec<_>>>()?;
+        let owned = observed.owned.iter().map(|standing| self.of(&standing.object)).collect::<Option<Vec<_>>>()?;
         Some(content(pipeline, generation, observed, self.of(source)?, owned))
     }
 
@@ -47,20 +43,27 @@ impl Seen {
     }
 }
 
-/// An object of a source: kind, namespace, name, and its content.
-pub type Part<'a> = (&'a Kind, &'a str, &'a str, u64);
-
 /// The content of a source with its objects, as a generation sees them: a reconcile that began before an edit, and ends
-/// behind it, says nothing of what comes after.
+/// behind it, says nothing of what comes after. Which objects they are, their uids say, of which their contents are made
+/// as well.
 pub fn content(
     pipeline: &Pipeline,
     generation: &Generation,
     observed: &Observed,
     source: u64,
-    mut owned: Vec<Part<'_>>,
+    mut owned: Vec<u64>,
 ) -> u64 {
     owned.sort_unstable();
-    // Who holds a generation keeps its mapping where it is: no later one stands at the same address.
-    let mapping = Arc::as_ptr(&generation.mapping);
-    pipeline.hash((mapping, &observed.key, &observed.workspace_path, source, owned))
+    pipeline.hash((mapping(generation), &observed.workspace_path, source, owned))
+}
+
+/// The content of a namespace's shared objects, as a generation sees them.
+pub fn content_of_shared(pipeline: &Pipeline, generation: &Generation, mut objects: Vec<u64>) -> u64 {
+    objects.sort_unstable();
+    pipeline.hash((mapping(generation), objects))
+}
+
+/// Who holds a generation keeps its mapping where it is: no later one stands at the same address.
+fn mapping(generation: &Generation) -> *const Mapping {
+    Arc::as_ptr(&generation.mapping)
 }

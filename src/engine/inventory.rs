@@ -157,5 +157,5 @@ fn read(config_map: &Value) -> Option<Inventory> {
 fn kind(line: &str) -> Option<Kind> {
     let (api_version, kind) = line.split_once(' ')?;
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    Some(Kind { group: group.into(), version: version.into(), kind: kind.into() })
+    Some(Kind::new(group, version, kind))
 }

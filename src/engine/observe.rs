@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use tracing::warn;
 
-use super::content::{Seen, content};
+use super::content::{Seen, content, content_of_shared};
 use super::pipeline::{Generation, Pipeline, SeenKinds, SourceFeed};
 use crate::mapping::Kind;
 use crate::mapping::schema::Schema;
@@ -18,17 +18,17 @@ use crate::object::Key;
 use crate::object::marks::{self, Owner, Reference};
 use crate::plan::{Observed, Phase, Shared, Source, Standing, Target, render};
 
-/// Which versions of a namespace's shared objects a picture was made of.
+/// The content of a namespace's shared objects that a picture was made of.
 #[derive(Debug)]
-pub struct SharedVersions {
+pub struct SharedContent {
     namespace: String,
-    hash: u64,
+    content: u64,
 }
 
-impl SharedVersions {
+impl SharedContent {
     /// Remembers that they were found in sync.
     pub fn settle(&self, pipeline: &Pipeline) {
-        pipeline.settle_shared(&self.namespace, self.hash);
+        pipeline.settle_shared(&self.namespace, self.content);
     }
 }
 
@@ -37,7 +37,7 @@ pub struct Observation {
     pub observed: Observed,
     /// The version of the source, where it was read whole.
     pub source: Option<Arc<Object>>,
-    pub shared: Option<SharedVersions>,
+    pub shared: Option<SharedContent>,
     pub seen: Seen,
 }
 
@@ -97,8 +97,7 @@ fn is_settled(
     {
         return false;
     }
-    let owned = found.iter().map(|(kind, key, object)| (kind, &*key.namespace, &*key.name, object.content()));
-    let content = content(pipeline, generation, observed, source.content(), owned.collect());
+    let content = content(pipeline, generation, observed, source.content(), contents(found));
     pipeline.is_settled(&observed.key, content)
 }
 
@@ -113,7 +112,7 @@ fn observe_namespace(
     generation: &Generation,
     namespace: String,
     observed: &mut Observed,
-) -> Option<SharedVersions> {
+) -> Option<SharedContent> {
     if generation.target.knows_namespace(&namespace)
         || observed.owned.iter().any(|one| one.reference.namespace == namespace)
     {
@@ -127,16 +126,10 @@ fn observe_namespace(
     }
     let owner = observed.writer.shared_owner(&namespace);
     let found = carrying(pipeline, &owner);
-    let hash = versions(pipeline, generation, &found);
-    observed.shared_settled = generation.settles_shared && pipeline.is_shared_settled(&namespace, hash);
+    let content = content_of_shared(pipeline, generation, contents(&found));
+    observed.shared_settled = generation.settles_shared && pipeline.is_shared_settled(&namespace, content);
     observed.shared = Shared::later(move || standing(&found, &owner, Object::value));
-    generation.settles_shared.then_some(SharedVersions { namespace, hash })
-}
-
-/// Stands for these versions of these objects, as this generation of the mapping sees them.
-fn versions(pipeline: &Pipeline, generation: &Generation, found: &[Found]) -> u64 {
-    let versions = found.iter().map(|(kind, key, object)| (kind, key, object.uid(), object.resource_version()));
-    pipeline.hash((Arc::as_ptr(&generation.mapping), versions.collect::<Vec<_>>()))
+    generation.settles_shared.then_some(SharedContent { namespace, content })
 }
 
 /// The source as its cache shows it. A cache that is not in sync may show what is there, and never what is not.
@@ -227,6 +220,10 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
 
 /// An object that carries an owner's label.
 type Found = (Kind, Key, Arc<Object>);
+
+fn contents(found: &[Found]) -> Vec<u64> {
+    found.iter().map(|(.., object)| object.content()).collect()
+}
 
 /// What carries an owner's label, over all kinds in use.
 fn carrying(pipeline: &Pipeline, owner: &Owner) -> Vec<Found> {

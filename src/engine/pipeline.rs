@@ -103,7 +103,7 @@ struct State {
     /// Status leaves that the consumer's server drops, and those that it was seen to keep.
     unkept_status: Arc<BTreeSet<String>>,
     kept_status: BTreeSet<String>,
-    /// By namespace: which versions of its shared objects were last found in sync, by a hash.
+    /// By namespace: with which content its shared objects were last found in sync, by a hash.
     settled_shared: HashMap<String, u64>,
     /// By hash of the source's key: with which content it was last found in sync, by a hash.
     settled: HashMap<u64, u64>,

@@ -219,7 +219,6 @@ struct ApiResource {
 
 /// How a kind is served there, or why it is not.
 pub async fn served(endpoint: &Endpoint, kind: &Kind) -> Result<ServedKind, String> {
-    let resource = |plural: String| Resource { group: kind.group.clone(), version: kind.version.clone(), plural };
     let path = ApiPath::group_version(&kind.group, &kind.version).map_err(|error| error.to_string())?;
     let missing = || format!("{kind} is not served there; install its CustomResourceDefinition");
     let reply = match endpoint.get(&path).await {
@@ -229,5 +228,5 @@ pub async fn served(endpoint: &Endpoint, kind: &Kind) -> Result<ServedKind, Stri
     };
     let list: ApiResourceList = serde_json::from_slice(&reply.body).map_err(|error| error.to_string())?;
     let found = list.resources.into_iter().find(|one| one.kind == kind.kind && !one.name.contains('/'));
-    found.map(|one| ServedKind { resource: resource(one.name), namespaced: one.namespaced }).ok_or_else(missing)
+    found.map(|one| ServedKind { resource: kind.resource(&one.name), namespaced: one.namespaced }).ok_or_else(missing)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
 use super::apply::{ApplyError, Executor};
-use super::observe::{Observation, SharedVersions, namespace, observe};
+use super::observe::{Observation, SharedContent, namespace, observe};
 use super::pipeline::{Generation, Pipeline};
 use crate::mapping::Mode;
 use crate::multicluster::queue::Outcome as Finish;
@@ -104,7 +104,7 @@ async fn refresh_if_stale(
     Ok(())
 }
 
-async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut shared: Option<SharedVersions>) -> Ended {
+async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut shared: Option<SharedContent>) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     let mut lock = None;
     let mut held = None;
@@ -149,7 +149,7 @@ async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut share
 
 /// Where everything was rendered and found in sync, it needs not be again for as long as it stays as it is: the source
 /// with its own objects, and the shared objects as they were seen, to which nothing was done meanwhile.
-fn rested(executor: &Executor<'_>, observed: &Observed, rest: Rest, shared: Option<SharedVersions>) -> Ended {
+fn rested(executor: &Executor<'_>, observed: &Observed, rest: Rest, shared: Option<SharedContent>) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     if rest == Rest::InSync && observed.memo.has_rendering() {
         if generation.settles
@@ -233,7 +233,8 @@ fn note_dropped_status(executor: &Executor<'_>, written: Option<Vec<&str>>, outc
 /// Keeps the index of who is placed where, which shared objects need. `held` is whether the source carried our finalizer
 /// when this reconcile looked last: only that changes the index.
 fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Observed, held: &mut Option<bool>) {
-    if !generation.mapping.has_shared() {
+    // What is settled is placed already.
+    if !generation.mapping.has_shared() || observed.settled {
         return;
     }
     let finalizer = observed.writer.finalizer();

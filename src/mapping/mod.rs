@@ -15,8 +15,9 @@ pub mod schema;
 mod selector;
 pub mod template;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,9 +144,15 @@ pub struct Resource {
     pub plural: String,
 }
 
-/// Group, version and kind of a rendered object: literals of the template.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Kind {
+/// Group, version and kind of a rendered object: literals of the template. Cheap to clone: whatever names an object holds
+/// one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Kind(Arc<GroupVersionKind>);
+
+/// What a [`Kind`] is made of.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupVersionKind {
+    /// Empty for the core group.
     pub group: String,
     pub version: String,
     pub kind: String,
@@ -425,6 +432,11 @@ impl Resource {
         !kind.is_empty() && self.plural.starts_with(stem.as_str()) && self.plural.len() <= kind.len() + 3
     }
 
+    /// The resource that it is served as under this name.
+    pub fn resource(&self, plural: &str) -> Resource {
+        Resource { group: self.group.clone(), version: self.version.clone(), plural: plural.to_owned() }
+    }
+
     /// `group/version`, or `version` for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
@@ -448,9 +460,39 @@ impl std::fmt::Display for Resource {
 }
 
 impl Kind {
+    pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self(Arc::new(GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() }))
+    }
+
+    /// The resource that it is served as under this name.
+    pub fn resource(&self, plural: &str) -> Resource {
+        Resource { group: self.group.clone(), version: self.version.clone(), plural: plural.to_owned() }
+    }
+
     /// `group/version`, or `version` for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+}
+
+impl Deref for Kind {
+    type Target = GroupVersionKind;
+
+    fn deref(&self) -> &GroupVersionKind {
+        &self.0
+    }
+}
+
+/// Most of what is compared are copies of one kind, whose texts need no look.
+impl Ord for Kind {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl PartialOrd for Kind {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -97,8 +97,7 @@ impl Schemas {
     fn insert(&mut self, schema: Schema, plural: Option<&str>, origin: Origin) {
         let schema = Arc::new(schema);
         if let Some(plural) = plural {
-            let Kind { group, version, .. } = schema.kind.clone();
-            let resource = Resource { group, version, plural: plural.to_owned() };
+            let resource = schema.kind.resource(plural);
             if origin == Origin::ApiResourceSchema {
                 self.resources.insert(resource, schema.clone());
             } else {

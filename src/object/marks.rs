@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn reference(name: &str) -> Reference {
-        let kind = Kind { group: "example.dev".into(), version: "v1".into(), kind: "Database".into() };
+        let kind = Kind::new("example.dev", "v1", "Database");
         Reference { kind, namespace: "tenant".into(), name: name.into() }
     }
 

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     fn kind(group: &str, kind: &str) -> Kind {
-        Kind { group: group.into(), version: "v1".into(), kind: kind.into() }
+        Kind::new(group, "v1", kind)
     }
 
     fn said_of(group: &str, name: &str, spec: Value, status: Value) -> String {

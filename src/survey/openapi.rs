@@ -86,7 +86,7 @@ mod tests {
                 "Pod": {"x-kubernetes-group-version-kind": gvk("Pod")},
             }},
         });
-        let kind = Kind { group: String::new(), version: "v1".into(), kind: "Secret".into() };
+        let kind = Kind::new("", "v1", "Secret");
         let resource = Resource { group: String::new(), version: "v1".into(), plural: "secrets".into() };
         let found = excerpt(&document, &[(kind.clone(), resource.clone())]).expect("it is there");
         let names: Vec<_> = found["components"]["schemas"].as_object().expect("schemas").keys().collect();
@@ -95,7 +95,7 @@ mod tests {
         let mut schemas = crate::mapping::schema::Schemas::default();
         schemas.add_openapi(&found);
         assert_eq!(schemas.resource_of(&kind), Some(&resource));
-        let other = Kind { kind: "Node".into(), ..kind };
+        let other = Kind::new("", "v1", "Node");
         assert_eq!(excerpt(&document, &[(other, resource)]), None);
     }
 }

@@ -118,7 +118,7 @@ fn writer() -> Writer {
 }
 
 fn reference(kind: &str, namespace: &str, name: &str) -> Reference {
-    let kind = Kind { group: String::new(), version: "v1".into(), kind: kind.into() };
+    let kind = Kind::new("", "v1", kind);
     Reference { kind, namespace: namespace.into(), name: name.into() }
 }
 

@@ -136,15 +136,15 @@ impl Pipeline {
         self.state().settled.remove(&key);
     }
 
-    /// Whether these versions of a namespace's shared objects were found in sync before.
-    pub fn is_shared_settled(&self, namespace: &str, versions: u64) -> bool {
-        self.state().settled_shared.get(namespace) == Some(&versions)
+    /// Whether a namespace's shared objects were found in sync with this very content before.
+    pub fn is_shared_settled(&self, namespace: &str, content: u64) -> bool {
+        self.state().settled_shared.get(namespace) == Some(&content)
     }
 
-    pub fn settle_shared(&self, namespace: &str, versions: u64) {
+    pub fn settle_shared(&self, namespace: &str, content: u64) {
         let mut state = self.state();
-        if state.settled_shared.get(namespace) != Some(&versions) {
-            state.settled_shared.insert(namespace.to_owned(), versions);
+        if state.settled_shared.get(namespace) != Some(&content) {
+            state.settled_shared.insert(namespace.to_owned(), content);
         }
     }
 

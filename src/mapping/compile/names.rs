@@ -142,7 +142,7 @@ pub(super) fn kind(api_version: &Node, kind: &Node, findings: &mut Vec<Finding>)
         findings.push(Finding::new("SE0113", kind.headline(), message).help("for example `Deployment`"));
         return None;
     }
-    Some(Kind { group: group.into(), version: short.into(), kind: kind_name.into() })
+    Some(Kind::new(group, short, kind_name))
 }
 
 fn literal<'n>(node: &'n Node, field: &str, findings: &mut Vec<Finding>) -> Option<&'n str> {

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 use super::{Kept, Origin, Schema, Schemas};
+use crate::mapping::Kind;
 use crate::mapping::diagnostic::Finding;
-use crate::mapping::{Kind, Resource};
 use crate::yaml::{self, Limits, Node, NodeValue};
 
 impl Schemas {
@@ -37,7 +37,7 @@ impl Schemas {
             for kind in definition["x-kubernetes-group-version-kind"].as_array().into_iter().flatten() {
                 let text = |field: &str| kind[field].as_str().unwrap_or_default().to_owned();
                 let schema = Schema {
-                    kind: Kind { group: text("group"), version: text("version"), kind: text("kind") },
+                    kind: Kind::new(text("group"), text("version"), text("kind")),
                     namespaced: None,
                     status_subresource: None,
                     root: definition.clone(),
@@ -58,10 +58,10 @@ impl Schemas {
         let plural = path.rsplit('/').next().unwrap_or_default();
         let kind = &operations["get"]["x-kubernetes-group-version-kind"];
         let text = |field: &str| kind[field].as_str().unwrap_or_default().to_owned();
-        let kind = Kind { group: text("group"), version: text("version"), kind: text("kind") };
+        let kind = Kind::new(text("group"), text("version"), text("kind"));
         let is_list = operations["get"]["x-kubernetes-action"] == "list";
         if let Some(schema) = self.kinds.get(&kind).filter(|_| is_list).cloned() {
-            let resource = Resource { group: kind.group, version: kind.version, plural: plural.to_owned() };
+            let resource = kind.resource(plural);
             self.resources.entry(resource).or_insert(schema);
         }
     }
@@ -119,7 +119,7 @@ impl Schemas {
             }
             let Some(root) = nested.or((!crd).then_some(given)).filter(|root| root.is_object()) else { continue };
             let schema = Schema {
-                kind: Kind { group: text(&spec["group"]), version: name, kind: kind.clone() },
+                kind: Kind::new(text(&spec["group"]), name, &kind),
                 namespaced: spec["scope"].as_str().map(|scope| scope == "Namespaced"),
                 status_subresource: Some(version["subresources"].get("status").is_some()),
                 root: root.clone(),

@@ -119,7 +119,7 @@ fn custom_resource_definitions() {
     }});
     let mut schemas = Schemas::default();
     assert_eq!(schemas.add_file(crd.to_string().as_bytes()), []);
-    let kind = |version: &str| Kind { group: "example.com".into(), version: version.into(), kind: "Widget".into() };
+    let kind = |version: &str| Kind::new("example.com", version, "Widget");
     let schema = schemas.kind(&kind("v1")).expect("added");
     assert_eq!((schema.namespaced, schema.status_subresource), (Some(false), Some(false)));
     assert_eq!(schema.has_path(&["status"]), Presence::Known(false));
@@ -142,8 +142,7 @@ fn openapi_documents() {
     }}});
     let mut schemas = Schemas::default();
     schemas.add_file(document.to_string().as_bytes());
-    let schema =
-        schemas.kind(&Kind { group: "apps".into(), version: "v1".into(), kind: "Thing".into() }).expect("added");
+    let schema = schemas.kind(&Kind::new("apps", "v1", "Thing")).expect("added");
     assert_eq!(schema.has_path(&["spec", "again", "again", "size"]), Presence::Known(true));
     assert_eq!(schema.has_path(&["spec", "sice"]), Presence::Known(false));
     assert_eq!(schema.has_path(&["loop", "x"]), Presence::Open);

@@ -66,7 +66,7 @@ fn unknown_target_waits() {
 #[test]
 fn unknown_kind_waits_and_says_for_what() {
     let mut world = World::new(source());
-    let kind = Kind { group: "example.dev".into(), version: "v1".into(), kind: "Database".into() };
+    let kind = Kind::new("example.dev", "v1", "Database");
     world.unseen_kinds.insert(kind, "Database is not served".into());
     let plan = world.settle(&mapping(DATABASES));
     assert_eq!(reasons(&plan).to_string(), "Unknown: object `db`: Database is not served");

@@ -121,7 +121,7 @@ impl Script {
             self.define(kind, found);
         }
         let kind = schema.document["spec"]["names"]["kind"].as_str().unwrap_or_default();
-        let kind = Kind { group: resource.group.clone(), version: resource.version.clone(), kind: kind.to_owned() };
+        let kind = Kind::new(&resource.group, &resource.version, kind);
         let ordered: Vec<&Found> = found.iter().filter(|found| is_of(&found.document, &kind)).collect();
         if ordered.is_empty() {
             self.left_out.push(format!("no {} is there to be ordered", kind.kind));
