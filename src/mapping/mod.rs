@@ -21,6 +21,8 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 pub use document::{
     Direction, Drift, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, RelatedMissing, SourceDelete,
 };
@@ -48,8 +50,24 @@ pub struct Mapping {
     pub status: StatusRules,
     pub lifecycle: Lifecycle,
     pub reconcile: Reconcile,
+    pub constants: Constants,
     /// The document's own text, as it is kept in the inventory.
     pub text: Arc<str>,
+}
+
+/// What expressions read that is the same for every source.
+#[derive(Debug)]
+pub struct Constants {
+    /// The root `mapping`.
+    pub mapping: Arc<Value>,
+    /// The root `target`, unless a rule chooses.
+    pub target: Arc<Value>,
+}
+
+impl Constants {
+    pub fn new(mapping: &str, target: &str) -> Self {
+        Self { mapping: Arc::new(json!({"name": mapping})), target: Arc::new(json!({"cluster": target})) }
+    }
 }
 
 /// Which consumer objects a mapping serves.
@@ -265,7 +283,7 @@ pub struct StatusField {
     pub from: StatusValue,
     pub transform: Option<Template>,
     /// Stands in for a value that is missing; excludes `on_missing`.
-    pub default: Option<serde_json::Value>,
+    pub default: Option<Value>,
     pub on_missing: OnMissing,
 }
 
@@ -432,11 +450,6 @@ impl Resource {
         !kind.is_empty() && self.plural.starts_with(stem.as_str()) && self.plural.len() <= kind.len() + 3
     }
 
-    /// The resource that it is served as under this name.
-    pub fn resource(&self, plural: &str) -> Resource {
-        Resource { group: self.group.clone(), version: self.version.clone(), plural: plural.to_owned() }
-    }
-
     /// `group/version`, or `version` for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
@@ -483,7 +496,7 @@ impl Deref for Kind {
     }
 }
 
-/// Most of what is compared are copies of one kind, whose texts need no look.
+/// Most of those that are compared are copies of one kind, whose texts need no look.
 impl Ord for Kind {
     fn cmp(&self, other: &Self) -> Ordering {
         if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }

@@ -197,13 +197,14 @@ impl<'a> Parsed<'a> {
         let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + owner.len());
         let [uid, resource_version, owner] =
             [self.uid, self.resource_version, owner].map(|fact| Span::push(&mut facts, fact));
-        let dropped = [&pass.managed_fields, &pass.last_applied].into_iter().flatten();
         let metadata = pass.metadata.unwrap_or_default();
-        let body = Cut::new(pass.status.iter().chain([&metadata])).hash(self.text, 0);
-        let beside = [0..metadata.start, metadata.end..self.text.len()];
-        let content = Cut::new(dropped.clone().chain(&pass.version).chain(&beside)).hash(self.text, body);
+        let (before, behind) = (0..metadata.start, metadata.end..self.text.len());
+        let body = Cut::new(self.text, [pass.status, Some(metadata)]).hash(0);
+        let dropped = [pass.managed_fields.clone(), pass.last_applied.clone()];
+        let unsaid = [pass.managed_fields, pass.last_applied, pass.version, Some(before), Some(behind)];
+        let content = Cut::new(self.text, unsaid).hash(body);
         let prefix = self.item_type.filter(|_| !pass.has_kind).map(type_prefix).unwrap_or_default();
-        let text = Text::Plain(Cut::new(dropped).text(self.text, &prefix));
+        let text = Text::Plain(Cut::new(self.text, dropped).text(&prefix));
         let facts = facts.into_boxed_str();
         Ok(Object { text, facts, uid, resource_version, owner, deleting: pass.deleting, content, body })
     }
@@ -231,41 +232,46 @@ impl Span {
 
 /// What is left out of a text: a few ranges, in order, none within another.
 #[derive(Debug)]
-struct Cut(Vec<Range<usize>>);
+struct Cut<'t, const N: usize> {
+    text: &'t str,
+    ranges: [Range<usize>; N],
+}
 
-impl Cut {
-    fn new<'r>(ranges: impl Iterator<Item = &'r Range<usize>>) -> Self {
-        let mut ranges: Vec<_> = ranges.cloned().collect();
+impl<'t, const N: usize> Cut<'t, N> {
+    /// `None` leaves nothing out.
+    fn new(text: &'t str, ranges: [Option<Range<usize>>; N]) -> Self {
+        let mut ranges = ranges.map(|range| range.unwrap_or(text.len()..text.len()));
         ranges.sort_by_key(|range| range.start);
-        Self(ranges)
+        Self { text, ranges }
     }
 
     /// What is left of the text, piece by piece, from a place on.
-    fn pieces<'t>(&self, text: &'t str, mut from: usize) -> impl Iterator<Item = &'t str> {
-        let ends = self.0.iter().map(|range| (range.start, range.end)).chain([(text.len(), text.len())]);
+    fn pieces(&self, mut from: usize) -> impl Iterator<Item = &'t str> {
+        let Self { text, ranges } = self;
+        let ends = ranges.iter().map(|range| (range.start, range.end)).chain([(text.len(), text.len())]);
         ends.map(move |(end, next)| &text[std::mem::replace(&mut from, next)..end])
     }
 
     /// Hashes what is left together with another hash. Consumers choose much of it: the hash has a secret key.
-    fn hash(&self, text: &str, with: u64) -> u64 {
+    fn hash(&self, with: u64) -> u64 {
         static SECRET: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
         // As one text: where it was cut must not show.
-        let mut kept = Vec::with_capacity(text.len());
-        self.pieces(text, 0).for_each(|piece| kept.extend_from_slice(piece.as_bytes()));
+        let mut kept = Vec::with_capacity(self.text.len());
+        self.pieces(0).for_each(|piece| kept.extend_from_slice(piece.as_bytes()));
         SECRET.hash_one((with, kept))
     }
 
     /// The text without the ranges, and with `prefix` behind its opening brace: one allocation of the exact size.
-    fn text(&self, text: &str, prefix: &str) -> Box<str> {
-        let removed: usize = self.0.iter().map(Range::len).sum();
-        let mut kept = String::with_capacity(text.len() - removed + prefix.len());
+    fn text(&self, prefix: &str) -> Box<str> {
+        let removed: usize = self.ranges.iter().map(Range::len).sum();
+        let mut kept = String::with_capacity(self.text.len() - removed + prefix.len());
         let mut from = 0;
         if !prefix.is_empty() {
             kept.push('{');
             kept.push_str(prefix);
             from = 1;
         }
-        self.pieces(text, from).for_each(|piece| kept.push_str(piece));
+        self.pieces(from).for_each(|piece| kept.push_str(piece));
         kept.into_boxed_str()
     }
 }

@@ -240,11 +240,11 @@ impl Worker {
         }
         let reply = self.endpoint.list_page(&path, LIST_DEADLINE).await?;
         let item = |parsed: Parsed<'_>| {
-            let name = parsed.name.to_owned();
+            let name = parsed.name;
             if let Some(listing) = listing.as_ref()
                 && !listing.item(parsed)?
             {
-                self.homeless(&name);
+                self.homeless(name);
             }
             Ok(())
         };
@@ -300,9 +300,9 @@ impl Worker {
             "" => version.to_owned(),
             new => new.to_owned(),
         };
-        let name = parsed.name.to_owned();
+        let name = parsed.name;
         if !apply(&self.store, parsed)? {
-            self.homeless(&name);
+            self.homeless(name);
         }
         Ok(Outcome::Line { version: new, bookmark: false })
     }

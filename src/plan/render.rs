@@ -120,13 +120,13 @@ fn roots(mapping: &Mapping, observed: &Observed, set_source: impl FnOnce(&mut Sc
     set_source(&mut scope);
     let path = observed.workspace_path.as_deref();
     scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
-    scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
+    scope.set(Root::Mapping, mapping.constants.mapping.clone());
     let target = match &mapping.target_rule {
-        None => Some(mapping.target.clone()),
-        Some(rule) => chosen(rule, &scope).ok(),
+        None => Some(mapping.constants.target.clone()),
+        Some(rule) => chosen(rule, &scope).ok().map(|target| Arc::new(json!({"cluster": target}))),
     };
     if let Some(target) = target {
-        scope.set(Root::Target, Arc::new(json!({"cluster": target})));
+        scope.set(Root::Target, target);
     }
     scope
 }

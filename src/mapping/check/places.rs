@@ -111,8 +111,8 @@ fn place(
         Root::Workspace,
         Arc::new(json!({"cluster": candidate.cluster, "path": format!("root:{}", candidate.cluster)})),
     );
-    scope.set(Root::Target, Arc::new(json!({"cluster": mapping.target})));
-    scope.set(Root::Mapping, Arc::new(json!({"name": mapping.name})));
+    scope.set(Root::Target, mapping.constants.target.clone());
+    scope.set(Root::Mapping, mapping.constants.mapping.clone());
     let place = mapping.placement.place(&scope).ok()?;
     let Some((rule, name)) = rule.and_then(|rule| Some((rule, rule.name.as_ref()?))) else {
         return Some((place.namespace, place.name));

@@ -22,7 +22,7 @@ use super::document::{
 };
 use super::expression::{Names, References, Root, RootSet};
 use super::template::Template;
-use super::{ClusterProvider, Lifecycle, Mapping, Reconcile};
+use super::{ClusterProvider, Constants, Lifecycle, Mapping, Reconcile};
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
 pub use names::{MAX_ENGINE_ID, MAX_MAPPING_NAME};
@@ -224,8 +224,10 @@ impl Compiler {
         let lifecycle = self.lifecycle(&spec.lifecycle);
         let reconcile = self.reconcile(&spec.reconcile);
         let (target, target_rule) = target?;
+        let name = &document.metadata.name.value;
         Some(Mapping {
-            name: document.metadata.name.value.clone(),
+            constants: Constants::new(name, &target),
+            name: name.clone(),
             mode: spec.mode,
             source: source?,
             target,
