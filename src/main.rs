@@ -17,7 +17,7 @@ fn main() -> ExitCode {
 }
 
 /// Where Linux is set to back memory with huge pages that nobody asked for, an engine with some thousand objects would
-/// have 10 MiB more resident, for no less CPU.
+/// have 10 MiB more resident, for no less CPU. The programs that it starts for credentials inherit this.
 fn keep_to_small_pages() {
     // A kernel that knows no huge pages refuses, and gives none.
     #[cfg(target_os = "linux")]

@@ -4,10 +4,10 @@
 //! version is their [content](Object::content), and one number stands for all of them and for the generation of the
 //! mapping. Where it is the same, so is what would be rendered, and what that would be compared with.
 
+use std::hash::Hash;
 use std::sync::Arc;
 
 use super::pipeline::{Generation, Pipeline};
-use crate::mapping::Mapping;
 use crate::multicluster::Object;
 use crate::object::metadata;
 use crate::plan::{Observed, Source};
@@ -44,26 +44,19 @@ impl Seen {
 }
 
 /// The content of a source with its objects, as a generation sees them: a reconcile that began before an edit, and ends
-/// behind it, says nothing of what comes after. Which objects they are, their uids say, of which their contents are made
-/// as well.
-pub fn content(
-    pipeline: &Pipeline,
-    generation: &Generation,
-    observed: &Observed,
-    source: u64,
-    mut owned: Vec<u64>,
-) -> u64 {
-    owned.sort_unstable();
-    pipeline.hash((mapping(generation), &observed.workspace_path, source, owned))
+/// behind it, says nothing of what comes after. Which objects they are need not be said: their uids are part of their
+/// contents.
+pub fn content(pipeline: &Pipeline, generation: &Generation, observed: &Observed, source: u64, owned: Vec<u64>) -> u64 {
+    hash(pipeline, generation, (&observed.workspace_path, source), owned)
 }
 
 /// The content of a namespace's shared objects, as a generation sees them.
-pub fn content_of_shared(pipeline: &Pipeline, generation: &Generation, mut objects: Vec<u64>) -> u64 {
-    objects.sort_unstable();
-    pipeline.hash((mapping(generation), objects))
+pub fn content_of_shared(pipeline: &Pipeline, generation: &Generation, objects: Vec<u64>) -> u64 {
+    hash(pipeline, generation, (), objects)
 }
 
-/// Who holds a generation keeps its mapping where it is: no later one stands at the same address.
-fn mapping(generation: &Generation) -> *const Mapping {
-    Arc::as_ptr(&generation.mapping)
+fn hash(pipeline: &Pipeline, generation: &Generation, with: impl Hash, mut objects: Vec<u64>) -> u64 {
+    objects.sort_unstable();
+    // Who holds a generation keeps its mapping where it is: no later one stands at the same address.
+    pipeline.hash((Arc::as_ptr(&generation.mapping), with, objects))
 }

@@ -66,8 +66,13 @@ pub struct Constants {
 
 impl Constants {
     pub fn new(mapping: &str, target: &str) -> Self {
-        Self { mapping: Arc::new(json!({"name": mapping})), target: Arc::new(json!({"cluster": target})) }
+        Self { mapping: Arc::new(json!({"name": mapping})), target: target_root(target) }
     }
+}
+
+/// The root `target` where this is the target.
+pub fn target_root(target: &str) -> Arc<Value> {
+    Arc::new(json!({"cluster": target}))
 }
 
 /// Which consumer objects a mapping serves.

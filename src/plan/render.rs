@@ -11,7 +11,7 @@ use super::related::{self, Resolved};
 use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
-use crate::mapping::{Mapping, ObjectRule, TargetRule};
+use crate::mapping::{Mapping, ObjectRule, TargetRule, target_root};
 use crate::object::compare::remove_pointer;
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
@@ -123,7 +123,7 @@ fn roots(mapping: &Mapping, observed: &Observed, set_source: impl FnOnce(&mut Sc
     scope.set(Root::Mapping, mapping.constants.mapping.clone());
     let target = match &mapping.target_rule {
         None => Some(mapping.constants.target.clone()),
-        Some(rule) => chosen(rule, &scope).ok().map(|target| Arc::new(json!({"cluster": target}))),
+        Some(rule) => chosen(rule, &scope).ok().map(|target| target_root(&target)),
     };
     if let Some(target) = target {
         scope.set(Root::Target, target);
