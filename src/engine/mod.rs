@@ -5,6 +5,7 @@
 //! run, and the difference is started, stopped or swapped.
 
 mod apply;
+pub mod clock;
 pub mod consumer_schema;
 mod content;
 pub mod inventory;
@@ -41,6 +42,7 @@ use crate::reload::{Outcome, Reload, Snapshot};
 use crate::server::Instruments;
 use crate::server::metrics::ReloadResult;
 
+use clock::Clock;
 use consumer_schema::ConsumerSchemas;
 use inventory::{Inventories, Inventory};
 use pipeline::{Generation, Pipeline};
@@ -63,6 +65,7 @@ pub struct Settings {
     pub connections: BTreeMap<String, Arc<Connection>>,
     /// Schemas of `--schemas`.
     pub schemas: Schemas,
+    pub clock: Clock,
 }
 
 /// What all pipelines share.
@@ -73,6 +76,14 @@ pub struct Shared {
     pub instruments: Instruments,
     pub schemas: ConsumerSchemas,
     pub inventory_namespace: String,
+    pub clock: Clock,
+}
+
+/// An engine that is dropped in the middle leaves no provider running.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.manager.abort();
+    }
 }
 
 /// Everything that can happen to the engine.
@@ -93,7 +104,7 @@ enum Event {
 #[derive(Debug)]
 struct Running {
     pipeline: Arc<Pipeline>,
-    workers: tokio::task::JoinHandle<()>,
+    workers: JoinSet<()>,
     tasks: JoinSet<()>,
 }
 
@@ -128,6 +139,7 @@ pub async fn run(
         instruments,
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         inventory_namespace: settings.inventory_namespace.clone(),
+        clock: settings.clock.clone(),
     });
     let catalog = Catalog::checking(settings.schemas.clone());
     let mut engine = Engine {
@@ -162,11 +174,13 @@ impl Engine {
         loop {
             // Each arm is cancel-safe: receiving from a channel, a tick, and a token that stays cancelled.
             let event = tokio::select! {
+                biased;
                 () = shutdown.cancelled() => return,
+                // Before what may never cease: it comes every other second at most.
+                _ = ticks.tick() => Event::Tick,
                 Some(reload) = reloads.recv() => Event::Reload(reload),
                 Some(event) = clusters.next() => Event::Cluster(event),
                 Some(event) = received.recv() => event,
-                _ = ticks.tick() => Event::Tick,
             };
             self.handle(event);
         }
@@ -305,7 +319,8 @@ impl Engine {
         let mut tasks = JoinSet::new();
         tasks.spawn(pipeline.clone().resync());
         tasks.spawn(keeper::keep(pipeline.clone(), self.events.clone()));
-        let workers = tokio::spawn(pipeline.clone().run());
+        let mut workers = JoinSet::new();
+        workers.spawn(pipeline.clone().run());
         self.pipelines.insert(entry.mapping.name.clone(), Running { pipeline, workers, tasks });
         self.engage_all(&entry.mapping.name);
     }
@@ -325,8 +340,8 @@ impl Engine {
         running.pipeline.queue.close();
         // Its reconciles under way end by themselves; the task is joined with the engine's.
         self.tasks.spawn(async move {
-            let Running { workers, tasks, .. } = running;
-            let _ = workers.await;
+            let Running { mut workers, tasks, .. } = running;
+            while workers.join_next().await.is_some() {}
             drop(tasks);
         });
         self.shared.instruments.metrics.forget_mapping(mapping);
@@ -415,11 +430,9 @@ impl Engine {
         let names: Vec<String> = self.pipelines.keys().cloned().collect();
         let mut workers = JoinSet::new();
         for name in names {
-            if let Some(running) = self.pipelines.remove(&name) {
+            if let Some(mut running) = self.pipelines.remove(&name) {
                 running.pipeline.queue.close();
-                workers.spawn(async move {
-                    let _ = running.workers.await;
-                });
+                workers.spawn(async move { while running.workers.join_next().await.is_some() {} });
             }
         }
         let ended = async { while workers.join_next().await.is_some() {} };

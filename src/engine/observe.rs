@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use tracing::warn;
 
@@ -55,7 +54,7 @@ pub fn observe(
         workspace_path: cluster.spec.path.clone(),
         schema: schema(pipeline, generation, feed).flatten(),
         unkept_status: pipeline.unkept_status(),
-        ..Observed::new(pipeline.writer.clone(), key.clone(), Source::Missing, target, Timestamp::now())
+        ..Observed::new(pipeline.writer.clone(), key.clone(), Source::Missing, target, pipeline.shared.clock.now())
     };
     let found = carrying(pipeline, &observed.owner);
     observed.settled = is_settled(pipeline, generation, &observed, &cached, &found);

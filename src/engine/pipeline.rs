@@ -143,7 +143,10 @@ impl State {
 impl Pipeline {
     pub fn new(writer: Writer, shared: Arc<Shared>, generation: Generation) -> Arc<Self> {
         let reconcile = &generation.mapping.reconcile;
-        let queue = WorkQueue::new(Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max });
+        let queue = WorkQueue::new(
+            Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max },
+            generation.target.endpoint.connection().entropy(),
+        );
         let state = State { unconfirmed: Some(NOT_READ.into()), ..State::default() };
         let generation = ArcSwap::from_pointee(generation);
         Arc::new(Self {
@@ -269,7 +272,7 @@ impl Pipeline {
         if states.wait_for(|state| *state == WatchState::Synced).await.is_err() {
             return;
         }
-        let mut jitter = Jitter::new(self.hasher.hash_one(scope.endpoint.url()));
+        let mut jitter = Jitter::new(scope.endpoint.connection().entropy());
         let mut tries = 0;
         while tries < SCHEMA_TRIES {
             let loaded = self.shared.schemas.load(&scope.endpoint, &resource).await;
@@ -447,6 +450,7 @@ impl Pipeline {
         loop {
             let full = running.len() >= self.generation().mapping.reconcile.concurrency.max(1);
             tokio::select! {
+                biased;
                 // Cancel-safe: a task that ended stays in the set.
                 Some(ended) = running.join_next() => if let Err(error) = ended {
                     error!(mapping = self.writer.mapping(), %error, "a reconcile ended abnormally; it is tried again");

@@ -149,6 +149,7 @@ impl Target {
             }
             let settled = self.identity().is_ok() && resolved.is_ok();
             tokio::select! {
+                biased;
                 // Cancel-safe: a permit that is not taken stays stored.
                 () = self.wanted.notified() => delay = RETRY_MIN,
                 () = tokio::time::sleep(delay), if !settled => delay = (delay * 2).min(RETRY_MAX),

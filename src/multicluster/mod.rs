@@ -14,6 +14,7 @@ pub mod environment;
 mod exec_plugin;
 mod http_stack;
 pub mod identity;
+pub mod in_process;
 mod kubeconfig;
 mod lane;
 mod lines;

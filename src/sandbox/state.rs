@@ -56,7 +56,7 @@ pub enum Unbound {
 }
 
 /// One cluster: its own definitions on top of what every cluster serves.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LogicalCluster {
     /// Path of its workspace; empty in a plain cluster.
     pub path: String,
@@ -67,8 +67,8 @@ pub(super) struct LogicalCluster {
     pub claims: BTreeSet<(String, String, String)>,
 }
 
-/// All that a server knows.
-#[derive(Debug)]
+/// All that a server knows. A clone is a backup: put back, it is the server restored to that moment.
+#[derive(Clone, Debug)]
 pub struct State {
     pub(super) settings: Settings,
     pub(super) now: Timestamp,
@@ -189,6 +189,12 @@ impl State {
     /// The resourceVersion of the last write.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The same server with other uids from now on: a backup that was put back shares none with what came after it.
+    pub fn diverge(mut self, seed: &str) -> State {
+        self.settings.seed = seed.to_owned();
+        self
     }
 
     /// Forgets all history: a watch from any version before now gets a 410.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::stage::Stage;
 use crate::cli::{Misconfigured, inputs};
+use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
@@ -164,5 +165,6 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
         .collect::<anyhow::Result<_>>()?;
     // The consumers' schema is read from their own server.
     let schemas = Schemas::default();
-    Ok(Settings { engine: ENGINE.to_owned(), inventory_namespace: NOTES.to_owned(), connections, schemas })
+    let clock = Clock::default();
+    Ok(Settings { engine: ENGINE.to_owned(), inventory_namespace: NOTES.to_owned(), connections, schemas, clock })
 }
