@@ -34,6 +34,17 @@ pub struct Violation {
     pub text: String,
 }
 
+impl Violation {
+    /// Whether another says the same of other objects.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let words = |violation: &Self| -> Vec<String> {
+            let words = violation.text.split_whitespace();
+            words.filter(|word| word.chars().all(|letter| letter.is_ascii_lowercase())).map(str::to_owned).collect()
+        };
+        self.invariant == other.invariant && words(self) == words(other)
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.invariant, self.text)
@@ -50,6 +61,7 @@ pub struct Made {
     pub at: (String, String, String),
     /// The engine's own hash of whom it belongs to.
     hash: String,
+    pub gone: bool,
 }
 
 /// A source as an owner of objects.
@@ -187,7 +199,7 @@ impl Checker {
         let uid = event.object.uid.to_string();
         let Some(process) = process else {
             if event.kind == ChangeKind::Deleted {
-                self.made.remove(&uid);
+                self.lost(&uid);
             }
             return;
         };
@@ -195,8 +207,14 @@ impl Checker {
             ("namespaces", ChangeKind::Added) => {}
             ("namespaces", _) => self.violated("I2", format!("engine {process} writes to the existing {at_place}")),
             (_, ChangeKind::Added) => self.created(event, process, &at_place),
-            (_, ChangeKind::Deleted) => drop(self.made.remove(&uid)),
+            (_, ChangeKind::Deleted) => self.lost(&uid),
             (_, ChangeKind::Modified) => self.changed(at, event, process, &at_place),
+        }
+    }
+
+    fn lost(&mut self, uid: &str) {
+        if let Some(made) = self.made.get_mut(uid) {
+            made.gone = true;
         }
     }
 
@@ -269,6 +287,7 @@ impl Checker {
             id: annotation(OBJECT)?,
             at: (event.storage.plural.to_string(), event.key.namespace.to_string(), event.key.name.to_string()),
             hash,
+            gone: false,
         })
     }
 
@@ -276,7 +295,8 @@ impl Checker {
     pub fn answered(&mut self, _at: Duration, _side: Side, _request: &Request, _code: u16) {
         let released = std::mem::take(&mut self.released);
         for uid in released {
-            let left: Vec<String> = self.made.values().filter(|made| made.source_uid == uid).map(place).collect();
+            let left: Vec<String> =
+                self.made.values().filter(|made| made.source_uid == uid && !made.gone).map(place).collect();
             if !left.is_empty() {
                 let text = format!("a finalizer is released while these remain: {}", left.join(", "));
                 self.violated("I4", text);

@@ -30,6 +30,8 @@ pub struct Core {
     target: Server,
     pub checker: Checker,
     pub trace: Vec<String>,
+    /// Whether the trace is printed as it comes.
+    pub aloud: bool,
     /// Decides what the network does to a request.
     pub dice: Dice,
     /// Gives engines their seeds.
@@ -62,6 +64,7 @@ impl Shared {
             target: Server::new(Side::Target, Flavor::Kubernetes, now),
             checker: Checker::default(),
             trace: Vec::new(),
+            aloud: false,
             dice: Dice::new(seed),
             entropy: Dice::new(!seed),
             weather: Weather::default(),
@@ -126,7 +129,11 @@ impl Core {
 
     pub fn note(&mut self, what: impl std::fmt::Display) {
         let age = self.age();
-        self.trace.push(format!("{:>5}.{:03} {what}", age.as_secs(), age.subsec_millis()));
+        let line = format!("{:>5}.{:03} {what}", age.as_secs(), age.subsec_millis());
+        if self.aloud {
+            println!("{line}");
+        }
+        self.trace.push(line);
     }
 
     pub fn next_request(&mut self) -> u64 {

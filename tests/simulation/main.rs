@@ -13,6 +13,7 @@ mod network;
 mod plan;
 mod process;
 mod server;
+mod shrink;
 mod world;
 
 use std::env;
@@ -25,9 +26,11 @@ const SEEDS: u64 = 200;
 #[test]
 fn seeds() {
     if let Ok(seed) = env::var("SYNC_ENGINE_SEED") {
+        // What the engine says stands in the trace with what it does: `RUST_LOG=sync_engine=debug`.
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        tracing_subscriber::fmt().with_env_filter(filter).without_time().with_writer(std::io::stdout).init();
         let plan = plan::plan(seed.parse().expect("SYNC_ENGINE_SEED is a number"));
-        let run = run(&plan);
-        run.trace.iter().for_each(|line| println!("{line}"));
+        let run = world::run_aloud(&plan);
         run.violations.iter().for_each(|violation| println!("VIOLATION {violation}"));
         assert!(run.violations.is_empty());
         return;
@@ -45,6 +48,11 @@ fn seeds() {
         if let Some(violation) = run.violations.first() {
             failed += 1;
             println!("seed {seed}: {violation}");
+            if env::var("SYNC_ENGINE_SHRINK").is_ok() {
+                let (plan, violation) = shrink::shrink(plan::plan(seed), violation.clone());
+                println!("  shrunk: {violation} (kcp: {})", plan.is_kcp);
+                plan.steps.iter().for_each(|step| println!("    {:>7} ms later {}", step.after_ms, step.action));
+            }
         }
     }
     assert_eq!(failed, 0, "of {} seeds", to - from);

@@ -18,7 +18,8 @@ pub fn check(world: &World) {
     }
 }
 
-fn differences(world: &World) -> Vec<String> {
+/// What is not as it should be.
+pub fn differences(world: &World) -> Vec<String> {
     let sources = world.sources();
     let target = target(world);
     let made = world.shared.lock().checker.made.clone();
@@ -60,7 +61,7 @@ fn of_source(world: &World, key: &SourceKey, source: &Value, target: &Target, ma
         let should = if held_up { "False" } else { "True" };
         found.push(format!("`Synced` of {} {} should be {should} and is {said}", key.resource, key.name));
     }
-    for maker in made.values().filter(|maker| maker.source_uid == uid) {
+    for maker in made.values().filter(|maker| maker.source_uid == uid && !maker.gone) {
         if !wanted.iter().any(|wanted| wanted.id == maker.id) {
             found.push(format!("{} of {} {} is no longer wanted and remains", maker.id, key.resource, key.name));
         }

@@ -64,10 +64,6 @@ impl Process {
         drop(self);
         settle().await;
     }
-
-    pub fn has_ended(&mut self) -> bool {
-        self.task.try_join_next().is_some()
-    }
 }
 
 /// Lets the runtime drop what was aborted.

@@ -16,6 +16,8 @@ use super::server::{GROUP, RESOURCES, Side, binding, definitions, export, worksp
 
 /// Within this time after the last fault everything is in order.
 const RECOVERY: Duration = Duration::from_secs(600);
+/// How often somebody looks whether everything is.
+const LOOK: Duration = Duration::from_secs(20);
 /// How long nothing must happen then.
 const QUIET: Duration = Duration::from_secs(120);
 const BOOKMARKS: Duration = Duration::from_secs(10);
@@ -28,10 +30,20 @@ pub struct Run {
 
 /// Runs a plan in a world of its own.
 pub fn run(plan: &Plan) -> Run {
+    run_world(plan, false)
+}
+
+/// The same, with its trace printed as it comes.
+pub fn run_aloud(plan: &Plan) -> Run {
+    run_world(plan, true)
+}
+
+fn run_world(plan: &Plan, aloud: bool) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
     runtime.block_on(async {
         let mut world = World::new(plan);
+        world.shared.lock().aloud = aloud;
         world.live(plan).await;
         let mut core = world.shared.lock();
         Run { trace: std::mem::take(&mut core.trace), violations: std::mem::take(&mut core.checker.violations) }
@@ -120,10 +132,14 @@ impl World {
         if !self.processes.contains_key(&0) && !self.processes.contains_key(&1) {
             self.act(Action::Start(0)).await;
         }
-        let mut left = RECOVERY;
-        while !left.is_zero() && !self.is_over() {
-            sleep(Duration::from_secs(10)).await;
-            left = left.saturating_sub(Duration::from_secs(10));
+        // Twice in a row: what is in order for a moment may be on its way elsewhere.
+        let mut in_order = 0;
+        for _ in 0..RECOVERY.as_secs() / LOOK.as_secs() {
+            sleep(LOOK).await;
+            in_order = if super::model::differences(self).is_empty() { in_order + 1 } else { 0 };
+            if self.is_over() || in_order == 2 {
+                return;
+            }
         }
     }
 
