@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::core::Weather;
-use super::server::Side;
+use super::server::{Ahead, Side};
 
 /// Names that tell weak rules apart: `x-ca` is also what an object of `x` may be called.
 pub const NAMES: [&str; 2] = ["x", "x-ca"];
@@ -42,9 +42,9 @@ pub enum Action {
     /// Keeps a copy of a server's data.
     BackUp(Side),
     /// Puts it back.
-    Restore(Side),
+    Restore(Side, Ahead),
     /// An empty server behind the same address, with the same APIs.
-    Rebuild(Side),
+    Rebuild(Side, Ahead),
     /// A server is away.
     Away(Side),
     Back(Side),
@@ -68,8 +68,8 @@ impl fmt::Display for Action {
             Self::Edit(Edit::Toggle(id)) => write!(f, "the author adds or removes the object `{id}`"),
             Self::Edit(Edit::Edition) => write!(f, "the author edits the templates"),
             Self::BackUp(side) => write!(f, "the {} server is backed up", side.name()),
-            Self::Restore(side) => write!(f, "the {} server is restored to its backup", side.name()),
-            Self::Rebuild(side) => write!(f, "the {} server is rebuilt empty", side.name()),
+            Self::Restore(side, ahead) => write!(f, "the {} server is restored to its backup ({ahead:?})", side.name()),
+            Self::Rebuild(side, ahead) => write!(f, "the {} server is rebuilt empty ({ahead:?})", side.name()),
             Self::Away(side) => write!(f, "the {} server goes away", side.name()),
             Self::Back(side) => write!(f, "the {} server is back", side.name()),
             Self::Cut(side) => write!(f, "the watches at the {} server are cut", side.name()),
@@ -79,6 +79,21 @@ impl fmt::Display for Action {
             Self::Crash(process) => write!(f, "engine {process} is killed"),
             Self::Stop(process) => write!(f, "engine {process} is told to stop"),
             Self::Start(process) => write!(f, "engine {process} starts"),
+        }
+    }
+}
+
+impl Action {
+    /// Its name, as in the matrix of actions and faults.
+    pub fn kind(&self) -> String {
+        let text = format!("{self:?}");
+        let end = text.find(['{', ' ']).unwrap_or(text.len());
+        let short = text.split("SourceRef").next().unwrap_or(&text);
+        match self {
+            Self::Weather(_) => "Weather".to_owned(),
+            Self::Edit(_) => text.clone(),
+            _ if short.len() < text.len() => short.trim_end_matches('(').to_owned(),
+            _ => text[..end].to_owned(),
         }
     }
 }

@@ -37,11 +37,12 @@ pub struct Violation {
 impl Violation {
     /// Whether another says the same of other objects.
     pub fn is_like(&self, other: &Self) -> bool {
-        let words = |violation: &Self| -> Vec<String> {
-            let words = violation.text.split_whitespace();
-            words.filter(|word| word.chars().all(|letter| letter.is_ascii_lowercase())).map(str::to_owned).collect()
-        };
-        self.invariant == other.invariant && words(self) == words(other)
+        self.invariant == other.invariant && self.words() == other.words()
+    }
+
+    /// The text without names and numbers.
+    pub fn words(&self) -> Vec<&str> {
+        self.text.split_whitespace().filter(|word| word.chars().all(|letter| letter.is_ascii_lowercase())).collect()
     }
 }
 

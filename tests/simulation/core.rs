@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::checker::Checker;
 use super::dice::Dice;
+use super::network::Link;
 use super::server::{Outcome, Server, Side};
 
 /// The moment at which every world begins.
@@ -41,6 +42,15 @@ pub struct Core {
     /// By how many seconds the wall clocks have jumped.
     pub jumped: i64,
     requests: u64,
+    /// Requests that wait for the next write of the same object, to arrive just before it.
+    pub held: Vec<Held>,
+}
+
+/// A request on its way whose client has given up.
+pub struct Held {
+    pub number: u64,
+    pub link: Link,
+    pub request: Request,
 }
 
 /// What the network does, in per cent of the requests of a kind.
@@ -71,6 +81,7 @@ impl Shared {
             start: Instant::now(),
             jumped: 0,
             requests: 0,
+            held: Vec::new(),
         };
         Self(Arc::new(Inner { core: Mutex::new(core), tasks: AtomicUsize::new(0) }))
     }
@@ -134,6 +145,13 @@ impl Core {
             println!("{line}");
         }
         self.trace.push(line);
+    }
+
+    /// Takes the held requests for which it holds.
+    pub fn release(&mut self, is_due: impl Fn(&Held) -> bool) -> Vec<Held> {
+        let (due, held) = std::mem::take(&mut self.held).into_iter().partition(is_due);
+        self.held = held;
+        due
     }
 
     pub fn next_request(&mut self) -> u64 {

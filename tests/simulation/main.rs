@@ -12,10 +12,12 @@ mod model;
 mod network;
 mod plan;
 mod process;
+mod scenarios;
 mod server;
 mod shrink;
 mod world;
 
+use std::collections::BTreeSet;
 use std::env;
 
 use self::world::run;
@@ -43,19 +45,28 @@ fn seeds() {
         Err(_) => (0, SEEDS),
     };
     let mut failed = 0;
+    let mut known = BTreeSet::new();
     for seed in from..to {
         let run = run(&plan::plan(seed));
         if let Some(violation) = run.violations.first() {
             failed += 1;
             println!("seed {seed}: {violation}");
             if env::var("SYNC_ENGINE_SHRINK").is_ok() {
-                let (plan, violation) = shrink::shrink(plan::plan(seed), violation.clone());
-                println!("  shrunk: {violation} (kcp: {})", plan.is_kcp);
-                plan.steps.iter().for_each(|step| println!("    {:>7} ms later {}", step.after_ms, step.action));
+                explain(seed, violation, &mut known);
             }
         }
     }
     assert_eq!(failed, 0, "of {} seeds", to - from);
+}
+
+/// Prints what matters of a failing seed, unless another failed alike.
+fn explain(seed: u64, violation: &checker::Violation, known: &mut BTreeSet<String>) {
+    let (plan, violation) = shrink::shrink(plan::plan(seed), violation.clone());
+    let signature = shrink::signature(&plan, &violation);
+    if known.insert(signature.clone()) {
+        println!("  NEW {signature}\n  {violation} (kcp: {})", plan.is_kcp);
+        plan.steps.iter().for_each(|step| println!("    {:>7} ms later {}", step.after_ms, step.action));
+    }
 }
 
 #[test]

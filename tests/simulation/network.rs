@@ -20,7 +20,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::core::{Core, Shared};
+use super::core::{Core, Held, Shared};
 use super::server::{Outcome, Side};
 
 /// As long as a request may be under way.
@@ -80,6 +80,8 @@ struct Fate {
     cut: Option<u64>,
     /// The server refuses it.
     refused: bool,
+    /// It arrives earlier if there is another write of the same object: just before it.
+    lurks: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +97,14 @@ async fn exchange(link: Link, request: hyper::Request<Incoming>) -> Result<hyper
     let carried = link.clone();
     link.shared.spawn(async move {
         let Some(there) = fate.there else { return };
+        if fate.lurks {
+            let held = Held { number, link: carried.clone(), request: request.clone() };
+            carried.shared.lock().held.push(held);
+        }
         sleep(Duration::from_millis(there)).await;
+        if fate.lurks && carried.shared.lock().release(|held| held.number == number).is_empty() {
+            return;
+        }
         let outcome = arrive(&carried, number, &request, fate.refused);
         if let Some(back) = fate.back {
             sleep(Duration::from_millis(back)).await;
@@ -136,7 +145,13 @@ fn fate(core: &mut Core, request: &Request) -> Fate {
     let verb = request.call().verb;
     let reads = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
     let dice = &mut core.dice;
-    let mut fate = Fate { there: Some(dice.between(1, 4)), back: Some(dice.between(1, 4)), cut: None, refused: false };
+    let mut fate = Fate {
+        there: Some(dice.between(1, 4)),
+        back: Some(dice.between(1, 4)),
+        cut: None,
+        refused: false,
+        lurks: false,
+    };
     let weather = core.weather;
     if reads && weather.only_writes {
         return fate;
@@ -152,6 +167,7 @@ fn fate(core: &mut Core, request: &Request) -> Fate {
     } else if dice.percent(weather.late) && verb != Verb::Watch {
         fate.there = Some(dice.between(20, LONGEST));
         fate.back = None;
+        fate.lurks = !reads && dice.percent(50);
     } else if dice.percent(weather.refused) {
         fate.refused = true;
     }
@@ -162,9 +178,19 @@ fn fate(core: &mut Core, request: &Request) -> Fate {
     fate
 }
 
-/// Carries a request out at its server.
+/// Carries a request out at its server, and before it what lurks for it.
 fn arrive(link: &Link, number: u64, request: &Request, refused: bool) -> Outcome {
     let core = &mut *link.shared.lock();
+    if request.method != http::Method::GET {
+        let meets = |held: &Held| held.link.side == link.side && held.request.path == request.path;
+        for held in core.release(meets) {
+            carry_out(core, &held.link, held.number, &held.request, false);
+        }
+    }
+    carry_out(core, link, number, request, refused)
+}
+
+fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, refused: bool) -> Outcome {
     let (now, age, up) = (core.now(), core.age(), core.server(link.side).up);
     let (outcome, events) = match refused || !up {
         true => (Outcome::Answer(Answer::from(&refusal(core))), Vec::new()),

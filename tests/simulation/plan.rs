@@ -3,7 +3,7 @@
 use super::action::{Action, Edit, NAMES, Plan, SourceRef, Step, TENANTS};
 use super::core::Weather;
 use super::dice::Dice;
-use super::server::{RESOURCES, Side};
+use super::server::{Ahead, RESOURCES, Side};
 
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
@@ -35,6 +35,10 @@ fn source(dice: &mut Dice, is_kcp: bool) -> SourceRef {
     SourceRef { tenant, resource, name: *dice.pick(&NAMES) }
 }
 
+fn ahead(dice: &mut Dice) -> Ahead {
+    if dice.percent(50) { Ahead::Silent } else { Ahead::Expired }
+}
+
 fn side(dice: &mut Dice) -> Side {
     if dice.percent(50) { Side::Source } else { Side::Target }
 }
@@ -48,8 +52,8 @@ fn action(dice: &mut Dice, is_kcp: bool) -> Action {
         47..=51 => Action::Edit(Edit::Toggle(*dice.pick(&["ca", "extra"]))),
         52..=54 => Action::Edit(Edit::Edition),
         55..=60 => Action::BackUp(Side::Source),
-        61..=66 => Action::Restore(Side::Source),
-        67..=68 if !is_kcp => Action::Rebuild(Side::Source),
+        61..=66 => Action::Restore(Side::Source, ahead(dice)),
+        67..=68 if !is_kcp => Action::Rebuild(Side::Source, ahead(dice)),
         67..=69 => Action::Away(side(dice)),
         70..=72 => Action::Back(side(dice)),
         73..=75 => Action::Cut(side(dice)),

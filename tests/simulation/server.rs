@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Event, Flavor, Interest, Reply, Request, Settings, State, Timestamp};
+use sync_engine::sandbox::{Answer, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// One of the servers of a world.
@@ -42,6 +42,17 @@ pub struct Server {
     side: Side,
     /// Whether anything listens.
     pub up: bool,
+    /// What a watch from a version that the server has not reached comes to.
+    pub ahead: Ahead,
+}
+
+/// What a watch from a version of the future comes to: servers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// It is silent until then.
+    Silent,
+    /// It is refused as too old.
+    Expired,
 }
 
 struct Watcher {
@@ -52,18 +63,32 @@ struct Watcher {
 
 /// What a request comes to.
 pub enum Outcome {
-    Answer(sync_engine::sandbox::Answer),
+    Answer(Answer),
     Stream { lines: UnboundedReceiver<Bytes>, seconds: Option<u64> },
 }
 
 impl Server {
     pub fn new(side: Side, flavor: Flavor, now: Timestamp) -> Self {
         let state = State::new(settings(side, flavor, 0), now);
-        Self { state, watchers: Vec::new(), silenced: Vec::new(), backup: None, epoch: 0, flavor, side, up: true }
+        Self {
+            state,
+            watchers: Vec::new(),
+            silenced: Vec::new(),
+            backup: None,
+            epoch: 0,
+            flavor,
+            side,
+            up: true,
+            ahead: Ahead::Silent,
+        }
     }
 
     /// Carries out a request and shows what it wrote to the watches.
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> (Outcome, Vec<Event>) {
+        if self.ahead == Ahead::Expired && self.is_ahead(request) {
+            let expired = Failure::expired("too old resource version");
+            return (Outcome::Answer(Answer::from(&expired)), Vec::new());
+        }
         let (reply, events) = self.state.handle(request, now);
         self.show(&events);
         let outcome = match reply {
@@ -83,6 +108,11 @@ impl Server {
         (outcome, events)
     }
 
+    fn is_ahead(&self, request: &Request) -> bool {
+        let from = request.query.get("resourceVersion").and_then(|version| version.parse::<u64>().ok());
+        request.query.is_true("watch") && from.is_some_and(|from| from > self.state.version())
+    }
+
     fn show(&mut self, events: &[Event]) {
         for event in events {
             self.watchers.retain(|watcher| match watcher.interest.line_for(event) {
@@ -95,7 +125,7 @@ impl Server {
     pub fn send_bookmarks(&mut self) {
         let version = self.state.version();
         self.silenced.retain(|watcher| !watcher.lines.is_closed());
-        self.watchers.retain(|watcher| match watcher.bookmarks {
+        self.watchers.retain(|watcher| match watcher.bookmarks && !watcher.interest.is_ahead_of(version) {
             true => watcher.lines.send(watcher.interest.bookmark(version, None)).is_ok(),
             false => !watcher.lines.is_closed(),
         });
@@ -117,16 +147,18 @@ impl Server {
     }
 
     /// Puts the backup back: the former objects and versions, and other uids from now on.
-    pub fn restore(&mut self) -> bool {
+    pub fn restore(&mut self, ahead: Ahead) -> bool {
         let Some(backup) = self.backup.clone() else { return false };
         self.epoch += 1;
+        self.ahead = ahead;
         self.state = backup.diverge(&seed(self.side, self.epoch));
         self.cut_watches();
         true
     }
 
     /// An empty server behind the same address.
-    pub fn rebuild(&mut self, now: Timestamp) {
+    pub fn rebuild(&mut self, now: Timestamp, ahead: Ahead) {
+        self.ahead = ahead;
         self.epoch += 1;
         self.state = State::new(settings(self.side, self.flavor, self.epoch), now);
         self.cut_watches();

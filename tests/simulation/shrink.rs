@@ -1,5 +1,7 @@
 //! From a failing plan to the steps that matter.
 
+use std::collections::BTreeSet;
+
 use super::action::Plan;
 use super::checker::Violation;
 use super::world::run;
@@ -18,6 +20,13 @@ pub fn shrink(plan: Plan, violation: Violation) -> (Plan, Violation) {
 
 fn fails_alike(plan: &Plan, violation: &Violation) -> Option<Violation> {
     run(plan).violations.into_iter().find(|found| found.is_like(violation))
+}
+
+/// What a shrunk plan is told apart by: what was violated, and by which kinds of actions.
+pub fn signature(plan: &Plan, violation: &Violation) -> String {
+    let actions: BTreeSet<String> = plan.steps.iter().map(|step| step.action.kind()).collect();
+    let actions: Vec<String> = actions.into_iter().collect();
+    format!("{}: {}: {}", violation.invariant, violation.words().join(" "), actions.join(", "))
 }
 
 /// The plan with one step less, the last ones first; the others stay at their moments.

@@ -12,7 +12,7 @@ use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
 use super::mapping::{CA, EXTRA, MAIN, Mapping};
 use super::process::Process;
-use super::server::{GROUP, RESOURCES, Side, binding, definitions, export, workspace};
+use super::server::{Ahead, GROUP, RESOURCES, Side, binding, definitions, export, workspace};
 
 /// Within this time after the last fault everything is in order.
 const RECOVERY: Duration = Duration::from_secs(600);
@@ -192,8 +192,8 @@ impl World {
             Action::Delete(source) => self.delete(source),
             Action::Edit(edit) => self.edit(edit),
             Action::BackUp(side) => self.core(|core| core.server(side).back_up()),
-            Action::Restore(side) => self.restore(side),
-            Action::Rebuild(side) => self.rebuild(side),
+            Action::Restore(side, ahead) => self.restore(side, ahead),
+            Action::Rebuild(side, ahead) => self.rebuild(side, ahead),
             Action::Away(side) => self.core(|core| {
                 core.server(side).up = false;
                 core.server(side).cut_watches();
@@ -273,8 +273,8 @@ impl World {
         self.processes.values().for_each(|process| process.reload(Some(document.clone())));
     }
 
-    fn restore(&mut self, side: Side) {
-        let done = self.core(|core| core.server(side).restore());
+    fn restore(&mut self, side: Side, ahead: Ahead) {
+        let done = self.core(|core| core.server(side).restore(ahead));
         if done && side == Side::Source {
             let alive = self.sources();
             self.core(|core| {
@@ -285,10 +285,10 @@ impl World {
         }
     }
 
-    fn rebuild(&mut self, side: Side) {
+    fn rebuild(&mut self, side: Side, ahead: Ahead) {
         self.core(|core| {
             let now = core.now();
-            core.server(side).rebuild(now);
+            core.server(side).rebuild(now, ahead);
         });
         if side == Side::Source {
             self.furnish();
