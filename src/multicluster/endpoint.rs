@@ -9,6 +9,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT}
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Bytes;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::api_path::ApiPath;
@@ -162,6 +163,16 @@ impl Endpoint {
         let opened = self.exchange(Method::GET, path, None, deadline).await;
         self.learn("watch", opened.as_ref().map(|answer| answer.status().as_u16()));
         opened.map(Lines::new)
+    }
+
+    /// Changes whenever a watch at this address sees a version go back.
+    pub(super) fn restored(&self) -> watch::Receiver<u64> {
+        self.lane.restored()
+    }
+
+    /// See [`Lane::note_restored`].
+    pub(super) fn note_restored(&self, known: u64) {
+        self.lane.note_restored(known);
     }
 
     /// Counts a request, and has the lane learn from what it came to.
