@@ -10,19 +10,14 @@ use serde_json::Value;
 use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 
 use super::mapping::Mapping;
-use super::server::Side;
+use super::records::{Made, Source};
+use super::server::{GROUP, Side};
 
 /// How long an engine may act on what it saw before the world changed behind its back.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Labels and annotations that the engine promises to write on what it makes.
-const OWNER: &str = "sync-engine.dev/owner";
-const MAPPING: &str = "sync-engine.dev/mapping";
-const CLUSTER: &str = "sync-engine.dev/cluster";
-const NAMESPACE: &str = "sync-engine.dev/namespace";
-const NAME: &str = "sync-engine.dev/name";
-const SOURCE_UID: &str = "sync-engine.dev/source-uid";
-const OBJECT: &str = "sync-engine.dev/object";
+/// So many refusals of one request, in so short a time, are too many.
+const REFUSALS: (usize, Duration) = (8, Duration::from_secs(10));
 
 /// Namespace of the engine's own records.
 pub const RECORDS: &str = "sync-engine";
@@ -52,44 +47,14 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Whose an object is, as the engine wrote when it made it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
-    pub owner: Owner,
-    pub source_uid: String,
-    pub id: String,
-    /// Plural, namespace and name.
-    pub at: (String, String, String),
-    /// The engine's own hash of whom it belongs to.
-    hash: String,
-    pub gone: bool,
-}
-
-/// A source as an owner of objects.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
-    pub mapping: String,
-    pub cluster: String,
-    pub namespace: String,
-    pub name: String,
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{} by {}", self.cluster, self.namespace, self.name, self.mapping)
-    }
-}
-
 #[derive(Default)]
 pub struct Checker {
     pub violations: Vec<Violation>,
     /// Objects that engines made on the target, by uid.
     pub made: BTreeMap<String, Made>,
-    /// Sources whose deletion somebody asked for, and until when that counts.
-    asked: BTreeMap<String, Option<Duration>>,
-    /// Resources of the sources there ever were, by their uids.
-    sources: BTreeMap<String, String>,
-    /// Mappings in force, each since when.
+    /// Sources there ever were, by uid.
+    pub sources: BTreeMap<String, Source>,
+    /// Mappings in force, each since when; `None`: none.
     editions: Vec<(Duration, Option<Mapping>)>,
     /// Writes of engines that changed something.
     pub writes: u64,
@@ -97,6 +62,8 @@ pub struct Checker {
     pub tokens: BTreeMap<String, String>,
     /// Sources that went by an engine's request, not judged yet.
     released: Vec<String>,
+    /// When a request was refused.
+    refused: BTreeMap<String, Vec<Duration>>,
 }
 
 impl Checker {
@@ -108,17 +75,24 @@ impl Checker {
         self.violations.push(Violation { invariant, text: text.into() });
     }
 
-    /// A server was put back: what is alive there again is no longer asked to be deleted.
-    pub fn restored(&mut self, at: Duration, alive: impl IntoIterator<Item = String>) {
-        for uid in alive {
-            if let Some(until) = self.asked.get_mut(&uid) {
-                until.get_or_insert(at + GRACE);
+    /// The source server was put back, and holds these sources now.
+    pub fn sources_restored<'a>(&mut self, at: Duration, alive: impl Iterator<Item = &'a Value>) {
+        for object in alive {
+            if let Some(source) = self.sources.get_mut(&uid(object)) {
+                source.is_restored(at, object, GRACE);
             }
         }
     }
 
-    fn was_asked(&self, at: Duration, source_uid: &str) -> bool {
-        self.asked.get(source_uid).is_some_and(|until| until.is_none_or(|until| at <= until))
+    /// The target was put back, and holds these objects now.
+    pub fn target_restored<'a>(&mut self, objects: impl Iterator<Item = &'a Value>) {
+        self.made.values_mut().for_each(|made| made.gone = true);
+        for object in objects {
+            if let Some(made) = self.made.get_mut(&uid(object)) {
+                made.gone = false;
+                made.reread(object);
+            }
+        }
     }
 
     /// An engine sends a request.
@@ -138,7 +112,6 @@ impl Checker {
             return self.violated("I1", format!("{what} without a uid"));
         };
         match self.made.get(uid) {
-            // Somebody else's, or never there.
             None => self.violated("I1", format!("{what}, which no engine made")),
             Some(made) if self.may_delete(at, made) => {}
             Some(made) => {
@@ -148,80 +121,106 @@ impl Checker {
         }
     }
 
+    /// Who asked for a deletion: the consumer, or the mapping.
     fn may_delete(&self, at: Duration, made: &Made) -> bool {
-        self.was_asked(at, &made.source_uid) || self.gave_up(at, made)
+        let source = self.sources.get(&made.source_uid);
+        let asked = source.is_some_and(|source| source.was_asked(at));
+        let mut editions = self.recent(at);
+        let by_consumer = asked && editions.any(|edition| edition.is_none_or(|one| one.on_source_delete == "Delete"));
+        by_consumer || self.gave_up(at, made, source)
     }
 
-    /// Whether a mapping in force a moment ago has no object of this id any more.
-    fn gave_up(&self, at: Duration, made: &Made) -> bool {
-        let last = self.editions.len().saturating_sub(1);
-        let recent = |(index, (_, _)): &(usize, &(Duration, Option<Mapping>))| {
-            *index == last || self.editions[index + 1].0 + GRACE >= at
+    /// Mappings in force a moment ago.
+    fn recent(&self, at: Duration) -> impl Iterator<Item = Option<&Mapping>> {
+        let next = self.editions.iter().skip(1).map(|(since, _)| *since + GRACE).chain([Duration::MAX]);
+        self.editions.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, edition), _)| edition.as_ref())
+    }
+
+    /// Whether the mapping itself says that the object goes.
+    fn gave_up(&self, at: Duration, made: &Made, source: Option<&Source>) -> bool {
+        let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
+            None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Delete"),
+            Some(mapping) => {
+                let rule = mapping.rules.iter().find(|rule| made.is_by(rule));
+                let out = mapping.selects && source.is_none_or(|source| source.lately_unmanaged(at, GRACE));
+                let off = |rule: &super::mapping::Rule| {
+                    rule.conditional && source.is_none_or(|source| source.lately_plain(at, GRACE))
+                };
+                rule.is_none_or(off) || (out && mapping.on_exit == "Delete")
+            }
         };
-        let wants = |mapping: &Mapping| mapping.rules.iter().any(|rule| rule.id == made.id && !rule.conditional);
-        let editions = self.editions.iter().enumerate().filter(recent);
-        let mut mappings = editions.filter_map(|(_, (_, mapping))| mapping.as_ref());
-        mappings.any(|mapping| mapping.name == made.owner.mapping && !wants(mapping))
+        self.recent(at).any(by_edition)
+    }
+
+    /// Whether some policy lets the engine take its labels and annotations off an object.
+    fn may_orphan(&self, at: Duration, made: &Made) -> bool {
+        let source = self.sources.get(&made.source_uid);
+        let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
+            None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Orphan"),
+            Some(mapping) => {
+                let asked = source.is_some_and(|source| source.was_asked(at));
+                let out = mapping.selects && source.is_none_or(|source| source.lately_unmanaged(at, GRACE));
+                (asked && mapping.on_source_delete == "Orphan") || (out && mapping.on_exit == "Orphan")
+            }
+        };
+        self.recent(at).any(by_edition)
+    }
+
+    fn last_of(&self, name: &str) -> Option<&Mapping> {
+        self.editions.iter().rev().find_map(|(_, edition)| edition.as_ref().filter(|mapping| mapping.name == name))
     }
 
     /// Something was written at a server, by an engine or by somebody else.
     pub fn happened(&mut self, at: Duration, side: Side, process: Option<u32>, events: &[Event]) {
         for event in events {
-            if process.is_some() {
-                self.writes += 1;
-            }
+            self.writes += u64::from(process.is_some());
             match side {
-                Side::Source => self.source_changed(event, process),
+                Side::Source => self.source_changed(at, event, process),
                 Side::Target => self.target_changed(at, event, process),
             }
         }
     }
 
-    fn source_changed(&mut self, event: &Event, process: Option<u32>) {
-        if &*event.storage.group != super::server::GROUP {
+    fn source_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
+        if &*event.storage.group != GROUP {
             return;
         }
-        self.sources.insert(event.object.uid.to_string(), event.storage.plural.to_string());
-        let gone = event.kind == ChangeKind::Deleted;
-        if gone || event.object.deleting {
-            self.asked.insert(event.object.uid.to_string(), None);
-        }
+        let (uid, gone) = (event.object.uid.to_string(), event.kind == ChangeKind::Deleted);
+        let source = self.sources.entry(uid.clone()).or_default();
+        source.is_seen(at, &event.storage.plural, &event.object.object(), gone);
         if gone && process.is_some() {
-            self.released.push(event.object.uid.to_string());
+            self.released.push(uid);
         }
     }
 
     fn target_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
         let plural = &*event.storage.plural;
-        if &*event.key.namespace == RECORDS || !matches!(plural, "configmaps" | "secrets" | "namespaces") {
+        if &*event.key.namespace == RECORDS || !matches!(plural, "configmaps" | "secrets" | "widgets" | "namespaces") {
             return;
         }
-        let at_place = format!("{plural} {}/{}", event.key.namespace, event.key.name);
-        let uid = event.object.uid.to_string();
+        let place = format!("{plural} {}/{}", event.key.namespace, event.key.name);
+        let uid = &*event.object.uid;
         let Some(process) = process else {
-            if event.kind == ChangeKind::Deleted {
-                self.lost(&uid);
-            }
-            return;
+            let Some(made) = self.made.get_mut(uid) else { return };
+            made.gone |= event.kind == ChangeKind::Deleted;
+            return made.reread(&event.object.object());
         };
         match (plural, event.kind) {
             ("namespaces", ChangeKind::Added) => {}
-            ("namespaces", _) => self.violated("I2", format!("engine {process} writes to the existing {at_place}")),
-            (_, ChangeKind::Added) => self.created(event, process, &at_place),
-            (_, ChangeKind::Deleted) => self.lost(&uid),
-            (_, ChangeKind::Modified) => self.changed(at, event, process, &at_place),
-        }
-    }
-
-    fn lost(&mut self, uid: &str) {
-        if let Some(made) = self.made.get_mut(uid) {
-            made.gone = true;
+            ("namespaces", _) => self.violated("I2", format!("engine {process} writes to the existing {place}")),
+            (_, ChangeKind::Added) => self.created(event, process, &place),
+            (_, ChangeKind::Deleted) => {
+                if let Some(made) = self.made.get_mut(uid) {
+                    made.gone = true;
+                }
+            }
+            (_, ChangeKind::Modified) => self.changed(at, event, process, &place),
         }
     }
 
     fn created(&mut self, event: &Event, process: u32, place: &str) {
         let object = event.object.object();
-        match self.read(&object, event) {
+        match Made::read(&object, &event.storage.plural) {
             Some(made) => {
                 self.check_tokens(&object, &made, place);
                 self.made.insert(event.object.uid.to_string(), made);
@@ -230,12 +229,17 @@ impl Checker {
         }
     }
 
-    fn changed(&mut self, _at: Duration, event: &Event, process: u32, place: &str) {
-        let Some(before) = self.made.get(&*event.object.uid).cloned() else {
+    fn changed(&mut self, at: Duration, event: &Event, process: u32, place: &str) {
+        let uid = event.object.uid.to_string();
+        let Some(before) = self.made.get(&uid).cloned() else {
             return self.violated("I2", format!("engine {process} writes to {place}, which no engine made"));
         };
         let object = event.object.object();
-        match self.read(&object, event) {
+        match Made::read(&object, &event.storage.plural) {
+            None if before.stripped => {}
+            None if self.may_orphan(at, &before) => {
+                self.made.insert(uid, before.orphaned());
+            }
             None => {
                 let text = format!("engine {process} strips {place} of {} of its ownership annotations", before.owner);
                 self.violated("I2", text);
@@ -249,14 +253,14 @@ impl Checker {
             }
             Some(now) => {
                 self.check_tokens(&object, &now, place);
-                self.made.insert(event.object.uid.to_string(), now);
+                self.made.insert(uid, now);
             }
         }
     }
 
     /// Whether two say different things about whose an object is. A recreated source may take over what it had.
     fn is_other(&self, now: &Made, before: &Made) -> bool {
-        let resource = |made: &Made| self.sources.get(&made.source_uid);
+        let resource = |made: &Made| self.sources.get(&made.source_uid).map(|source| source.resource.clone());
         now.owner != before.owner || now.hash != before.hash || resource(now) != resource(before)
     }
 
@@ -270,42 +274,37 @@ impl Checker {
         }
     }
 
-    /// What the annotations of an object say.
-    fn read(&self, object: &Value, event: &Event) -> Option<Made> {
-        let annotation = |key: &str| object["metadata"]["annotations"][key].as_str().map(str::to_owned);
-        let label = |key: &str| object["metadata"]["labels"][key].as_str();
-        let hash = label(OWNER)?.to_owned();
-        let mapping = label(MAPPING)?.split_once('.')?.1.to_owned();
-        let owner = Owner {
-            mapping,
-            cluster: annotation(CLUSTER)?,
-            namespace: annotation(NAMESPACE).unwrap_or_default(),
-            name: annotation(NAME)?,
-        };
-        Some(Made {
-            owner,
-            source_uid: annotation(SOURCE_UID)?,
-            id: annotation(OBJECT)?,
-            at: (event.storage.plural.to_string(), event.key.namespace.to_string(), event.key.name.to_string()),
-            hash,
-            gone: false,
-        })
-    }
-
     /// An engine's request was answered.
-    pub fn answered(&mut self, _at: Duration, _side: Side, _request: &Request, _code: u16) {
-        let released = std::mem::take(&mut self.released);
-        for uid in released {
-            let left: Vec<String> =
-                self.made.values().filter(|made| made.source_uid == uid && !made.gone).map(place).collect();
+    pub fn answered(&mut self, at: Duration, process: u32, request: &Request, code: u16) {
+        for uid in std::mem::take(&mut self.released) {
+            let remains = |made: &&Made| made.source_uid == uid && !made.gone && !made.stripped;
+            let left: Vec<String> = self.made.values().filter(remains).map(Made::place).collect();
             if !left.is_empty() {
                 let text = format!("a finalizer is released while these remain: {}", left.join(", "));
                 self.violated("I4", text);
             }
         }
+        let call = request.call();
+        let is_write = !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
+        if is_write && matches!(code, 400 | 403 | 405 | 422) {
+            self.count_refusal(at, process, request);
+        }
+    }
+
+    fn count_refusal(&mut self, at: Duration, process: u32, request: &Request) {
+        let call = request.call();
+        let body = String::from_utf8_lossy(&request.body);
+        let (many, within) = REFUSALS;
+        let times = self.refused.entry(format!("{process} {} {} {body}", call.verb, request.path)).or_default();
+        times.retain(|time| *time + within >= at);
+        times.push(at);
+        if times.len() == many {
+            let text = format!("engine {process} repeats a refused {} of {}/{}", call.verb, call.resource, call.name);
+            self.violated("I5", text);
+        }
     }
 }
 
-fn place(made: &Made) -> String {
-    format!("{} {}/{}", made.at.0, made.at.1, made.at.2)
+fn uid(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }

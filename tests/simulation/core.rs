@@ -42,6 +42,8 @@ pub struct Core {
     /// By how many seconds the wall clocks have jumped.
     pub jumped: i64,
     requests: u64,
+    /// The kind of writes that admission at the target refuses.
+    pub denied: Option<&'static str>,
     /// Requests that wait for the next write of the same object, to arrive just before it.
     pub held: Vec<Held>,
 }
@@ -82,6 +84,7 @@ impl Shared {
             jumped: 0,
             requests: 0,
             held: Vec::new(),
+            denied: None,
         };
         Self(Arc::new(Inner { core: Mutex::new(core), tasks: AtomicUsize::new(0) }))
     }

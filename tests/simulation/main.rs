@@ -12,6 +12,7 @@ mod model;
 mod network;
 mod plan;
 mod process;
+mod records;
 mod scenarios;
 mod server;
 mod shrink;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use sync_engine::object::hash::tuple_hash;
 
+use super::action::Edit;
 use super::server::GROUP;
 
 /// An object that a mapping makes of each source.
@@ -27,11 +28,34 @@ pub struct Mapping {
     pub rules: Vec<Rule>,
     /// What the author writes into every object.
     pub edition: u32,
+    /// Only sources with the label `tier: managed`.
+    pub selects: bool,
+    pub on_exit: &'static str,
+    pub on_source_delete: &'static str,
+    pub on_mapping_removed: &'static str,
 }
 
 pub const MAIN: Rule = Rule { id: "main", kind: "ConfigMap", suffix: "", conditional: false };
 pub const CA: Rule = Rule { id: "ca", kind: "ConfigMap", suffix: "-ca", conditional: false };
 pub const EXTRA: Rule = Rule { id: "extra", kind: "Secret", suffix: "", conditional: true };
+pub const WIDGET: Rule = Rule { id: "widget", kind: "Widget", suffix: "", conditional: false };
+
+/// The rules that an author adds and removes.
+pub const OPTIONAL: [Rule; 3] = [CA, EXTRA, WIDGET];
+
+/// What every world begins with.
+pub fn first(resource: &'static str) -> Mapping {
+    Mapping {
+        name: "m",
+        resource,
+        rules: vec![MAIN, CA],
+        edition: 1,
+        selects: false,
+        on_exit: "Retain",
+        on_source_delete: "Delete",
+        on_mapping_removed: "Retain",
+    }
+}
 
 impl Mapping {
     pub fn document(&self, is_kcp: bool) -> String {
@@ -41,12 +65,20 @@ impl Mapping {
         };
         let mut source = clusters;
         source["resource"] = format!("{}.v1.{GROUP}", self.resource).into();
+        source["onExit"] = self.on_exit.into();
+        if self.selects {
+            source["selector"] = json!({"matchLabels": {"tier": "managed"}});
+        }
+        let lifecycle = json!({
+            "onSourceDelete": self.on_source_delete, "onMappingRemoved": self.on_mapping_removed,
+            "pruneGuard": {"maxObjects": 1000, "maxPercent": 100},
+        });
         let objects: Vec<Value> = self.rules.iter().map(|rule| self.object(rule)).collect();
         let mapping = json!({
             "apiVersion": "sync-engine.dev/v1alpha1", "kind": "Mapping", "metadata": {"name": self.name},
             "spec": {
-                "source": source, "objects": objects,
-                "status": {"from": "main", "fields": {"size": "$.data.size"}},
+                "source": source, "objects": objects, "lifecycle": lifecycle,
+                "status": {"from": self.rules[0].id, "fields": {"size": "$.data.size"}},
             },
         });
         let provider = json!({
@@ -57,12 +89,11 @@ impl Mapping {
     }
 
     fn object(&self, rule: &Rule) -> Value {
-        let field = if rule.kind == "Secret" { "stringData" } else { "data" };
         let mut template = json!({
-            "apiVersion": "v1", "kind": rule.kind,
+            "apiVersion": api_version(rule.kind), "kind": rule.kind,
             "metadata": {"name": format!("{{{{ placement.name }}}}{}", rule.suffix)},
         });
-        template[if rule.kind == "Secret" { "data" } else { field }] = match rule.kind {
+        template["data"] = match rule.kind {
             "Secret" => json!({"token": "{{ source.spec.token | b64encode }}"}),
             _ => json!({
                 "size": "{{ source.spec.size }}", "token": "{{ source.spec.token }}",
@@ -80,6 +111,32 @@ impl Mapping {
     pub fn wants(&self, id: &str, source: &Value) -> bool {
         let wanted = |rule: &Rule| !rule.conditional || source["spec"]["extra"] == true;
         self.rules.iter().any(|rule| rule.id == id && wanted(rule))
+    }
+
+    /// What becomes of it by an edit.
+    pub fn edit(&mut self, edit: Edit, optional: &[Rule]) {
+        match edit {
+            Edit::Resource(resource) => self.resource = resource,
+            Edit::Edition => self.edition += 1,
+            Edit::Toggle(id) => match self.rules.iter().position(|present| present.id == id) {
+                Some(index) => drop(self.rules.remove(index)),
+                None => self.rules.extend(optional.iter().find(|rule| rule.id == id)),
+            },
+            Edit::Selector => self.selects = !self.selects,
+            Edit::OnExit(policy) => self.on_exit = policy,
+            Edit::OnSourceDelete(policy) => self.on_source_delete = policy,
+            Edit::OnMappingRemoved(policy) => self.on_mapping_removed = policy,
+            Edit::Name(suffix) => self.rules[0].suffix = suffix,
+            Edit::Kind(kind) => self.rules[0].kind = kind,
+            Edit::Id(id) => self.rules[0].id = id,
+            Edit::Rename(name) => self.name = name,
+            Edit::Remove | Edit::Break => {}
+        }
+    }
+
+    /// Whether a source is one of those that the mapping selects.
+    pub fn selects(&self, source: &Value) -> bool {
+        !self.selects || source["metadata"]["labels"]["tier"] == "managed"
     }
 
     /// What a source should have on the target.
@@ -103,6 +160,22 @@ impl Mapping {
             })
             .collect()
     }
+}
+
+/// Kinds that objects are made of, with their plurals: the last one by a CustomResourceDefinition.
+pub const KINDS: [(&str, &str); 3] = [("ConfigMap", "configmaps"), ("Secret", "secrets"), ("Widget", "widgets")];
+
+pub fn api_version(kind: &str) -> String {
+    if kind == "Widget" { format!("{GROUP}/v1") } else { "v1".to_owned() }
+}
+
+/// Where a kind's objects are on the target.
+pub fn url(kind: &str, namespace: &str, name: &str) -> String {
+    let plural = KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural);
+    let prefix = if kind == "Widget" { format!("/apis/{GROUP}/v1") } else { "/api/v1".to_owned() };
+    let namespace = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
+    let name = if name.is_empty() { String::new() } else { format!("/{name}") };
+    format!("{prefix}{namespace}/{plural}{name}")
 }
 
 /// An object that should be on the target.

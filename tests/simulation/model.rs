@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::checker::Made;
 use super::mapping::Wanted;
-use super::server::{Side, items};
-use super::world::{SourceKey, World, text};
+use super::records::Made;
+use super::world::{File, SourceKey, World, text};
 
 /// Compares the world with the model.
 pub fn check(world: &World) {
@@ -21,52 +20,117 @@ pub fn check(world: &World) {
 /// What is not as it should be.
 pub fn differences(world: &World) -> Vec<String> {
     let sources = world.sources();
-    let target = target(world);
     let made = world.shared.lock().checker.made.clone();
+    let target = world.target_objects().into_iter().map(|object| (place_of(&object), object)).collect();
+    let view = View { world, target, made };
     let mut found = Vec::new();
     for (key, source) in &sources {
-        let deleting = !source["metadata"]["deletionTimestamp"].is_null();
-        if deleting {
-            found.push(format!("the deletion of {} {} never ends", key.resource, key.name));
-        } else if key.resource == world.mapping.resource {
-            found.extend(of_source(world, key, source, &target, &made));
+        if !source["metadata"]["deletionTimestamp"].is_null() {
+            // Where the records are lost, nobody knows the mapping any more.
+            if world.file == File::Whole || !world.target_restored {
+                found.push(format!("the deletion of {} {} never ends", key.resource, key.name));
+            }
+        } else if key.resource == world.mapping.resource && world.file == File::Whole {
+            found.extend(view.of_source(key, source));
         }
     }
     found
 }
 
-/// What is wrong with the objects of one source.
-fn of_source(world: &World, key: &SourceKey, source: &Value, target: &Target, made: &Records) -> Vec<String> {
-    let uid = text(source, "uid");
-    let wanted = world.mapping.objects(&key.cluster, source);
-    let mut found = Vec::new();
-    let mut held_up = false;
-    for wanted in &wanted {
-        match target.get(&place(wanted)) {
-            None => found.push(format!("{} of {} {} is missing", wanted.id, key.resource, key.name)),
-            Some(object) => {
-                let maker = made.get(&text(object, "uid"));
-                let ours = maker.is_some_and(|maker| maker.source_uid == uid && maker.id == wanted.id);
-                held_up |= !ours;
-                if ours && !holds(object, wanted) {
-                    let data = &object["data"];
-                    found.push(format!("{} of {} {} is out of date: {data}", wanted.id, key.resource, key.name));
-                }
+type Place = (String, String, String);
+
+struct View<'a> {
+    world: &'a World,
+    /// What is on the target, by kind, namespace and name.
+    target: BTreeMap<Place, Value>,
+    made: BTreeMap<String, Made>,
+}
+
+/// How one wanted object is.
+enum Found {
+    InOrder,
+    /// Something holds it up that the source must tell.
+    HeldUp,
+    /// It may be told, or not.
+    Unclear,
+    Wrong(String),
+}
+
+impl View<'_> {
+    /// What is wrong with the objects of one source.
+    fn of_source(&self, key: &SourceKey, source: &Value) -> Vec<String> {
+        if !self.world.mapping.selects(source) {
+            return self.of_unselected(key, source);
+        }
+        let wanted = self.world.mapping.objects(&key.cluster, source);
+        let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
+        for one in &wanted {
+            match self.of_object(key, source, one) {
+                Found::InOrder => {}
+                Found::HeldUp => held_up = true,
+                Found::Unclear => unclear = true,
+                Found::Wrong(why) => found.push(format!("{} of {} {} {why}", one.id, key.resource, key.name)),
             }
         }
-    }
-    let synced = synced(source);
-    if held_up == (synced == Some("True")) {
-        let said = synced.unwrap_or("missing");
+        let synced = synced(source).unwrap_or("missing");
         let should = if held_up { "False" } else { "True" };
-        found.push(format!("`Synced` of {} {} should be {should} and is {said}", key.resource, key.name));
-    }
-    for maker in made.values().filter(|maker| maker.source_uid == uid && !maker.gone) {
-        if !wanted.iter().any(|wanted| wanted.id == maker.id) {
-            found.push(format!("{} of {} {} is no longer wanted and remains", maker.id, key.resource, key.name));
+        if synced != should && !unclear {
+            found.push(format!("`Synced` of {} {} should be {should} and is {synced}", key.resource, key.name));
         }
+        let leftover = |made: &&Made| !wanted.iter().any(|one| one.id == made.id || made.is_at(one));
+        for made in self.made_of(source).filter(leftover) {
+            found.push(format!("{} of {} {} is no longer wanted and remains", made.id, key.resource, key.name));
+        }
+        found
     }
-    found
+
+    fn of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
+        if self.world.mapping.on_exit != "Delete" {
+            return Vec::new();
+        }
+        let name = &self.world.mapping.name;
+        let left = self.made_of(source).filter(|made| made.owner.mapping == *name);
+        left.map(|made| format!("{} of {} {} is out of the filter and remains", made.id, key.resource, key.name))
+            .collect()
+    }
+
+    /// What engines made of a source, and still is there.
+    fn made_of(&self, source: &Value) -> impl Iterator<Item = &Made> {
+        let uid = text(source, "uid");
+        self.made.values().filter(move |made| made.source_uid == uid && !made.gone && !made.stripped)
+    }
+
+    fn of_object(&self, key: &SourceKey, source: &Value, wanted: &Wanted) -> Found {
+        let place = (wanted.kind.to_owned(), wanted.namespace.clone(), wanted.name.clone());
+        let Some(object) = self.target.get(&place) else {
+            // A change of kind or name is reported, and the former object stays.
+            let former = self.made_of(source).any(|made| made.id == wanted.id);
+            return if former { Found::HeldUp } else { Found::Wrong("is missing".into()) };
+        };
+        let Some(made) = self.made.get(&text(object, "uid")) else { return Found::HeldUp };
+        if made.stripped {
+            return Found::Unclear;
+        }
+        let mapping = self.world.mapping.name;
+        if made.source_uid != text(source, "uid") || made.owner.mapping != mapping {
+            let same = made.owner.name == key.name && made.owner.mapping == mapping && self.is_same_resource(made, key);
+            return match same && self.world.is_kcp {
+                true => Found::Wrong("is not adopted from the source of this name before it".into()),
+                false => Found::HeldUp,
+            };
+        }
+        if made.id != wanted.id && self.made_of(source).any(|other| other.id == wanted.id) {
+            return Found::HeldUp;
+        }
+        let data: BTreeMap<String, String> = serde_json::from_value(object["data"].clone()).unwrap_or_default();
+        let differs = wanted.data.iter().find(|(field, value)| data.get(*field) != Some(*value));
+        differs.map_or(Found::InOrder, |(field, _)| Found::Wrong(format!("is out of date: {field}")))
+    }
+
+    fn is_same_resource(&self, made: &Made, key: &SourceKey) -> bool {
+        let core = self.world.shared.lock();
+        core.checker.sources.get(&made.source_uid).is_some_and(|source| source.resource == key.resource)
+    }
 }
 
 fn synced(source: &Value) -> Option<&str> {
@@ -74,26 +138,6 @@ fn synced(source: &Value) -> Option<&str> {
     conditions.iter().find(|condition| condition["type"] == "Synced")?["status"].as_str()
 }
 
-fn holds(object: &Value, wanted: &Wanted) -> bool {
-    let data: BTreeMap<String, String> = serde_json::from_value(object["data"].clone()).unwrap_or_default();
-    data == wanted.data
-}
-
-type Records = BTreeMap<String, Made>;
-type Target = BTreeMap<(&'static str, String, String), Value>;
-
-fn place(wanted: &Wanted) -> (&'static str, String, String) {
-    (wanted.kind, wanted.namespace.clone(), wanted.name.clone())
-}
-
-/// What is on the target, by kind, namespace and name.
-fn target(world: &World) -> Target {
-    let mut all = BTreeMap::new();
-    for (kind, plural) in [("ConfigMap", "configmaps"), ("Secret", "secrets")] {
-        let list = world.shared.lock().get(Side::Target, &format!("/api/v1/{plural}")).unwrap_or_default();
-        for ((namespace, name), object) in items(&list) {
-            all.insert((kind, namespace, name), object);
-        }
-    }
-    all
+fn place_of(object: &Value) -> Place {
+    (object["kind"].as_str().unwrap_or_default().to_owned(), text(object, "namespace"), text(object, "name"))
 }

@@ -20,6 +20,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::checker::RECORDS;
 use super::core::{Core, Held, Shared};
 use super::server::{Outcome, Side};
 
@@ -192,9 +193,10 @@ fn arrive(link: &Link, number: u64, request: &Request, refused: bool) -> Outcome
 
 fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, refused: bool) -> Outcome {
     let (now, age, up) = (core.now(), core.age(), core.server(link.side).up);
-    let (outcome, events) = match refused || !up {
-        true => (Outcome::Answer(Answer::from(&refusal(core))), Vec::new()),
-        false => core.server(link.side).handle(request, now),
+    let failure = if refused || !up { Some(refusal(core)) } else { denial(core, link.side, request) };
+    let (outcome, events) = match failure {
+        Some(failure) => (Outcome::Answer(Answer::from(&failure)), Vec::new()),
+        None => core.server(link.side).handle(request, now),
     };
     let code = match &outcome {
         Outcome::Answer(answer) => answer.code,
@@ -212,8 +214,17 @@ fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, refus
         link.side.name()
     ));
     core.checker.happened(age, link.side, Some(link.process), &events);
-    core.checker.answered(age, link.side, request, code);
+    core.checker.answered(age, link.process, request, code);
     outcome
+}
+
+/// What admission at the target says.
+fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
+    let call = request.call();
+    let is_denied = side == Side::Target && call.namespace != RECORDS && call.name != RECORDS;
+    let verb = core.denied.filter(|verb| is_denied && *verb == call.verb.to_string())?;
+    let why = format!("admission webhook \"policy.example.dev\" denied the request: no {verb}");
+    Some(Failure::status(403, "Forbidden", why))
 }
 
 fn refusal(core: &mut Core) -> Failure {

@@ -1,6 +1,6 @@
 //! From a seed to what happens in its world.
 
-use super::action::{Action, Edit, NAMES, Plan, SourceRef, Step, TENANTS};
+use super::action::{Action, Edit, Meddling, NAMES, Plan, SourceRef, Step, TENANTS};
 use super::core::Weather;
 use super::dice::Dice;
 use super::server::{Ahead, RESOURCES, Side};
@@ -9,14 +9,28 @@ use super::server::{Ahead, RESOURCES, Side};
 pub fn plan(seed: u64) -> Plan {
     let mut dice = Dice::new(seed);
     let is_kcp = dice.percent(60);
-    let mut steps: Vec<Step> = Vec::new();
+    // Few kinds of actions in a world, many of each: rare ones meet each other too.
+    let mood = Mood { bits: dice.next(), is_kcp };
     let first = source(&mut dice, is_kcp);
-    steps.push(Step { after_ms: 0, action: Action::Create(first) });
+    let mut steps = vec![Step { after_ms: 0, action: Action::Create(first) }];
     for _ in 0..dice.between(4, 24) {
-        let action = action(&mut dice, is_kcp);
+        let action = action(&mut dice, mood);
         steps.push(Step { after_ms: pause(&mut dice), action });
     }
     Plan { seed, is_kcp, steps }
+}
+
+/// Which actors are busy in a world.
+#[derive(Clone, Copy)]
+struct Mood {
+    bits: u64,
+    is_kcp: bool,
+}
+
+impl Mood {
+    fn has(self, actor: u64) -> bool {
+        self.bits >> actor & 1 == 1
+    }
 }
 
 /// Mostly little: what happens at once is what nobody thought of.
@@ -43,25 +57,122 @@ fn side(dice: &mut Dice) -> Side {
     if dice.percent(50) { Side::Source } else { Side::Target }
 }
 
-fn action(dice: &mut Dice, is_kcp: bool) -> Action {
-    match dice.below(100) {
-        0..=23 => Action::Create(source(dice, is_kcp)),
-        24..=31 => Action::Change(source(dice, is_kcp)),
-        32..=41 => Action::Delete(source(dice, is_kcp)),
-        42..=46 => Action::Edit(Edit::Resource(dice.pick(&RESOURCES).0)),
-        47..=51 => Action::Edit(Edit::Toggle(*dice.pick(&["ca", "extra"]))),
-        52..=54 => Action::Edit(Edit::Edition),
-        55..=60 => Action::BackUp(Side::Source),
-        61..=66 => Action::Restore(Side::Source, ahead(dice)),
-        67..=68 if !is_kcp => Action::Rebuild(Side::Source, ahead(dice)),
-        67..=69 => Action::Away(side(dice)),
-        70..=72 => Action::Back(side(dice)),
-        73..=75 => Action::Cut(side(dice)),
-        76 => Action::Silence(side(dice)),
-        77..=87 => Action::Weather(weather(dice)),
-        88..=91 => Action::Crash(dice.below(2) as u32),
-        92..=93 => Action::Stop(dice.below(2) as u32),
-        _ => Action::Start(dice.below(2) as u32),
+fn action(dice: &mut Dice, mood: Mood) -> Action {
+    for _ in 0..8 {
+        let (actor, action) = match dice.below(11) {
+            0..=2 => return consumer(dice, mood.is_kcp),
+            3 => (0, author(dice)),
+            4 => (1, network(dice)),
+            5 => (2, operator(dice)),
+            6 => (3, backups(dice, mood.is_kcp)),
+            7 => (4, people(dice, mood.is_kcp)),
+            8 => (5, admission(dice)),
+            9 => (6, tenant(dice, mood.is_kcp)),
+            _ => (7, finalizers(dice, mood.is_kcp)),
+        };
+        if mood.has(actor) {
+            return action;
+        }
+    }
+    consumer(dice, mood.is_kcp)
+}
+
+fn consumer(dice: &mut Dice, is_kcp: bool) -> Action {
+    let source = source(dice, is_kcp);
+    match dice.below(10) {
+        0..=5 => Action::Create(source),
+        6..=7 => Action::Change(source),
+        _ => Action::Delete(source),
+    }
+}
+
+fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
+    let source = source(dice, is_kcp);
+    match dice.below(4) {
+        0 => Action::Recreate(source),
+        1 => Action::Strip(source),
+        _ => Action::Label(source),
+    }
+}
+
+fn author(dice: &mut Dice) -> Action {
+    let policy = |dice: &mut Dice, all: &[&'static str]| *dice.pick(all);
+    Action::Edit(match dice.below(16) {
+        0..=2 => Edit::Resource(dice.pick(&RESOURCES).0),
+        3..=5 => Edit::Toggle(*dice.pick(&["ca", "extra", "widget"])),
+        6 => Edit::Edition,
+        7..=8 => Edit::Selector,
+        9 => Edit::OnExit(policy(dice, &["Retain", "Delete", "Orphan"])),
+        10 => Edit::OnSourceDelete(policy(dice, &["Delete", "Orphan"])),
+        11 => Edit::OnMappingRemoved(policy(dice, &["Retain", "Delete", "Orphan"])),
+        12 => match dice.below(3) {
+            0 => Edit::Name(policy(dice, &["", "-2"])),
+            1 => Edit::Kind(policy(dice, &["ConfigMap", "Secret"])),
+            _ => Edit::Id(policy(dice, &["main", "first"])),
+        },
+        13 => Edit::Rename(policy(dice, &["m", "n"])),
+        14 => Edit::Remove,
+        _ => Edit::Break,
+    })
+}
+
+fn network(dice: &mut Dice) -> Action {
+    match dice.below(8) {
+        0 => Action::Away(side(dice)),
+        1 => Action::Back(side(dice)),
+        2 => Action::Cut(side(dice)),
+        3 => Action::Silence(side(dice)),
+        4 => Action::Compact(side(dice)),
+        _ => Action::Weather(weather(dice)),
+    }
+}
+
+fn operator(dice: &mut Dice) -> Action {
+    let process = dice.below(2) as u32;
+    match dice.below(8) {
+        0..=2 => Action::Crash(process),
+        3 => Action::Stop(process),
+        4 => Action::Jump(dice.between(0, 7200) as i64 - 3600),
+        _ => Action::Start(process),
+    }
+}
+
+fn backups(dice: &mut Dice, is_kcp: bool) -> Action {
+    let side = if dice.percent(75) { Side::Source } else { Side::Target };
+    match dice.below(9) {
+        0..=3 => Action::BackUp(side),
+        4 if !is_kcp => Action::Rebuild(Side::Source, ahead(dice)),
+        _ => Action::Restore(side, ahead(dice)),
+    }
+}
+
+fn people(dice: &mut Dice, is_kcp: bool) -> Action {
+    use Meddling::{Copy, Delete, Edit, Hold, Squat, Strip};
+    let source = source(dice, is_kcp);
+    match dice.below(12) {
+        0 => Action::DeleteNamespace(source),
+        1..=2 => Action::Release,
+        3 => Action::NoWidgets,
+        4 => Action::Widgets,
+        _ => Action::Meddle(source, *dice.pick(&[Edit, Delete, Strip, Copy, Hold, Squat])),
+    }
+}
+
+fn admission(dice: &mut Dice) -> Action {
+    match dice.below(4) {
+        0 => Action::Allow,
+        _ => Action::Deny(*dice.pick(&["apply", "delete", "create", "patch"])),
+    }
+}
+
+fn tenant(dice: &mut Dice, is_kcp: bool) -> Action {
+    let tenant = *dice.pick(&TENANTS);
+    match dice.below(6) {
+        _ if !is_kcp => consumer(dice, is_kcp),
+        0..=1 => Action::Unbind(tenant),
+        2..=3 => Action::Bind(tenant),
+        4 => Action::DeleteWorkspace(tenant),
+        _ => Action::CreateWorkspace(tenant),
     }
 }
 

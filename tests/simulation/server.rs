@@ -156,6 +156,10 @@ impl Server {
         true
     }
 
+    pub fn compact(&mut self) {
+        self.state.compact();
+    }
+
     /// An empty server behind the same address.
     pub fn rebuild(&mut self, now: Timestamp, ahead: Ahead) {
         self.ahead = ahead;
@@ -210,8 +214,28 @@ pub fn definitions() -> Vec<Request> {
             },
         })
     };
-    let url = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    RESOURCES.iter().map(|resource| Request::post(url, &definition(resource))).collect()
+    RESOURCES.iter().map(|resource| Request::post(DEFINITIONS, &definition(resource))).collect()
+}
+
+/// Defines the kind of objects that are not built in.
+pub fn widgets() -> Request {
+    let data = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("widgets.{GROUP}")},
+        "spec": {
+            "group": GROUP, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version(json!({"openAPIV3Schema": {"type": "object", "properties": {"data": data}}}))],
+        },
+    });
+    Request::post(DEFINITIONS, &definition)
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Takes it away, with all its objects.
+pub fn no_widgets() -> Request {
+    Request::delete(&format!("{DEFINITIONS}/widgets.{GROUP}"))
 }
 
 /// Requests that publish the APIs from kcp's `root`.

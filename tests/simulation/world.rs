@@ -7,12 +7,15 @@ use serde_json::{Value, json};
 use sync_engine::sandbox::{Flavor, Request};
 use tokio::time::sleep;
 
-use super::action::{Action, Edit, Plan, SourceRef, TENANTS};
+use super::action::{Action, Edit, Meddling, Plan, SourceRef, TENANTS};
+use super::checker::RECORDS;
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{CA, EXTRA, MAIN, Mapping};
+use super::mapping::{KINDS, Mapping, OPTIONAL, api_version, first, placement, url};
 use super::process::Process;
-use super::server::{Ahead, GROUP, RESOURCES, Side, binding, definitions, export, workspace};
+use super::server::{
+    Ahead, GROUP, RESOURCES, Side, binding, definitions, export, items, no_widgets, widgets, workspace,
+};
 
 /// Within this time after the last fault everything is in order.
 const RECOVERY: Duration = Duration::from_secs(600);
@@ -21,6 +24,7 @@ const LOOK: Duration = Duration::from_secs(20);
 /// How long nothing must happen then.
 const QUIET: Duration = Duration::from_secs(120);
 const BOOKMARKS: Duration = Duration::from_secs(10);
+const MERGE: &str = "application/merge-patch+json";
 
 /// What a run came to.
 pub struct Run {
@@ -54,23 +58,40 @@ pub struct World {
     pub shared: Shared,
     pub is_kcp: bool,
     pub mapping: Mapping,
+    pub file: File,
+    /// Whether the target was put back: what the engine knew of it may be lost.
+    pub target_restored: bool,
+    /// The mapping whose records the target's backup holds.
+    backed_up: Option<&'static str>,
     processes: BTreeMap<u32, Process>,
     /// Counts what consumers write, so that no two tokens are alike.
     written: u32,
 }
 
+/// What is in the mappings directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    Whole,
+    Missing,
+    Broken,
+}
+
 impl World {
     fn new(plan: &Plan) -> Self {
         let flavor = if plan.is_kcp { Flavor::Kcp } else { Flavor::Kubernetes };
-        let mapping = Mapping { name: "m", resource: RESOURCES[0].0, rules: vec![MAIN, CA], edition: 1 };
+        let mapping = first(RESOURCES[0].0);
         let world = Self {
             shared: Shared::new(flavor, plan.seed),
             is_kcp: plan.is_kcp,
             mapping,
+            file: File::Whole,
+            target_restored: false,
+            backed_up: None,
             processes: BTreeMap::new(),
             written: 0,
         };
         world.furnish();
+        world.shared.lock().act(Side::Target, &widgets());
         world.shared.lock().checker.edit(Duration::ZERO, Some(world.mapping.clone()));
         world
     }
@@ -124,8 +145,19 @@ impl World {
     /// Ends all faults, and gives the engine its time.
     async fn recover(&mut self) {
         self.note("all faults end");
-        for action in [Action::Weather(Weather::default()), Action::Back(Side::Source), Action::Back(Side::Target)] {
+        let ends = [
+            Action::Weather(Weather::default()),
+            Action::Back(Side::Source),
+            Action::Back(Side::Target),
+            Action::Allow,
+            Action::Release,
+            Action::Widgets,
+        ];
+        for action in ends {
             self.act(action).await;
+        }
+        if self.file == File::Broken {
+            self.act(Action::Edit(Edit::Break)).await;
         }
         // What is still under way arrives.
         sleep(Duration::from_secs(60)).await;
@@ -180,8 +212,16 @@ impl World {
 
     fn start(&mut self, number: u32) {
         let process = Process::start(&self.shared, number, self.is_kcp);
-        process.reload(Some(self.mapping.document(self.is_kcp)));
+        process.reload(self.documents());
         self.processes.insert(number, process);
+    }
+
+    fn documents(&self) -> Option<String> {
+        match self.file {
+            File::Whole => Some(self.mapping.document(self.is_kcp)),
+            File::Missing => None,
+            File::Broken => Some("apiVersion: [".to_owned()),
+        }
     }
 
     async fn act(&mut self, action: Action) {
@@ -190,8 +230,40 @@ impl World {
             Action::Create(source) => self.create(source),
             Action::Change(source) => self.change(source),
             Action::Delete(source) => self.delete(source),
+            Action::Recreate(source) => {
+                self.delete(source);
+                self.strip(source);
+                self.create(source);
+            }
+            Action::Strip(source) => self.strip(source),
+            Action::Label(source) => self.label(source),
+            Action::Bind(tenant) => self.source_server(&binding(tenant)),
+            Action::Unbind(tenant) => {
+                let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
+                self.source_server(&Request::delete(&url));
+            }
+            Action::CreateWorkspace(tenant) => {
+                self.source_server(&workspace(tenant));
+                self.source_server(&binding(tenant));
+            }
+            Action::DeleteWorkspace(tenant) => {
+                let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
+                self.source_server(&Request::delete(&url));
+            }
+            Action::Meddle(source, meddling) => self.meddle(source, meddling),
+            Action::DeleteNamespace(source) => {
+                let namespace = placement(&self.cluster(source.tenant), "default");
+                self.target_server(&Request::delete(&format!("/api/v1/namespaces/{namespace}")));
+            }
+            Action::Release => self.release(),
+            Action::NoWidgets => self.target_server(&no_widgets()),
+            Action::Widgets => self.target_server(&widgets()),
+            Action::Deny(verb) => self.core(|core| core.denied = Some(verb)),
+            Action::Allow => self.core(|core| core.denied = None),
+            Action::Compact(side) => self.core(|core| core.server(side).compact()),
+            Action::Jump(seconds) => self.core(|core| core.jumped += seconds),
             Action::Edit(edit) => self.edit(edit),
-            Action::BackUp(side) => self.core(|core| core.server(side).back_up()),
+            Action::BackUp(side) => self.back_up(side),
             Action::Restore(side, ahead) => self.restore(side, ahead),
             Action::Rebuild(side, ahead) => self.rebuild(side, ahead),
             Action::Away(side) => self.core(|core| {
@@ -229,10 +301,13 @@ impl World {
         let token = format!("token-{}-of-{}", self.written, source.tenant);
         let object = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": kind,
-            "metadata": {"name": source.name, "namespace": "default"},
+            "metadata": {"name": source.name, "namespace": "default", "labels": {"tier": "managed"}},
             "spec": {"size": self.written, "token": token, "extra": self.written % 2 == 0},
         });
         let cluster = self.cluster(source.tenant);
+        if cluster.is_empty() {
+            return;
+        }
         let url = self.url(source.tenant, source.resource, "");
         self.core(|core| {
             core.checker.tokens.insert(token, cluster);
@@ -244,7 +319,7 @@ impl World {
         self.written += 1;
         let patch = json!({"spec": {"size": self.written, "extra": self.written % 2 == 0}});
         let url = self.url(source.tenant, source.resource, source.name);
-        self.core(|core| core.act(Side::Source, &Request::patch(&url, "application/merge-patch+json", &patch)));
+        self.core(|core| core.act(Side::Source, &Request::patch(&url, MERGE, &patch)));
     }
 
     fn delete(&mut self, source: SourceRef) {
@@ -252,36 +327,137 @@ impl World {
         self.core(|core| core.act(Side::Source, &Request::delete(&url)));
     }
 
-    fn edit(&mut self, edit: Edit) {
-        match edit {
-            Edit::Resource(resource) => self.mapping.resource = resource,
-            Edit::Edition => self.mapping.edition += 1,
-            Edit::Toggle(id) => {
-                let rule = if id == "ca" { CA } else { EXTRA };
-                match self.mapping.rules.iter().position(|present| present.id == id) {
-                    Some(index) => drop(self.mapping.rules.remove(index)),
-                    None => self.mapping.rules.push(rule),
-                }
+    fn source_server(&self, request: &Request) {
+        self.core(|core| core.act(Side::Source, request));
+    }
+
+    fn target_server(&self, request: &Request) {
+        self.core(|core| core.act(Side::Target, request));
+    }
+
+    fn strip(&self, source: SourceRef) {
+        let url = self.url(source.tenant, source.resource, source.name);
+        let patch = json!({"metadata": {"finalizers": null}});
+        self.source_server(&Request::patch(&url, MERGE, &patch));
+    }
+
+    fn label(&self, source: SourceRef) {
+        let url = self.url(source.tenant, source.resource, source.name);
+        let Some(object) = self.core(|core| core.get(Side::Source, &url)) else { return };
+        let managed = object["metadata"]["labels"]["tier"] == "managed";
+        let tier = if managed { Value::Null } else { "managed".into() };
+        self.source_server(&Request::patch(&url, MERGE, &json!({"metadata": {"labels": {"tier": tier}}})));
+    }
+
+    fn meddle(&self, source: SourceRef, meddling: Meddling) {
+        let namespace = placement(&self.cluster(source.tenant), "default");
+        let place = url("ConfigMap", &namespace, source.name);
+        let present = self.core(|core| core.get(Side::Target, &place));
+        let patch =
+            |body: Value| self.target_server(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &body));
+        match (meddling, present) {
+            (Meddling::Edit, Some(_)) => patch(json!({"data": {"size": "edited", "more": "edited"}})),
+            (Meddling::Delete, Some(_)) => self.target_server(&Request::delete(&place)),
+            (Meddling::Strip, Some(_)) => patch(json!({"metadata": {"labels": null, "annotations": null}})),
+            (Meddling::Hold, Some(_)) => patch(json!({"metadata": {"finalizers": ["example.dev/hold"]}})),
+            (Meddling::Copy, Some(mut object)) => {
+                let metadata = object["metadata"].as_object_mut().expect("metadata");
+                metadata.retain(|field, _| matches!(field.as_str(), "labels" | "annotations" | "namespace"));
+                metadata.insert("name".to_owned(), format!("{}-copy", source.name).into());
+                self.target_server(&Request::post(&url("ConfigMap", &namespace, ""), &object));
+            }
+            (Meddling::Squat, None) => {
+                let name = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+                self.target_server(&Request::post("/api/v1/namespaces", &name));
+                let object = json!({
+                    "apiVersion": api_version("ConfigMap"), "kind": "ConfigMap",
+                    "metadata": {"name": source.name}, "data": {"of": "people"},
+                });
+                self.target_server(&Request::post(&url("ConfigMap", &namespace, ""), &object));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes people's finalizers off.
+    fn release(&self) {
+        for object in self.target_objects() {
+            if !object["metadata"]["finalizers"].is_null() {
+                let kind = object["kind"].as_str().unwrap_or_default();
+                let place = url(kind, &text(&object, "namespace"), &text(&object, "name"));
+                let patch = json!({"metadata": {"finalizers": null}});
+                self.target_server(&Request::patch(&place, MERGE, &patch));
             }
         }
-        let mapping = self.mapping.clone();
-        self.core(|core| {
-            let age = core.age();
-            core.checker.edit(age, Some(mapping));
-        });
-        let document = self.mapping.document(self.is_kcp);
-        self.processes.values().for_each(|process| process.reload(Some(document.clone())));
+    }
+
+    /// Every object on the target of the kinds that mappings make.
+    pub fn target_objects(&self) -> Vec<Value> {
+        let of_kind = |kind: &str| {
+            let list = self.core(|core| core.get(Side::Target, &url(kind, "", ""))).unwrap_or_default();
+            let mut objects: Vec<Value> = items(&list).into_values().collect();
+            objects.iter_mut().for_each(|object| object["kind"] = kind.into());
+            objects
+        };
+        let all = KINDS.iter().flat_map(|(kind, _)| of_kind(kind));
+        all.filter(|object| text(object, "namespace") != RECORDS).collect()
+    }
+
+    fn edit(&mut self, edit: Edit) {
+        self.file = match (edit, self.file) {
+            (Edit::Remove, File::Whole) => File::Missing,
+            (Edit::Break, File::Whole) => File::Broken,
+            _ => File::Whole,
+        };
+        self.mapping.edit(edit, &OPTIONAL);
+        let edition = match self.file {
+            File::Whole => Some(Some(self.mapping.clone())),
+            File::Missing => Some(None),
+            // What ran before goes on.
+            File::Broken => None,
+        };
+        if let Some(edition) = edition {
+            self.core(|core| {
+                let age = core.age();
+                core.checker.edit(age, edition);
+            });
+        }
+        self.processes.values().for_each(|process| process.reload(self.documents()));
+    }
+
+    fn back_up(&mut self, side: Side) {
+        if side == Side::Target {
+            // Not before the engine has its records there: without them it waits for a person.
+            let name = self.mapping.name;
+            let records = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
+            if self.core(|core| core.get(Side::Target, &records)).is_none() {
+                return;
+            }
+            self.backed_up = Some(name);
+        }
+        self.core(|core| core.server(side).back_up());
     }
 
     fn restore(&mut self, side: Side, ahead: Ahead) {
-        let done = self.core(|core| core.server(side).restore(ahead));
-        if done && side == Side::Source {
-            let alive = self.sources();
-            self.core(|core| {
-                let age = core.age();
-                let alive = alive.values().filter(|source| source["metadata"]["deletionTimestamp"].is_null());
-                core.checker.restored(age, alive.map(|source| text(source, "uid")));
-            });
+        if side == Side::Target && self.backed_up != Some(self.mapping.name) {
+            return;
+        }
+        if !self.core(|core| core.server(side).restore(ahead)) {
+            return;
+        }
+        match side {
+            Side::Source => {
+                let sources = self.sources();
+                self.core(|core| {
+                    let age = core.age();
+                    core.checker.sources_restored(age, sources.values());
+                });
+            }
+            Side::Target => {
+                self.target_restored = true;
+                let objects = self.target_objects();
+                self.core(|core| core.checker.target_restored(objects.iter()));
+            }
         }
     }
 
@@ -320,7 +496,7 @@ impl World {
             for (resource, _) in RESOURCES {
                 let url = self.url(tenant, resource, "");
                 let list = self.core(|core| core.get(Side::Source, &url)).unwrap_or_default();
-                for ((namespace, name), source) in super::server::items(&list) {
+                for ((namespace, name), source) in items(&list) {
                     sources.insert(SourceKey { cluster: cluster.clone(), resource, namespace, name }, source);
                 }
             }
