@@ -70,10 +70,11 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// `DeleteOptions` as the engine uses them: always with a uid.
+/// `DeleteOptions` as the engine uses them: always with the uid and the version that it decided on.
 #[derive(Debug, Clone, Copy)]
 pub struct DeleteOptions<'a> {
     pub uid: &'a str,
+    pub resource_version: &'a str,
     /// `Background`, `Foreground` or `Orphan`.
     pub propagation: &'a str,
 }
@@ -148,7 +149,7 @@ impl Endpoint {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": options.propagation,
-            "preconditions": {"uid": options.uid},
+            "preconditions": {"uid": options.uid, "resourceVersion": options.resource_version},
         });
         self.request(Method::DELETE, path, Some(Body::json(body.to_string())), DEFAULT_DEADLINE).await
     }
