@@ -24,6 +24,10 @@ pub struct Executor<'a> {
     pub pipeline: &'a Pipeline,
     pub generation: &'a Generation,
     pub cluster: &'a Cluster,
+    /// Where the source is read and written.
+    pub at_source: Endpoint,
+    /// Where the target's objects are. It is the cluster that the plan was made for, or refuses to write.
+    pub at_target: Endpoint,
     pub feed: &'a SourceFeed,
     pub key: &'a Key,
     /// The version of the source that the plan has whole.
@@ -44,6 +48,9 @@ pub enum ApplyError {
     /// The object moved on since the plan was made.
     #[error("{action}: it changed in the meantime")]
     Stale { action: String },
+    /// The right to write ended before the request was sent.
+    #[error("{action}: not sent: {source}")]
+    NotOwned { action: String, source: RequestError },
 }
 
 impl Executor<'_> {
@@ -81,6 +88,7 @@ impl Executor<'_> {
             Action::Look { .. } | Action::LookForSource | Action::Sweep { .. } => return,
         };
         let result = match sent {
+            Err(error) if error.is_not_permitted() => return,
             Ok(_) => WriteResult::Success,
             Err(error) if error.is_conflict() => WriteResult::Conflict,
             Err(error) if error.retryable() => WriteResult::Error,
@@ -90,7 +98,7 @@ impl Executor<'_> {
     }
 
     fn target(&self) -> &Endpoint {
-        &self.generation.target.endpoint
+        &self.at_target
     }
 
     fn source_path(&self) -> Result<ApiPath, RequestError> {
@@ -104,13 +112,13 @@ impl Executor<'_> {
         let pending = self.feed.subscription.expect(self.key);
         let body = Body::json_patch(json_text(patch));
         self.cost += 1;
-        match self.cluster.spec.endpoint.patch(&path, self.pipeline.writer.field_manager(), body).await {
+        match self.at_source.patch(&path, self.pipeline.writer.field_manager(), body).await {
             Ok(ref reply) if unread => {
-                self.cached(&self.cluster.spec.endpoint, pending, reply)?;
+                self.cached(&self.at_source.clone(), pending, reply)?;
                 Ok(Outcome::Accepted)
             }
             Ok(reply) => {
-                let object = self.cached(&self.cluster.spec.endpoint, pending, &reply)?;
+                let object = self.cached(&self.at_source.clone(), pending, &reply)?;
                 self.read_source(object)
             }
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
@@ -120,12 +128,14 @@ impl Executor<'_> {
 
     /// Reads what came of the source. Mostly a write of ours changes nothing of what its author asks for.
     fn read_source(&mut self, object: Arc<Object>) -> Result<Outcome, RequestError> {
-        let at = &self.cluster.spec.endpoint;
         let former = self.source.replace(object.clone());
         if former.is_some_and(|former| former.asks_the_same(&object)) {
-            return object.head().map(|head| Outcome::Head(Arc::new(head))).map_err(|error| unreadable(at, &error));
+            return object
+                .head()
+                .map(|head| Outcome::Head(Arc::new(head)))
+                .map_err(|error| unreadable(&self.at_source, &error));
         }
-        tree(at, &object).map(Outcome::Object)
+        tree(&self.at_source, &object).map(Outcome::Object)
     }
 
     /// Puts the answer of a write into the cache it belongs to, and reads it.
@@ -147,9 +157,9 @@ impl Executor<'_> {
     pub async fn refresh_source(&mut self) -> Result<Outcome, RequestError> {
         let pending = self.feed.subscription.expect(self.key);
         self.cost += 1;
-        match self.cluster.spec.endpoint.get(&self.source_path()?).await {
+        match self.at_source.get(&self.source_path()?).await {
             Ok(reply) => {
-                let object = self.cached(&self.cluster.spec.endpoint, pending, &reply)?;
+                let object = self.cached(&self.at_source.clone(), pending, &reply)?;
                 // Nothing is planned from what was read before.
                 self.source = None;
                 self.read_source(object)
@@ -162,7 +172,7 @@ impl Executor<'_> {
     /// Evidence is a 404 that names the object, while its collection lists normally and its workspace is bound.
     async fn look_for_source(&mut self) -> Result<Outcome, RequestError> {
         self.cost += 1;
-        let evidence = match self.cluster.spec.endpoint.get(&self.source_path()?).await {
+        let evidence = match self.at_source.get(&self.source_path()?).await {
             Ok(_) => Evidence::None("its source exists, though the watch does not show it".into()),
             Err(error) if error.is_not_found_of(&self.key.name) => self.evidence(),
             Err(error) if error.retryable() => return Err(error),
@@ -266,7 +276,7 @@ impl Executor<'_> {
             (Ok(reply), _) => {
                 self.generation.target.saw_namespace(&reference.namespace);
                 match pending {
-                    Some(pending) => self.completed(&self.generation.target.endpoint, pending, &reply),
+                    Some(pending) => self.completed(&self.at_target.clone(), pending, &reply),
                     None => shown(self.target(), &reply).map(Outcome::Object),
                 }
             }
@@ -394,6 +404,9 @@ fn refused_or_retried(action: &Action, error: RequestError) -> Result<Outcome, A
     let upstream = matches!(action, Action::PatchSource { .. } | Action::PatchStatus { .. });
     if upstream && (error.is_conflict() || is_failed_patch(&error)) {
         return Err(ApplyError::Stale { action: action.to_string() });
+    }
+    if error.is_not_permitted() {
+        return Err(ApplyError::NotOwned { action: action.to_string(), source: error });
     }
     let refused = action.reference().is_some() && action.is_write() && (error.is_invalid() || error.is_forbidden());
     if refused {
