@@ -400,7 +400,10 @@ impl Engine {
         let Some(target) = self.targets.get(name) else { return };
         if target.engage(cluster) {
             let of = |running: &&Running| running.pipeline.generation().target.name == name;
-            self.pipelines.values().filter(of).for_each(|running| running.pipeline.target_replaced());
+            for running in self.pipelines.values().filter(of) {
+                running.pipeline.target_replaced();
+                running.pipeline.enqueue_all();
+            }
         }
         self.target_changed(name);
     }
