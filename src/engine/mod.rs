@@ -408,10 +408,9 @@ impl Engine {
         self.target_changed(name);
     }
 
-    /// Whether an engaged cluster is served from the same address.
+    /// Whether what is watched for a cluster is watched for another engaged one too.
     fn is_used(&self, cluster: &Cluster) -> bool {
-        let url = cluster.spec.scope.endpoint.url();
-        self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope.endpoint.url() == url)
+        self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope == cluster.spec.scope)
     }
 
     fn each_of(&mut self, provider: &SourceClusters, mut act: impl FnMut(&mut Running)) {

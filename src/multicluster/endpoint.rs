@@ -32,6 +32,8 @@ pub struct Endpoint {
     base: Arc<str>,
     lane: Arc<Lane>,
     site: Site,
+    /// The cluster that it was found to lead to, where that may change.
+    cluster: Option<Arc<str>>,
     /// What must hold at the moment a write leaves.
     permits: Vec<Permit>,
     /// 0: no limit.
@@ -85,13 +87,19 @@ pub struct DeleteOptions<'a> {
 
 impl Endpoint {
     pub(super) fn new(connection: Arc<Connection>, base: String, lane: Arc<Lane>, site: Site) -> Self {
-        Self { connection, base: base.into(), lane, site, permits: Vec::new(), writes_per_second: 0 }
+        Self { connection, base: base.into(), lane, site, cluster: None, permits: Vec::new(), writes_per_second: 0 }
     }
 
     /// A view one level deeper: `at("/clusters/abc")`. The prefix is the caller's to check.
     pub fn at(&self, prefix: &str) -> Endpoint {
         let base = format!("{}/{}", self.base, prefix.trim_matches('/'));
         Self { base: base.into(), ..self.clone() }
+    }
+
+    /// The same, found to lead to this cluster: what is watched through it is not shared with another cluster's.
+    pub fn leading_to(mut self, identity: &str) -> Endpoint {
+        self.cluster = Some(identity.into());
+        self
     }
 
     /// The same, which sends no write unless the permit holds at that moment.
@@ -326,12 +334,13 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// The same address through the same connection, while that leads to the same server.
+/// The same address through the same connection, while that leads to the same server and cluster.
 impl PartialEq for Endpoint {
     fn eq(&self, other: &Self) -> bool {
         self.base == other.base
             && Arc::ptr_eq(&self.connection, &other.connection)
             && Arc::ptr_eq(&self.site, &other.site)
+            && self.cluster == other.cluster
     }
 }
 

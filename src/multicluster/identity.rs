@@ -81,7 +81,7 @@ impl Confirmation {
 /// Identity of the cluster behind an endpoint.
 ///
 /// In a kcp workspace (its namespace `default` says which): name and uid of its logical cluster, because names are used
-/// again. Elsewhere the uid of the namespace `kube-system`, else of `default`.
+/// again, else the name and the uid of `default`. Elsewhere the uid of the namespace `kube-system`, else of `default`.
 ///
 /// # Errors
 /// The request's.
@@ -99,12 +99,13 @@ pub async fn cluster_identity(endpoint: &Endpoint) -> Result<String, RequestErro
     }
 }
 
-/// `None`: the workspace does not show it.
+/// `None`: the workspace does not serve it.
 async fn logical_cluster_uid(endpoint: &Endpoint) -> Result<Option<String>, RequestError> {
     let logical_clusters = resource("core.kcp.io", "v1alpha1", "logicalclusters");
     match object(endpoint, &ApiPath::object(&logical_clusters, "", "cluster")?).await {
         Ok(object) => Ok(Some(object.metadata.uid)),
-        Err(error) if matches!(error.code(), Some(403 | 404)) => Ok(None),
+        // A refusal is no answer: kcp refuses for some seconds after a restart what it allows.
+        Err(error) if error.code() == Some(404) => Ok(None),
         Err(error) => Err(error),
     }
 }

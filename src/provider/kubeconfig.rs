@@ -39,6 +39,7 @@ impl KubeconfigProvider {
     async fn look(&self) -> Result<ClusterSpec, RequestError> {
         let endpoint = self.connection.endpoint();
         let identity = cluster_identity(&endpoint).await?;
+        let endpoint = endpoint.leading_to(&identity);
         let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(self.name.clone()) };
         Ok(ClusterSpec { name: self.name.clone(), identity, path: None, endpoint, scope })
     }
@@ -91,7 +92,9 @@ impl Provider for KubeconfigProvider {
 /// What is wrong, and what to do about it.
 fn advice(error: &RequestError) -> String {
     match error.code() {
-        Some(403) => format!("{error}; let the engine's user get the namespaces `kube-system` and `default`"),
+        Some(403) => format!(
+            "{error}; let the engine's user get the namespaces `kube-system` and `default`, and in a kcp workspace the LogicalCluster `cluster`"
+        ),
         _ => error.to_string(),
     }
 }

@@ -371,10 +371,9 @@ async fn a_cluster_that_is_rebuilt_behind_its_address_is_another() {
         assert_eq!(scene.next().await, expected);
     }
     let after = scene.manager.clusters(&target).remove(0);
-    assert_eq!(
-        (after.spec.endpoint.clone(), after.identity()),
-        (before.spec.endpoint.clone(), &*uid_of(&scene.sandbox))
-    );
+    assert_eq!((after.spec.endpoint.url(), after.identity()), (before.spec.endpoint.url(), &*uid_of(&scene.sandbox)));
+    let other = watches.acquire(&after.spec.scope, &resource("configmaps.v1"), &Selectors::default());
+    assert!(!Arc::ptr_eq(watch.store(), other.store()), "the cache of the former cluster is not taken for its own");
     assert_ne!(after.identity(), before.identity());
     assert_ne!(before.known(), Known::Identity(before.identity().into()));
 }
