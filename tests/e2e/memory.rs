@@ -75,6 +75,14 @@ impl Memory {
         self.target.lock().await.reconnect().await.expect("the target's address is free");
     }
 
+    pub async fn backup_of_source(&self) -> Backup {
+        self.kcp.lock().await.backup()
+    }
+
+    pub async fn restore_source(&self, backup: &Backup) {
+        self.kcp.lock().await.restore(backup);
+    }
+
     /// Puts another state in the place of the target's.
     pub async fn restore_target(&self, backup: &Backup) {
         self.target.lock().await.restore(backup);
