@@ -145,6 +145,7 @@ pub struct SourceFeed {
 #[derive(Debug)]
 pub struct KindFeed {
     pub served: super::target::ServedKind,
+    pub scope: WatchScope,
     pub watch: Arc<Watch>,
     pub subscription: Subscription,
 }
@@ -215,6 +216,13 @@ impl Pipeline {
     /// Cancel-safe: a permit that is not taken stays stored.
     pub async fn inventory_due(&self) {
         self.inventory_due.notified().await;
+    }
+
+    /// The target is another cluster: nothing that was found out there holds here.
+    pub fn target_replaced(&self) {
+        let mut state = self.state();
+        state.kinds.clear();
+        state.unconfirmed = Some(NOT_READ.into());
     }
 
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
@@ -289,7 +297,7 @@ impl Pipeline {
                 pipeline.source_changed(change);
             }
         });
-        self.follow_states(&watch, None, tasks);
+        self.follow_states(&watch, tasks);
         tasks.spawn(self.clone().read_schema(watch.clone(), scope.clone(), resource.clone()));
         let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription });
         self.state().sources.insert(url, feed.clone());
@@ -303,7 +311,7 @@ impl Pipeline {
             return;
         }
         let mut jitter = Jitter::new(self.hasher.hash_one(scope.endpoint.url()));
-        let mut tries = 0;
+        let (mut tries, mut failures) = (0, 0);
         while tries < SCHEMA_TRIES {
             let loaded = self.shared.schemas.load(&scope.endpoint, &resource).await;
             match loaded {
@@ -315,9 +323,12 @@ impl Pipeline {
                     tries += 1;
                     self.wake_unsettled();
                 }
-                Err(error) => warn!(%resource, %error, "the schema of the source cannot be read yet"),
+                Err(error) => {
+                    failures += 1;
+                    warn!(%resource, %error, "the schema of the source cannot be read yet");
+                }
             }
-            tokio::time::sleep(SCHEMA_RETRY.delay(tries, &mut jitter)).await;
+            tokio::time::sleep(SCHEMA_RETRY.delay(tries + failures, &mut jitter)).await;
         }
     }
 
@@ -326,13 +337,15 @@ impl Pipeline {
         let generation = self.generation();
         for kind in self.kinds() {
             generation.target.want(&kind);
-            let Ok(served) = generation.target.kind(&kind) else { continue };
-            if self.state().kinds.contains_key(&kind) {
+            let (Ok(served), Some(scope)) = (generation.target.kind(&kind), generation.target.scope()) else {
+                continue;
+            };
+            if self.state().kinds.get(&kind).is_some_and(|feed| feed.scope == scope) {
                 continue;
             }
             let selectors =
                 Selectors { label: format!("{}={}", marks::MAPPING, self.writer.label()), ..Selectors::default() };
-            let watch = self.shared.watches.acquire(&generation.target.scope, &served.resource, &selectors);
+            let watch = self.shared.watches.acquire(&scope, &served.resource, &selectors);
             let pipeline = Arc::downgrade(self);
             let of = kind.clone();
             let subscription = watch.store().subscribe(move |change| {
@@ -340,9 +353,10 @@ impl Pipeline {
                     pipeline.target_changed(&of, change);
                 }
             });
-            self.follow_states(&watch, Some(generation.target.clone()), tasks);
-            let feed = Arc::new(KindFeed { served, watch, subscription });
-            self.state().kinds.insert(kind.clone(), feed.clone());
+            self.follow_states(&watch, tasks);
+            let feed = Arc::new(KindFeed { served, scope, watch, subscription });
+            let former = self.state().kinds.insert(kind.clone(), feed.clone());
+            drop(former);
             self.queue_standing(&kind, &feed);
         }
     }
@@ -356,17 +370,13 @@ impl Pipeline {
         }
     }
 
-    /// Wakes what waits whenever a watch comes or goes; a watch that fails casts doubt on its target.
-    fn follow_states(self: &Arc<Self>, watch: &Arc<Watch>, target: Option<Arc<Target>>, tasks: &mut JoinSet<()>) {
+    /// Wakes what waits whenever a watch comes or goes.
+    fn follow_states(self: &Arc<Self>, watch: &Arc<Watch>, tasks: &mut JoinSet<()>) {
         let mut states = watch.states();
         let pipeline = Arc::downgrade(self);
         tasks.spawn(async move {
             while states.changed().await.is_ok() {
-                let failed = matches!(*states.borrow_and_update(), WatchState::Failed { .. });
                 let Some(pipeline) = pipeline.upgrade() else { return };
-                if let Some(target) = target.as_ref().filter(|_| failed) {
-                    target.recheck();
-                }
                 pipeline.wake_unsettled();
             }
         });
