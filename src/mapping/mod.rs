@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 pub use document::{
     Direction, Drift, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, RelatedMissing, SourceDelete,
+    SourceRecreated, SourceVanished,
 };
 
 use expression::Expression;
@@ -332,7 +333,18 @@ pub struct MirrorRule {
 pub struct Lifecycle {
     pub on_source_delete: SourceDelete,
     pub on_mapping_removed: MappingRemoved,
+    pub on_source_vanished: SourceVanished,
+    pub on_source_recreated: SourceRecreated,
     pub stuck_after: Duration,
+    pub prune_guard: PruneGuard,
+}
+
+/// How much one reload may delete without an approval: at most so many objects, and at most this share of the mapping's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PruneGuard {
+    pub max_objects: u32,
+    /// 0 to 100.
+    pub max_percent: u8,
 }
 
 #[derive(Debug, Clone)]

@@ -214,7 +214,7 @@ fn present(
     desired: &Desired,
     rendering: &Rendering,
 ) -> Step {
-    if let Some(step) = moved(observed, rule, id, desired) {
+    if let Some(step) = moved(mapping, observed, rule, id, desired) {
         return step;
     }
     if let Some(why) = observed.learned.refused.get(&desired.reference) {
@@ -239,7 +239,7 @@ pub fn is_earlier(observed: &Observed, rule: &ObjectRule, standing: &Standing) -
 }
 
 /// An object of this id that stands under another kind or name: `onIdentityChange`.
-fn moved(observed: &Observed, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<Step> {
+fn moved(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<Step> {
     if rule.shared {
         return None;
     }
@@ -252,12 +252,13 @@ fn moved(observed: &Observed, rule: &ObjectRule, id: &str, desired: &Desired) ->
         IdentityChange::Block => Step::rest(Reason {
             cause: Cause::IdentityChanged,
             detail: format!(
-                "`{}` stands as {} and would become {}: set onIdentityChange to Orphan to leave the former object behind, \
-                 or go back to its kind and name",
+                "`{}` stands as {} and would become {}: set onIdentityChange to Orphan to leave the former object behind, or to Recreate \
+                 to delete it, or go back to its kind and name",
                 id, former.reference, desired.reference
             ),
         }),
         IdentityChange::Orphan => Step::act(departure::unmark(former)),
+        IdentityChange::Recreate => remove(mapping, observed, rule, former),
     })
 }
 

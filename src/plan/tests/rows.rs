@@ -467,7 +467,7 @@ fn placement_is_sticky() {
 }
 
 #[test]
-fn another_kind_for_an_existing_object_is_blocked_or_orphaned() {
+fn another_kind_for_an_existing_object_is_blocked_orphaned_or_recreated() {
     let renamed = |policy: &str| {
         changed("        kind: Database\n", "        kind: Cluster\n")
             .text
@@ -479,6 +479,10 @@ fn another_kind_for_an_existing_object_is_blocked_or_orphaned() {
     let mut world = synced();
     assert_eq!(world.settle(&mapping(&renamed("Orphan"))), Rest::InSync);
     assert!(marks::label(world.object("Database"), marks::OWNER).is_none(), "left behind, without our marks");
+    world.object("Cluster");
+    let mut world = synced();
+    assert_eq!(world.settle(&mapping(&renamed("Recreate"))), Rest::InSync);
+    assert!(!world.objects.keys().any(|reference| reference.kind.kind == "Database"), "deleted");
     world.object("Cluster");
 }
 
