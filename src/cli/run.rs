@@ -9,6 +9,7 @@ use super::signals::{Hangups, StopSignals};
 use super::{Misconfigured, RunOptions, connections, inputs};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
+use crate::multicluster::permit::Lease;
 use crate::reload::{ReloadHandle, Reloader};
 use crate::server::{Instruments, Overview, Server};
 
@@ -46,6 +47,7 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
         connections,
         schemas,
         clock: Clock::default(),
+        lease: Lease::default(),
     };
     tokio::select! {
         () = engine::run(settings, reloads, instruments, drain.clone()) => {}

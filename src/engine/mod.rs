@@ -7,7 +7,6 @@
 mod apply;
 pub mod clock;
 pub mod consumer_schema;
-mod content;
 pub mod inventory;
 mod keeper;
 mod observe;
@@ -20,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -28,15 +27,17 @@ use tracing::{error, info, warn};
 
 use crate::catalog::{Catalog, Entry, Files, Standing};
 use crate::health::Condition;
+use crate::mapping::compile::Compiled;
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
-use crate::mapping::{MappingRemoved, Mode, OnExit, SourceClusters};
+use crate::mapping::{Mapping, MappingRemoved, Mode, OnExit, SourceClusters};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
-use crate::multicluster::registry::Cluster;
+use crate::multicluster::permit::Lease;
+use crate::multicluster::registry::{Cluster, ProviderName};
 use crate::multicluster::watch::Watches;
 use crate::object::marks::Writer;
-use crate::plan::Phase;
+use crate::plan::{Cause as PlanCause, Phase};
 use crate::provider;
 use crate::reload::{Outcome, Reload, Snapshot};
 use crate::server::Instruments;
@@ -44,9 +45,9 @@ use crate::server::metrics::ReloadResult;
 
 use clock::Clock;
 use consumer_schema::ConsumerSchemas;
-use inventory::{Inventories, Inventory};
+use inventory::{Former, Inventory, SourceId};
 use pipeline::{Generation, Pipeline};
-use target::Target;
+use target::{NamespaceLocks, Target};
 
 /// How often gauges and the status page are brought up to date.
 const TICK: Duration = Duration::from_secs(2);
@@ -66,6 +67,8 @@ pub struct Settings {
     /// Schemas of `--schemas`.
     pub schemas: Schemas,
     pub clock: Clock,
+    /// Whether this process may write.
+    pub lease: Lease,
 }
 
 /// What all pipelines share.
@@ -77,6 +80,7 @@ pub struct Shared {
     pub schemas: ConsumerSchemas,
     pub inventory_namespace: String,
     pub clock: Clock,
+    pub lease: Lease,
 }
 
 /// An engine that is dropped in the middle leaves no provider running.
@@ -97,6 +101,12 @@ enum Event {
     Retained(Vec<Inventory>),
     /// A mapping that was removed has taken everything away.
     Left(String),
+    /// The former sources of a mapping, as its state store names them.
+    Former(String, Vec<Former>),
+    /// No source of a former document carries the engine's finalizer any more.
+    FormerDone(String, SourceId),
+    /// A person approves the deletions that `pruneGuard` holds; the answer says which.
+    Approve(oneshot::Sender<Vec<String>>),
     Tick,
 }
 
@@ -116,7 +126,14 @@ struct Engine {
     /// Documents known from inventories, by mapping.
     retained: BTreeMap<String, String>,
     targets: BTreeMap<String, Arc<Target>>,
+    locks: Arc<NamespaceLocks>,
+    /// Providers of sources that run.
+    providers: BTreeSet<SourceClusters>,
+    /// Mappings that cannot run because nobody gave their target.
+    refused: BTreeSet<String>,
     pipelines: BTreeMap<String, Running>,
+    /// Former sources of mappings, which run on for deletions and finalizers alone.
+    former: BTreeMap<(String, SourceId), (Arc<Mapping>, Option<Running>)>,
     tasks: JoinSet<()>,
     events: mpsc::Sender<Event>,
     /// Rendered diagnostics of documents that do not run as they are written.
@@ -140,6 +157,7 @@ pub async fn run(
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         inventory_namespace: settings.inventory_namespace.clone(),
         clock: settings.clock.clone(),
+        lease: settings.lease.clone(),
     });
     let catalog = Catalog::checking(settings.schemas.clone());
     let mut engine = Engine {
@@ -149,14 +167,17 @@ pub async fn run(
         snapshot: Arc::default(),
         retained: BTreeMap::new(),
         targets: BTreeMap::new(),
+        locks: Arc::default(),
+        providers: BTreeSet::new(),
+        refused: BTreeSet::new(),
         pipelines: BTreeMap::new(),
+        former: BTreeMap::new(),
         tasks: JoinSet::new(),
         events,
         problems: Vec::new(),
     };
-    if engine.settings.connections.contains_key(DEFAULT_TARGET) {
-        engine.target(DEFAULT_TARGET);
-    }
+    engine.run_providers();
+    engine.target(DEFAULT_TARGET);
     engine.follow(reloads, clusters, received, shutdown).await;
     engine.drain().await;
 }
@@ -169,10 +190,12 @@ impl Engine {
         mut received: mpsc::Receiver<Event>,
         shutdown: CancellationToken,
     ) {
+        let approvals = self.shared.instruments.approvals.clone();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            // Each arm is cancel-safe: receiving from a channel, a tick, and a token that stays cancelled.
+            // Each arm is cancel-safe: receiving from a channel, a request that stays where it is, a tick, and a token that
+            // stays cancelled.
             let event = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
@@ -181,6 +204,7 @@ impl Engine {
                 Some(reload) = reloads.recv() => Event::Reload(reload),
                 Some(event) = clusters.next() => Event::Cluster(event),
                 Some(event) = received.recv() => event,
+                answer = approvals.next() => Event::Approve(answer),
             };
             self.handle(event);
         }
@@ -193,16 +217,31 @@ impl Engine {
             Event::Target(name) => self.target_changed(&name),
             Event::Retained(inventories) => self.learn(inventories),
             Event::Left(mapping) => self.forget(&mapping),
+            Event::Former(mapping, former) => self.follow_former(&mapping, former),
+            Event::FormerDone(mapping, source) => self.former_done(&mapping, source),
+            Event::Approve(answer) => drop(answer.send(self.approve())),
             Event::Tick => self.tick(),
         }
     }
 
+    /// Sources that need somebody's help, and deletions that wait for approval, by mapping.
+    fn report_blocked(&self) {
+        for (name, running) in &self.pipelines {
+            let component = format!("mapping {name}: sources");
+            match blocked(&running.pipeline) {
+                Some(why) => drop(self.shared.instruments.health.set(&component, Condition::waiting(why))),
+                None => self.shared.instruments.health.remove(&component),
+            }
+        }
+    }
+
     fn tick(&mut self) {
-        for running in self.pipelines.values_mut() {
+        for running in self.running() {
             running.pipeline.follow_kinds(&mut running.tasks);
             while running.tasks.try_join_next().is_some() {}
         }
         while self.tasks.try_join_next().is_some() {}
+        self.report_blocked();
         overview::publish(self);
     }
 
@@ -259,15 +298,95 @@ impl Engine {
     /// Starts, swaps and stops pipelines until they are what the catalog says.
     fn converge(&mut self) {
         self.shared.manager.configure(self.catalog.providers().cloned().collect());
-        let providers: BTreeSet<SourceClusters> =
-            self.catalog.mappings().map(|(_, entry)| entry.mapping.source.clusters.clone()).collect();
-        self.shared.manager.run(providers);
+        self.run_providers();
         let wanted: Vec<Entry> = self.catalog.mappings().map(|(_, entry)| entry.clone()).collect();
         let names: BTreeSet<&str> = wanted.iter().map(|entry| entry.mapping.name.as_str()).collect();
         let stopped: Vec<String> =
             self.pipelines.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
         stopped.iter().for_each(|name| self.stop(name));
+        let health = &self.shared.instruments.health;
+        self.refused.retain(|name| {
+            let is_wanted = names.contains(name.as_str());
+            if !is_wanted {
+                health.remove(&format!("mapping {name}"));
+            }
+            is_wanted
+        });
         wanted.iter().for_each(|entry| self.start_or_swap(entry));
+    }
+
+    /// Runs the providers of every mapping's source and target, former sources included. The state stores of the default
+    /// target are read even while no mapping names it.
+    fn run_providers(&mut self) {
+        let current = self.catalog.mappings().map(|(_, entry)| &entry.mapping);
+        let mappings: Vec<Arc<Mapping>> =
+            current.chain(self.former.values().map(|(mapping, _)| mapping)).cloned().collect();
+        let sources: BTreeSet<SourceClusters> =
+            mappings.iter().map(|mapping| mapping.source.clusters.clone()).collect();
+        let targets = mappings.iter().map(|mapping| mapping.target.as_str()).chain([DEFAULT_TARGET]);
+        let targets = targets.filter(|name| self.settings.connections.contains_key(*name));
+        let targets = targets.map(|name| ProviderName::Connection(name.to_owned()));
+        let all: Vec<ProviderName> = sources.iter().cloned().map(ProviderName::Source).chain(targets).collect();
+        self.shared.manager.run(all);
+        for gone in self.providers.difference(&sources) {
+            self.shared.instruments.metrics.forget_provider(&gone.to_string());
+        }
+        self.providers = sources;
+    }
+
+    /// Every pipeline, former sources included.
+    fn running(&mut self) -> impl Iterator<Item = &mut Running> {
+        let former = self.former.values_mut().filter_map(|(_, running)| running.as_mut());
+        self.pipelines.values_mut().chain(former)
+    }
+
+    /// Runs exactly these former sources of a mapping.
+    fn follow_former(&mut self, mapping: &str, former: Vec<Former>) {
+        let wanted: BTreeSet<&SourceId> = former.iter().map(|one| &one.source).collect();
+        let ended: Vec<(String, SourceId)> =
+            self.former.keys().filter(|(of, source)| of == mapping && !wanted.contains(source)).cloned().collect();
+        for key in ended {
+            let running = self.former.remove(&key).and_then(|(_, running)| running);
+            running.into_iter().for_each(|running| self.end(running));
+        }
+        for one in &former {
+            self.start_former(mapping, one);
+        }
+        self.run_providers();
+    }
+
+    fn start_former(&mut self, mapping: &str, former: &Former) {
+        let key = (mapping.to_owned(), former.source.clone());
+        if self.former.contains_key(&key) {
+            return;
+        }
+        let Some(document) = compiled(&former.document) else {
+            return error!(mapping, "the former document in the state store cannot be read; its objects are kept");
+        };
+        info!(mapping, source = former.source.resource, "the former source runs on, for deletions alone");
+        self.former.insert(key.clone(), (document.clone(), None));
+        self.run_providers();
+        let Some(target) = self.target(&document.target) else { return };
+        let generation = Generation::former(document, former.source.clone(), target);
+        let running = self.spawn(mapping, generation);
+        self.former.insert(key, (running.pipeline.generation().mapping.clone(), Some(running)));
+    }
+
+    fn former_done(&mut self, mapping: &str, source: SourceId) {
+        info!(mapping, source = source.resource, "nothing of the former source is left");
+        if let Some(running) = self.pipelines.get(mapping) {
+            running.pipeline.former_is_done(source);
+        }
+    }
+
+    /// Releases the deletions that `pruneGuard` holds; says which.
+    fn approve(&mut self) -> Vec<String> {
+        let approved = self.pipelines.iter().filter_map(|(name, running)| {
+            let number = running.pipeline.approve()?;
+            warn!(mapping = name, "a person approved {number} deletions that follow from the changed document");
+            Some(format!("mapping {name}: {number} deletions approved"))
+        });
+        approved.collect()
     }
 
     fn start_or_swap(&mut self, entry: &Entry) {
@@ -289,7 +408,8 @@ impl Engine {
     }
 
     /// A mapping whose target nobody named on the command line.
-    fn refuse(&self, entry: &Entry) {
+    fn refuse(&mut self, entry: &Entry) {
+        self.refused.insert(entry.mapping.name.clone());
         let (mapping, target) = (&entry.mapping.name, &entry.mapping.target);
         let flag = match target.as_str() {
             DEFAULT_TARGET => "--target-kubeconfig FILE".to_owned(),
@@ -313,21 +433,28 @@ impl Engine {
     }
 
     fn start(&mut self, entry: &Entry, generation: Generation) {
-        self.shared.instruments.health.remove(&format!("mapping {}", &entry.mapping.name));
-        let writer = Writer::new(&self.settings.engine, &entry.mapping.name);
+        if self.refused.remove(&entry.mapping.name) {
+            self.shared.instruments.health.remove(&format!("mapping {}", &entry.mapping.name));
+        }
+        let running = self.spawn(&entry.mapping.name, generation);
+        self.pipelines.insert(entry.mapping.name.clone(), running);
+    }
+
+    fn spawn(&self, mapping: &str, generation: Generation) -> Running {
+        let writer = Writer::new(&self.settings.engine, mapping);
         let pipeline = Pipeline::new(writer, self.shared.clone(), generation);
         let mut tasks = JoinSet::new();
         tasks.spawn(pipeline.clone().resync());
         tasks.spawn(keeper::keep(pipeline.clone(), self.events.clone()));
         let mut workers = JoinSet::new();
         workers.spawn(pipeline.clone().run());
-        self.pipelines.insert(entry.mapping.name.clone(), Running { pipeline, workers, tasks });
-        self.engage_all(&entry.mapping.name);
+        let mut running = Running { pipeline, workers, tasks };
+        self.engage(&mut running);
+        running
     }
 
-    /// Follows every engaged cluster of a mapping's provider, and the kinds on its target.
-    fn engage_all(&mut self, mapping: &str) {
-        let Some(running) = self.pipelines.get_mut(mapping) else { return };
+    /// Follows every engaged cluster of a pipeline's provider, and the kinds on its target.
+    fn engage(&self, running: &mut Running) {
         running.pipeline.follow_kinds(&mut running.tasks);
         let provider = running.pipeline.generation().mapping.source.clusters.clone();
         for cluster in self.shared.manager.clusters(&provider) {
@@ -335,45 +462,77 @@ impl Engine {
         }
     }
 
+    fn engage_all(&mut self, mapping: &str) {
+        if let Some(mut running) = self.pipelines.remove(mapping) {
+            self.engage(&mut running);
+            self.pipelines.insert(mapping.to_owned(), running);
+        }
+    }
+
     fn stop(&mut self, mapping: &str) {
         let Some(running) = self.pipelines.remove(mapping) else { return };
+        self.end(running);
+        self.shared.instruments.health.remove(&format!("mapping {mapping}: sources"));
+        self.shared.instruments.metrics.forget_mapping(mapping);
+    }
+
+    /// Reconciles under way end by themselves; their task is joined with the engine's.
+    fn end(&mut self, running: Running) {
         running.pipeline.queue.close();
-        // Its reconciles under way end by themselves; the task is joined with the engine's.
         self.tasks.spawn(async move {
             let Running { mut workers, tasks, .. } = running;
             while workers.join_next().await.is_some() {}
             drop(tasks);
         });
-        self.shared.instruments.metrics.forget_mapping(mapping);
     }
 
     fn cluster(&mut self, event: ClusterEvent) {
         match event {
             ClusterEvent::Engaged(cluster) => {
                 info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, "engaged");
-                self.each_of(&cluster.provider, |running| running.pipeline.engage(&cluster, &mut running.tasks));
+                match &cluster.provider {
+                    ProviderName::Connection(name) => self.engage_target(name, &cluster),
+                    ProviderName::Source(provider) => {
+                        self.each_of(provider, |running| running.pipeline.engage(&cluster, &mut running.tasks));
+                    }
+                }
             }
             ClusterEvent::Disengaged(cluster, reason) => {
                 info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, ?reason, "disengaged");
-                let used = self.is_used(&cluster);
-                self.each_of(&cluster.provider, |running| running.pipeline.disengage(&cluster, used));
+                // A target stays what it was until another cluster is known to be there.
+                if let ProviderName::Source(provider) = &cluster.provider {
+                    let used = self.is_used(&cluster);
+                    self.each_of(provider, |running| running.pipeline.disengage(&cluster, used));
+                }
             }
-            ClusterEvent::Synced(_) => {}
-            ClusterEvent::Identity(provider, _) => {
-                self.each_of(&provider, |running| running.pipeline.check_inventory())
+            ClusterEvent::Identity(ProviderName::Source(provider), _) => {
+                self.each_of(&provider, |running| running.pipeline.check_inventory());
             }
+            ClusterEvent::Identity(ProviderName::Connection(_), _) | ClusterEvent::Synced(_) => {}
         }
     }
 
-    /// Whether an engaged cluster is served from the same address.
+    /// The cluster of a target is engaged for the first time, or is replaced.
+    fn engage_target(&mut self, name: &str, cluster: &Arc<Cluster>) {
+        let Some(target) = self.targets.get(name) else { return };
+        if target.engage(cluster) {
+            let of = |running: &&Running| running.pipeline.generation().target.name == name;
+            for running in self.pipelines.values().filter(of) {
+                running.pipeline.target_replaced();
+                running.pipeline.enqueue_all();
+            }
+        }
+        self.target_changed(name);
+    }
+
+    /// Whether what is watched for a cluster is watched for another engaged one too.
     fn is_used(&self, cluster: &Cluster) -> bool {
-        let url = cluster.spec.scope.endpoint.url();
-        self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope.endpoint.url() == url)
+        self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope == cluster.spec.scope)
     }
 
     fn each_of(&mut self, provider: &SourceClusters, mut act: impl FnMut(&mut Running)) {
         let of = |running: &&mut Running| running.pipeline.generation().mapping.source.clusters == *provider;
-        self.pipelines.values_mut().filter(of).for_each(&mut act);
+        self.running().filter(of).for_each(&mut act);
     }
 
     /// The target of this name, found out about in the background from the first time it is asked for.
@@ -381,24 +540,21 @@ impl Engine {
         if let Some(target) = self.targets.get(name) {
             return Some(target.clone());
         }
-        let endpoint = self.settings.connections.get(name)?.endpoint();
-        let target = Arc::new(Target::new(name, endpoint).ok()?);
+        let connection = self.settings.connections.get(name)?.clone();
+        let target = Arc::new(Target::new(name, connection, self.locks.clone()).ok()?);
+        let provider = ProviderName::Connection(name.to_owned());
+        for cluster in self.shared.manager.clusters(&provider) {
+            target.engage(&cluster);
+        }
         self.targets.insert(name.to_owned(), target.clone());
         self.tasks.spawn(discover(target.clone(), self.shared.clone(), self.events.clone()));
-        self.tasks.spawn(keeper::read_retained(self.inventories(&target), self.shared.clone(), self.events.clone()));
+        let engine = self.settings.engine.clone();
+        self.tasks.spawn(keeper::read_retained(target.clone(), engine, self.shared.clone(), self.events.clone()));
         Some(target)
     }
 
-    fn inventories(&self, target: &Target) -> Inventories {
-        Inventories {
-            endpoint: target.endpoint.clone(),
-            engine: self.settings.engine.clone(),
-            namespace: self.settings.inventory_namespace.clone(),
-        }
-    }
-
     fn target_changed(&mut self, name: &str) {
-        for running in self.pipelines.values_mut() {
+        for running in self.running() {
             if running.pipeline.generation().target.name == name {
                 running.pipeline.follow_kinds(&mut running.tasks);
                 running.pipeline.check_inventory();
@@ -427,13 +583,11 @@ impl Engine {
 
     /// Lets reconciles under way end, and leaves no task behind.
     async fn drain(mut self) {
-        let names: Vec<String> = self.pipelines.keys().cloned().collect();
+        let former = std::mem::take(&mut self.former).into_values().filter_map(|(_, running)| running);
         let mut workers = JoinSet::new();
-        for name in names {
-            if let Some(mut running) = self.pipelines.remove(&name) {
-                running.pipeline.queue.close();
-                workers.spawn(async move { while running.workers.join_next().await.is_some() {} });
-            }
+        for mut running in std::mem::take(&mut self.pipelines).into_values().chain(former) {
+            running.pipeline.queue.close();
+            workers.spawn(async move { while running.workers.join_next().await.is_some() {} });
         }
         let ended = async { while workers.join_next().await.is_some() {} };
         if timeout(DRAIN, ended).await.is_err() {
@@ -441,6 +595,32 @@ impl Engine {
         }
         self.shared.manager.shutdown().await;
         self.tasks.shutdown().await;
+    }
+}
+
+/// What an operator has to mend for a mapping's sources: a refused request, a deletion that hangs, deletions to approve.
+fn blocked(pipeline: &Pipeline) -> Option<String> {
+    let unsettled = pipeline.unsettled();
+    let is_operators = |cause: &PlanCause| {
+        matches!(cause, PlanCause::TargetChanged | PlanCause::Refused | PlanCause::RequestFailed | PlanCause::Stuck)
+    };
+    let mut blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
+    if let Some(held) = pipeline.held() {
+        return Some(format!(
+            "{held} deletions follow from the changed document, more than pruneGuard allows: approve them with \
+             `POST /-/approve`, or go back to the former document"
+        ));
+    }
+    let (key, first) = blocked.next()?;
+    Some(format!("{} sources are blocked; the first is {key}: {}", blocked.count() + 1, first.why))
+}
+
+/// The mapping of a document as the state store keeps it.
+fn compiled(document: &str) -> Option<Arc<Mapping>> {
+    let document = crate::yaml::parse_one(document)?;
+    match crate::mapping::compile::compile(&document).compiled? {
+        Compiled::Mapping(mapping) => Some(mapping),
+        _ => None,
     }
 }
 

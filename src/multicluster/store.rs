@@ -432,7 +432,14 @@ impl State {
             let known = Some(entry.object.clone());
             return self.told(key, known.clone(), known, Some(last.resource_version));
         }
-        self.forget(key)
+        let mut told = self.forget(key);
+        // The last state says more than the cached one: whether it was being deleted.
+        if let Ok(object) = last.object()
+            && told.before.is_some()
+        {
+            told.before = Some(Arc::new(object));
+        }
+        told
     }
 
     fn forget(&mut self, key: &Key) -> Told {

@@ -9,6 +9,7 @@ use sync_engine::engine::clock::Clock;
 use sync_engine::engine::{self, Settings};
 use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use sync_engine::multicluster::permit::Lease;
 use sync_engine::reload::{Reload, Snapshot};
 use sync_engine::server::Instruments;
 use tokio::sync::mpsc;
@@ -35,6 +36,7 @@ impl Process {
             connections: connections(shared, number, is_kcp),
             schemas: Schemas::default(),
             clock: clock(shared.clone()),
+            lease: Lease::default(),
         };
         let mut task = JoinSet::new();
         task.spawn(engine::run(settings, receiver, Instruments::default(), shutdown.clone()));
