@@ -130,11 +130,8 @@ impl World {
                 return;
             }
         }
-        self.recover().await;
-        if !self.is_over() {
-            super::model::check(self);
-            self.stay_quiet().await;
-        }
+        self.end_faults().await;
+        self.come_to_rest().await;
         self.end().await;
     }
 
@@ -143,7 +140,7 @@ impl World {
     }
 
     /// Ends all faults, and gives the engine its time.
-    async fn recover(&mut self) {
+    async fn end_faults(&mut self) {
         self.note("all faults end");
         let ends = [
             Action::Weather(Weather::default()),
@@ -164,24 +161,37 @@ impl World {
         if !self.processes.contains_key(&0) && !self.processes.contains_key(&1) {
             self.act(Action::Start(0)).await;
         }
-        // Twice in a row: what is in order for a moment may be on its way elsewhere.
-        let mut in_order = 0;
-        for _ in 0..RECOVERY.as_secs() / LOOK.as_secs() {
-            sleep(LOOK).await;
-            in_order = if super::model::differences(self).is_empty() { in_order + 1 } else { 0 };
-            if self.is_over() || in_order == 2 {
-                return;
-            }
-        }
     }
 
-    async fn stay_quiet(&mut self) {
-        let before = self.shared.lock().checker.writes;
-        sleep(QUIET).await;
-        let core = &mut *self.shared.lock();
-        let writes = core.checker.writes - before;
-        if writes > 0 {
-            core.checker.violated("I5", format!("{writes} writes in a quiet world"));
+    /// Until the world is as the model says and nothing is written any more, or the time is over.
+    async fn come_to_rest(&mut self) {
+        let since = self.core(|core| core.age());
+        loop {
+            // Twice in a row: what is in order for a moment may be on its way elsewhere.
+            let mut in_order = 0;
+            while in_order < 2 && !self.is_over() && self.core(|core| core.age()) < since + RECOVERY {
+                sleep(LOOK).await;
+                in_order = if super::model::differences(self).is_empty() { in_order + 1 } else { 0 };
+            }
+            if self.is_over() {
+                return;
+            }
+            let late = self.core(|core| core.age()) >= since + RECOVERY;
+            if late {
+                super::model::check(self);
+            }
+            let before = self.core(|core| core.checker.writes);
+            sleep(QUIET).await;
+            let writes = self.core(|core| core.checker.writes) - before;
+            if writes == 0 && in_order == 2 {
+                return;
+            }
+            if late {
+                if writes > 0 {
+                    self.core(|core| core.checker.violated("I5", format!("{writes} writes in a quiet world")));
+                }
+                return;
+            }
         }
     }
 
@@ -309,8 +319,11 @@ impl World {
             return;
         }
         let url = self.url(source.tenant, source.resource, "");
+        let is_kcp = self.is_kcp;
         self.core(|core| {
-            core.checker.tokens.insert(token, cluster);
+            if is_kcp {
+                core.checker.tokens.insert(token, cluster);
+            }
             core.act(Side::Source, &Request::post(&url, &object))
         });
     }

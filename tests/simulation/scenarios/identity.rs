@@ -6,7 +6,7 @@ use super::*;
 fn an_edit_of_the_source_resource_deletes_nothing() {
     for sources in [Kcp, Plain] {
         let steps = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::Resource("gadgets")))];
-        is_known_to_violate("I1", &world(sources, &steps), 1);
+        holds(&world(sources, &steps), 1);
     }
 }
 
@@ -18,7 +18,7 @@ fn an_edit_of_the_source_resource_across_a_restart_deletes_nothing() {
         (10, Action::Edit(Edit::Resource("gadgets"))),
         (10, Action::Start(0)),
     ];
-    is_known_to_violate("I1", &world(Kcp, &steps), 4);
+    holds(&world(Kcp, &steps), 4);
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn a_source_that_a_restored_server_never_had_keeps_its_objects() {
             (1_000, Action::Create(X)),
             (5_000, Action::Restore(Side::Source, Ahead::Expired)),
         ];
-        is_known_to_violate("I1", &world(sources, &steps), 4);
+        holds(&world(sources, &steps), 4);
     }
 }
 
@@ -42,13 +42,13 @@ fn a_restore_while_the_engine_is_down_deletes_nothing() {
         (10, Action::Restore(Side::Source, Ahead::Expired)),
         (10, Action::Start(0)),
     ];
-    is_known_to_violate("I1", &world(Kcp, &steps), 1);
+    holds(&world(Kcp, &steps), 1);
 }
 
 #[test]
 fn a_source_cluster_that_is_rebuilt_empty_deletes_nothing() {
     let steps = [(0, Action::Create(X)), (5_000, Action::Rebuild(Side::Source, Ahead::Expired))];
-    is_known_to_violate("I1", &world(Plain, &steps), 4);
+    holds(&world(Plain, &steps), 4);
 }
 
 #[test]
@@ -68,23 +68,23 @@ fn a_source_created_after_a_restore_is_seen() {
 fn a_late_create_strips_nothing() {
     let late = Weather { late: 30, only_writes: true, ..Weather::default() };
     let steps = [(100, Action::Weather(late)), (0, Action::Create(X)), (5_000, Action::Weather(Weather::default()))];
-    is_known_to_violate("I2", &world(Kcp, &steps), 24);
+    holds(&world(Kcp, &steps), 24);
 }
 
 #[test]
 fn two_processes_of_one_engine_strip_nothing() {
     let steps = [(0, Action::Start(1)), (5_000, Action::Create(X))];
-    is_known_to_violate("I2", &world(Kcp, &steps), 8);
+    holds(&world(Kcp, &steps), 8);
 }
 
 #[test]
 fn objects_of_two_sources_with_one_name_leave_each_other_alone() {
     let steps = [(0, Action::Create(X)), (0, Action::Create(X_CA))];
-    is_known_to_violate("I2", &world(Kcp, &steps), 8);
+    holds(&world(Kcp, &steps), 8);
 }
 
 #[test]
 fn the_objects_of_an_id_that_was_removed_go() {
     let steps = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::Toggle("ca")))];
-    is_known_to_violate("I4", &world(Kcp, &steps), 1);
+    holds(&world(Kcp, &steps), 1);
 }
