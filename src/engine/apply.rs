@@ -1,22 +1,21 @@
-//! The only writer: carries out one action, and says what it showed. Decides nothing.
+//! The only writer: carries out one action, and returns what the server answered. It decides nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use json_patch::Patch;
 use serde_json::{Value, json};
 use tracing::debug;
 
-use super::content::Seen;
 use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
 use crate::mapping::{Kind, Propagation, Resource};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
-use crate::multicluster::watch::WatchState;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{Key, json_text, metadata};
-use crate::plan::{Action, Evidence, Intent, Outcome, Standing};
+use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, TargetObject};
 use crate::server::metrics::WriteResult;
 
 /// Where the actions of one reconcile go.
@@ -26,17 +25,15 @@ pub struct Executor<'a> {
     pub cluster: &'a Cluster,
     pub feed: &'a SourceFeed,
     pub key: &'a Key,
-    /// The version of the source that the plan has whole.
-    pub source: Option<Arc<Object>>,
     /// Requests sent so far.
     pub cost: u32,
-    /// An event beyond our own writes came in between: reconcile again.
+    /// An event beyond the engine's own writes came in between: reconcile again.
     pub overtaken: bool,
-    /// The versions that this reconcile has read.
-    pub seen: Seen,
+    /// A request about the target failed in a way that time may mend: try again, not before this long.
+    pub retry: Option<Duration>,
 }
 
-/// Why an action brought no outcome.
+/// Why an action on the source brought no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     #[error("{action}: {source}")]
@@ -47,27 +44,48 @@ pub enum ApplyError {
 }
 
 impl Executor<'_> {
-    /// `unread`: nobody will look at the answer of a patch of the source.
-    ///
     /// # Errors
-    /// What time may mend. What somebody has to mend is the outcome `Refused`.
-    pub async fn execute(&mut self, action: &Action, unread: bool) -> Result<Outcome, ApplyError> {
+    /// A request about the source that failed. A request about the target that failed is an outcome: it blocks the object
+    /// that it is about and nothing else.
+    pub async fn execute(&mut self, action: &Action) -> Result<Outcome, ApplyError> {
         debug!(%action, "acting");
         let result = match action {
-            Action::PatchSource { patch, .. } => self.patch_source(patch, false, unread).await,
-            Action::PatchStatus { patch } => self.patch_source(patch, true, unread).await,
+            Action::PatchSource { patch, .. } => self.patch_source(patch, false).await,
+            Action::PatchStatus { patch, .. } => self.patch_source(patch, true).await,
             Action::LookForSource => self.look_for_source().await,
-            Action::Look { reference } => self.look(reference).await,
-            Action::Sweep { owners, kinds, namespace, places } => {
-                self.sweep(owners, kinds, namespace.as_deref(), places).await
+            Action::Sweep { owners, kinds, namespaces, objects } => {
+                self.sweep(owners, kinds, namespaces, objects).await
             }
             Action::CreateNamespace { name, labels } => self.create_namespace(name, labels).await,
             Action::Apply { reference, body, intent } => self.apply(reference, body, intent).await,
-            Action::Delete { reference, uid, propagation } => self.delete(reference, uid, *propagation).await,
-            Action::Unmark { reference, patch } => self.unmark(reference, patch).await,
+            Action::Delete { reference, uid, resource_version, propagation } => {
+                let propagation = propagation_policy(*propagation);
+                self.delete(reference, DeleteOptions { uid, resource_version, propagation }).await
+            }
+            Action::GiveUp { reference, patch } => self.give_up(reference, patch).await,
         };
         self.count(action, &result);
-        result.or_else(|error| refused_or_retried(action, error))
+        match (action, result) {
+            (_, Ok(outcome)) => Ok(outcome),
+            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Err(error)) => failed_on_source(action, error),
+            (_, Err(error)) => Ok(Outcome::Failed(self.failed_on_target(&error))),
+        }
+    }
+
+    /// What became of a request about the target.
+    fn failed_on_target(&mut self, error: &RequestError) -> Failure {
+        let kind = match error {
+            error if error.is_invalid() || error.is_forbidden() => FailureKind::Refused,
+            error if error.code().is_none() || matches!(error.code(), Some(408 | 429 | 503 | 504)) => {
+                FailureKind::Unreachable
+            }
+            _ => FailureKind::Error,
+        };
+        if kind != FailureKind::Refused {
+            let asked = error.retry_after().unwrap_or_default();
+            self.retry = Some(self.retry.unwrap_or_default().max(asked));
+        }
+        Failure { kind, why: error.to_string() }
     }
 
     fn count(&self, action: &Action, sent: &Result<Outcome, RequestError>) {
@@ -77,8 +95,8 @@ impl Executor<'_> {
             Action::CreateNamespace { .. } => (self.generation.target.name.as_str(), "create"),
             Action::Apply { .. } => (self.generation.target.name.as_str(), "apply"),
             Action::Delete { .. } => (self.generation.target.name.as_str(), "delete"),
-            Action::Unmark { .. } => (self.generation.target.name.as_str(), "patch"),
-            Action::Look { .. } | Action::LookForSource | Action::Sweep { .. } => return,
+            Action::GiveUp { .. } => (self.generation.target.name.as_str(), "patch"),
+            Action::LookForSource | Action::Sweep { .. } => return,
         };
         let result = match sent {
             Ok(_) => WriteResult::Success,
@@ -98,49 +116,25 @@ impl Executor<'_> {
         Ok(ApiPath::object(resource, &self.key.namespace, &self.key.name)?)
     }
 
-    async fn patch_source(&mut self, patch: &Patch, status: bool, unread: bool) -> Result<Outcome, RequestError> {
+    async fn patch_source(&mut self, patch: &Patch, status: bool) -> Result<Outcome, RequestError> {
         let path = self.source_path()?;
         let path = if status { path.status() } else { path };
         let pending = self.feed.subscription.expect(self.key);
         let body = Body::json_patch(json_text(patch));
         self.cost += 1;
         match self.cluster.spec.endpoint.patch(&path, self.pipeline.writer.field_manager(), body).await {
-            Ok(ref reply) if unread => {
-                self.cached(&self.cluster.spec.endpoint, pending, reply)?;
-                Ok(Outcome::Accepted)
-            }
-            Ok(reply) => {
-                let object = self.cached(&self.cluster.spec.endpoint, pending, &reply)?;
-                self.read_source(object)
-            }
+            Ok(reply) => self.completed(&self.cluster.spec.endpoint, pending, &reply),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
     }
 
-    /// Reads what came of the source. Mostly a write of ours changes nothing of what its author asks for.
-    fn read_source(&mut self, object: Arc<Object>) -> Result<Outcome, RequestError> {
-        let at = &self.cluster.spec.endpoint;
-        let former = self.source.replace(object.clone());
-        if former.is_some_and(|former| former.asks_the_same(&object)) {
-            return object.head().map(|head| Outcome::Head(Arc::new(head))).map_err(|error| unreadable(at, &error));
-        }
-        tree(at, &object).map(Outcome::Object)
-    }
-
     /// Puts the answer of a write into the cache it belongs to, and reads it.
     fn completed(&mut self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Outcome, RequestError> {
-        let object = self.cached(at, pending, reply)?;
-        tree(at, &object).map(Outcome::Object)
-    }
-
-    /// The same, unread.
-    fn cached(&mut self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Arc<Object>, RequestError> {
         let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
         let (object, overtaken) = completed.map_err(|error| unreadable(at, &error))?;
-        self.seen.note(&object);
         self.overtaken |= overtaken;
-        Ok(object)
+        tree(at, &object).map(Outcome::Object)
     }
 
     /// Reads the source past the cache, and puts what it finds there.
@@ -148,36 +142,19 @@ impl Executor<'_> {
         let pending = self.feed.subscription.expect(self.key);
         self.cost += 1;
         match self.cluster.spec.endpoint.get(&self.source_path()?).await {
-            Ok(reply) => {
-                let object = self.cached(&self.cluster.spec.endpoint, pending, &reply)?;
-                // Nothing is planned from what was read before.
-                self.source = None;
-                self.read_source(object)
-            }
+            Ok(reply) => self.completed(&self.cluster.spec.endpoint, pending, &reply),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
     }
 
-    /// Evidence is a 404 that names the object, while its collection lists normally and its workspace is bound.
+    /// Only a 404 that names the object says that it is missing.
     async fn look_for_source(&mut self) -> Result<Outcome, RequestError> {
         self.cost += 1;
-        let evidence = match self.cluster.spec.endpoint.get(&self.source_path()?).await {
-            Ok(_) => Evidence::None("its source exists, though the watch does not show it".into()),
-            Err(error) if error.is_not_found_of(&self.key.name) => self.evidence(),
-            Err(error) if error.retryable() => return Err(error),
-            Err(error) => Evidence::None(format!("whether its source is gone cannot be told: {error}")),
-        };
-        Ok(Outcome::Evidence(evidence))
-    }
-
-    fn evidence(&self) -> Evidence {
-        let listed = self.feed.watch.state() == WatchState::Synced;
-        match listed && self.pipeline.is_engaged(&self.key.cluster) {
-            true => Evidence::Gone,
-            false => {
-                Evidence::None("its source is not found, but its API or its workspace is not in order either".into())
-            }
+        match self.cluster.spec.endpoint.get(&self.source_path()?).await {
+            Ok(reply) => shown(&self.cluster.spec.endpoint, &reply).map(Outcome::Object),
+            Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
+            Err(error) => Err(error),
         }
     }
 
@@ -203,19 +180,21 @@ impl Executor<'_> {
         &mut self,
         owners: &[String],
         kinds: &[Kind],
-        namespace: Option<&str>,
-        places: &[Reference],
+        namespaces: &[String],
+        objects: &[Reference],
     ) -> Result<Outcome, RequestError> {
         let mut found = Vec::new();
         for kind in kinds {
-            found.extend(self.owned_by(owners, kind, namespace).await?);
+            for namespace in namespaces {
+                found.extend(self.owned_by(owners, kind, namespace).await?);
+            }
         }
-        for reference in places {
+        for reference in objects {
             if let Outcome::Object(object) = self.look(reference).await?
                 && is_owned(&object, reference, owners)
-                && !found.iter().any(|one: &Standing| &one.reference == reference)
+                && !found.iter().any(|one: &TargetObject| &one.reference == reference)
             {
-                found.push(Standing::new(reference.clone(), object));
+                found.push(TargetObject::new(reference.clone(), object));
             }
         }
         Ok(Outcome::Found(found))
@@ -225,19 +204,15 @@ impl Executor<'_> {
         &mut self,
         owners: &[String],
         kind: &Kind,
-        namespace: Option<&str>,
-    ) -> Result<Vec<Standing>, RequestError> {
-        let resource = self.resource(kind)?;
-        let path = match namespace {
-            Some(namespace) => ApiPath::collection(&resource, namespace)?,
-            None => ApiPath::all(&resource)?,
-        };
+        namespace: &str,
+    ) -> Result<Vec<TargetObject>, RequestError> {
+        let path = ApiPath::collection(&self.resource(kind)?, namespace)?;
         let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
         self.cost += 1;
         let reply = self.target().get(&path.query("labelSelector", &selector)).await?;
         let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(self.target(), &error))?;
         let items = list["items"].as_array().into_iter().flatten();
-        Ok(items.filter_map(|item| standing(item, kind, owners)).collect())
+        Ok(items.filter_map(|item| owned_object(item, kind, owners)).collect())
     }
 
     async fn create_namespace(&mut self, name: &str, labels: &Value) -> Result<Outcome, RequestError> {
@@ -260,9 +235,9 @@ impl Executor<'_> {
         let feed = self.pipeline.kind_feed(&reference.kind);
         let pending = feed.as_deref().map(|feed| expect(feed, reference, self.generation));
         self.cost += 1;
-        let sent = self.send_apply(reference, body, force).await;
+        let manager = self.pipeline.writer.field_manager();
+        let sent = self.target().apply(&self.path(reference)?, manager, force, json_text(body)).await;
         match (sent, intent) {
-            (Ok(reply), Intent::Create) if reply.status == 200 => self.give_up(reference).await,
             (Ok(reply), _) => {
                 self.generation.target.saw_namespace(&reference.namespace);
                 match pending {
@@ -274,30 +249,13 @@ impl Executor<'_> {
                 self.generation.target.lost_namespace(&reference.namespace);
                 Err(error)
             }
-            // Somebody else's fields, or another incarnation: look at what stands there now.
-            (Err(error), _) if error.is_conflict() => self.look(reference).await,
+            // A create where an object exists, or an update of another incarnation: read what is there now.
+            (Err(error), _) if error.is_conflict() || error.is_already_exists() => self.look(reference).await,
             (Err(error), Intent::Update { uid }) if error.is_invalid() => {
                 self.look_for_other(reference, uid, error).await
             }
             (Err(error), _) => Err(error),
         }
-    }
-
-    async fn send_apply(&self, reference: &Reference, body: &Value, force: bool) -> Result<Reply, RequestError> {
-        let manager = self.pipeline.writer.field_manager();
-        self.target().apply(&self.path(reference)?, manager, force, json_text(body)).await
-    }
-
-    /// A create that found something there: our fields are given up by an apply of the bare identity.
-    async fn give_up(&mut self, reference: &Reference) -> Result<Outcome, RequestError> {
-        let bare = json!({
-            "apiVersion": reference.kind.api_version(),
-            "kind": reference.kind.kind,
-            "metadata": {"namespace": reference.namespace, "name": reference.name},
-        });
-        self.cost += 1;
-        self.send_apply(reference, &bare, false).await?;
-        self.look(reference).await
     }
 
     /// An apply that carries a uid is a 422 where the uid is another; any other 422 is the schema's word.
@@ -313,13 +271,7 @@ impl Executor<'_> {
         }
     }
 
-    async fn delete(
-        &mut self,
-        reference: &Reference,
-        uid: &str,
-        propagation: Propagation,
-    ) -> Result<Outcome, RequestError> {
-        let options = DeleteOptions { uid, propagation: propagation_policy(propagation) };
+    async fn delete(&mut self, reference: &Reference, options: DeleteOptions<'_>) -> Result<Outcome, RequestError> {
         self.cost += 1;
         match self.target().delete(&self.path(reference)?, options).await {
             Ok(reply) => Ok(self.left_by_delete(&reply)),
@@ -341,12 +293,13 @@ impl Executor<'_> {
         }
     }
 
-    async fn unmark(&mut self, reference: &Reference, patch: &Patch) -> Result<Outcome, RequestError> {
+    async fn give_up(&mut self, reference: &Reference, patch: &Patch) -> Result<Outcome, RequestError> {
         self.cost += 1;
         let body = Body::json_patch(json_text(patch));
         match self.target().patch(&self.path(reference)?, self.pipeline.writer.field_manager(), body).await {
             Ok(reply) => shown(self.target(), &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
+            Err(error) if error.is_conflict() => self.look(reference).await,
             Err(error) => Err(error),
         }
     }
@@ -371,10 +324,10 @@ fn expect(feed: &KindFeed, reference: &Reference, generation: &Generation) -> Pe
     feed.subscription.expect(&Key::new(generation.target.cluster.clone(), namespace.as_str(), name.as_str()))
 }
 
-fn standing(item: &Value, kind: &Kind, owners: &[String]) -> Option<Standing> {
+fn owned_object(item: &Value, kind: &Kind, owners: &[String]) -> Option<TargetObject> {
     let text = |field| metadata(item, field).to_owned();
     let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-    is_owned(item, &reference, owners).then(|| Standing::new(reference, Arc::new(item.clone())))
+    is_owned(item, &reference, owners).then(|| TargetObject::new(reference, Arc::new(item.clone())))
 }
 
 fn is_owned(object: &Value, reference: &Reference, owners: &[String]) -> bool {
@@ -389,17 +342,24 @@ fn propagation_policy(propagation: Propagation) -> &'static str {
     }
 }
 
-/// What a server refuses for good on a downstream object blocks that object alone; all else is tried again.
-fn refused_or_retried(action: &Action, error: RequestError) -> Result<Outcome, ApplyError> {
-    let upstream = matches!(action, Action::PatchSource { .. } | Action::PatchStatus { .. });
-    if upstream && (error.is_conflict() || is_failed_patch(&error)) {
-        return Err(ApplyError::Stale { action: action.to_string() });
+/// A newer version makes the plan stale; a status that the schema refuses is told leaf by leaf; all else is tried again.
+fn failed_on_source(action: &Action, error: RequestError) -> Result<Outcome, ApplyError> {
+    let is_status = matches!(action, Action::PatchStatus { .. });
+    match &error {
+        error if error.is_conflict() || is_failed_patch(error) => Err(ApplyError::Stale { action: action.to_string() }),
+        RequestError::Status(status) if is_status && error.is_invalid() => {
+            let leaves = status.causes.iter().filter_map(|cause| status_pointer(&cause.field)).collect();
+            Ok(Outcome::StatusRefused { leaves, why: error.to_string() })
+        }
+        _ => Err(ApplyError::Request { action: action.to_string(), source: error }),
     }
-    let refused = action.reference().is_some() && action.is_write() && (error.is_invalid() || error.is_forbidden());
-    if refused {
-        return Ok(Outcome::Refused(error.to_string()));
-    }
-    Err(ApplyError::Request { action: action.to_string(), source: error })
+}
+
+/// The JSON pointer below `.status` of a field as a `Status` names it: `status.members[0].host`.
+fn status_pointer(field: &str) -> Option<String> {
+    let path = field.strip_prefix("status").filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']))?;
+    let segments = path.split(['.', '[', ']']).filter(|segment| !segment.is_empty());
+    Some(segments.map(|segment| format!("/{segment}")).collect())
 }
 
 /// A JSON Patch that does not fit what stands there is a 422 without causes; a schema violation has some.

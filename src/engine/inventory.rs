@@ -1,28 +1,66 @@
-//! The inventory: what a mapping has on a target, kept on that target itself.
+//! The state store of a mapping: one ConfigMap per engine and mapping on each target.
 //!
-//! One ConfigMap per engine and mapping holds the kinds in use, the last good document, and the identity of the source.
-//! It outlives the mapping's file: deletions go on from it, and a source that is another one is noticed.
+//! It holds the kinds in use, the last good document, the namespace rules so far, and the source as it was. It outlives the
+//! mapping's file: deletions go on from it, and a source that changed is noticed.
 
 use std::collections::BTreeSet;
 
 use hyper::body::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::mapping::{Kind, Resource};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
-use crate::object::marks::{self, Writer};
+use crate::object::hash::tuple_hash;
+use crate::object::marks::{self, ENGINE, Writer};
+use crate::object::metadata;
 
-/// Label by which the inventories of one engine are found.
-const ENGINE: &str = "sync-engine.dev/engine";
+/// Version of the format. A reader refuses a later one.
+const FORMAT: &str = "1";
 
-/// What one inventory says.
+/// What one state store says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
     pub mapping: String,
     pub kinds: BTreeSet<Kind>,
     pub document: String,
-    /// Identity of the source: uid of the APIExport, or of the cluster.
-    pub source: String,
+    /// The source of the document.
+    pub source: SourceId,
+    /// Sources of former documents that may still carry the engine's finalizer.
+    pub former: Vec<Former>,
+    /// The namespace rules so far.
+    pub placements: BTreeSet<String>,
+    /// Hash of the document that was last completely in force: everything that it deletes was deleted or approved.
+    pub in_force: String,
+    /// The version that was read; empty before the first write.
+    pub resource_version: String,
+}
+
+/// Which objects a mapping serves.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SourceId {
+    /// `plural.group`.
+    pub resource: String,
+    /// `status.identityHash` of the APIExport, or the identity of the cluster.
+    pub identity: String,
+}
+
+/// A source that a former document of the mapping served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Former {
+    pub source: SourceId,
+    pub document: String,
+}
+
+impl Inventory {
+    /// Whether a document was completely in force already.
+    pub fn is_in_force(&self, document: &str) -> bool {
+        self.in_force == document_hash(document)
+    }
+}
+
+pub fn document_hash(document: &str) -> String {
+    tuple_hash([document], 10)
 }
 
 /// The inventories of one engine on one target.
@@ -43,7 +81,8 @@ impl Inventories {
         let path = ApiPath::collection(&config_maps(), &self.namespace)?.query("labelSelector", &selector);
         let reply = self.endpoint.get(&path).await?;
         let list: Value = parse(&reply.body, self.endpoint.url())?;
-        Ok(list["items"].as_array().into_iter().flatten().filter_map(read).collect())
+        let items = list["items"].as_array().into_iter().flatten();
+        items.filter_map(|item| self.read(item).transpose()).collect()
     }
 
     /// # Errors
@@ -51,17 +90,17 @@ impl Inventories {
     pub async fn get(&self, mapping: &str) -> Result<Option<Inventory>, RequestError> {
         let name = self.name(mapping);
         match self.endpoint.get(&ApiPath::object(&config_maps(), &self.namespace, &name)?).await {
-            Ok(reply) => Ok(read(&parse(&reply.body, self.endpoint.url())?)),
+            Ok(reply) => self.read(&parse(&reply.body, self.endpoint.url())?),
             Err(error) if error.is_not_found_of(&name) || error.is_not_found_of(&self.namespace) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes one, and the namespace where it is missing.
+    /// Writes one, and the namespace where it is missing. Gives it as it is stored.
     ///
     /// # Errors
-    /// The request's.
-    pub async fn put(&self, inventory: &Inventory) -> Result<(), RequestError> {
+    /// The request's: a conflict where somebody else wrote it since it was read.
+    pub async fn put(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
         let namespace = ApiPath::object(&namespaces(), "", &self.namespace)?;
         match self.endpoint.get(&namespace).await {
             Err(error) if error.is_not_found_of(&self.namespace) => self.create_namespace().await?,
@@ -87,12 +126,25 @@ impl Inventories {
         }
     }
 
-    async fn apply(&self, inventory: &Inventory) -> Result<(), RequestError> {
+    /// `None`: it is no state store.
+    fn read(&self, config_map: &Value) -> Result<Option<Inventory>, RequestError> {
+        let format = config_map["data"]["format"].as_str().unwrap_or(FORMAT);
+        if format == FORMAT {
+            return Ok(read(config_map));
+        }
+        let name = metadata(config_map, "name");
+        let reason =
+            format!("the ConfigMap `{name}` has format {format}, and this engine reads {FORMAT}: run a later version");
+        Err(RequestError::Body { url: self.endpoint.url().to_owned(), reason })
+    }
+
+    async fn apply(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
         let writer = Writer::new(&self.engine, &inventory.mapping);
         let name = self.name(&inventory.mapping);
         let path = ApiPath::object(&config_maps(), &self.namespace, &name)?;
         let body = self.body(&name, inventory).to_string();
-        self.endpoint.apply(&path, writer.field_manager(), true, Bytes::from(body)).await.map(drop)
+        let reply = self.endpoint.apply(&path, writer.field_manager(), true, Bytes::from(body)).await?;
+        Ok(self.read(&parse(&reply.body, self.endpoint.url())?)?.unwrap_or_default())
     }
 
     async fn create_namespace(&self) -> Result<(), RequestError> {
@@ -120,12 +172,18 @@ impl Inventories {
                 "name": name,
                 "namespace": self.namespace,
                 "labels": {ENGINE: self.engine, marks::MANAGED_BY: marks::MANAGER},
+                // Where nothing was read, only a create: no object has the version 1.
+                "resourceVersion": if inventory.resource_version.is_empty() { "1" } else { &inventory.resource_version },
             },
             "data": {
+                "format": FORMAT,
                 "mapping": inventory.mapping,
                 "kinds": kinds.join("\n"),
                 "document": inventory.document,
-                "source": inventory.source,
+                "source": json!(inventory.source).to_string(),
+                "former": json!(inventory.former).to_string(),
+                "placements": json!(inventory.placements).to_string(),
+                "inForce": inventory.in_force,
             },
         })
     }
@@ -150,7 +208,11 @@ fn read(config_map: &Value) -> Option<Inventory> {
         mapping,
         kinds: text("kinds").lines().filter_map(kind).collect(),
         document: text("document"),
-        source: text("source"),
+        source: serde_json::from_str(&text("source")).unwrap_or_default(),
+        former: serde_json::from_str(&text("former")).unwrap_or_default(),
+        placements: serde_json::from_str(&text("placements")).unwrap_or_default(),
+        in_force: text("inForce"),
+        resource_version: metadata(config_map, "resourceVersion").to_owned(),
     })
 }
 

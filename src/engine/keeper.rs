@@ -1,13 +1,12 @@
-//! Keeps a pipeline's inventory in step with its mapping, and reads what former engines left.
+//! Keeps the state store of a pipeline in step with its mapping, and reads what former engines left.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::info;
 
-use super::inventory::{Inventories, Inventory};
+use super::inventory::{Former, Inventories, Inventory, SourceId, document_hash};
 use super::pipeline::{Generation, Pipeline};
 use super::{Event, Shared};
 use crate::health::Condition;
@@ -34,7 +33,17 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
             Ok(_) => REVIEW,
             Err(_) => RETRY.delay(failures, &mut jitter),
         };
+        if let Ok(inventory) = &result
+            && pipeline.generation().former.is_none()
+        {
+            let _ = events.send(Event::Former(pipeline.writer.mapping().to_owned(), inventory.former.clone())).await;
+        }
         say(&pipeline, result);
+        if is_former_done(&pipeline) {
+            let source = pipeline.generation().former.clone().unwrap_or_default();
+            let _ = events.send(Event::FormerDone(pipeline.writer.mapping().to_owned(), source)).await;
+            return;
+        }
         if has_left(&pipeline) && remove(&pipeline).await {
             let _ = events.send(Event::Left(pipeline.writer.mapping().to_owned())).await;
             return;
@@ -44,16 +53,26 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
     }
 }
 
-/// Whether nothing can change by itself: no kind of a former generation, and no mapping that is leaving.
+/// Whether no source of a former document carries the engine's finalizer any more.
+fn is_former_done(pipeline: &Pipeline) -> bool {
+    let generation = pipeline.generation();
+    let described = pipeline.shared.manager.is_synced(&generation.mapping.source.clusters);
+    generation.former.is_some() && pipeline.unconfirmed().is_none() && described && pipeline.holds_no_source()
+}
+
+/// Whether nothing can change by itself: no kind of a former generation, no former source, and no mapping that is leaving.
 fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
     let generation = pipeline.generation();
+    if generation.former.is_some() {
+        return false;
+    }
     let is_current = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
     inventory.kinds.iter().all(is_current) && !matches!(generation.phase, Phase::Leaving(_))
 }
 
 fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
     let health = &pipeline.shared.instruments.health;
-    let what = format!("inventory {}", pipeline.writer.mapping());
+    let what = format!("state store {}", pipeline.name());
     match &result {
         Ok(_) => drop(health.set(&what, Condition::ready(""))),
         Err(why) => {
@@ -65,59 +84,103 @@ fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
     pipeline.confirm(result);
 }
 
-/// Reads the inventory, checks whose it is, and writes what is new.
+/// Reads the state store, and writes what is new.
 async fn confirm(pipeline: &Pipeline) -> Result<Inventory, String> {
     let generation = pipeline.generation();
     generation.target.identity()?;
-    let clusters = &generation.mapping.source.clusters;
-    let source = pipeline
-        .shared
-        .manager
-        .identity(clusters)
-        .ok_or_else(|| format!("{clusters}: its identity is not known yet"))?;
+    let source = source_id(pipeline, &generation)?;
     let inventories = inventories(pipeline, &generation);
     let found = inventories
         .get(pipeline.writer.mapping())
         .await
         .map_err(|error| unreadable(&generation, &error.to_string()))?;
-    let wanted = wanted(pipeline, &generation, found.as_ref(), source)?;
-    let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
-    if found.as_ref() != Some(&wanted) && writes {
-        inventories.put(&wanted).await.map_err(|error| unreadable(&generation, &error.to_string()))?;
+    if let Some(former) = &generation.former {
+        return confirm_former(pipeline, &generation, former, found, source);
     }
-    Ok(wanted)
+    if found.is_none() {
+        check_first(pipeline, &generation)?;
+    }
+    let wanted = wanted(pipeline, &generation, found.as_ref(), source);
+    let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
+    if found.as_ref() == Some(&wanted) || !writes {
+        return Ok(wanted);
+    }
+    inventories.put(&wanted).await.map_err(|error| unreadable(&generation, &error.to_string()))
+}
+
+fn source_id(pipeline: &Pipeline, generation: &Generation) -> Result<SourceId, String> {
+    let clusters = &generation.mapping.source.clusters;
+    let identity = pipeline.shared.manager.identity(clusters);
+    let identity = identity.ok_or_else(|| format!("{clusters}: its identity is not known yet"))?;
+    Ok(SourceId { resource: generation.mapping.source.resource.group_plural(), identity })
+}
+
+/// A former source is served while it is the one that the state store names: the same name may lead elsewhere now.
+fn confirm_former(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    former: &SourceId,
+    found: Option<Inventory>,
+    source: SourceId,
+) -> Result<Inventory, String> {
+    if *former != source {
+        return Err(format!(
+            "mapping {}: its former source {} is not in sight ({} has another identity now): its objects are kept",
+            pipeline.writer.mapping(),
+            former.resource,
+            generation.mapping.source.clusters,
+        ));
+    }
+    found.ok_or_else(|| unreadable(generation, "it is missing"))
+}
+
+/// Before the first write of a state store, no source may carry this engine's finalizer: it was synced to a target that
+/// held a state store.
+fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), String> {
+    let feeds = pipeline.source_feeds();
+    let listed = feeds.iter().all(|feed| matches!(feed.watch.state(), WatchState::Synced | WatchState::NotServed));
+    if !listed || !pipeline.shared.manager.is_synced(&generation.mapping.source.clusters) {
+        return Err(format!(
+            "target `{}`: it holds no state store yet; sources are listed first",
+            generation.target.name
+        ));
+    }
+    match pipeline.sources_held() {
+        0 => Ok(()),
+        held => Err(format!(
+            "target `{}` holds no state store of this engine, although {held} sources were synced with it: the state was \
+             deleted, or this is another cluster; nothing is written or deleted. Give the engine the kubeconfig of the \
+             former target, or run `sync-engine retarget`",
+            generation.target.name
+        )),
+    }
 }
 
 fn unreadable(generation: &Generation, error: &str) -> String {
-    format!("target `{}`: its inventory cannot be kept: {error}", generation.target.name)
+    format!("target `{}`: the state store cannot be kept: {error}", generation.target.name)
 }
 
-/// What the inventory should say. One that was kept for another source is nobody's business to change.
-fn wanted(
-    pipeline: &Pipeline,
-    generation: &Generation,
-    found: Option<&Inventory>,
-    source: String,
-) -> Result<Inventory, String> {
-    if let Some(found) = found.filter(|found| !found.source.is_empty() && found.source != source) {
-        return Err(format!(
-            "target `{}` holds objects of another source of the same name (recorded {}, found {source}): nothing is \
-             written or deleted; name the mapping anew, or remove the ConfigMap `{}.{}` from its inventory namespace \
-             if the source was meant to change",
-            generation.target.name,
-            found.source,
-            pipeline.writer.engine(),
-            pipeline.writer.mapping(),
-        ));
-    }
-    let mut kinds: BTreeSet<Kind> = generation.mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
-    let former = found.map(|found| found.kinds.clone()).unwrap_or_default();
-    kinds.extend(former.into_iter().filter(|kind| !is_unused(pipeline, kind)));
+/// What the state store should say. A source that the document no longer names becomes a former one; one that it names
+/// again is a former one no more.
+fn wanted(pipeline: &Pipeline, generation: &Generation, found: Option<&Inventory>, source: SourceId) -> Inventory {
+    let former = found.cloned().unwrap_or_default();
     let document = generation.mapping.text.to_string();
-    Ok(Inventory { mapping: pipeline.writer.mapping().to_owned(), kinds, document, source })
+    let mut wanted = Inventory { mapping: pipeline.writer.mapping().to_owned(), source, document, ..former.clone() };
+    wanted.kinds.retain(|kind| !is_unused(pipeline, kind));
+    wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
+    wanted.placements.insert(generation.mapping.placement.namespace_text.clone());
+    wanted.former.retain(|one| one.source != wanted.source && !pipeline.is_done(&one.source));
+    let left = !former.source.resource.is_empty() && former.source != wanted.source;
+    if left && !wanted.former.iter().any(|one| one.source == former.source) {
+        wanted.former.push(Former { source: former.source, document: former.document });
+    }
+    if pipeline.unconfirmed().is_none() && pipeline.is_in_force() {
+        wanted.in_force = document_hash(&generation.mapping.text);
+    }
+    wanted
 }
 
-/// A kind whose collection lists normally, without ours.
+/// A kind whose collection lists normally, without objects of the mapping.
 fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
     pipeline
         .kind_feed(kind)

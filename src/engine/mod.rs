@@ -6,7 +6,6 @@
 
 mod apply;
 pub mod consumer_schema;
-mod content;
 pub mod inventory;
 mod keeper;
 mod observe;
@@ -19,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -27,22 +26,23 @@ use tracing::{error, info, warn};
 
 use crate::catalog::{Catalog, Entry, Files, Standing};
 use crate::health::Condition;
+use crate::mapping::compile::Compiled;
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
-use crate::mapping::{MappingRemoved, Mode, OnExit, SourceClusters};
+use crate::mapping::{Mapping, MappingRemoved, Mode, OnExit, SourceClusters};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::Watches;
 use crate::object::marks::Writer;
-use crate::plan::Phase;
+use crate::plan::{Cause as PlanCause, Phase};
 use crate::provider;
 use crate::reload::{Outcome, Reload, Snapshot};
 use crate::server::Instruments;
 use crate::server::metrics::ReloadResult;
 
 use consumer_schema::ConsumerSchemas;
-use inventory::{Inventories, Inventory};
+use inventory::{Former, Inventories, Inventory, SourceId};
 use pipeline::{Generation, Pipeline};
 use target::Target;
 
@@ -86,6 +86,12 @@ enum Event {
     Retained(Vec<Inventory>),
     /// A mapping that was removed has taken everything away.
     Left(String),
+    /// The former sources of a mapping, as its state store names them.
+    Former(String, Vec<Former>),
+    /// No source of a former document carries the engine's finalizer any more.
+    FormerDone(String, SourceId),
+    /// A person approves the deletions that `pruneGuard` holds; the answer says which.
+    Approve(oneshot::Sender<Vec<String>>),
     Tick,
 }
 
@@ -106,6 +112,8 @@ struct Engine {
     retained: BTreeMap<String, String>,
     targets: BTreeMap<String, Arc<Target>>,
     pipelines: BTreeMap<String, Running>,
+    /// Former sources of mappings, which run on for deletions and finalizers alone.
+    former: BTreeMap<(String, SourceId), (Arc<Mapping>, Option<Running>)>,
     tasks: JoinSet<()>,
     events: mpsc::Sender<Event>,
     /// Rendered diagnostics of documents that do not run as they are written.
@@ -138,6 +146,7 @@ pub async fn run(
         retained: BTreeMap::new(),
         targets: BTreeMap::new(),
         pipelines: BTreeMap::new(),
+        former: BTreeMap::new(),
         tasks: JoinSet::new(),
         events,
         problems: Vec::new(),
@@ -157,15 +166,18 @@ impl Engine {
         mut received: mpsc::Receiver<Event>,
         shutdown: CancellationToken,
     ) {
+        let approvals = self.shared.instruments.approvals.clone();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            // Each arm is cancel-safe: receiving from a channel, a tick, and a token that stays cancelled.
+            // Each arm is cancel-safe: receiving from a channel, a request that stays where it is, a tick, and a token that
+            // stays cancelled.
             let event = tokio::select! {
                 () = shutdown.cancelled() => return,
                 Some(reload) = reloads.recv() => Event::Reload(reload),
                 Some(event) = clusters.next() => Event::Cluster(event),
                 Some(event) = received.recv() => event,
+                answer = approvals.next() => Event::Approve(answer),
                 _ = ticks.tick() => Event::Tick,
             };
             self.handle(event);
@@ -179,16 +191,31 @@ impl Engine {
             Event::Target(name) => self.target_changed(&name),
             Event::Retained(inventories) => self.learn(inventories),
             Event::Left(mapping) => self.forget(&mapping),
+            Event::Former(mapping, former) => self.follow_former(&mapping, former),
+            Event::FormerDone(mapping, source) => self.former_done(&mapping, source),
+            Event::Approve(answer) => drop(answer.send(self.approve())),
             Event::Tick => self.tick(),
         }
     }
 
+    /// Sources that need somebody's help, and deletions that wait for approval, by mapping.
+    fn report_blocked(&self) {
+        for (name, running) in &self.pipelines {
+            let component = format!("mapping {name}: sources");
+            match blocked(&running.pipeline) {
+                Some(why) => drop(self.shared.instruments.health.set(&component, Condition::waiting(why))),
+                None => self.shared.instruments.health.remove(&component),
+            }
+        }
+    }
+
     fn tick(&mut self) {
-        for running in self.pipelines.values_mut() {
+        for running in self.running() {
             running.pipeline.follow_kinds(&mut running.tasks);
             while running.tasks.try_join_next().is_some() {}
         }
         while self.tasks.try_join_next().is_some() {}
+        self.report_blocked();
         overview::publish(self);
     }
 
@@ -245,15 +272,77 @@ impl Engine {
     /// Starts, swaps and stops pipelines until they are what the catalog says.
     fn converge(&mut self) {
         self.shared.manager.configure(self.catalog.providers().cloned().collect());
-        let providers: BTreeSet<SourceClusters> =
-            self.catalog.mappings().map(|(_, entry)| entry.mapping.source.clusters.clone()).collect();
-        self.shared.manager.run(providers);
+        self.run_providers();
         let wanted: Vec<Entry> = self.catalog.mappings().map(|(_, entry)| entry.clone()).collect();
         let names: BTreeSet<&str> = wanted.iter().map(|entry| entry.mapping.name.as_str()).collect();
         let stopped: Vec<String> =
             self.pipelines.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
         stopped.iter().for_each(|name| self.stop(name));
         wanted.iter().for_each(|entry| self.start_or_swap(entry));
+    }
+
+    /// The providers of all sources, former ones included.
+    fn run_providers(&self) {
+        let current = self.catalog.mappings().map(|(_, entry)| &entry.mapping);
+        let former = self.former.values().map(|(mapping, _)| mapping);
+        let providers: BTreeSet<SourceClusters> =
+            current.chain(former).map(|mapping| mapping.source.clusters.clone()).collect();
+        self.shared.manager.run(providers);
+    }
+
+    /// Every pipeline, former sources included.
+    fn running(&mut self) -> impl Iterator<Item = &mut Running> {
+        let former = self.former.values_mut().filter_map(|(_, running)| running.as_mut());
+        self.pipelines.values_mut().chain(former)
+    }
+
+    /// Runs exactly these former sources of a mapping.
+    fn follow_former(&mut self, mapping: &str, former: Vec<Former>) {
+        let wanted: BTreeSet<&SourceId> = former.iter().map(|one| &one.source).collect();
+        let ended: Vec<(String, SourceId)> =
+            self.former.keys().filter(|(of, source)| of == mapping && !wanted.contains(source)).cloned().collect();
+        for key in ended {
+            let running = self.former.remove(&key).and_then(|(_, running)| running);
+            running.into_iter().for_each(|running| self.end(running));
+        }
+        for one in &former {
+            self.start_former(mapping, one);
+        }
+        self.run_providers();
+    }
+
+    fn start_former(&mut self, mapping: &str, former: &Former) {
+        let key = (mapping.to_owned(), former.source.clone());
+        if self.former.contains_key(&key) {
+            return;
+        }
+        let Some(document) = compiled(&former.document) else {
+            return error!(mapping, "the former document in the state store cannot be read; its objects are kept");
+        };
+        info!(mapping, source = former.source.resource, "the former source runs on, for deletions alone");
+        self.former.insert(key.clone(), (document.clone(), None));
+        self.run_providers();
+        let Some(target) = self.target(&document.target) else { return };
+        let generation = Generation::former(document, former.source.clone(), target);
+        let running = self.spawn(mapping, generation);
+        self.former.insert(key, (running.pipeline.generation().mapping.clone(), Some(running)));
+    }
+
+    fn former_done(&mut self, mapping: &str, source: SourceId) {
+        info!(mapping, source = source.resource, "nothing of the former source is left");
+        if let Some(running) = self.pipelines.get(mapping) {
+            running.pipeline.former_is_done(source);
+        }
+    }
+
+    /// Releases the deletions that `pruneGuard` holds; says which.
+    fn approve(&mut self) -> Vec<String> {
+        let approved = self.pipelines.iter().filter_map(|(name, running)| {
+            let number = running.pipeline.approve()?;
+            warn!(mapping = name, "a person approved {number} deletions that follow from the changed document");
+            Some(format!("mapping {name}: {number} deletions approved"))
+        });
+        approved.collect()
     }
 
     fn start_or_swap(&mut self, entry: &Entry) {
@@ -300,19 +389,24 @@ impl Engine {
 
     fn start(&mut self, entry: &Entry, generation: Generation) {
         self.shared.instruments.health.remove(&format!("mapping {}", &entry.mapping.name));
-        let writer = Writer::new(&self.settings.engine, &entry.mapping.name);
+        let running = self.spawn(&entry.mapping.name, generation);
+        self.pipelines.insert(entry.mapping.name.clone(), running);
+    }
+
+    fn spawn(&self, mapping: &str, generation: Generation) -> Running {
+        let writer = Writer::new(&self.settings.engine, mapping);
         let pipeline = Pipeline::new(writer, self.shared.clone(), generation);
         let mut tasks = JoinSet::new();
         tasks.spawn(pipeline.clone().resync());
         tasks.spawn(keeper::keep(pipeline.clone(), self.events.clone()));
         let workers = tokio::spawn(pipeline.clone().run());
-        self.pipelines.insert(entry.mapping.name.clone(), Running { pipeline, workers, tasks });
-        self.engage_all(&entry.mapping.name);
+        let mut running = Running { pipeline, workers, tasks };
+        self.engage(&mut running);
+        running
     }
 
-    /// Follows every engaged cluster of a mapping's provider, and the kinds on its target.
-    fn engage_all(&mut self, mapping: &str) {
-        let Some(running) = self.pipelines.get_mut(mapping) else { return };
+    /// Follows every engaged cluster of a pipeline's provider, and the kinds on its target.
+    fn engage(&self, running: &mut Running) {
         running.pipeline.follow_kinds(&mut running.tasks);
         let provider = running.pipeline.generation().mapping.source.clusters.clone();
         for cluster in self.shared.manager.clusters(&provider) {
@@ -320,16 +414,28 @@ impl Engine {
         }
     }
 
+    fn engage_all(&mut self, mapping: &str) {
+        if let Some(mut running) = self.pipelines.remove(mapping) {
+            self.engage(&mut running);
+            self.pipelines.insert(mapping.to_owned(), running);
+        }
+    }
+
     fn stop(&mut self, mapping: &str) {
         let Some(running) = self.pipelines.remove(mapping) else { return };
+        self.end(running);
+        self.shared.instruments.health.remove(&format!("mapping {mapping}: sources"));
+        self.shared.instruments.metrics.forget_mapping(mapping);
+    }
+
+    /// Reconciles under way end by themselves; their task is joined with the engine's.
+    fn end(&mut self, running: Running) {
         running.pipeline.queue.close();
-        // Its reconciles under way end by themselves; the task is joined with the engine's.
         self.tasks.spawn(async move {
             let Running { workers, tasks, .. } = running;
             let _ = workers.await;
             drop(tasks);
         });
-        self.shared.instruments.metrics.forget_mapping(mapping);
     }
 
     fn cluster(&mut self, event: ClusterEvent) {
@@ -358,7 +464,7 @@ impl Engine {
 
     fn each_of(&mut self, provider: &SourceClusters, mut act: impl FnMut(&mut Running)) {
         let of = |running: &&mut Running| running.pipeline.generation().mapping.source.clusters == *provider;
-        self.pipelines.values_mut().filter(of).for_each(&mut act);
+        self.running().filter(of).for_each(&mut act);
     }
 
     /// The target of this name, found out about in the background from the first time it is asked for.
@@ -383,7 +489,7 @@ impl Engine {
     }
 
     fn target_changed(&mut self, name: &str) {
-        for running in self.pipelines.values_mut() {
+        for running in self.running() {
             if running.pipeline.generation().target.name == name {
                 running.pipeline.follow_kinds(&mut running.tasks);
                 running.pipeline.check_inventory();
@@ -412,15 +518,13 @@ impl Engine {
 
     /// Lets reconciles under way end, and leaves no task behind.
     async fn drain(mut self) {
-        let names: Vec<String> = self.pipelines.keys().cloned().collect();
+        let former = std::mem::take(&mut self.former).into_values().filter_map(|(_, running)| running);
         let mut workers = JoinSet::new();
-        for name in names {
-            if let Some(running) = self.pipelines.remove(&name) {
-                running.pipeline.queue.close();
-                workers.spawn(async move {
-                    let _ = running.workers.await;
-                });
-            }
+        for running in std::mem::take(&mut self.pipelines).into_values().chain(former) {
+            running.pipeline.queue.close();
+            workers.spawn(async move {
+                let _ = running.workers.await;
+            });
         }
         let ended = async { while workers.join_next().await.is_some() {} };
         if timeout(DRAIN, ended).await.is_err() {
@@ -428,6 +532,32 @@ impl Engine {
         }
         self.shared.manager.shutdown().await;
         self.tasks.shutdown().await;
+    }
+}
+
+/// What an operator has to mend for a mapping's sources: a refused request, a deletion that hangs, deletions to approve.
+fn blocked(pipeline: &Pipeline) -> Option<String> {
+    let unsettled = pipeline.unsettled();
+    let is_operators = |cause: &PlanCause| {
+        matches!(cause, PlanCause::TargetChanged | PlanCause::Refused | PlanCause::RequestFailed | PlanCause::Stuck)
+    };
+    let mut blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
+    if let Some(held) = pipeline.held() {
+        return Some(format!(
+            "{held} deletions follow from the changed document, more than pruneGuard allows: approve them with \
+             `POST /-/approve`, or go back to the former document"
+        ));
+    }
+    let (key, first) = blocked.next()?;
+    Some(format!("{} sources are blocked; the first is {key}: {}", blocked.count() + 1, first.why))
+}
+
+/// The mapping of a document as the state store keeps it.
+fn compiled(document: &str) -> Option<Arc<Mapping>> {
+    let document = crate::yaml::parse_one(document)?;
+    match crate::mapping::compile::compile(&document).compiled? {
+        Compiled::Mapping(mapping) => Some(mapping),
+        _ => None,
     }
 }
 

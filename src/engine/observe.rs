@@ -3,43 +3,18 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
 use tracing::warn;
 
-use super::content::{Seen, content, content_of_shared};
-use super::pipeline::{Generation, Pipeline, SeenKinds, SourceFeed};
+use super::pipeline::{Generation, Pipeline, SourceFeed};
 use crate::mapping::Kind;
 use crate::mapping::schema::Schema;
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
-use crate::object::Key;
-use crate::object::marks::{self, Owner, Reference};
-use crate::plan::{Observed, Phase, Shared, Source, Standing, Target, render};
-
-/// The content of a namespace's shared objects that a picture was made of.
-#[derive(Debug)]
-pub struct SharedContent {
-    namespace: String,
-    content: u64,
-}
-
-impl SharedContent {
-    /// Remembers that they were found in sync.
-    pub fn settle(&self, pipeline: &Pipeline) {
-        pipeline.settle_shared(&self.namespace, self.content);
-    }
-}
-
-/// What a reconcile starts from.
-pub struct Observation {
-    pub observed: Observed,
-    /// The version of the source, where it was read whole.
-    pub source: Option<Arc<Object>>,
-    pub shared: Option<SharedContent>,
-    pub seen: Seen,
-}
+use crate::object::marks::{Origin, Owner, Reference};
+use crate::object::{Key, metadata};
+use crate::plan::{Answers, Missing, Observed, Source, Target, TargetObject, render};
 
 /// What is known of one source now.
 pub fn observe(
@@ -48,119 +23,86 @@ pub fn observe(
     cluster: &Cluster,
     feed: &SourceFeed,
     key: &Key,
-) -> Observation {
-    let (cached, target) = (cached_source(pipeline, generation, feed, key), target(pipeline, generation));
+) -> Observed {
+    let source = source(pipeline, generation, feed, key);
+    let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
     let mut observed = Observed {
         phase: generation.phase,
         workspace_path: cluster.spec.path.clone(),
         schema: schema(pipeline, generation, feed).flatten(),
         unkept_status: pipeline.unkept_status(),
-        ..Observed::new(pipeline.writer.clone(), key.clone(), Source::Missing, target, Timestamp::now())
+        prune: pipeline.prune(),
+        ..Observed::new(
+            pipeline.writer.clone(),
+            key.clone(),
+            origin,
+            source,
+            target(pipeline, generation),
+            Timestamp::now(),
+        )
     };
-    let found = carrying(pipeline, &observed.owner);
-    observed.settled = is_settled(pipeline, generation, &observed, &cached, &found);
-    let read = |observed: &mut Observed, read: Read| {
-        observed.source = source(&cached, read);
-        observed.owned = standing(&found, &observed.owner, read);
+    observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
+    observed.owned = carrying(pipeline, &observed.owner, |at, object| observed.owns(at, object));
+    observed.answers = Answers {
+        unanswered: pipeline.unanswered(),
+        refused_status: pipeline.refused_status(key, &generation.mapping),
+        ..Answers::default()
     };
-    let heads = observed.settled && generation.reports_from_heads;
-    read(&mut observed, if heads { Object::head } else { Object::value });
-    let namespace = namespace(generation, &observed);
-    let shared = namespace.and_then(|namespace| observe_namespace(pipeline, generation, namespace, &mut observed));
-    let renders_shared = generation.mapping.has_shared() && !observed.shared_settled;
-    if heads && renders_shared {
-        // What is rendered of them reads more.
-        read(&mut observed, Object::value);
-    }
-    let mut seen = Seen::default();
-    if !observed.settled {
-        cached.iter().chain(found.iter().map(|(.., object)| object)).for_each(|object| seen.note(object));
-    }
-    Observation { observed, source: cached.ok().filter(|_| !heads || renders_shared), shared, seen }
+    observe_namespaces(pipeline, generation, &mut observed);
+    observed
 }
 
-/// How much of an object is read.
-type Read = fn(&Object) -> Result<Value, Unreadable>;
-
-/// Whether a source was found in sync with what stands in the caches, and needs no look for another reason.
-fn is_settled(
-    pipeline: &Pipeline,
-    generation: &Generation,
-    observed: &Observed,
-    cached: &Result<Arc<Object>, Source>,
-    found: &[Found],
-) -> bool {
-    let Ok(source) = cached else { return false };
-    if !generation.settles
-        || generation.phase != Phase::Active
-        || pipeline.is_stale(&observed.key, source.resource_version())
-    {
-        return false;
+/// The namespaces that a source's objects may be in: whether they exist, what is shared there, and who else needs it.
+fn observe_namespaces(pipeline: &Pipeline, generation: &Generation, observed: &mut Observed) {
+    let mut shared = Vec::new();
+    for namespace in &observed.places {
+        let holds = observed.owned.iter().any(|one| one.reference.namespace == *namespace);
+        if holds || generation.target.knows_namespace(namespace) {
+            observed.namespaces.insert(namespace.clone());
+        }
+        if generation.mapping.has_shared() {
+            if let Some(in_use) = pipeline.in_use(namespace, &observed.key) {
+                observed.shared_in_use.insert(namespace.clone(), in_use);
+            }
+            let owner = observed.writer.shared_owner(namespace);
+            shared.extend(carrying(pipeline, &owner, |at, object| observed.shares(at, object)));
+        }
     }
-    let content = content(pipeline, generation, observed, source.content(), contents(found));
-    pipeline.is_settled(&observed.key, content)
+    observed.shared = shared;
 }
 
-/// The namespace that a source's objects go to, as far as it can be told.
-pub fn namespace(generation: &Generation, observed: &Observed) -> Option<String> {
-    let Source::Present(source) = &observed.source else { return None };
-    render::place(&generation.mapping, observed, source).ok().map(|place| place.namespace)
-}
-
-fn observe_namespace(
-    pipeline: &Pipeline,
-    generation: &Generation,
-    namespace: String,
-    observed: &mut Observed,
-) -> Option<SharedContent> {
-    if generation.target.knows_namespace(&namespace)
-        || observed.owned.iter().any(|one| one.reference.namespace == namespace)
-    {
-        observed.namespaces.insert(namespace.clone());
-    }
-    if !generation.mapping.has_shared() {
-        return None;
-    }
-    if let Some(in_use) = pipeline.in_use(&namespace, &observed.key) {
-        observed.shared_in_use.insert(namespace.clone(), in_use);
-    }
-    let owner = observed.writer.shared_owner(&namespace);
-    let found = carrying(pipeline, &owner);
-    let content = content_of_shared(pipeline, generation, contents(&found));
-    observed.shared_settled = generation.settles_shared && pipeline.is_shared_settled(&namespace, content);
-    observed.shared = Shared::later(move || standing(&found, &owner, Object::value));
-    generation.settles_shared.then_some(SharedContent { namespace, content })
-}
-
-/// The source as its cache shows it. A cache that is not in sync may show what is there, and never what is not.
-fn cached_source(
-    pipeline: &Pipeline,
-    generation: &Generation,
-    feed: &SourceFeed,
-    key: &Key,
-) -> Result<Arc<Object>, Source> {
+/// The source as its cache shows it. A cache that is not in sync may show what exists, and never what is missing.
+fn source(pipeline: &Pipeline, generation: &Generation, feed: &SourceFeed, key: &Key) -> Source {
     if schema(pipeline, generation, feed).is_none() {
-        return Err(Source::Unknown("the schema of its API is being read".into()));
+        return Source::Unknown("the schema of its API is being read".into());
     }
-    feed.watch.store().get(key).ok_or_else(|| match feed.watch.state() {
-        WatchState::Synced => Source::Missing,
+    if let Some(object) = feed.watch.store().get(key) {
+        return present(pipeline, key, &object);
+    }
+    match feed.watch.state() {
+        WatchState::Synced => Source::Missing(Missing {
+            deleted: pipeline.deleted(key),
+            long: pipeline.is_missing_for(key, generation.mapping.lifecycle.stuck_after),
+        }),
         WatchState::Starting => Source::Unknown("its collection is not listed yet".into()),
         WatchState::NotServed => Source::Unknown("its API is not served (any more)".into()),
         WatchState::Failed { reason, .. } => Source::Unknown(reason),
-    })
-}
-
-fn source(cached: &Result<Arc<Object>, Source>, read: Read) -> Source {
-    match cached {
-        Ok(object) => read(object).map_or_else(unreadable, |value| Source::Present(Arc::new(value))),
-        Err(source) => source.clone(),
     }
 }
 
-/// What a tenant wrote and the engine cannot read is left as it stands, with what was made of it before.
-fn unreadable(error: Unreadable) -> Source {
-    warn!("{error}");
-    Source::Unknown(error.to_string())
+/// What a tenant wrote and the engine cannot read is left as it is, with what was made of it before.
+fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Source {
+    let value = match object.value() {
+        Ok(value) => value,
+        Err(error) => {
+            warn!("{error}");
+            return Source::Unknown(error.to_string());
+        }
+    };
+    if metadata(&value, "deletionTimestamp").is_empty() {
+        pipeline.lives(key);
+    }
+    Source::Present(Arc::new(value))
 }
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
@@ -180,24 +122,11 @@ fn target(pipeline: &Pipeline, generation: &Generation) -> Target {
     if let Some(why) = pipeline.unconfirmed() {
         return Target::Unknown(why);
     }
-    Target::Known { identity, kinds: kinds(pipeline, generation) }
-}
-
-/// Mostly all kinds are in sight, and nothing has changed since they were looked at one by one.
-fn kinds(pipeline: &Pipeline, generation: &Generation) -> SeenKinds {
-    let epoch = match pipeline.seen_kinds(&generation.target) {
-        Ok(seen) => return seen,
-        Err(epoch) => epoch,
-    };
     let kinds = pipeline.kinds().into_iter().map(|kind| {
         let state = kind_state(pipeline, generation, &kind);
         (kind, state)
     });
-    let kinds: SeenKinds = Arc::new(kinds.collect());
-    if kinds.values().all(Result::is_ok) {
-        pipeline.saw_kinds(&kinds, epoch);
-    }
-    kinds
+    Target::Known { name: generation.target.name.clone(), identity, kinds: Arc::new(kinds.collect()) }
 }
 
 fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Result<(), String> {
@@ -222,29 +151,25 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
     }
 }
 
-/// An object that carries an owner's label.
-type Found = (Kind, Key, Arc<Object>);
-
-fn contents(found: &[Found]) -> Vec<u64> {
-    found.iter().map(|(.., object)| object.content()).collect()
+/// What carries an owner's label, over all kinds in use, and passes. An object that cannot be read does not: the server
+/// refuses to create it anew, and the uncached read that follows fails.
+fn carrying(
+    pipeline: &Pipeline,
+    owner: &Owner,
+    passes: impl Fn(&Reference, &serde_json::Value) -> bool,
+) -> Vec<TargetObject> {
+    let found = pipeline.each_kind(|kind, feed| {
+        let read = |(key, object): (Key, Arc<Object>)| Some((target_reference(kind, &key), read(&object).ok()?));
+        feed.watch.store().of_owner(&owner.0).into_iter().filter_map(read).collect()
+    });
+    let found = found.into_iter().filter(|(reference, object)| passes(reference, object));
+    found.map(|(reference, object)| TargetObject::new(reference, object)).collect()
 }
 
-/// What carries an owner's label, over all kinds in use.
-fn carrying(pipeline: &Pipeline, owner: &Owner) -> Vec<Found> {
-    pipeline.each_kind(|kind, feed| {
-        let found = feed.watch.store().of_owner(&owner.0).into_iter();
-        found.map(|(key, object)| (kind.clone(), key, object)).collect()
-    })
+fn read(object: &Object) -> Result<Arc<serde_json::Value>, Unreadable> {
+    object.value().map(Arc::new)
 }
 
-/// What of it carries a true self mark as well.
-fn standing(found: &[Found], owner: &Owner, read: Read) -> Vec<Standing> {
-    found.iter().filter_map(|(kind, key, object)| ours(kind, key, read(object).ok()?, owner)).collect()
-}
-
-/// `None` where it is not, or cannot be read: the planner then looks for it past the caches, and that look fails.
-fn ours(kind: &Kind, key: &Key, object: Value, owner: &Owner) -> Option<Standing> {
-    let reference = Reference { kind: kind.clone(), namespace: key.namespace.to_string(), name: key.name.to_string() };
-    let object = Arc::new(object);
-    marks::is_ours(&object, &reference, owner).then(|| Standing::new(reference, object))
+fn target_reference(kind: &Kind, key: &Key) -> Reference {
+    Reference { kind: kind.clone(), namespace: key.namespace.to_string(), name: key.name.to_string() }
 }

@@ -45,7 +45,7 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         sources: count(|one| one.pipeline.source_feeds().iter().map(|feed| feed.watch.store().len()).sum()),
         objects: count(|one| one.pipeline.kind_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()),
         queued: count(|one| one.pipeline.queue.depth().ready),
-        orphans: count(|one| one.pipeline.unsettled().values().filter(|why| why.starts_with("Orphaned")).count()),
+        orphans: count(|one| one.pipeline.unsettled().values().filter(|how| how.orphans).count()),
     }
 }
 

@@ -3,6 +3,7 @@
 //! A pipeline outlives the generations of its mapping: a reload swaps the generation, keeps the watches that did not
 //! change, and puts every source into the queue again.
 
+mod guard;
 mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,11 +15,13 @@ use arc_swap::ArcSwap;
 use hashbrown::{HashMap, HashSet};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::{Instrument, error, info_span, warn};
 
-use super::inventory::Inventory;
+use super::inventory::{Inventory, SourceId};
 use super::target::Target;
 use super::{Shared, worker};
+use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, Resource};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::queue::Priority;
@@ -27,9 +30,10 @@ use crate::multicluster::store::{Cause, Change};
 use crate::multicluster::watch::{Selectors, Watch, WatchState};
 use crate::multicluster::work_queue::WorkQueue;
 use crate::multicluster::{Object, Subscription};
-use crate::object::marks::{self, Reference, Writer};
+use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key};
-use crate::plan::Phase;
+use crate::plan::{Cause as Reason, Phase};
+use guard::Guard;
 
 /// Why a target is not written to before its inventory is confirmed.
 const NOT_READ: &str = "the inventory on its target is not read yet";
@@ -46,25 +50,20 @@ pub struct Generation {
     pub mapping: Arc<Mapping>,
     pub phase: Phase,
     pub target: Arc<Target>,
-    /// Whether shared objects that were found in sync need no other look: [`Mapping::shares_without_reading`].
-    pub settles_shared: bool,
-    /// The same of a source's own objects: [`Mapping::renders_from_source_alone`].
-    pub settles: bool,
-    /// What a settled source and its objects are read for: [`Mapping::reports_from_heads`].
-    pub reports_from_heads: bool,
+    /// Set where this is a former document of the mapping: the source that it served.
+    pub former: Option<SourceId>,
 }
 
 impl Generation {
     pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
-        let settles_shared = mapping.shares_without_reading();
-        let settles = mapping.renders_from_source_alone();
-        let reports_from_heads = mapping.reports_from_heads();
-        Self { mapping, phase, target, settles_shared, settles, reports_from_heads }
+        Self { mapping, phase, target, former: None }
+    }
+
+    /// A former document of a mapping: deletions and finalizers of its source alone.
+    pub fn former(mapping: Arc<Mapping>, source: SourceId, target: Arc<Target>) -> Self {
+        Self { mapping, phase: Phase::DeletionsOnly, target, former: Some(source) }
     }
 }
-
-/// The kinds of a generation as [`Target::Known`](crate::plan::Target) takes them.
-pub type SeenKinds = Arc<BTreeMap<Kind, Result<(), String>>>;
 
 /// A running mapping.
 #[derive(Debug)]
@@ -95,27 +94,44 @@ struct State {
     /// Sources of the first lists that have not been reconciled yet; `placed` is not complete before.
     unprimed: HashSet<Key>,
     /// Sources whose last plan did not end in sync, and why.
-    unsettled: BTreeMap<Key, String>,
+    unsettled: BTreeMap<Key, Unsettled>,
     /// Sources being reconciled now: what changes while they look has to wake them as well.
     looking: HashSet<Key>,
     /// Versions that were answered by a conflict: read anew if the cache does not move on.
     conflicts: HashMap<Key, String>,
-    /// Status leaves that the consumer's server drops, and those that it was seen to keep.
+    /// Status leaves that the consumer's server drops.
     unkept_status: Arc<BTreeSet<String>>,
-    kept_status: BTreeSet<String>,
-    /// By namespace: with which content its shared objects were last found in sync, by a hash.
-    settled_shared: HashMap<String, u64>,
-    /// By hash of the source's key: with which content it was last found in sync, by a hash.
-    settled: HashMap<u64, u64>,
-    /// The kinds in use, where all of them were in sight.
-    seen_kinds: Option<SeenKinds>,
-    /// Counts what may change the kinds in use.
-    kinds_epoch: u64,
-    /// Kinds that the inventory names beside those of the mapping.
-    inventory_kinds: BTreeSet<Kind>,
-    /// Why the inventory is not confirmed.
+    /// Status leaves that a consumer's server refused, with the value and the reason, by source.
+    refused_status: HashMap<Key, RefusedStatus>,
+    /// Sources that were seen being deleted, or were released, and under which uid.
+    deleted: HashMap<Key, (String, Instant)>,
+    /// Since when a source is missing whose objects exist.
+    missing: HashMap<Key, Instant>,
+    /// Deletions without an answer: a late one may still take effect.
+    unanswered: BTreeMap<Reference, Instant>,
+    /// Whether deletions that the document asks for are held back.
+    guard: Guard,
+    /// What the state store on the target says.
+    store: Inventory,
+    /// The namespace rules of former documents.
+    former_placements: Vec<Arc<Text>>,
+    /// Former sources that carry the engine's finalizer no more.
+    done: BTreeSet<SourceId>,
+    /// Why the state store is not confirmed.
     unconfirmed: Option<String>,
 }
+
+/// How the last plan of a source ended, where it did not end in sync.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsettled {
+    /// The worst of its reasons; `None`: a request about the source failed.
+    pub cause: Option<Reason>,
+    pub orphans: bool,
+    pub why: String,
+}
+
+/// Refused leaves by JSON pointer, and the mapping that they were written by.
+type RefusedStatus = (Arc<Mapping>, BTreeMap<String, (serde_json::Value, String)>);
 
 /// Source objects of one address.
 #[derive(Debug)]
@@ -131,13 +147,6 @@ pub struct KindFeed {
     pub served: super::target::ServedKind,
     pub watch: Arc<Watch>,
     pub subscription: Subscription,
-}
-
-impl State {
-    fn forget_seen_kinds(&mut self) {
-        self.seen_kinds = None;
-        self.kinds_epoch += 1;
-    }
 }
 
 impl Pipeline {
@@ -178,9 +187,6 @@ impl Pipeline {
         let former = self.generation.swap(Arc::new(generation));
         let current = self.generation();
         let mut state = self.state();
-        state.settled_shared.clear();
-        state.settled.clear();
-        state.forget_seen_kinds();
         if former.mapping.source.resource != current.mapping.source.resource
             || former.mapping.source.clusters != current.mapping.source.clusters
         {
@@ -195,7 +201,7 @@ impl Pipeline {
         }
         if former.mapping.text != current.mapping.text {
             state.unkept_status = Arc::default();
-            state.kept_status.clear();
+            state.unconfirmed = Some(NOT_READ.into());
         }
         drop(state);
         self.check_inventory();
@@ -211,14 +217,39 @@ impl Pipeline {
         self.inventory_due.notified().await;
     }
 
-    /// Whether every collection of sources is in sight and none of them carries our finalizer.
+    /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
     pub fn holds_no_source(&self) -> bool {
+        self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced) && self.sources_held() == 0
+    }
+
+    /// How many sources in sight carry the engine's finalizer.
+    pub fn sources_held(&self) -> usize {
         let finalizer = format!("\"{}\"", self.writer.finalizer());
-        self.source_feeds().iter().all(|feed| {
+        let held = |feed: &SourceFeed| {
             let store = feed.watch.store();
-            let held = |key| store.get(&key).is_some_and(|object| object.json().contains(&finalizer));
-            feed.watch.state() == WatchState::Synced && !store.keys().into_iter().any(held)
-        })
+            let carries = |key: &Key| store.get(key).is_some_and(|object| object.json().contains(&finalizer));
+            store.keys().iter().filter(|key| carries(key)).count()
+        };
+        self.source_feeds().iter().map(|feed| held(feed)).sum()
+    }
+
+    /// For logs and health: the mapping's name, with its source where that is a former one.
+    pub fn name(&self) -> String {
+        let mapping = self.writer.mapping();
+        match &self.generation().former {
+            Some(source) => format!("{mapping} (former source {})", source.resource),
+            None => mapping.to_owned(),
+        }
+    }
+
+    /// A former source of the mapping carries the engine's finalizer no more.
+    pub fn former_is_done(&self, source: SourceId) {
+        self.state().done.insert(source);
+        self.check_inventory();
+    }
+
+    pub fn is_done(&self, source: &SourceId) -> bool {
+        self.state().done.contains(source)
     }
 
     /// Follows the sources of a cluster, and queues those that are there.
@@ -228,19 +259,21 @@ impl Pipeline {
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
             self.enqueue_source(&key, Priority::Initial);
         }
+        let orphaned: Vec<Key> = self.unsettled().into_keys().filter(|key| key.cluster == cluster.spec.name).collect();
+        orphaned.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
     }
 
     /// Forgets what is queued for a cluster, and the feed that served no other.
     pub fn disengage(&self, cluster: &Cluster, still_used: bool) {
         self.queue.remove_cluster(&cluster.spec.name);
         let mut state = self.state();
-        // Whose they are, their hashes do not say: the others are rendered once more.
-        state.settled.clear();
         state.unprimed.retain(|key| key.cluster != cluster.spec.name);
-        state.unsettled.retain(|key, _| key.cluster != cluster.spec.name);
+        let left: Vec<Key> = state.unsettled.keys().filter(|key| key.cluster == cluster.spec.name).cloned().collect();
         let dropped = if still_used { None } else { state.sources.remove(cluster.spec.scope.endpoint.url()) };
         drop(state);
         drop(dropped);
+        // What they have on the target is counted as orphaned.
+        left.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
     }
 
     fn source_feed(self: &Arc<Self>, scope: &WatchScope, tasks: &mut JoinSet<()>) -> Arc<SourceFeed> {
@@ -273,7 +306,6 @@ impl Pipeline {
         let mut tries = 0;
         while tries < SCHEMA_TRIES {
             let loaded = self.shared.schemas.check(&scope.endpoint, &resource).await.map(|known| known.is_published());
-            self.state().kept_status.clear();
             match loaded {
                 Ok(true) if tries == 0 => return self.wake_unsettled(),
                 // What was decided without it may be another now.
@@ -345,13 +377,8 @@ impl Pipeline {
         let mut kinds: BTreeSet<Kind> =
             self.generation().mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
         let same = |a: &Kind, b: &Kind| a.group == b.group && a.kind == b.kind;
-        let former: Vec<Kind> = self
-            .state()
-            .inventory_kinds
-            .iter()
-            .filter(|old| !kinds.iter().any(|new| same(old, new)))
-            .cloned()
-            .collect();
+        let former: Vec<Kind> =
+            self.state().store.kinds.iter().filter(|old| !kinds.iter().any(|new| same(old, new))).cloned().collect();
         kinds.extend(former);
         kinds
     }
@@ -379,6 +406,11 @@ impl Pipeline {
     }
 
     fn source_changed(&self, change: &Change<'_>) {
+        if let (Some(last), None) = (change.before, change.after)
+            && last.deleting()
+        {
+            self.saw_deletion(change.key, last.uid());
+        }
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         if self.is_engaged(&change.key.cluster) {
             self.enqueue_source(change.key, priority);
@@ -386,9 +418,11 @@ impl Pipeline {
     }
 
     fn enqueue_source(&self, key: &Key, priority: Priority) {
-        let origin = self.label_hash(&self.writer.owner(key).0);
+        let owner = self.owner(key);
         let mut state = self.state();
-        state.origins.insert(origin, key.clone());
+        if let Some(owner) = owner {
+            state.origins.insert(self.label_hash(&owner.0), key.clone());
+        }
         if priority == Priority::Initial {
             state.unprimed.insert(key.clone());
         }
@@ -411,11 +445,40 @@ impl Pipeline {
         let reference =
             Reference { kind: kind.clone(), namespace: at.namespace.to_string(), name: at.name.to_string() };
         let origin = object.value().ok().and_then(|value| marks::origin(&self.writer, &value, &reference));
-        if let Some(key) = origin {
+        if let Some(key) = origin.and_then(|origin| self.key_of(&origin)) {
             return self.queue.add(key, priority);
         }
         let placed = self.state().placed.get(&*at.namespace).cloned().unwrap_or_default();
         placed.into_iter().for_each(|key| self.queue.add(key, priority));
+    }
+
+    /// The owner of a source's objects, where its cluster is engaged.
+    fn owner(&self, key: &Key) -> Option<Owner> {
+        let source = &self.generation().mapping.source;
+        let cluster = self.shared.manager.cluster(&source.clusters, &key.cluster)?;
+        Some(self.writer.owner(&Origin::new(&source.resource, cluster.identity(), key)))
+    }
+
+    /// The key of a source that an object names, if it is of this mapping's resource. The cluster needs not be engaged: in
+    /// kcp, its identity is its name.
+    fn key_of(&self, origin: &Origin) -> Option<Key> {
+        let source = &self.generation().mapping.source;
+        if source.resource.group_plural() != origin.resource {
+            return None;
+        }
+        let engaged = self.shared.manager.cluster_of_identity(&source.clusters, &origin.cluster);
+        let name = match engaged {
+            Some(cluster) => cluster.spec.name.clone(),
+            None => ClusterName::try_from(origin.cluster.as_str()).ok()?,
+        };
+        Some(Key::new(name, origin.namespace.as_str(), origin.name.as_str()))
+    }
+
+    /// Whether a source has objects on the target, by its owner label. In kcp, the identity of a cluster is its name.
+    pub fn has_objects(&self, key: &Key) -> bool {
+        let resource = &self.generation().mapping.source.resource;
+        let owner = self.writer.owner(&Origin::new(resource, key.cluster.as_str(), key));
+        self.kind_feeds().iter().any(|(_, feed)| !feed.watch.store().of_owner(&owner.0).is_empty())
     }
 
     fn label_hash(&self, owner: &str) -> u64 {

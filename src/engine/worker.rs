@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
 use super::apply::{ApplyError, Executor};
-use super::observe::{Observation, SharedContent, namespace, observe};
-use super::pipeline::{Generation, Pipeline};
+use super::observe::observe;
+use super::pipeline::{Generation, Pipeline, Unsettled};
 use crate::mapping::Mode;
 use crate::multicluster::queue::Outcome as Finish;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::{
-    Action, Cause, MAX_ROUNDS, Observed, Outcome, Plan, Reasons, Rest, Source, SourcePatch, plan, status,
+    Action, Cause, FailureKind, MAX_ROUNDS, Missing, Observed, Outcome, Plan, Reasons, Rest, Source, SourcePatch, plan,
+    render, status,
 };
 use crate::server::metrics::ReconcileResult;
 
@@ -27,6 +28,8 @@ enum Ended {
     InSync,
     Waiting(Reasons),
     Blocked(Reasons),
+    /// A request about the target failed in a way that time may mend: try again, not before this long.
+    Retry(Reasons, Duration),
     /// `mode: Observe`: what would have been done.
     Observed(Vec<Action>),
     Failed(ApplyError),
@@ -46,11 +49,23 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
         result(&ended, cost > 0),
         started.elapsed(),
     );
+    let held = held(&ended);
     let finish = finish(&pipeline, &generation, &key, ended);
     pipeline.looked(&key);
+    pipeline.guard(&key, held);
     lease.finish(finish, cost);
     if overtaken {
         pipeline.queue.add(key, crate::multicluster::queue::Priority::Live);
+    }
+}
+
+/// How many deletions `pruneGuard` holds.
+fn held(ended: &Ended) -> usize {
+    match ended {
+        Ended::Waiting(reasons) | Ended::Blocked(reasons) | Ended::Retry(reasons, _) => {
+            reasons.0.iter().filter(|reason| reason.cause == Cause::Held).count()
+        }
+        _ => 0,
     }
 }
 
@@ -58,16 +73,36 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended,
     let engaged = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster);
     let Some((cluster, feed)) = engaged.and_then(|cluster| pipeline.feed_of(&cluster).map(|feed| (cluster, feed)))
     else {
-        return (Ended::Dropped, 0, false);
+        return (unengaged(pipeline, generation, key), 0, false);
     };
-    let Observation { mut observed, source, shared, seen } = observe(pipeline, generation, &cluster, &feed, key);
+    let mut observed = observe(pipeline, generation, &cluster, &feed, key);
     let mut executor =
-        Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, source, cost: 0, overtaken: false, seen };
+        Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false, retry: None };
     if let Err(error) = refresh_if_stale(pipeline, &mut executor, &mut observed).await {
         return (Ended::Failed(error), executor.cost, executor.overtaken);
     }
-    let ended = converge(&mut executor, observed, shared).await;
+    let unanswered = observed.answers.unanswered.clone();
+    let ended = converge(&mut executor, &mut observed).await;
+    pipeline.note_unanswered(&unanswered, &observed.answers.unanswered);
+    pipeline.refuse_status(key, &generation.mapping, &observed.answers.refused_status);
+    let ended = match (ended, executor.retry) {
+        (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
+        (ended, _) => ended,
+    };
+    if matches!(ended, Ended::InSync) && matches!(observed.source, Source::Missing(_)) {
+        pipeline.forget(key);
+    }
     (ended, executor.cost, executor.overtaken)
+}
+
+/// A source whose workspace or cluster the engine does not see: what it has on the target is orphaned for as long.
+fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
+    let source = &generation.mapping.source;
+    if !pipeline.shared.manager.is_synced(&source.clusters) || !pipeline.has_objects(key) {
+        return Ended::Dropped;
+    }
+    let detail = format!("{key}: its workspace is not bound (any more), or its cluster is gone: its objects are kept");
+    Ended::Waiting(Reasons::one(Cause::Orphaned, detail))
 }
 
 /// Shared objects of a namespace are decided on by one source at a time: those that touch them, and those that leave
@@ -96,75 +131,51 @@ async fn refresh_if_stale(
     let outcome = executor.refresh_source().await;
     let outcome = outcome.map_err(|source| ApplyError::Request { action: "read the source anew".into(), source })?;
     pipeline.refreshed(&observed.key);
-    observed.settled = false;
     observed.source = match outcome {
         Outcome::Object(object) => Source::Present(object),
-        _ => Source::Missing,
+        _ => Source::Missing(Missing::default()),
     };
     Ok(())
 }
 
-async fn converge(executor: &mut Executor<'_>, mut observed: Observed, mut shared: Option<SharedContent>) -> Ended {
+async fn converge(executor: &mut Executor<'_>, observed: &mut Observed) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     let mut lock = None;
     let mut held = None;
     for _ in 0..MAX_ROUNDS {
-        note_placement(pipeline, generation, &observed, &mut held);
-        let (actions, then) = match plan(&generation.mapping, &observed) {
+        note_placement(pipeline, generation, observed, &mut held);
+        let (actions, then) = match plan(&generation.mapping, observed) {
             Plan::Act(actions) => (actions, None),
             Plan::Last(action, then) => (vec![*action], Some(then)),
-            Plan::Rest(rest) => return rested(executor, &observed, rest, shared),
+            Plan::Rest(rest) => return rest.into(),
         };
         if generation.mapping.mode == Mode::Observe && actions.iter().any(Action::is_write) {
             return Ended::Observed(actions);
         }
-        let touches_namespace = needs_namespace(generation, &actions);
-        if touches_namespace {
-            shared = None;
-        }
-        if lock.is_none() && touches_namespace {
-            let namespace = namespace(generation, &observed).unwrap_or_default();
+        if lock.is_none() && needs_namespace(generation, &actions) {
+            let namespace = observed.places.first().cloned().unwrap_or_default();
             lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
             // What the plan was made from may have changed while it waited for its turn.
-            let again = observe(pipeline, generation, executor.cluster, executor.feed, executor.key);
-            observed = again.observed;
-            executor.source = again.source;
-            executor.seen.extend(again.seen);
+            let answers = std::mem::take(&mut observed.answers);
+            *observed = observe(pipeline, generation, executor.cluster, executor.feed, executor.key);
+            observed.answers = answers;
             continue;
         }
-        if let Err(error) = act(executor, &mut observed, actions, then.is_some()).await {
-            return Ended::Failed(error);
-        }
-        if let Some(then) = then {
-            return rested(executor, &observed, then, shared);
-        }
-        if executor.overtaken {
-            // What came in between is in the caches, and may change the plan.
-            return Ended::Waiting(Reasons::default());
+        let refused_status = match act(executor, observed, actions).await {
+            Ok(refused_status) => refused_status,
+            Err(error) => return Ended::Failed(error),
+        };
+        match then {
+            Some(then) if !refused_status => return then.into(),
+            _ if executor.overtaken => {
+                // What came in between is in the caches, and may change the plan.
+                return Ended::Waiting(Reasons::default());
+            }
+            _ => {}
         }
     }
     warn!(rounds = MAX_ROUNDS, "the plan does not come to rest; it is tried again later");
     Ended::Blocked(Reasons::default())
-}
-
-/// Where everything was rendered and found in sync, it needs not be again for as long as it stays as it is: the source
-/// with its own objects, and the shared objects as they were seen, to which nothing was done meanwhile.
-fn rested(executor: &Executor<'_>, observed: &Observed, rest: Rest, shared: Option<SharedContent>) -> Ended {
-    let (pipeline, generation) = (executor.pipeline, executor.generation);
-    if rest == Rest::InSync && observed.memo.has_rendering() {
-        if generation.settles
-            && let Some(content) = executor.seen.content(pipeline, generation, observed)
-        {
-            pipeline.settle(&observed.key, content);
-        }
-        if let Some(shared) = shared {
-            shared.settle(pipeline);
-        }
-    }
-    if matches!(observed.source, Source::Missing) {
-        pipeline.unsettle(&observed.key);
-    }
-    rest.into()
 }
 
 impl From<Rest> for Ended {
@@ -177,52 +188,47 @@ impl From<Rest> for Ended {
     }
 }
 
-/// Carries out one plan; `last`: no other follows from what it brings to light. An action that fails does not keep the
-/// others of its plan from being tried.
-async fn act(
-    executor: &mut Executor<'_>,
-    observed: &mut Observed,
-    actions: Vec<Action>,
-    last: bool,
-) -> Result<(), ApplyError> {
+/// Carries out one plan. An action that fails does not keep the others of its plan from being tried. `true`: the status was
+/// refused, and has to be computed again without what was refused.
+async fn act(executor: &mut Executor<'_>, observed: &mut Observed, actions: Vec<Action>) -> Result<bool, ApplyError> {
     let mut failed = None;
+    let mut refused_status = false;
     for action in actions {
-        let leaves = status_leaves(executor, &action);
-        let unread = last && leaves.as_ref().is_some_and(|leaves| executor.pipeline.keeps_status(leaves));
-        match executor.execute(&action, unread).await {
+        match executor.execute(&action).await {
             Ok(outcome) => {
                 log_write(executor, &action, &outcome);
-                note_dropped_status(executor, leaves, &outcome);
+                note_dropped_status(executor, &action, &outcome);
+                note_release(executor, observed, &action);
+                refused_status |= matches!(outcome, Outcome::StatusRefused { .. });
                 observed.absorb(&action, outcome);
             }
             Err(error) => failed = failed.or(Some(error)),
         }
     }
-    failed.map_or(Ok(()), Err)
+    failed.map_or(Ok(refused_status), Err)
 }
 
 fn log_write(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
     match (action, outcome) {
-        (_, Outcome::Refused(_)) => {}
+        (_, Outcome::Failed(failure)) if failure.kind == FailureKind::Unreachable => {
+            debug!("{action}: {}", failure.why)
+        }
+        (_, Outcome::Failed(failure)) => warn!("{action}: {}", failure.why),
+        (_, Outcome::StatusRefused { why, .. }) => warn!("{action}: {why}"),
         (Action::PatchStatus { .. }, _) => debug!("status updated"),
+        (Action::Delete { .. } | Action::PatchSource { .. } | Action::GiveUp { .. }, Outcome::Absent) => {
+            debug!("{action}: gone already");
+        }
         _ if action.is_write() => info!(target = executor.generation.target.name, "{action}"),
         _ => {}
     }
 }
 
-/// What a status patch writes of the mapping's own fields.
-fn status_leaves<'a>(executor: &Executor<'a>, action: &Action) -> Option<Vec<&'a str>> {
-    match action {
-        Action::PatchStatus { patch } => Some(status::written(&executor.generation.mapping, patch)),
-        _ => None,
-    }
-}
-
-/// Status fields that the consumer's server drops without a word are said once, and not written again.
-fn note_dropped_status(executor: &Executor<'_>, written: Option<Vec<&str>>, outcome: &Outcome) {
-    let (Some(written), Outcome::Object(answer) | Outcome::Head(answer)) = (written, outcome) else { return };
-    let dropped = status::dropped(&written, answer);
-    if executor.pipeline.wrote_status(&written, &dropped) {
+/// Status fields that the consumer's server drops without a word are reported once, and not written again.
+fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
+    let (Action::PatchStatus { values, .. }, Outcome::Object(answer)) = (action, outcome) else { return };
+    let dropped = status::dropped(values, answer);
+    if executor.pipeline.dropped_status(&dropped) {
         warn!(
             fields = dropped.join(" "),
             "the consumer's API does not keep these status fields; they are not written again"
@@ -230,11 +236,21 @@ fn note_dropped_status(executor: &Executor<'_>, written: Option<Vec<&str>>, outc
     }
 }
 
+/// A create that comes late makes an object of a source that was released: it is deleted as the others were.
+fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
+    let releases = matches!(action, Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. });
+    if let Source::Present(source) = &observed.source
+        && releases
+        && !metadata(source, "deletionTimestamp").is_empty()
+    {
+        executor.pipeline.saw_deletion(executor.key, observed.source_uid());
+    }
+}
+
 /// Keeps the index of who is placed where, which shared objects need. `held` is whether the source carried our finalizer
 /// when this reconcile looked last: only that changes the index.
 fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Observed, held: &mut Option<bool>) {
-    // What is settled is placed already.
-    if !generation.mapping.has_shared() || observed.settled {
+    if !generation.mapping.has_shared() {
         return;
     }
     let finalizer = observed.writer.finalizer();
@@ -245,7 +261,13 @@ fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Obser
     }
 }
 
-/// Says how it ended where that is news, and when to look again.
+/// The namespace that a source's objects go to, as far as it can be told.
+fn namespace(generation: &Generation, observed: &Observed) -> Option<String> {
+    let Source::Present(source) = &observed.source else { return None };
+    render::place(&generation.mapping, observed, source).ok().map(|place| place.namespace)
+}
+
+/// Reports how it ended where that is news, and says when to look again.
 fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended) -> Finish {
     match ended {
         Ended::InSync | Ended::Dropped => {
@@ -256,34 +278,41 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
         }
         Ended::Waiting(reasons) if reasons == Reasons::default() => Finish::Done,
         Ended::Waiting(reasons) => {
-            say_waiting(pipeline, key, &reasons);
+            report(pipeline, key, &reasons);
             Finish::After(generation.mapping.lifecycle.stuck_after)
         }
         Ended::Blocked(reasons) => {
-            say(pipeline, key, &reasons.to_string());
+            report(pipeline, key, &reasons);
             Finish::Retry
+        }
+        Ended::Retry(reasons, after) => {
+            report(pipeline, key, &reasons);
+            if after.is_zero() { Finish::Retry } else { Finish::RetryAfter(after) }
         }
         Ended::Observed(actions) => {
             let would: Vec<_> = actions.iter().map(Action::to_string).collect();
-            say(pipeline, key, &format!("would {} (mode: Observe)", would.join(", ")));
+            warn_once(pipeline, key, format!("would {} (mode: Observe)", would.join(", ")));
             Finish::Done
         }
         Ended::Failed(error) => failed(pipeline, key, error),
     }
 }
 
-/// What cannot be seen is said once for all by its own condition, not by each object that waits for it.
-fn say_waiting(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
-    let news = pipeline.settled(key, Some(reasons.to_string()));
-    match reasons.cause() {
-        Some(Cause::Unknown) => debug!("{reasons}"),
-        _ if news => info!("{reasons}"),
+/// What cannot be seen is reported once for all by its own condition, not by each object that waits for it.
+fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
+    let cause = reasons.cause();
+    let orphans = reasons.0.iter().any(|reason| reason.cause == Cause::Orphaned);
+    let news = pipeline.settled(key, Some(Unsettled { cause, orphans, why: reasons.to_string() }));
+    match cause {
+        None | Some(Cause::Unknown) => debug!("{reasons}"),
+        Some(Cause::Waiting) if news => info!("{reasons}"),
+        _ if news => warn!("{reasons}"),
         _ => {}
     }
 }
 
-fn say(pipeline: &Pipeline, key: &Key, why: &str) {
-    if pipeline.settled(key, Some(why.to_owned())) {
+fn warn_once(pipeline: &Pipeline, key: &Key, why: String) {
+    if pipeline.settled(key, Some(Unsettled { cause: None, orphans: false, why: why.clone() })) {
         warn!("{why}");
     }
 }
@@ -296,7 +325,7 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
             Finish::After(STALE_WAIT)
         }
         ApplyError::Request { source, .. } => {
-            say(pipeline, key, &error.to_string());
+            warn_once(pipeline, key, error.to_string());
             source.retry_after().map_or(Finish::Retry, Finish::RetryAfter)
         }
     }
@@ -317,6 +346,6 @@ fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
         Ended::InSync | Ended::Dropped | Ended::Observed(_) => ReconcileResult::InSync,
         Ended::Waiting(_) => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
-        Ended::Failed(_) => ReconcileResult::Error,
+        Ended::Failed(_) | Ended::Retry(..) => ReconcileResult::Error,
     }
 }

@@ -130,13 +130,20 @@ pub struct LifecycleSpec {
     /// The mapping's document is gone.
     #[serde(default)]
     pub on_mapping_removed: MappingRemoved,
+    /// The source is gone, and the engine did not process its deletion.
+    #[serde(default)]
+    pub on_source_vanished: SourceVanished,
+    /// The source has the name of an earlier one, and another uid. Default: `Adopt` for an APIExport, `Block` for other
+    /// providers.
+    pub on_source_recreated: Option<SourceRecreated>,
     /// Finalizers of others on the source that must be gone before the downstream objects are deleted.
     #[serde(default)]
     pub wait_for_other_finalizers: Vec<Spanned<String>>,
     /// After this long a deletion that does not end is reported. Default: `15m`.
     pub stuck_after: Option<Period>,
     /// Holds a reload that would delete more than this, until it is approved.
-    pub prune_guard: Option<Spanned<PruneGuardSpec>>,
+    #[serde(default)]
+    pub prune_guard: PruneGuardSpec,
 }
 
 /// What becomes of downstream objects when their source is deleted.
@@ -161,14 +168,36 @@ pub enum MappingRemoved {
     Orphan,
 }
 
+/// What becomes of target objects whose source is gone without a deletion that the engine processed: after a restore of
+/// the source cluster, for example.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum SourceVanished {
+    /// Kept, and reported as orphaned. A source that comes back takes them over.
+    #[default]
+    Retain,
+    /// Deleted after `stuckAfter`.
+    Delete,
+}
+
+/// What becomes of target objects when their source was deleted and created again without the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum SourceRecreated {
+    /// They stay and belong to the new source.
+    Adopt,
+    /// They stay, the new source gets none, and its status says so.
+    Block,
+    /// They are deleted and created anew.
+    Replace,
+}
+
 /// How much one reload may delete.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PruneGuardSpec {
-    /// At most this many objects.
+    /// At most this many objects. Default: 10.
     pub max_objects: Option<u32>,
-    /// At most this share of the mapping's objects.
-    pub max_percent: Option<u8>,
+    /// At most this share of the mapping's objects, from 0 to 100. Default: 20.
+    pub max_percent: Option<Spanned<u8>>,
 }
 
 /// Pace of the work.

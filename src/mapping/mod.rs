@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 pub use document::{
     Direction, Drift, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, RelatedMissing, SourceDelete,
+    SourceRecreated, SourceVanished,
 };
 
 use expression::Expression;
@@ -332,7 +333,18 @@ pub struct MirrorRule {
 pub struct Lifecycle {
     pub on_source_delete: SourceDelete,
     pub on_mapping_removed: MappingRemoved,
+    pub on_source_vanished: SourceVanished,
+    pub on_source_recreated: SourceRecreated,
     pub stuck_after: Duration,
+    pub prune_guard: PruneGuard,
+}
+
+/// How much one reload may delete without an approval: at most so many objects, and at most this share of the mapping's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PruneGuard {
+    pub max_objects: u32,
+    /// 0 to 100.
+    pub max_percent: u8,
 }
 
 #[derive(Debug, Clone)]
@@ -453,6 +465,11 @@ impl Resource {
         let mut stem = kind.chars();
         stem.next_back();
         !kind.is_empty() && self.plural.starts_with(stem.as_str()) && self.plural.len() <= kind.len() + 3
+    }
+
+    /// `plural.group`: the resource in any version.
+    pub fn group_plural(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
     /// `group/version`, or `version` for the core group.

@@ -10,6 +10,8 @@ use crate::yaml::{Node, NodeValue, Scalar};
 #[derive(Debug)]
 pub struct Placement {
     pub namespace: Text,
+    /// The text of the namespace's rule, which the state store keeps.
+    pub namespace_text: String,
     pub name: Text,
     pub create_namespace: bool,
     /// Labels of a namespace that is created.
@@ -35,6 +37,7 @@ impl Placement {
     pub fn default_rule() -> Self {
         Self {
             namespace: Self::default_namespace(),
+            namespace_text: Self::DEFAULT_NAMESPACE.to_owned(),
             name: Self::default_name(),
             create_namespace: true,
             namespace_labels: Vec::new(),
@@ -50,17 +53,17 @@ impl Placement {
     }
 
     pub fn place(&self, scope: &Scope) -> Result<Place, Unrendered> {
-        let namespace = render(&self.namespace, "namespace", scope)?;
+        Ok(Place { namespace: namespace(&self.namespace, scope)?, name: self.name(scope)? })
+    }
+
+    /// The name of a source's objects.
+    pub fn name(&self, scope: &Scope) -> Result<String, Unrendered> {
         let name = render(&self.name, "name", scope)?;
-        if !is_dns_label(&namespace) {
-            let rule = "a DNS-1123 label (a to z, 0 to 9 and `-` within, at most 63): `| dns_label` makes one";
-            return Err(invalid("namespace", &namespace, rule));
-        }
         if !is_dns_subdomain(&name) {
             let rule = "a DNS-1123 subdomain (labels with dots between, at most 253): `| dns_subdomain` makes one";
             return Err(invalid("name", &name, rule));
         }
-        Ok(Place { namespace, name })
+        Ok(name)
     }
 
     /// The labels of a namespace that is created.
@@ -79,11 +82,24 @@ impl Placement {
     }
 }
 
-fn constant(text: &'static str) -> Text {
+/// The namespace that a rule gives. A namespace rule reads only what cannot change: workspace, namespace and name.
+pub fn namespace(rule: &Text, scope: &Scope) -> Result<String, Unrendered> {
+    let namespace = render(rule, "namespace", scope)?;
+    if is_dns_label(&namespace) {
+        return Ok(namespace);
+    }
+    let rule = "a DNS-1123 label (a to z, 0 to 9 and `-` within, at most 63): `| dns_label` makes one";
+    Err(invalid("namespace", &namespace, rule))
+}
+
+/// A rule as the state store keeps it; `None`: it is none.
+pub fn rule(text: &str) -> Option<Text> {
     let node = Node { span: 0..text.len(), value: NodeValue::String(Scalar::plain(text)) };
-    let mut findings = Vec::new();
-    Text::compile(&node, &Names::only(RootSet::PLACEMENT), &mut findings)
-        .unwrap_or_else(|| panic!("the built-in rule `{text}` compiles: {findings:?}"))
+    Text::compile(&node, &Names::only(RootSet::PLACEMENT), &mut Vec::new())
+}
+
+fn constant(text: &'static str) -> Text {
+    rule(text).unwrap_or_else(|| panic!("the built-in rule `{text}` compiles"))
 }
 
 fn render(text: &Text, field: &str, scope: &Scope) -> Result<String, Unrendered> {

@@ -9,6 +9,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT}
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Bytes;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::api_path::ApiPath;
@@ -69,10 +70,11 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// `DeleteOptions` as the engine uses them: always with a uid.
+/// `DeleteOptions` as the engine uses them: always with the uid and the version that it decided on.
 #[derive(Debug, Clone, Copy)]
 pub struct DeleteOptions<'a> {
     pub uid: &'a str,
+    pub resource_version: &'a str,
     /// `Background`, `Foreground` or `Orphan`.
     pub propagation: &'a str,
 }
@@ -147,7 +149,7 @@ impl Endpoint {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": options.propagation,
-            "preconditions": {"uid": options.uid},
+            "preconditions": {"uid": options.uid, "resourceVersion": options.resource_version},
         });
         self.request(Method::DELETE, path, Some(Body::json(body.to_string())), DEFAULT_DEADLINE).await
     }
@@ -162,6 +164,16 @@ impl Endpoint {
         let opened = self.exchange(Method::GET, path, None, deadline).await;
         self.learn("watch", opened.as_ref().map(|answer| answer.status().as_u16()));
         opened.map(Lines::new)
+    }
+
+    /// Changes whenever a watch at this address sees a version go back.
+    pub(super) fn restored(&self) -> watch::Receiver<u64> {
+        self.lane.restored()
+    }
+
+    /// See [`Lane::note_restored`].
+    pub(super) fn note_restored(&self, known: u64) {
+        self.lane.note_restored(known);
     }
 
     /// Counts a request, and has the lane learn from what it came to.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::pool::Origin;
@@ -27,6 +27,8 @@ pub(super) struct Lane {
     paused: Mutex<Option<Instant>>,
     breaker: Mutex<Option<Break>>,
     pub(super) counters: Arc<Counters>,
+    /// How often a version was seen to go back: the server was restored to an earlier state.
+    restored: watch::Sender<u64>,
 }
 
 /// An address that could not be reached.
@@ -47,7 +49,23 @@ impl Lane {
             paused: Mutex::default(),
             breaker: Mutex::default(),
             counters,
+            restored: watch::Sender::new(0),
         }
+    }
+
+    /// Changes whenever a watch at this address sees a version go back.
+    pub(super) fn restored(&self) -> watch::Receiver<u64> {
+        self.restored.subscribe()
+    }
+
+    /// A watch saw a version go back. `known`: what it knew of when it listed last; whoever knows of less finds this out
+    /// by its own list.
+    pub(super) fn note_restored(&self, known: u64) {
+        self.restored.send_if_modified(|count| {
+            let news = *count == known;
+            *count += u64::from(news);
+            news
+        });
     }
 
     /// A slot to write in, once it is one's turn.

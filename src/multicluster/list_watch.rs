@@ -3,10 +3,16 @@
 //! ```text
 //!            page              last page            opened
 //! Listing ──────────► Listing ───────────► Opening ─────────► Reading ──┐ event, bookmark
-//!    ▲                                        ▲                  │  ▲───┘
-//!    │  410, silence, other errors for good   │   end of stream  │
-//!    └────────────────────────────────────────┴──────────────────┘  (each by way of Pausing where it failed)
+//!    ▲                                      ▲    ▲  in its time  │  ▲───┘
+//!    │                             verified │    └───────────────┤ end of stream
+//!    │  410, silence, unreachable           │   before its time, │
+//!    │  a version that goes back            │   other errors     │
+//!    └────────────────────────────────── Verifying ◄─────────────┘  (each by way of Pausing where it failed)
 //! ```
+//!
+//! A server that is restored to an earlier state keeps silent on a watch from a version of its future. So a watch whose
+//! connection broke never resumes unseen: the machine first compares the collection's version with its own, and lists
+//! again after the server was unreachable or a version went back.
 
 use std::time::Duration;
 
@@ -35,6 +41,10 @@ pub(super) enum Phase {
     Listing {
         page: Option<String>,
     },
+    /// Ask for the collection's version: a server that was restored to an earlier state has a lower one than this.
+    Verifying {
+        version: String,
+    },
     /// Open a watch from this version.
     Opening {
         version: String,
@@ -58,12 +68,17 @@ pub(super) enum Outcome {
         version: String,
         next: Option<String>,
     },
+    /// The version that the collection has now.
+    Verified {
+        version: String,
+    },
     Opened,
     /// An event or a bookmark, with its version.
     Line {
         version: String,
-        bookmark: bool,
     },
+    /// Another watch of the endpoint saw a version go back.
+    Doubted,
     /// A request, the stream or a line in it failed. `lived`: since the stream was opened.
     Failed {
         error: RequestError,
@@ -85,6 +100,10 @@ const UNREACHABLE: Backoff = Backoff { min: Duration::from_millis(500), max: Dur
 const FORBIDDEN: Backoff = Backoff { min: Duration::from_secs(5), max: Duration::from_secs(60) };
 /// A stream that ends before this is counted as a failure.
 const SHORT_LIVED: Duration = Duration::from_secs(5);
+/// The least that a watch is asked to live.
+const WATCH_SECONDS: Duration = Duration::from_secs(240);
+/// A stream that lived almost as long as it was asked to ended in its time.
+const NEARLY: Duration = Duration::from_secs(2);
 /// So many short-lived streams on end are a failure; a single one is a server that was restarted.
 const SHORT_ENDS: u32 = 4;
 /// So many failures on end, and what we resume from is no longer trusted.
@@ -99,18 +118,43 @@ pub(super) struct ListWatch {
     /// Whether the last failure was that nobody answered.
     unreachable: bool,
     unserved: u32,
+    /// The newest version that was heard.
+    last: Option<u64>,
+    /// Whether a version went back, and nobody was told of it yet.
+    went_back: bool,
+    /// Whether a version went back since the last stream that lived.
+    restored: bool,
+    /// How long the last stream was to live.
+    asked: Duration,
     jitter: Jitter,
 }
 
 impl ListWatch {
     pub(super) fn new(seed: u64) -> Self {
-        let jitter = Jitter::new(seed);
-        Self { state: WatchState::Starting, synced: false, failures: 0, unreachable: false, unserved: 0, jitter }
+        Self {
+            state: WatchState::Starting,
+            synced: false,
+            failures: 0,
+            unreachable: false,
+            unserved: 0,
+            last: None,
+            went_back: false,
+            restored: false,
+            asked: WATCH_SECONDS,
+            jitter: Jitter::new(seed),
+        }
     }
 
     /// `timeoutSeconds` of the next watch: 240 to 300, so that many watches do not end together.
     pub(super) fn watch_seconds(&mut self) -> u64 {
-        240 + (self.jitter.unit() * 60.0) as u64
+        let seconds = WATCH_SECONDS.as_secs() + (self.jitter.unit() * 60.0) as u64;
+        self.asked = Duration::from_secs(seconds);
+        seconds
+    }
+
+    /// Whether a version went back since the last call: the history that the cache is of has ended.
+    pub(super) fn take_went_back(&mut self) -> bool {
+        std::mem::take(&mut self.went_back)
     }
 
     /// What follows from an outcome.
@@ -119,21 +163,34 @@ impl ListWatch {
             (Phase::Listing { .. }, Outcome::Page { next: Some(token), .. }) => Phase::Listing { page: Some(token) },
             // A kcp shard where nobody has bound the resource: an empty list without a version.
             (Phase::Listing { .. }, Outcome::Page { version, .. }) if version.is_empty() => self.not_served(),
+            (Phase::Listing { .. }, Outcome::Page { version, .. }) if self.is_before_last(&version) => self.restored(),
             (Phase::Listing { .. }, Outcome::Page { version, .. }) => {
+                self.last = number(&version);
                 self.synced = true;
                 self.unserved = 0;
                 self.state = WatchState::Synced;
                 Phase::Opening { version }
             }
+            (Phase::Verifying { .. }, Outcome::Verified { version }) if version.is_empty() => self.not_served(),
+            (Phase::Verifying { version: from }, Outcome::Verified { version }) => match goes_back(&from, &version) {
+                true => self.restored(),
+                false => Phase::Opening { version: from },
+            },
             (Phase::Opening { version }, Outcome::Opened) => {
                 self.state = WatchState::Synced;
                 Phase::Reading { version, heard: false }
             }
-            (Phase::Reading { version, .. }, Outcome::Line { version: new, bookmark }) => match bookmark {
-                // The server went back in time (a restored backup): what we hold is of another history.
-                true if goes_back(&version, &new) => Phase::Listing { page: None },
-                _ => Phase::Reading { version: new, heard: true },
+            (Phase::Reading { version, .. }, Outcome::Line { version: new }) => match goes_back(&version, &new) {
+                true => self.restored(),
+                false => {
+                    self.last = number(&new);
+                    Phase::Reading { version: new, heard: true }
+                }
             },
+            (_, Outcome::Doubted) => {
+                self.last = None;
+                self.list_doubted()
+            }
             (Phase::Reading { version, heard }, Outcome::Ended { lived }) => self.ended(version, heard, lived),
             (Phase::Pausing { then, .. }, Outcome::Paused) => *then,
             (phase, Outcome::Failed { error, lived }) => self.failed(phase, &error, lived),
@@ -148,16 +205,42 @@ impl ListWatch {
                 let reason = "the server ends each watch at once".to_owned();
                 self.state = WatchState::Failed { reason, code: None, synced_before: self.synced };
             }
-            return self.pause(Phase::Opening { version }, USUAL, None);
+            return self.pause(Phase::Verifying { version }, USUAL, None);
         }
         self.failures = 0;
-        // Minutes without even a bookmark: the version may lie in the server's future, where a watch is silent.
-        if heard { Phase::Opening { version } } else { Phase::Listing { page: None } }
+        self.restored = false;
+        match heard {
+            _ if lived + NEARLY < self.asked => Phase::Verifying { version },
+            true => Phase::Opening { version },
+            // Minutes without even a bookmark: the version may lie in the server's future, where a watch is silent.
+            false => Phase::Listing { page: None },
+        }
+    }
+
+    /// The server is at an earlier state than before: what we hold is of another history.
+    fn restored(&mut self) -> Phase {
+        self.went_back = true;
+        self.last = None;
+        self.list_doubted()
+    }
+
+    /// At once the first time, with backoff where versions go back again and again.
+    fn list_doubted(&mut self) -> Phase {
+        let then = Phase::Listing { page: None };
+        match std::mem::replace(&mut self.restored, true) {
+            false => then,
+            true => self.pause(then, USUAL, None),
+        }
+    }
+
+    fn is_before_last(&self, version: &str) -> bool {
+        matches!((self.last, number(version)), (Some(last), Some(version)) if version < last)
     }
 
     fn failed(&mut self, phase: Phase, error: &RequestError, lived: Duration) -> Phase {
         if lived >= SHORT_LIVED {
             self.failures = 0;
+            self.restored = false;
         }
         if error.code() == Some(404) {
             return self.not_served();
@@ -178,10 +261,11 @@ impl ListWatch {
         }
         self.unreachable = unreachable;
         let then = match phase {
-            Phase::Opening { version } | Phase::Reading { version, .. }
-                if !error.is_invalid() && (unreachable || self.failures < RELIST_AFTER) =>
+            // Whoever was away may come back as another: only a list tells for sure.
+            Phase::Verifying { version } | Phase::Opening { version } | Phase::Reading { version, .. }
+                if !unreachable && !error.is_invalid() && self.failures < RELIST_AFTER =>
             {
-                Phase::Opening { version }
+                Phase::Verifying { version }
             }
             _ => Phase::Listing { page: None },
         };
@@ -214,8 +298,13 @@ impl ListWatch {
     }
 }
 
-fn goes_back(from: &str, to: &str) -> bool {
-    matches!((from.parse::<u64>(), to.parse::<u64>()), (Ok(from), Ok(to)) if to < from)
+/// Whether a version of one collection is lower than the one before. Versions that are no numbers tell nothing.
+pub(super) fn goes_back(from: &str, to: &str) -> bool {
+    matches!((number(from), number(to)), (Some(from), Some(to)) if to < from)
+}
+
+fn number(version: &str) -> Option<u64> {
+    version.parse().ok()
 }
 
 #[cfg(test)]
@@ -247,6 +336,18 @@ mod tests {
         Outcome::Page { version: version.into(), next: next.map(Into::into) }
     }
 
+    fn line(version: &str) -> Outcome {
+        Outcome::Line { version: version.into() }
+    }
+
+    fn verifying(version: &str) -> Phase {
+        Phase::Verifying { version: version.into() }
+    }
+
+    fn verified(version: &str) -> Outcome {
+        Outcome::Verified { version: version.into() }
+    }
+
     fn paused(phase: Phase) -> (Duration, Phase) {
         match phase {
             Phase::Pausing { delay, then } => (delay, *then),
@@ -262,7 +363,7 @@ mod tests {
         let opening = watch.step(second, page("7", None));
         assert_eq!((&opening, &watch.state), (&Phase::Opening { version: "7".into() }, &WatchState::Synced));
         let reading = watch.step(opening, Outcome::Opened);
-        let reading = watch.step(reading, Outcome::Line { version: "9".into(), bookmark: false });
+        let reading = watch.step(reading, line("9"));
         let again = watch.step(reading, Outcome::Ended { lived: Duration::from_secs(250) });
         assert_eq!(again, Phase::Opening { version: "9".into() });
     }
@@ -298,13 +399,13 @@ mod tests {
     }
 
     #[test]
-    fn failures_back_off_keep_the_version_and_say_why() {
+    fn failures_back_off_and_say_why_and_who_was_unreachable_is_listed() {
         let mut watch = ListWatch::new(1);
         watch.step(listing(), page("3", None));
         let mut before = Duration::ZERO;
         for _ in 0..5 {
             let (delay, then) = paused(watch.step(reading("7"), failed(refused())));
-            assert_eq!(then, Phase::Opening { version: "7".into() });
+            assert_eq!(then, listing(), "it may come back with another history");
             assert!(delay * 2 > before);
             before = delay;
         }
@@ -319,10 +420,49 @@ mod tests {
         let mut watch = ListWatch::new(1);
         let opening = || Phase::Opening { version: "7".into() };
         assert_eq!(paused(watch.step(opening(), failed(status(400, "BadRequest")))).1, listing());
+        let mut watch = ListWatch::new(1);
+        assert_eq!(paused(watch.step(opening(), failed(status(500, "")))).1, verifying("7"));
         let then = (0..20).map(|_| paused(watch.step(opening(), failed(status(500, "")))).1).last();
         assert_eq!(then, Some(listing()));
-        let then = (0..20).map(|_| paused(watch.step(opening(), failed(refused()))).1).last();
-        assert_eq!(then, Some(opening()), "a server that is away keeps its history");
+    }
+
+    #[test]
+    fn a_version_that_goes_back_is_listed_and_told_to_others_wherever_it_shows() {
+        for (phase, outcome) in
+            [(reading("7"), line("3")), (verifying("7"), verified("3")), (listing(), page("3", None))]
+        {
+            let mut watch = ListWatch::new(1);
+            watch.step(listing(), page("7", None));
+            assert!(!watch.take_went_back());
+            assert_eq!(watch.step(phase, outcome), listing(), "at once");
+            assert!(watch.take_went_back() && !watch.take_went_back());
+            assert_eq!(watch.step(listing(), page("3", None)), Phase::Opening { version: "3".into() });
+            assert!(!watch.take_went_back(), "said once");
+            assert_eq!(paused(watch.step(reading("3"), line("2"))).1, listing(), "not in a loop");
+        }
+    }
+
+    #[test]
+    fn what_another_watch_saw_go_back_is_listed_and_not_told_again() {
+        for phase in [reading("7"), verifying("7"), Phase::Opening { version: "7".into() }] {
+            let mut watch = ListWatch::new(1);
+            watch.step(listing(), page("7", None));
+            assert_eq!(watch.step(phase, Outcome::Doubted), listing());
+            assert_eq!(watch.step(listing(), page("3", None)), Phase::Opening { version: "3".into() });
+            assert!(!watch.take_went_back());
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_before_its_time_is_resumed_from_the_same_history_only() {
+        let mut watch = ListWatch::new(1);
+        let early = Outcome::Ended { lived: Duration::from_secs(100) };
+        assert_eq!(watch.step(reading("7"), early), verifying("7"));
+        assert_eq!(watch.step(verifying("7"), verified("9")), Phase::Opening { version: "7".into() });
+        assert_eq!(paused(watch.step(verifying("7"), failed(status(503, "")))).1, verifying("7"));
+        assert_eq!(paused(watch.step(verifying("7"), failed(refused()))).1, listing());
+        paused(watch.step(verifying("7"), verified("")));
+        assert_eq!(watch.state, WatchState::NotServed);
     }
 
     #[test]
@@ -349,13 +489,11 @@ mod tests {
         let mut watch = ListWatch::new(1);
         let ended = |seconds| Outcome::Ended { lived: Duration::from_secs(seconds) };
         let (delay, then) = paused(watch.step(reading("7"), ended(0)));
-        assert!(delay >= Duration::from_millis(500) && then == Phase::Opening { version: "7".into() });
+        assert!(delay >= Duration::from_millis(500) && then == verifying("7"));
         assert_eq!(watch.state, WatchState::Starting, "no failure yet");
         (0..5).for_each(|_| drop(watch.step(reading("7"), ended(0))));
         assert!(matches!(watch.state, WatchState::Failed { .. }));
         let silent = Phase::Reading { version: "7".into(), heard: false };
         assert_eq!(watch.step(silent, ended(250)), listing());
-        let back = Outcome::Line { version: "3".into(), bookmark: true };
-        assert_eq!(watch.step(reading("7"), back), listing());
     }
 }

@@ -125,6 +125,14 @@ impl Manager {
         self.0.lock().registry.cluster(provider, name).cloned()
     }
 
+    /// The engaged cluster of this identity.
+    pub fn cluster_of_identity(&self, provider: &ProviderName, identity: &str) -> Option<Arc<Cluster>> {
+        let state = self.0.lock();
+        let named = ClusterName::try_from(identity).ok().and_then(|name| state.registry.cluster(provider, &name));
+        let named = named.filter(|cluster| cluster.identity() == identity);
+        named.or_else(|| state.registry.clusters(provider).find(|cluster| cluster.identity() == identity)).cloned()
+    }
+
     /// Uid of the APIExport or of the cluster; `None` until known.
     pub fn identity(&self, provider: &ProviderName) -> Option<String> {
         self.0.lock().registry.identity(provider).map(str::to_owned)

@@ -45,6 +45,13 @@ pub struct Cluster {
     pub spec: ClusterSpec,
 }
 
+impl Cluster {
+    /// The identity of the cluster: of a workspace, the name of its logical cluster.
+    pub fn identity(&self) -> &str {
+        self.spec.name.as_str()
+    }
+}
+
 /// Why a cluster is no longer engaged. None of them means that objects were deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
@@ -75,7 +82,7 @@ pub enum ProviderEvent {
     Gone(ClusterName, Reason),
     /// Everything there is was applied since the stream (re)started. No cluster at all is a normal case.
     Synced,
-    /// Identity of the source: uid of the APIExport, or of the cluster.
+    /// Identity of the source: `status.identityHash` of the APIExport, or the cluster's identity.
     Identity(String),
 }
 

@@ -70,6 +70,8 @@ struct State {
     last_id: u64,
     /// Number of the list that is in force; 0 before the first.
     list: u32,
+    /// Versions that were heard before this list are of another history.
+    doubted_before: u32,
     /// Whether a list was ever complete.
     listed: bool,
 }
@@ -173,6 +175,13 @@ impl Store {
         let mut state = self.lock();
         state.list += 1;
         Listing { store: self, cause: if state.listed { Cause::Relist } else { Cause::InitialList } }
+    }
+
+    /// The server was restored to an earlier state: an object of the next list may be another one under the same version.
+    pub fn doubt_versions(&self) {
+        let mut state = self.lock();
+        state.list += 1;
+        state.doubted_before = state.list;
     }
 
     fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {
@@ -339,14 +348,16 @@ impl State {
 
     /// An object as a list or an event tells it.
     fn put(&mut self, key: &Key, parsed: &Parsed<'_>) -> Result<Told, NotAnObject> {
-        let list = self.list;
+        let (list, doubted_before) = (self.list, self.doubted_before);
         if let Some(entry) = self.entry_mut(key) {
+            let (is_doubted, is_current) = (entry.list < doubted_before, entry.list == list);
             entry.list = list;
-            if is_version(&entry.object, parsed) {
+            if is_version(&entry.object, parsed) && !is_doubted {
                 entry.ahead = false;
                 return Ok(Told::default());
             }
-            if entry.ahead && is_older(parsed.resource_version, entry.object.resource_version()) {
+            // A list that began after a write was answered shows this write, or the server has lost it.
+            if entry.ahead && is_current && is_older(parsed.resource_version, entry.object.resource_version()) {
                 let known = Some(entry.object.clone());
                 return Ok(self.told(key, known.clone(), known, Some(parsed.resource_version)));
             }
@@ -421,7 +432,14 @@ impl State {
             let known = Some(entry.object.clone());
             return self.told(key, known.clone(), known, Some(last.resource_version));
         }
-        self.forget(key)
+        let mut told = self.forget(key);
+        // The last state says more than the cached one: whether it was being deleted.
+        if let Ok(object) = last.object()
+            && told.before.is_some()
+        {
+            told.before = Some(Arc::new(object));
+        }
+        told
     }
 
     fn forget(&mut self, key: &Key) -> Told {

@@ -17,7 +17,7 @@ use super::api_path::ApiPath;
 use super::endpoint::{DEFAULT_DEADLINE, Endpoint};
 use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
-use super::list_watch::{ListWatch, Outcome, Phase};
+use super::list_watch::{ListWatch, Outcome, Phase, goes_back};
 use super::raw::{NotAnObject, Parsed};
 use super::registry::WatchScope;
 use super::request_error::RequestError;
@@ -188,15 +188,28 @@ impl Worker {
         let store = self.store.clone();
         let mut listing: Option<Listing<'_>> = None;
         let mut stream: Option<Stream> = None;
+        let mut restored = self.endpoint.restored();
+        let mut known = *restored.borrow_and_update();
         let mut phase = Phase::Listing { page: None };
         loop {
             let outcome = match &phase {
                 Phase::Listing { page } => {
                     stream = None;
                     if page.is_none() {
+                        known = *restored.borrow_and_update();
                         listing = Some(store.begin_list());
                     }
                     self.list(&mut listing, page.as_deref()).await
+                }
+                Phase::Pausing { delay, .. } => {
+                    stream = None;
+                    sleep(*delay).await;
+                    Outcome::Paused
+                }
+                _ if restored.has_changed().unwrap_or(false) => Outcome::Doubted,
+                Phase::Verifying { .. } => {
+                    stream = None;
+                    self.verify().await
                 }
                 Phase::Opening { version } => {
                     let (outcome, opened) = self.open(version).await;
@@ -204,16 +217,24 @@ impl Worker {
                     outcome
                 }
                 Phase::Reading { version, .. } => match stream.as_mut() {
-                    Some(stream) => self.read(stream, version).await,
+                    // Both are cancel-safe: where the stream loses a line, a list follows.
+                    Some(stream) => tokio::select! {
+                        biased;
+                        Ok(()) = restored.changed() => Outcome::Doubted,
+                        outcome = self.read(stream, version) => outcome,
+                    },
                     None => Outcome::Ended { lived: Duration::ZERO },
                 },
-                Phase::Pausing { delay, .. } => {
-                    stream = None;
-                    sleep(*delay).await;
-                    Outcome::Paused
-                }
             };
+            if matches!(outcome, Outcome::Doubted) {
+                store.doubt_versions();
+            }
             phase = self.machine.step(phase, outcome);
+            if self.machine.take_went_back() {
+                tracing::warn!("{}: a version went back: the server was restored to an earlier state", self.key);
+                store.doubt_versions();
+                self.endpoint.note_restored(known);
+            }
             self.report();
         }
     }
@@ -251,6 +272,19 @@ impl Worker {
         read_page(&reply.body, item).map_err(|error| self.unreadable(&error))
     }
 
+    /// The collection's version, by the cheapest list.
+    async fn verify(&self) -> Outcome {
+        match self.first_of_list().await {
+            Ok(end) => Outcome::Verified { version: end.version },
+            Err(error) => Outcome::Failed { error, lived: Duration::ZERO },
+        }
+    }
+
+    async fn first_of_list(&self) -> Result<PageEnd, RequestError> {
+        let reply = self.endpoint.list_page(&self.path()?.query("limit", "1"), DEFAULT_DEADLINE).await?;
+        read_page(&reply.body, |_| Ok(())).map_err(|error| self.unreadable(&error))
+    }
+
     async fn open(&mut self, version: &str) -> (Outcome, Option<Stream>) {
         let seconds = self.machine.watch_seconds();
         let opened = match self.watch_path(version, seconds) {
@@ -281,7 +315,8 @@ impl Worker {
         let act = |line| match line {
             WatchLine::Put(parsed) => self.event(parsed, version, Store::put),
             WatchLine::Deleted(parsed) => self.event(parsed, version, |store, last| Ok(store.delete(last))),
-            WatchLine::Bookmark(version) => Ok(Outcome::Line { version, bookmark: true }),
+            WatchLine::Bookmark(new) if new.is_empty() => Ok(Outcome::Line { version: version.to_owned() }),
+            WatchLine::Bookmark(version) => Ok(Outcome::Line { version }),
             WatchLine::Error(status) => {
                 Ok(Outcome::Failed { error: RequestError::Status(status), lived: opened.elapsed() })
             }
@@ -301,10 +336,11 @@ impl Worker {
             new => new.to_owned(),
         };
         let name = parsed.name;
-        if !apply(&self.store, parsed)? {
+        // An event of another history says nothing of this one.
+        if !goes_back(version, &new) && !apply(&self.store, parsed)? {
             self.homeless(name);
         }
-        Ok(Outcome::Line { version: new, bookmark: false })
+        Ok(Outcome::Line { version: new })
     }
 
     fn path(&self) -> Result<ApiPath, RequestError> {

@@ -1,23 +1,31 @@
-//! Owner marks: the labels and annotations that say whose object a downstream object is.
+//! Ownership labels and annotations: they say which owner a target object belongs to.
 //!
-//! An object is ours when its **self mark** is true: a hash over the owner and the object's own group, kind, namespace
-//! and name. A copy of one of our objects carries the mark of another name, hence is not ours; a stripped label
-//! changes nothing. Marks are not secret: who may write objects downstream can forge them, which is why an
-//! object's source is also looked for at the place where the mapping puts it.
+//! An *owner* is the engine, the mapping, the source's resource (group and plural), the identity of the source's cluster,
+//! and the source's namespace and name. It has no uid and no version.
+//!
+//! An object is owned if its **self mark** is true: a hash of the owner, the object's id in the mapping, and the object's
+//! own group, kind, namespace and name. So a copy of an owned object is not owned, and a stripped label changes nothing.
+//! The marks are not secret: whoever can write objects on the target can forge them. Therefore they count only in the
+//! namespaces where the mapping places the source (see [`crate::plan::Observed::owns`]).
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::Key;
 use super::hash::tuple_hash;
-use super::{ClusterName, Key};
-use crate::mapping::Kind;
+use crate::mapping::{Kind, Resource};
 
 pub const OWNER: &str = "sync-engine.dev/owner";
 pub const MAPPING: &str = "sync-engine.dev/mapping";
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGER: &str = "sync-engine";
+/// Id of the engine: on its state stores, and on the namespaces that it created.
+pub const ENGINE: &str = "sync-engine.dev/engine";
+/// Identity of the source's cluster; in kcp the name of the logical cluster.
 pub const CLUSTER: &str = "sync-engine.dev/cluster";
+/// Plural and group of the source.
+pub const RESOURCE: &str = "sync-engine.dev/resource";
 pub const WORKSPACE: &str = "sync-engine.dev/workspace";
 pub const NAMESPACE: &str = "sync-engine.dev/namespace";
 pub const NAME: &str = "sync-engine.dev/name";
@@ -26,6 +34,10 @@ pub const OBJECT: &str = "sync-engine.dev/object";
 pub const SELF: &str = "sync-engine.dev/self";
 pub const HASH: &str = "sync-engine.dev/hash";
 pub const UNKEPT: &str = "sync-engine.dev/unkept";
+/// uid of the earlier source that an object was adopted from, until the object is rendered differently.
+pub const ADOPTED_FROM: &str = "sync-engine.dev/adopted-from";
+/// When an object was last touched because a delete without an answer might still arrive.
+pub const TOUCHED: &str = "sync-engine.dev/touched";
 /// The placement's name, where the object's own is another.
 pub const PLACEMENT_NAME: &str = "sync-engine.dev/placement-name";
 
@@ -87,9 +99,9 @@ impl Writer {
     }
 
     /// Owner of the objects of one source.
-    pub fn owner(&self, key: &Key) -> Owner {
-        let parts = [self.engine(), self.mapping(), key.cluster.as_str(), &key.namespace, &key.name];
-        Owner(tuple_hash(parts, MARK_BYTES))
+    pub fn owner(&self, source: &Origin) -> Owner {
+        let Origin { resource, cluster, namespace, name } = source;
+        Owner(tuple_hash([self.engine(), self.mapping(), resource, cluster, namespace, name], MARK_BYTES))
     }
 
     /// Owner of the shared objects of one namespace of a target.
@@ -98,15 +110,38 @@ impl Writer {
     }
 }
 
+/// A source object as ownership knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Origin {
+    /// `plural.group`, without the version: another version of a resource is the same resource.
+    pub resource: String,
+    /// Identity of its cluster.
+    pub cluster: String,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Origin {
+    pub fn new(resource: &Resource, identity: &str, key: &Key) -> Self {
+        Self {
+            resource: resource.group_plural(),
+            cluster: identity.to_owned(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+        }
+    }
+}
+
 /// Hash that identifies whose an object is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner(pub String);
 
 impl Owner {
-    /// The self mark of an object of this owner.
-    pub fn self_mark(&self, reference: &Reference) -> String {
+    /// The self mark of an object of this owner; `id` is the object's id in the mapping.
+    pub fn self_mark(&self, id: &str, reference: &Reference) -> String {
         let Reference { kind, namespace, name } = reference;
-        tuple_hash([&*self.0, &kind.group, &kind.kind, namespace, name], MARK_BYTES)
+        tuple_hash([&*self.0, id, &kind.group, &kind.kind, namespace, name], MARK_BYTES)
     }
 }
 
@@ -117,6 +152,20 @@ pub struct Reference {
     /// Empty for cluster-scoped objects.
     pub namespace: String,
     pub name: String,
+}
+
+impl Reference {
+    pub fn namespace(name: &str) -> Self {
+        Self { kind: Kind::new("", "v1", "Namespace"), namespace: String::new(), name: name.to_owned() }
+    }
+
+    /// The same kind in another version is the same object.
+    pub fn is_same_object(&self, other: &Self) -> bool {
+        self.kind.group == other.kind.group
+            && self.kind.kind == other.kind.kind
+            && self.namespace == other.namespace
+            && self.name == other.name
+    }
 }
 
 impl std::fmt::Display for Reference {
@@ -132,14 +181,27 @@ impl std::fmt::Display for Reference {
 
 /// Whether an object carries a true self mark of this owner.
 pub fn is_ours(object: &Value, reference: &Reference, owner: &Owner) -> bool {
-    annotation(object, SELF) == Some(owner.self_mark(reference).as_str())
+    let id = annotation(object, OBJECT).unwrap_or_default();
+    annotation(object, SELF) == Some(owner.self_mark(id, reference).as_str())
 }
 
-/// The source that an object's annotations name, if its owner and self marks agree with them.
-pub fn origin(writer: &Writer, object: &Value, reference: &Reference) -> Option<Key> {
-    let cluster = ClusterName::try_from(annotation(object, CLUSTER)?).ok()?;
-    let key = Key::new(cluster, annotation(object, NAMESPACE).unwrap_or_default(), annotation(object, NAME)?);
-    is_ours(object, reference, &writer.owner(&key)).then_some(key)
+/// The source that an object's annotations name, if its self mark agrees with them.
+pub fn origin(writer: &Writer, object: &Value, reference: &Reference) -> Option<Origin> {
+    let origin = Origin {
+        resource: annotation(object, RESOURCE)?.to_owned(),
+        cluster: annotation(object, CLUSTER)?.to_owned(),
+        namespace: annotation(object, NAMESPACE).unwrap_or_default().to_owned(),
+        name: annotation(object, NAME)?.to_owned(),
+    };
+    is_ours(object, reference, &writer.owner(&origin)).then_some(origin)
+}
+
+/// The annotations that name the source, for people and for [`origin`].
+pub fn origin_annotations(origin: &Origin) -> impl Iterator<Item = (&'static str, String)> {
+    let namespace = (!origin.namespace.is_empty()).then(|| (NAMESPACE, origin.namespace.clone()));
+    [(RESOURCE, origin.resource.clone()), (CLUSTER, origin.cluster.clone()), (NAME, origin.name.clone())]
+        .into_iter()
+        .chain(namespace)
 }
 
 pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
@@ -171,6 +233,7 @@ fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Strin
 
 #[cfg(test)]
 mod tests {
+    use super::super::ClusterName;
     use super::*;
     use serde_json::json;
 
@@ -178,8 +241,10 @@ mod tests {
         Writer::new("main", "mongodb")
     }
 
-    fn key(cluster: &str) -> Key {
-        Key::new(ClusterName::try_from(cluster).unwrap(), "default", "my-database")
+    fn source(cluster: &str) -> Origin {
+        let resource = Resource { group: "example.dev".into(), version: "v1".into(), plural: "databases".into() };
+        let key = Key::new(ClusterName::try_from("edge").unwrap(), "default", "my-database");
+        Origin::new(&resource, cluster, &key)
     }
 
     fn reference(name: &str) -> Reference {
@@ -187,12 +252,14 @@ mod tests {
         Reference { kind, namespace: "tenant".into(), name: name.into() }
     }
 
-    fn marked(key: &Key, reference: &Reference) -> Value {
-        let owner = writer().owner(key);
-        json!({"metadata": {"annotations": {
-            CLUSTER: key.cluster.as_str(), NAMESPACE: &*key.namespace, NAME: &*key.name,
-            SELF: owner.self_mark(reference),
-        }}})
+    fn marked(origin: &Origin, reference: &Reference) -> Value {
+        let mut object = json!({"metadata": {"annotations": {
+            OBJECT: "db", SELF: writer().owner(origin).self_mark("db", reference),
+        }}});
+        for (key, value) in origin_annotations(origin) {
+            object["metadata"]["annotations"][key] = json!(value);
+        }
+        object
     }
 
     #[test]
@@ -204,20 +271,22 @@ mod tests {
 
     #[test]
     fn a_true_mark_names_its_source() {
-        let object = marked(&key("abc"), &reference("db"));
-        assert_eq!(origin(&writer(), &object, &reference("db")), Some(key("abc")));
+        let object = marked(&source("abc"), &reference("db"));
+        assert_eq!(origin(&writer(), &object, &reference("db")), Some(source("abc")));
     }
 
     #[test]
     fn a_copy_under_another_name_is_not_ours() {
-        let object = marked(&key("abc"), &reference("db"));
+        let object = marked(&source("abc"), &reference("db"));
         assert_eq!(origin(&writer(), &object, &reference("copy")), None);
     }
 
     #[test]
-    fn marks_edited_onto_another_tenant_are_not_ours() {
-        let mut object = marked(&key("abc"), &reference("db"));
-        object["metadata"]["annotations"][CLUSTER] = json!("def");
-        assert_eq!(origin(&writer(), &object, &reference("db")), None);
+    fn marks_edited_onto_another_tenant_resource_or_object_are_not_ours() {
+        for (annotation, value) in [(CLUSTER, "def"), (RESOURCE, "caches.example.dev"), (OBJECT, "other")] {
+            let mut object = marked(&source("abc"), &reference("db"));
+            object["metadata"]["annotations"][annotation] = json!(value);
+            assert_eq!(origin(&writer(), &object, &reference("db")), None, "{annotation}");
+        }
     }
 }

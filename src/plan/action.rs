@@ -1,8 +1,9 @@
-//! Every write (and every look) the engine can make, as a value.
+//! Every write (and every uncached read) that the engine can make, as a value.
 //!
-//! An action carries all that is needed to carry it out: where, what, and on which condition. The shell that
-//! executes it never decides. Its `Display` is its log line; bodies are left out of it, for they may hold secrets.
+//! An action carries everything that is needed to carry it out: where, what, and on which condition. The shell that
+//! executes it never decides. Its `Display` is its log line; it shows no body, because a body may hold secrets.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,23 +17,22 @@ use crate::object::marks::Reference;
 pub enum Action {
     /// JSON Patch of the source object, guarded by its resourceVersion.
     PatchSource { purpose: SourcePatch, patch: Patch },
-    /// JSON Patch of the source's `/status`, guarded by its resourceVersion.
-    PatchStatus { patch: Patch },
-    /// Is the source really gone? One GET, and whether its collection lists normally.
+    /// JSON Patch of the source's `/status`, guarded by its resourceVersion. `values` are the leaves that it sets, by
+    /// their JSON pointers below `.status`.
+    PatchStatus { patch: Patch, values: BTreeMap<String, Value> },
+    /// Is a source that the cache does not show really missing? One uncached GET.
     LookForSource,
-    /// What stands at a place where our cache knows of nothing? One GET.
-    Look { reference: Reference },
-    /// What carries one of these owners (in this namespace, or anywhere), or stands at these places?
-    /// Uncached reads, before a finalizer is released.
-    Sweep { owners: Vec<String>, kinds: Vec<Kind>, namespace: Option<String>, places: Vec<Reference> },
-    /// Make a namespace; one that exists already is fine.
+    /// What belongs to one of these owners in these namespaces, or is one of these objects? Uncached reads, before a
+    /// finalizer is released.
+    Sweep { owners: Vec<String>, kinds: Vec<Kind>, namespaces: Vec<String>, objects: Vec<Reference> },
+    /// Creates a namespace; one that exists already is used as it is.
     CreateNamespace { name: String, labels: Value },
     /// Server-side apply of a whole object.
     Apply { reference: Reference, body: Arc<Value>, intent: Intent },
-    /// Delete exactly this incarnation.
-    Delete { reference: Reference, uid: String, propagation: Propagation },
-    /// JSON Patch that takes our marks off an object and leaves it standing.
-    Unmark { reference: Reference, patch: Patch },
+    /// Deletes exactly this version of this incarnation.
+    Delete { reference: Reference, uid: String, resource_version: String, propagation: Propagation },
+    /// JSON Patch that takes the ownership labels and annotations off an object and leaves the object.
+    GiveUp { reference: Reference, patch: Patch },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,27 +43,26 @@ pub enum SourcePatch {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Intent {
-    /// Nothing stood there when we looked: without force, and given up again if the server says that something did.
+    /// Only if nothing is there: the server answers 409 to a create where any object exists.
     Create,
-    /// Proven ours: with force, and only onto this incarnation.
+    /// The object is owned: with force, and only onto this incarnation.
     Update { uid: String },
 }
 
 impl Action {
-    /// The one downstream object that the action is about.
+    /// The one target object that the action is about.
     pub fn reference(&self) -> Option<&Reference> {
         match self {
-            Self::Look { reference }
-            | Self::Apply { reference, .. }
-            | Self::Delete { reference, .. }
-            | Self::Unmark { reference, .. } => Some(reference),
+            Self::Apply { reference, .. } | Self::Delete { reference, .. } | Self::GiveUp { reference, .. } => {
+                Some(reference)
+            }
             _ => None,
         }
     }
 
     /// Whether the action changes anything on a server.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Look { .. } | Self::LookForSource | Self::Sweep { .. })
+        !matches!(self, Self::Sweep { .. } | Self::LookForSource)
     }
 }
 
@@ -73,14 +72,13 @@ impl fmt::Display for Action {
             Self::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => write!(f, "add finalizer"),
             Self::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } => write!(f, "release finalizer"),
             Self::PatchStatus { .. } => write!(f, "update status"),
-            Self::LookForSource => write!(f, "look for source"),
-            Self::Look { reference } => write!(f, "look at {reference}"),
-            Self::Sweep { owners, .. } => write!(f, "look for all objects of owner {}", owners.join(", ")),
+            Self::LookForSource => write!(f, "get source"),
+            Self::Sweep { owners, .. } => write!(f, "list all objects of owner {}", owners.join(", ")),
             Self::CreateNamespace { name, .. } => write!(f, "create Namespace {name}"),
             Self::Apply { reference, intent: Intent::Create, .. } => write!(f, "create {reference}"),
             Self::Apply { reference, intent: Intent::Update { .. }, .. } => write!(f, "update {reference}"),
             Self::Delete { reference, .. } => write!(f, "delete {reference}"),
-            Self::Unmark { reference, .. } => write!(f, "give up {reference}"),
+            Self::GiveUp { reference, .. } => write!(f, "give up {reference}"),
         }
     }
 }

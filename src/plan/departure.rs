@@ -1,65 +1,228 @@
-//! Rows "deleting", "live, out" and "gone": what is taken away, and on what evidence.
+//! Rows "live, out", "deleting" and "gone": what is deleted, and who asked for it.
 //!
-//! Deletion never renders a template: it takes everything that carries the source's owner and a true self mark, in
-//! the kinds of the mapping and of its inventory. The finalizer is released only after an uncached read found nothing.
+//! Deletion never renders a template to decide what goes: it takes everything that carries the source's owner and a true
+//! self mark, in the kinds of the mapping and of its state store. The finalizer is released only after an uncached read
+//! found nothing.
 
 use std::sync::Arc;
 
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{Patch, PatchOperation, RemoveOperation, TestOperation};
-use serde_json::{Map, Value, json};
+use json_patch::{Patch, PatchOperation, RemoveOperation};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Map, Value};
 
-use super::live::kind_unseen;
-use super::observed::{Evidence, Observed, Standing, Target};
-use super::render::base_scope;
-use super::{Action, Cause, Plan, Reason, Reasons, Rest, render, source, target_changed};
-use crate::mapping::expression::Root;
-use crate::mapping::placement::Place;
-use crate::mapping::{Kind, Mapping, Propagation, SourceDelete};
+use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
+use super::live::{self, Step, say};
+use super::observed::{Missing, ObjectState, Observed, Prune, Source, Target, TargetObject};
+use super::{Action, Cause, Plan, Reason, Reasons, owns_finalizer, render, source, status, target_changed};
+use crate::mapping::{Mapping, OnExit, Propagation, SourceDelete, SourceVanished};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
 
-/// Takes a source's objects away by the policy, then releases its finalizer.
-pub fn depart(mapping: &Mapping, observed: &Observed, source: Option<&Arc<Value>>, policy: SourceDelete) -> Plan {
-    let identity = match &observed.target {
-        Target::Unknown(why) => return Reasons::one(Cause::Unknown, why.clone()).rest(),
-        Target::Known { identity, .. } => identity,
-    };
-    if let Some(reason) = source.and_then(|source| target_changed(observed, source, identity)) {
-        return Reasons(vec![reason]).rest();
+/// Rows "live, out" and "deleting".
+pub fn depart(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Stage) -> Plan {
+    if let Target::Unknown(why) = &observed.target {
+        return Reasons::one(Cause::Unknown, why.clone()).rest();
     }
-    let place = place(mapping, observed, source);
-    let mut reasons = Reasons(kinds(observed).filter_map(|kind| kind_unseen(observed, kind)).collect());
-    let mut actions = Vec::new();
-    for standing in last_first(mapping, &observed.owned) {
-        take_away(mapping, observed, standing, policy, &mut actions, &mut reasons);
+    let finalizer = owns_finalizer(observed, source);
+    if finalizer && let Some(reason) = target_changed(observed, source) {
+        return say(mapping, observed, source, None, Reasons(vec![reason]));
     }
-    if actions.is_empty() && reasons.0.is_empty() {
-        shared(mapping, observed, place.as_ref(), policy, &mut actions, &mut reasons);
-    }
-    match (actions.is_empty(), reasons.0.is_empty(), source) {
-        (false, ..) => Plan::Act(actions),
-        (true, false, _) | (true, true, None) => reasons.rest(),
-        (true, true, Some(source)) => release(mapping, observed, source, place.as_ref()),
+    let leaving = Leaving { mapping, observed, stage, finalizer };
+    let Step { actions, reasons } = leaving.objects();
+    match (actions.is_empty(), leaving.is_held_up(&reasons)) {
+        (false, _) => Plan::Act(actions),
+        (true, true) => leaving.report(source, reasons),
+        (true, false) if finalizer => leaving.release(source, reasons),
+        (true, false) => reasons.rest(),
     }
 }
 
-/// Rows "gone": a source that is not there although its objects are.
-pub fn gone(mapping: &Mapping, observed: &Observed) -> Plan {
-    if observed.owned.is_empty() {
-        return Plan::Rest(Rest::InSync);
+/// Rows "gone": a source that is missing although its objects exist.
+pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
+    if let Target::Unknown(why) = &observed.target {
+        return Reasons::one(Cause::Unknown, why.clone()).rest();
     }
-    match &observed.learned.evidence {
-        None => Plan::Act(vec![Action::LookForSource]),
-        Some(Evidence::Gone) => depart(mapping, observed, None, mapping.lifecycle.on_source_delete),
-        Some(Evidence::None(why)) => {
-            let objects: Vec<_> = observed.owned.iter().map(|standing| standing.reference.to_string()).collect();
-            Reasons::one(Cause::Orphaned, format!("{} kept: {why}", objects.join(", "))).rest()
+    let answers = &observed.answers;
+    let departed = observed.owned.iter().any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
+    let stage = match answers.source_exists {
+        _ if observed.owned.is_empty() => return Plan::Rest(super::Rest::InSync),
+        _ if departed => Stage::Departed(mapping.lifecycle.on_source_delete),
+        Some(true) => {
+            return Reasons::one(Cause::Waiting, "the source exists, though its watch does not show it").rest();
+        }
+        None if answers.read_failed.is_none() => return Plan::Act(vec![Action::LookForSource]),
+        Some(false) if missing.long && mapping.lifecycle.on_source_vanished == SourceVanished::Delete => {
+            Stage::Departed(SourceDelete::Delete)
+        }
+        _ => Stage::Gone,
+    };
+    let step = Leaving { mapping, observed, stage, finalizer: false }.objects();
+    if step.actions.is_empty() { step.reasons.rest() } else { Plan::Act(step.actions) }
+}
+
+/// A source that leaves, or has left.
+struct Leaving<'a> {
+    mapping: &'a Mapping,
+    observed: &'a Observed,
+    stage: Stage,
+    finalizer: bool,
+}
+
+impl Leaving<'_> {
+    /// Everything that belongs to the source; then what it shares, if nothing of its own is left.
+    fn objects(&self) -> Step {
+        let mut all = Step::default();
+        for kind in kinds(self.observed) {
+            if let Some(why) = self.observed.unseen(kind) {
+                all.reasons.push(Cause::Unknown, why);
+            }
+        }
+        for object in self.observed.owned.iter().rev() {
+            all.extend(self.object(object, false));
+        }
+        if all.actions.is_empty() && !self.is_held_up(&all.reasons) && self.takes_shared() {
+            all.extend(self.shared());
+        }
+        all
+    }
+
+    fn object(&self, object: &TargetObject, shared: bool) -> Step {
+        let rule = self.mapping.rule(object.rule_id());
+        let propagation = rule.map(|rule| rule.propagation).unwrap_or_default();
+        let found = match self.observed.state_of(object, shared) {
+            ObjectState::Unknown(_) => Found::Unknown,
+            _ if object.is_deleting() => Found::BeingDeleted,
+            ObjectState::Ours(_) => Found::Ours(Fit::Uncompared { needed: self.is_needed(object, shared) }),
+            _ if self.vanished() => Found::Ours(Fit::Uncompared { needed: self.is_needed(object, shared) }),
+            _ => Found::OursOfEarlier(self.mapping.lifecycle.on_source_recreated),
+        };
+        let orphan = rule.is_some_and(|rule| rule.orphan_on_delete);
+        match decide(self.stage, self.finalizer || shared, found, Wish::Dropped) {
+            Verdict::Delete | Verdict::Prune if orphan => unless_failed(self.observed, give_up(object)),
+            Verdict::Delete => unless_failed(self.observed, delete(object, propagation)),
+            Verdict::Prune if self.observed.prune == Prune::Held => Step::rest(held(object)),
+            Verdict::Prune => unless_failed(self.observed, delete(object, propagation)),
+            Verdict::GiveUp => unless_failed(self.observed, give_up(object)),
+            Verdict::Retain => Step::rest(Reason {
+                cause: Cause::Retained,
+                detail: format!(
+                    "{}: the source no longer passes the mapping's filter (onExit: Retain)",
+                    object.reference
+                ),
+            }),
+            Verdict::Orphaned => Step::rest(self.orphaned(object)),
+            Verdict::Wait => self.waiting(object, propagation),
+            _ => Step::default(),
         }
     }
+
+    /// Whether `onSourceVanished: Delete` acts: then the uid says nothing.
+    fn vanished(&self) -> bool {
+        self.observed.answers.source_exists == Some(false) && matches!(self.stage, Stage::Departed(_))
+    }
+
+    fn waiting(&self, object: &TargetObject, propagation: Propagation) -> Step {
+        let being_deleted = being_deleted(self.mapping, self.observed, object, propagation);
+        being_deleted.unwrap_or_else(|| {
+            let detail = format!("{} is deleted after what depends on it", object.reference);
+            Step::rest(Reason { cause: Cause::Waiting, detail })
+        })
+    }
+
+    /// Whether another object that depends on this one still exists.
+    fn is_needed(&self, object: &TargetObject, shared: bool) -> bool {
+        let all = if shared { &self.observed.shared } else { &self.observed.owned };
+        let mut rules = all.iter().filter_map(|one| self.mapping.rule(one.rule_id()));
+        rules.any(|rule| self.mapping.depends(rule, object.rule_id()))
+    }
+
+    fn orphaned(&self, object: &TargetObject) -> Reason {
+        let why = match (&self.observed.source, self.stage) {
+            (Source::Present(_), Stage::Out(_)) => "its source no longer passes the mapping's filter",
+            (Source::Present(_), _) => "it was made for an earlier source of the same name",
+            _ if self.observed.answers.read_failed.is_some() => "whether its source is missing cannot be told",
+            _ => "its source is missing, and nobody saw it being deleted",
+        };
+        Reason { cause: Cause::Orphaned, detail: format!("{} is kept: {why}", object.reference) }
+    }
+
+    /// Shared objects are deleted with the last source of their namespace that the engine serves.
+    fn takes_shared(&self) -> bool {
+        let keeps = matches!(self.stage, Stage::Out(OnExit::Retain) | Stage::Gone);
+        self.mapping.has_shared() && !keeps && (self.finalizer || matches!(self.stage, Stage::Departed(_)))
+    }
+
+    fn shared(&self) -> Step {
+        let mut all = Step::default();
+        for object in self.observed.shared.iter().rev() {
+            match self.observed.shared_in_use.get(&object.reference.namespace) {
+                Some(true) => {}
+                Some(false) => all.extend(self.object(object, true)),
+                None => all.reasons.push(
+                    Cause::Waiting,
+                    format!("{}: whether other sources need it is not known yet", object.reference),
+                ),
+            }
+        }
+        all
+    }
+
+    /// An orphaned object holds nothing up.
+    fn is_held_up(&self, reasons: &Reasons) -> bool {
+        reasons.0.iter().any(|reason| reason.cause != Cause::Orphaned)
+    }
+
+    /// What holds a departure up is reported to the consumer, unless it only takes its time.
+    fn report(&self, source: &Arc<Value>, reasons: Reasons) -> Plan {
+        let only_waits = reasons.0.iter().all(|reason| reason.cause.is_wait());
+        if only_waits && !matches!(self.stage, Stage::Out(OnExit::Retain)) {
+            return reasons.rest();
+        }
+        let rendering = render::render(self.mapping, self.observed, source).ok();
+        say(self.mapping, self.observed, source, rendering.as_ref(), reasons)
+    }
+
+    /// Nothing is in sight any more: read once past the caches, take the status back, then release the source.
+    fn release(&self, source: &Arc<Value>, reasons: Reasons) -> Plan {
+        let owners = self.owners();
+        let answers = &self.observed.answers;
+        if let Some(why) = &answers.read_failed {
+            let mut reasons = reasons;
+            reasons.push(Cause::RequestFailed, format!("before the finalizer is released: {why}"));
+            return reasons.rest();
+        }
+        if !owners.iter().all(|owner| answers.swept.contains(owner)) {
+            return Plan::Act(vec![Action::Sweep {
+                owners,
+                kinds: kinds(self.observed).cloned().collect(),
+                namespaces: self.observed.places.iter().cloned().collect(),
+                objects: self.expected(source),
+            }]);
+        }
+        if matches!(self.stage, Stage::Out(_))
+            && let Some(action) = status::taken_back(self.mapping, self.observed, source)
+        {
+            return Plan::Act(vec![action]);
+        }
+        Plan::Act(vec![source::release_finalizer(self.observed, source)])
+    }
+
+    /// The source's own, and that of the shared objects which leave with it.
+    fn owners(&self) -> Vec<String> {
+        let is_last = |namespace: &&String| self.observed.shared_in_use.get(*namespace) == Some(&false);
+        let shared = self.observed.places.iter().filter(|_| self.takes_shared()).filter(is_last);
+        let shared = shared.map(|namespace| self.observed.writer.shared_owner(namespace).0);
+        std::iter::once(self.observed.owner.0.clone()).chain(shared).collect()
+    }
+
+    /// Where objects of the source are whose label somebody stripped, as far as it can be told.
+    fn expected(&self, source: &Arc<Value>) -> Vec<Reference> {
+        render::expected(self.mapping, self.observed, source)
+    }
 }
 
-fn kinds(observed: &Observed) -> impl Iterator<Item = &Kind> {
+fn kinds(observed: &Observed) -> impl Iterator<Item = &crate::mapping::Kind> {
     let kinds = match &observed.target {
         Target::Known { kinds, .. } => Some(kinds.keys()),
         Target::Unknown(_) => None,
@@ -67,130 +230,77 @@ fn kinds(observed: &Observed) -> impl Iterator<Item = &Kind> {
     kinds.into_iter().flatten()
 }
 
-/// What can go now, later ones of the mapping first: an object goes after those that depend on it are gone.
-fn last_first<'o>(mapping: &Mapping, owned: &'o [Standing]) -> Vec<&'o Standing> {
-    let position = |standing: &&Standing| mapping.objects.iter().position(|rule| rule.id == standing.rule_id());
-    let rules: Vec<_> = owned.iter().filter_map(|standing| mapping.rule(standing.rule_id())).collect();
-    let is_needed = |standing: &&Standing| rules.iter().any(|rule| mapping.depends(rule, standing.rule_id()));
-    let mut all: Vec<_> = owned.iter().filter(|standing| !is_needed(standing)).collect();
-    all.sort_by_key(|standing| std::cmp::Reverse(position(standing)));
-    all
-}
-
-fn take_away(
+/// Row "being deleted": wait for it, and report it after `stuckAfter` and the object's own grace period. An object that waits
+/// for its dependents although the mapping no longer asks for that (`delete.propagation`) is deleted again, once a
+/// reconcile.
+pub fn being_deleted(
     mapping: &Mapping,
     observed: &Observed,
-    standing: &Standing,
-    policy: SourceDelete,
-    actions: &mut Vec<Action>,
-    reasons: &mut Reasons,
-) {
-    let rule = mapping.rule(standing.rule_id());
-    let orphan = policy == SourceDelete::Orphan || rule.is_some_and(|rule| rule.orphan_on_delete);
-    if orphan {
-        return actions.push(unmark(standing));
-    }
-    if let Some(reason) = being_deleted(mapping, observed, standing) {
-        return reasons.0.push(reason);
-    }
-    match observed.learned.refused.get(&standing.reference) {
-        Some(why) => reasons.push(Cause::Refused, format!("{}: {why}", standing.reference)),
-        None => actions.push(delete(standing, rule.map(|rule| rule.propagation).unwrap_or_default())),
-    }
-}
-
-/// Shared objects go with the last source of their namespace.
-fn shared(
-    mapping: &Mapping,
-    observed: &Observed,
-    place: Option<&Place>,
-    policy: SourceDelete,
-    actions: &mut Vec<Action>,
-    reasons: &mut Reasons,
-) {
-    for standing in last_first(mapping, observed.shared.all()) {
-        let namespace = &standing.reference.namespace;
-        if place.is_some_and(|place| &place.namespace != namespace) {
-            continue;
-        }
-        match observed.shared_in_use.get(namespace) {
-            Some(true) => {}
-            Some(false) => take_away(mapping, observed, standing, policy, actions, reasons),
-            None => reasons.push(
-                Cause::Waiting,
-                format!("{}: whether other sources need it is not known yet", standing.reference),
-            ),
-        }
-    }
-}
-
-/// Nothing is in sight any more: look once past the caches, then let the source go.
-fn release(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, place: Option<&Place>) -> Plan {
-    let owners = owners(mapping, observed, place);
-    if owners.iter().all(|owner| observed.learned.swept.contains(owner)) {
-        return Plan::Act(vec![source::release_finalizer(observed, source)]);
-    }
-    Plan::Act(vec![Action::Sweep {
-        owners,
-        kinds: kinds(observed).cloned().collect(),
-        namespace: place.map(|place| place.namespace.clone()),
-        places: place.map(|place| expected(mapping, observed, source, place)).unwrap_or_default(),
-    }])
-}
-
-/// The source's own, and that of the shared objects which leave with it.
-fn owners(mapping: &Mapping, observed: &Observed, place: Option<&Place>) -> Vec<String> {
-    let namespace = place.map(|place| &place.namespace).filter(|_| mapping.has_shared());
-    let last = namespace.filter(|namespace| observed.shared_in_use.get(*namespace) == Some(&false));
-    let shared = last.map(|namespace| observed.writer.shared_owner(namespace).0);
-    std::iter::once(observed.owner.0.clone()).chain(shared).collect()
-}
-
-/// The place as far as it can be told: a rule that cannot be evaluated any more must not hold a deletion up.
-fn place(mapping: &Mapping, observed: &Observed, source: Option<&Arc<Value>>) -> Option<Place> {
-    let source = source?;
-    super::render::place(mapping, observed, source).ok()
-}
-
-/// Where objects of the source would stand whose label somebody stripped.
-fn expected(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, place: &Place) -> Vec<Reference> {
-    let mut scope = base_scope(mapping, observed, source);
-    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
-    let own = mapping.objects.iter().filter(|rule| !rule.shared);
-    own.flat_map(|rule| render::places(rule, place, &scope)).map(|(_, reference)| reference).collect()
-}
-
-/// Row "being deleted": wait for it, and after `stuckAfter` say so.
-pub fn being_deleted(mapping: &Mapping, observed: &Observed, standing: &Standing) -> Option<Reason> {
-    if !standing.is_deleting() {
+    object: &TargetObject,
+    propagation: Propagation,
+) -> Option<Step> {
+    if !object.is_deleting() {
         return None;
     }
-    let since = metadata(&standing.object, "deletionTimestamp");
-    let finalizers = standing.object.pointer("/metadata/finalizers").map(Value::to_string).unwrap_or_default();
-    let stuck = since
-        .parse::<k8s_openapi::jiff::Timestamp>()
-        .is_ok_and(|since| observed.now.duration_since(since).unsigned_abs() >= mapping.lifecycle.stuck_after);
-    Some(Reason {
-        cause: if stuck { Cause::Stuck } else { Cause::Waiting },
-        detail: format!("{} is being deleted since {since}, finalizers {finalizers}", standing.reference),
-    })
+    let asks_for_less = waits_for_dependents(object) && propagation != Propagation::Foreground;
+    if asks_for_less && !observed.answers.deleted.contains(&object.reference) {
+        return Some(unless_failed(observed, delete(object, propagation)));
+    }
+    // The server counts the grace period in.
+    let ends = metadata(&object.object, "deletionTimestamp");
+    let finalizers = object.object.pointer("/metadata/finalizers").map(Value::to_string).unwrap_or_default();
+    let overdue = ends.parse::<Timestamp>().map(|ends| observed.now.duration_since(ends));
+    let stuck = overdue.is_ok_and(|overdue| overdue >= signed(mapping.lifecycle.stuck_after));
+    let failure = observed.answers.failed.get(&object.reference);
+    Some(Step::rest(failure.map_or_else(
+        || Reason {
+            cause: if stuck { Cause::Stuck } else { Cause::Waiting },
+            detail: format!("{} is being deleted since {ends}, finalizers {finalizers}", object.reference),
+        },
+        |failure| live::failed(&object.reference, failure),
+    )))
 }
 
-/// Deletes exactly the incarnation that was seen.
-pub fn delete(standing: &Standing, propagation: Propagation) -> Action {
-    Action::Delete { reference: standing.reference.clone(), uid: standing.uid().to_owned(), propagation }
+fn signed(duration: std::time::Duration) -> k8s_openapi::jiff::SignedDuration {
+    duration.try_into().unwrap_or(k8s_openapi::jiff::SignedDuration::MAX)
 }
 
-/// Takes our marks off an object that stays.
-pub fn unmark(standing: &Standing) -> Action {
-    let guard = |field: &str| {
-        let value = metadata(&standing.object, field).into();
-        PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(["metadata", field]), value })
-    };
-    let mut patch = vec![guard("uid"), guard("resourceVersion")];
-    patch.extend(removals(&standing.object, "labels"));
-    patch.extend(removals(&standing.object, "annotations"));
-    Action::Unmark { reference: standing.reference.clone(), patch: Patch(patch) }
+/// Whether the garbage collector holds it until its dependents are gone.
+fn waits_for_dependents(object: &TargetObject) -> bool {
+    crate::object::has_finalizer(&object.object, "foregroundDeletion")
+}
+
+/// A deletion that `pruneGuard` holds.
+pub fn held(object: &TargetObject) -> Reason {
+    let detail = format!("{}: its deletion follows from a changed document and is held (pruneGuard)", object.reference);
+    Reason { cause: Cause::Held, detail }
+}
+
+/// An action on an object about which no request has failed in this reconcile: the engine repeats none.
+pub fn unless_failed(observed: &Observed, action: Action) -> Step {
+    let failure = action.reference().and_then(|at| Some((at, observed.answers.failed.get(at)?)));
+    match failure {
+        Some((reference, failure)) => Step::rest(live::failed(reference, failure)),
+        None => Step::act(action),
+    }
+}
+
+/// Deletes exactly the version of the incarnation that was seen: a late delete does not hit an object that is wanted again.
+pub fn delete(object: &TargetObject, propagation: Propagation) -> Action {
+    Action::Delete {
+        reference: object.reference.clone(),
+        uid: object.uid().to_owned(),
+        resource_version: object.resource_version().to_owned(),
+        propagation,
+    }
+}
+
+/// Takes the ownership labels and annotations off an object that stays.
+pub fn give_up(object: &TargetObject) -> Action {
+    let mut patch = vec![source::guard(&object.object)];
+    patch.extend(removals(&object.object, "labels"));
+    patch.extend(removals(&object.object, "annotations"));
+    Action::GiveUp { reference: object.reference.clone(), patch: Patch(patch) }
 }
 
 fn removals(object: &Value, field: &str) -> Vec<PatchOperation> {

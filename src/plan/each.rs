@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::observed::{Observed, Standing};
+use super::observed::{Observed, TargetObject};
 use super::render::{self, Instance, Rendering, Wanted};
 use crate::mapping::expression::{Outcome, Scope, Way};
 use crate::mapping::placement::Place;
@@ -93,13 +93,13 @@ pub fn leaving<'o>(
     rule: &ObjectRule,
     wanted: &Result<Wanted, Unrendered>,
     rendering: &Rendering,
-) -> Vec<&'o Standing> {
+) -> Vec<&'o TargetObject> {
     match wanted {
         // A shared object that one source does not want may be wanted by its neighbour.
         _ if rule.shared => Vec::new(),
         Ok(Wanted::Absent) => render::standing(mapping, observed, rule, &rendering.place).into_iter().collect(),
         Ok(Wanted::Each(all)) if all.iter().all(|one| one.desired.is_ok()) => {
-            let wanted = |standing: &&Standing| {
+            let wanted = |standing: &&TargetObject| {
                 all.iter().any(|one| match &one.desired {
                     // Another key may have taken over its name.
                     Ok(Some(desired)) => {

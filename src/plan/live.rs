@@ -4,80 +4,58 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::observed::{Look, Observed, Standing, Target};
+use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
+use super::observed::{Failure, FailureKind, ObjectState, Observed, Prune, Target, TargetObject};
 use super::render::{self, Desired, Instance, Rendering, Wanted};
 use super::{
     Action, Cause, Intent, Plan, Reason, Reasons, departure, each, owns_finalizer, readiness, source, status,
     target_changed,
 };
 use crate::mapping::template::Unrendered;
-use crate::mapping::{Drift, IdentityChange, Kind, Mapping, ObjectRule, Propagation};
+use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, SourceRecreated};
 use crate::object::compare::differences;
 use crate::object::marks::{self, Reference};
-use crate::object::metadata;
 
 /// What one object comes to: something to do, something to wait for, or nothing.
 #[derive(Debug, Default)]
-struct Step {
-    actions: Vec<Action>,
-    reasons: Reasons,
+pub struct Step {
+    pub actions: Vec<Action>,
+    pub reasons: Reasons,
 }
 
 /// Plans for a source that passes the filter.
 pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
-    let identity = match &observed.target {
-        Target::Unknown(why) => return Reasons::one(Cause::Unknown, why.clone()).rest(),
-        Target::Known { identity, .. } => identity,
-    };
-    if let Some(reason) = target_changed(observed, source, identity) {
+    if let Target::Unknown(why) = &observed.target {
+        return Reasons::one(Cause::Unknown, why.clone()).rest();
+    }
+    if let Some(reason) = target_changed(observed, source) {
         return say(mapping, observed, source, None, Reasons(vec![reason]));
     }
     match render::render(mapping, observed, source) {
         Err(unrendered) => say(mapping, observed, source, None, Reasons(vec![unrendered.into()])),
-        Ok(rendering) if owns_finalizer(observed, source) => converge(mapping, observed, source, &rendering),
-        Ok(rendering) => enter(mapping, observed, source, identity, &rendering),
+        Ok(rendering) => converge(mapping, observed, source, &rendering),
     }
 }
 
-/// A filter that cannot be evaluated keeps the last decision, which was "in": nothing is written, the reason is said.
+/// A filter that cannot be evaluated keeps the last decision, which was "in": nothing is written, the reason is reported.
 pub fn undecided(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, reason: Reason) -> Plan {
     say(mapping, observed, source, None, Reasons(vec![reason]))
 }
 
-/// Row "no finalizer": taken before the first object, if there is one to make.
-fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: &str, rendering: &Rendering) -> Plan {
-    let held_up = |rule: &ObjectRule| {
-        kind_unseen(observed, &rule.kind).or_else(|| readiness::unmet(mapping, observed, rule, rendering))
-    };
-    let free: Vec<_> = rendering.desired(mapping).filter(|(rule, ..)| held_up(rule).is_none()).collect();
-    // What is settled is wanted, and was free once.
-    let settled = |(rule, wanted): (&ObjectRule, _)| matches!(wanted, &Ok(Wanted::Settled)) && held_up(rule).is_none();
-    if !free.is_empty() || mapping.objects.iter().zip(rendering.objects.iter()).any(settled) {
-        // What stands at the places can be looked at in the same breath: a look writes nothing.
-        let looks = free.iter().filter_map(|(rule, _, desired)| first_look(observed, rule, desired));
-        return Plan::Act(std::iter::once(source::add_finalizer(observed, source, identity)).chain(looks).collect());
-    }
-    let failed = rendering.unrendered(mapping).map(|(id, unrendered)| named(&id, unrendered.clone().into()));
-    let waiting = rendering.desired(mapping).filter_map(|(rule, ..)| Some(named(&rule.id, held_up(rule)?)));
-    let mut reasons = Reasons(failed.chain(waiting).collect());
-    reasons.0.dedup();
-    say(mapping, observed, source, Some(rendering), reasons)
-}
-
-/// The look that precedes the creation of an object of which the caches know nothing.
-fn first_look(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Option<Action> {
-    let seen = observed.ours_at(&desired.reference, rule.shared).is_some();
-    (!seen).then(|| Action::Look { reference: desired.reference.clone() })
-}
-
 fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: &Rendering) -> Plan {
+    let live = Live { mapping, observed, rendering, finalizer: owns_finalizer(observed, source) };
     let mut all = Step::default();
     for (rule, wanted) in mapping.objects.iter().zip(rendering.objects.iter()) {
-        all.extend(object(mapping, observed, rule, wanted, rendering));
+        all.extend(live.rule(rule, wanted));
+    }
+    all.extend(live.dropped());
+    if live.finalizer && !all.actions.is_empty() {
+        return Plan::Act(live.with_namespace(all.actions));
     }
     if !all.actions.is_empty() {
-        return Plan::Act(looks_first(observed, mapping, rendering, all.actions));
+        return Plan::Act(vec![source::add_finalizer(observed, source)]);
     }
+    all.reasons.0.dedup();
     say(mapping, observed, source, Some(rendering), all.reasons)
 }
 
@@ -85,243 +63,308 @@ pub fn named(id: &str, reason: Reason) -> Reason {
     Reason { cause: reason.cause, detail: format!("object `{id}`: {}", reason.detail) }
 }
 
-/// While anything is to be looked at, only looks are made; a namespace is made before the first object in it.
-fn looks_first(observed: &Observed, mapping: &Mapping, rendering: &Rendering, actions: Vec<Action>) -> Vec<Action> {
-    if actions.iter().any(|action| matches!(action, Action::Look { .. })) {
-        return actions.into_iter().filter(|action| matches!(action, Action::Look { .. })).collect();
-    }
-    let creates = actions.iter().any(|action| matches!(action, Action::Apply { intent: Intent::Create, .. }));
-    let namespace = &rendering.place.namespace;
-    if !creates || !mapping.placement.create_namespace || observed.namespaces.contains(namespace) {
-        return actions;
-    }
-    let labels = namespace_labels(mapping, rendering);
-    let mut all = vec![Action::CreateNamespace { name: namespace.clone(), labels }];
-    all.extend(actions);
-    all
+/// A live source with what it wants.
+struct Live<'a> {
+    mapping: &'a Mapping,
+    observed: &'a Observed,
+    rendering: &'a Rendering,
+    finalizer: bool,
 }
 
-/// Namespaces that we create carry `managed-by` and the mapping's own labels; one whose label cannot be rendered
-/// goes without it.
-pub fn namespace_labels(mapping: &Mapping, rendering: &Rendering) -> Value {
-    let mut labels = json!({marks::MANAGED_BY: marks::MANAGER});
-    for (key, text) in &mapping.placement.namespace_labels {
-        if let Ok(text) = text.render(&rendering.scope) {
-            labels[key] = json!(text);
-        }
-    }
-    labels
-}
-
-/// The rows of one rule's objects.
-fn object(
-    mapping: &Mapping,
-    observed: &Observed,
-    rule: &ObjectRule,
-    wanted: &Result<Wanted, Unrendered>,
-    rendering: &Rendering,
-) -> Step {
-    if let Some(reason) = kind_unseen(observed, &rule.kind) {
-        return Step::rest(reason).of(&rule.id);
-    }
-    let mut step = match wanted {
-        Err(unrendered) => Step::rest(unrendered.clone().into()).of(&rule.id),
-        Ok(Wanted::Absent | Wanted::Settled) => Step::default(),
-        Ok(Wanted::Present(desired)) => present(mapping, observed, rule, &rule.id, desired, rendering).of(&rule.id),
-        Ok(Wanted::Each(instances)) => several(mapping, observed, rule, instances, rendering),
-    };
-    for standing in each::leaving(mapping, observed, rule, wanted, rendering) {
-        step.extend(unwanted(mapping, observed, rule, standing, rendering).of(standing.object_id()));
-    }
-    step
-}
-
-/// Each of several objects on its own.
-fn several(
-    mapping: &Mapping,
-    observed: &Observed,
-    rule: &ObjectRule,
-    instances: &[Instance],
-    rendering: &Rendering,
-) -> Step {
-    let mut all = Step::default();
-    for one in instances {
-        let id = render::instance_id(rule, &one.key);
-        let step = match &one.desired {
-            Err(unrendered) => Step::rest(unrendered.clone().into()),
-            Ok(None) => Step::default(),
-            Ok(Some(desired)) => present(mapping, observed, rule, &id, desired, rendering),
+impl<'a> Live<'a> {
+    /// The rows of one rule's objects.
+    fn rule(&self, rule: &ObjectRule, wanted: &Result<Wanted, Unrendered>) -> Step {
+        let mut step = match wanted {
+            Err(unrendered) => Step::rest(unrendered.clone().into()).of(&rule.id),
+            Ok(Wanted::Absent) => Step::default(),
+            Ok(Wanted::Present(desired)) => self.wanted(rule, &rule.id, desired).of(&rule.id),
+            Ok(Wanted::Each(instances)) => self.several(rule, instances),
         };
-        all.extend(step.of(&id));
+        for object in each::leaving(self.mapping, self.observed, rule, wanted, self.rendering) {
+            step.extend(self.unwanted(rule, object).of(object.object_id()));
+        }
+        step
     }
-    all
+
+    /// Each of several objects on its own.
+    fn several(&self, rule: &ObjectRule, instances: &[Instance]) -> Step {
+        let mut all = Step::default();
+        for one in instances {
+            let id = render::instance_id(rule, &one.key);
+            let step = match &one.desired {
+                Err(unrendered) => Step::rest(unrendered.clone().into()),
+                Ok(None) => Step::default(),
+                Ok(Some(desired)) => self.wanted(rule, &id, desired),
+            };
+            all.extend(step.of(&id));
+        }
+        all
+    }
+
+    /// An object that is rendered.
+    fn wanted(&self, rule: &ObjectRule, id: &str, desired: &Desired) -> Step {
+        let state = self.observed.state(&desired.reference, rule.shared);
+        let former = self.moved(rule, id, desired);
+        let unmet = matches!(state, ObjectState::Absent)
+            .then(|| readiness::unmet(self.mapping, self.observed, rule, self.rendering))
+            .flatten();
+        let wish = if unmet.is_some() { Wish::Unmet } else { Wish::Wanted };
+        let found = match &former {
+            Some(_) if !matches!(state, ObjectState::Unknown(_)) => Found::Ours(Fit::Moved(rule.on_identity_change)),
+            _ => self.found(&state, |object| self.fit(rule, desired, object)),
+        };
+        let object = former.or(match state {
+            ObjectState::Ours(object) | ObjectState::OursOfEarlier(object) => Some(object),
+            _ => None,
+        });
+        match decide(Stage::In, self.finalizer, found, wish) {
+            Verdict::Wait => self.waiting(&state, object, rule, desired, unmet),
+            Verdict::AddFinalizer | Verdict::Create => self.act(self.create(desired)),
+            Verdict::Apply => object.map_or_else(Step::default, |object| self.act(self.apply(desired, object))),
+            Verdict::ReportDrift => self.drifted(desired, object),
+            Verdict::ReportMove => Step::rest(moves(id, object, desired)),
+            Verdict::ReportRecreated => Step::rest(recreated(desired)),
+            Verdict::Conflict => Step::rest(conflict(desired)),
+            Verdict::GiveUp => object.map_or_else(Step::default, |object| self.act(departure::give_up(object))),
+            Verdict::Prune => object.map_or_else(Step::default, |object| self.prune(object, rule.propagation)),
+            _ => Step::default(),
+        }
+    }
+
+    fn waiting(
+        &self,
+        state: &ObjectState<'_>,
+        object: Option<&TargetObject>,
+        rule: &ObjectRule,
+        desired: &Desired,
+        unmet: Option<Reason>,
+    ) -> Step {
+        if let ObjectState::Unknown(why) = state {
+            return Step::rest(Reason { cause: Cause::Unknown, detail: why.clone() });
+        }
+        if let Some(step) =
+            object.and_then(|object| departure::being_deleted(self.mapping, self.observed, object, rule.propagation))
+        {
+            return step;
+        }
+        let failure = self.observed.answers.failed.get(&desired.reference);
+        let reason = unmet.or(failure.map(|failure| failed(&desired.reference, failure)));
+        reason.map_or_else(Step::default, Step::rest)
+    }
+
+    fn found(&self, state: &ObjectState<'_>, fit: impl FnOnce(&TargetObject) -> Fit) -> Found {
+        match state {
+            ObjectState::Unknown(_) => Found::Unknown,
+            ObjectState::Absent => Found::Absent,
+            ObjectState::Foreign => Found::Foreign,
+            ObjectState::Ours(object) | ObjectState::OursOfEarlier(object) if object.is_deleting() => {
+                Found::BeingDeleted
+            }
+            ObjectState::OursOfEarlier(_) => Found::OursOfEarlier(self.mapping.lifecycle.on_source_recreated),
+            ObjectState::Ours(object) => Found::Ours(fit(object)),
+        }
+    }
+
+    /// An object of this id that exists under another kind or name.
+    fn moved(&self, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<&'a TargetObject> {
+        let is_former =
+            |one: &&TargetObject| one.object_id() == id && !one.reference.is_same_object(&desired.reference);
+        let former = self.observed.owned.iter().find(is_former);
+        former.filter(|one| !rule.shared && !self.is_wanted(&one.reference))
+    }
+
+    /// Whether an object of the mapping is rendered to exactly this.
+    fn is_wanted(&self, reference: &Reference) -> bool {
+        self.rendering.desired(self.mapping).any(|(_, _, desired)| desired.reference.is_same_object(reference))
+    }
+
+    fn fit(&self, rule: &ObjectRule, desired: &Desired, object: &TargetObject) -> Fit {
+        let answers = &self.observed.answers;
+        if answers.failed.contains_key(&desired.reference) {
+            return Fit::Refused;
+        }
+        let differing = differing(desired, object);
+        if differing.is_empty() {
+            let doubted = answers.unanswered.contains(&object.reference);
+            return if doubted { Fit::Differs } else { Fit::Same };
+        }
+        let rendered_anew = differing.iter().any(|path| path == &hash_pointer());
+        if rendered_anew || answers.applied.contains(&desired.reference) {
+            Fit::Differs
+        } else {
+            Fit::Drifted(rule.drift)
+        }
+    }
+
+    fn create(&self, desired: &Desired) -> Action {
+        let mut body = Value::clone(&desired.body);
+        // No object has this version: the server answers 409 where any object exists.
+        body["metadata"]["resourceVersion"] = json!("1");
+        Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent: Intent::Create }
+    }
+
+    /// An apply onto this incarnation. What the server did not keep of the last one is remembered on the object, and not
+    /// written again.
+    fn apply(&self, desired: &Desired, object: &TargetObject) -> Action {
+        let answers = &self.observed.answers;
+        let mut body = Value::clone(&desired.body);
+        let mut dropped = unkept(&object.object);
+        if answers.applied.contains(&desired.reference) {
+            dropped.extend(differing(desired, object));
+            dropped.sort();
+        } else if differing(desired, object).contains(&hash_pointer()) {
+            dropped.clear();
+        }
+        let annotations = &mut body["metadata"]["annotations"];
+        if !dropped.is_empty() {
+            annotations[marks::UNKEPT] = json!(dropped.join("\n"));
+        }
+        if !object.source_uid().is_empty() && object.source_uid() != self.observed.source_uid() {
+            annotations[marks::ADOPTED_FROM] = json!(object.source_uid());
+        }
+        if answers.unanswered.contains(&object.reference) {
+            annotations[marks::TOUCHED] = json!(self.observed.now.to_string());
+        }
+        body["metadata"]["uid"] = json!(object.uid());
+        let intent = Intent::Update { uid: object.uid().to_owned() };
+        Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent }
+    }
+
+    fn drifted(&self, desired: &Desired, object: Option<&TargetObject>) -> Step {
+        let paths = object.map(|object| differing(desired, object).join(", ")).unwrap_or_default();
+        let detail = format!("{} was changed at {paths} (drift: {:?})", desired.reference, Drift::Report);
+        Step::rest(Reason { cause: Cause::Waiting, detail })
+    }
+
+    /// An object that the mapping no longer wants, though it has its rule.
+    fn unwanted(&self, rule: &ObjectRule, object: &TargetObject) -> Step {
+        if let Some(other) = self.depending(rule) {
+            let detail = format!("{} is deleted after {other}, which depends on it", object.reference);
+            return Step::rest(Reason { cause: Cause::Waiting, detail });
+        }
+        self.taken_away(object, Wish::Unwanted, rule.propagation)
+    }
+
+    /// Objects whose id the mapping no longer has: they go when everything was rendered completely.
+    fn dropped(&self) -> Step {
+        let mut all = Step::default();
+        for object in render::dropped(self.mapping, self.observed) {
+            if self.is_wanted(&object.reference) {
+                continue;
+            }
+            let step = if self.rendering.unrendered(self.mapping).next().is_some() {
+                let detail = format!(
+                    "{}: the mapping no longer has it; it is kept until everything is rendered",
+                    object.reference
+                );
+                Step::rest(Reason { cause: Cause::Waiting, detail })
+            } else {
+                self.taken_away(object, Wish::Dropped, Propagation::default())
+            };
+            all.extend(step.of(object.object_id()));
+        }
+        all
+    }
+
+    fn taken_away(&self, object: &TargetObject, wish: Wish, propagation: Propagation) -> Step {
+        let found = self.found(&self.observed.state_of(object, false), |_| Fit::Uncompared { needed: false });
+        match decide(Stage::In, self.finalizer, found, wish) {
+            Verdict::Prune => self.prune(object, propagation),
+            Verdict::ReportRecreated => Step::default(),
+            Verdict::Wait if found == Found::Unknown => {
+                let why = self.observed.unseen(&object.reference.kind).unwrap_or_default();
+                Step::rest(Reason { cause: Cause::Unknown, detail: why })
+            }
+            _ => departure::being_deleted(self.mapping, self.observed, object, propagation).unwrap_or_default(),
+        }
+    }
+
+    /// Deletes what the mapping no longer wants, unless `pruneGuard` holds it.
+    fn prune(&self, object: &TargetObject, propagation: Propagation) -> Step {
+        match self.observed.prune {
+            Prune::Allowed => self.act(departure::delete(object, propagation)),
+            Prune::Held => Step::rest(departure::held(object)),
+        }
+    }
+
+    /// Another object that is on its way out as well, and depends on this one.
+    fn depending(&self, rule: &ObjectRule) -> Option<&Reference> {
+        let rules = self.mapping.objects.iter().zip(self.rendering.objects.iter());
+        let mut leaving = rules
+            .filter(|(other, _)| self.mapping.depends(other, &rule.id))
+            .flat_map(|(other, wanted)| each::leaving(self.mapping, self.observed, other, wanted, self.rendering));
+        leaving.next().map(|object| &object.reference)
+    }
+
+    /// An action on an object about which no request has failed in this reconcile.
+    fn act(&self, action: Action) -> Step {
+        departure::unless_failed(self.observed, action)
+    }
+
+    /// A namespace is created before the first object in it.
+    fn with_namespace(&self, actions: Vec<Action>) -> Vec<Action> {
+        let creates = actions.iter().any(|action| matches!(action, Action::Apply { intent: Intent::Create, .. }));
+        let namespace = &self.rendering.place.namespace;
+        let tried = self.observed.answers.failed.contains_key(&Reference::namespace(namespace));
+        let known = self.observed.namespaces.contains(namespace) || tried;
+        if !creates || !self.mapping.placement.create_namespace || known {
+            return actions;
+        }
+        let labels = self.rendering.namespace_labels.clone();
+        std::iter::once(Action::CreateNamespace { name: namespace.clone(), labels }).chain(actions).collect()
+    }
 }
 
-/// Why a kind cannot be seen on the target: row "Unknown".
-pub fn kind_unseen(observed: &Observed, kind: &Kind) -> Option<Reason> {
-    let Target::Known { kinds, .. } = &observed.target else { return None };
-    let why = match kinds.get(kind) {
-        Some(Ok(())) => return None,
-        Some(Err(why)) => why.clone(),
-        None => format!("{kind} is not watched yet"),
+fn moves(id: &str, former: Option<&TargetObject>, desired: &Desired) -> Reason {
+    let former = former.map(|object| object.reference.to_string()).unwrap_or_default();
+    Reason {
+        cause: Cause::IdentityChanged,
+        detail: format!(
+            "`{id}` exists as {former} and would become {}: set onIdentityChange to Orphan to leave the former object \
+             behind, to Recreate to delete it, or go back to its kind and name",
+            desired.reference
+        ),
+    }
+}
+
+fn recreated(desired: &Desired) -> Reason {
+    Reason {
+        cause: Cause::Recreated,
+        detail: format!(
+            "{} was made for an earlier source of the same name (onSourceRecreated: {:?}): adopt it with \
+             onSourceRecreated: Adopt, or delete it by hand",
+            desired.reference,
+            SourceRecreated::Block
+        ),
+    }
+}
+
+fn conflict(desired: &Desired) -> Reason {
+    Reason {
+        cause: Cause::Conflict,
+        detail: format!(
+            "{} exists and does not belong to this source: the engine does not modify it; remove or rename it",
+            desired.reference
+        ),
+    }
+}
+
+/// Why an object rests until the next reconcile.
+pub fn failed(reference: &Reference, failure: &Failure) -> Reason {
+    let cause = match failure.kind {
+        FailureKind::Refused => Cause::Refused,
+        FailureKind::Error => Cause::RequestFailed,
+        FailureKind::Unreachable => Cause::Unknown,
     };
-    Some(Reason { cause: Cause::Unknown, detail: why })
+    Reason { cause, detail: format!("{reference}: {}", failure.why) }
 }
 
-/// Rows "`when` false" and "its key gone".
-fn unwanted(
-    mapping: &Mapping,
-    observed: &Observed,
-    rule: &ObjectRule,
-    standing: &Standing,
-    rendering: &Rendering,
-) -> Step {
-    match depending(mapping, observed, rule, rendering) {
-        Some(other) => Step::rest(Reason {
-            cause: Cause::Waiting,
-            detail: format!("{} goes after {other}, which depends on it", standing.reference),
-        }),
-        None => remove(mapping, observed, rule, standing),
-    }
-}
-
-/// Another object that is on its way out as well, and depends on this one.
-fn depending<'o>(
-    mapping: &Mapping,
-    observed: &'o Observed,
-    rule: &ObjectRule,
-    rendering: &Rendering,
-) -> Option<&'o Reference> {
-    let rules = mapping.objects.iter().zip(rendering.objects.iter());
-    let mut leaving = rules
-        .filter(|(other, _)| mapping.depends(other, &rule.id))
-        .flat_map(|(other, wanted)| each::leaving(mapping, observed, other, wanted, rendering));
-    leaving.next().map(|standing| &standing.reference)
-}
-
-fn remove(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, standing: &Standing) -> Step {
-    match departure::being_deleted(mapping, observed, standing) {
-        Some(reason) => Step::rest(reason),
-        None => Step::act(departure::delete(standing, rule.propagation)),
-    }
-}
-
-fn present(
-    mapping: &Mapping,
-    observed: &Observed,
-    rule: &ObjectRule,
-    id: &str,
-    desired: &Desired,
-    rendering: &Rendering,
-) -> Step {
-    if let Some(step) = moved(observed, rule, id, desired) {
-        return step;
-    }
-    if let Some(why) = observed.learned.refused.get(&desired.reference) {
-        return Step::rest(Reason { cause: Cause::Refused, detail: format!("{}: {why}", desired.reference) });
-    }
-    match observed.ours_at(&desired.reference, rule.shared) {
-        Some(standing) if standing.is_deleting() => remove(mapping, observed, rule, standing),
-        Some(standing) if is_earlier(observed, rule, standing) => {
-            Step::act(departure::delete(standing, Propagation::Background))
-        }
-        Some(standing) => update(observed, rule, desired, standing),
-        None => match readiness::unmet(mapping, observed, rule, rendering) {
-            Some(reason) => Step::rest(reason),
-            None => create(observed, desired),
-        },
-    }
-}
-
-/// Row "OursEarlier": made for an object of the same name that is gone.
-pub fn is_earlier(observed: &Observed, rule: &ObjectRule, standing: &Standing) -> bool {
-    !rule.shared && marks::annotation(&standing.object, marks::SOURCE_UID) != Some(observed.source_uid())
-}
-
-/// An object of this id that stands under another kind or name: `onIdentityChange`.
-fn moved(observed: &Observed, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<Step> {
-    if rule.shared {
-        return None;
-    }
-    let former = observed.owned.iter().find(|standing| {
-        standing.object_id() == id
-            && standing.reference != desired.reference
-            && !is_same_object(&standing.reference, &desired.reference)
-    })?;
-    Some(match rule.on_identity_change {
-        IdentityChange::Block => Step::rest(Reason {
-            cause: Cause::IdentityChanged,
-            detail: format!(
-                "`{}` stands as {} and would become {}: set onIdentityChange to Orphan to leave the former object behind, \
-                 or go back to its kind and name",
-                id, former.reference, desired.reference
-            ),
-        }),
-        IdentityChange::Orphan => Step::act(departure::unmark(former)),
-    })
-}
-
-/// The same kind in another version is the same object.
-fn is_same_object(a: &Reference, b: &Reference) -> bool {
-    a.kind.group == b.kind.group && a.kind.kind == b.kind.kind && a.namespace == b.namespace && a.name == b.name
-}
-
-/// Rows "Absent" and "Foreign".
-fn create(observed: &Observed, desired: &Desired) -> Step {
-    let reference = desired.reference.clone();
-    match observed.learned.looks.get(&reference) {
-        None => Step::act(Action::Look { reference }),
-        Some(Look::Absent) => {
-            Step::act(Action::Apply { reference, body: desired.body.clone(), intent: Intent::Create })
-        }
-        Some(Look::Found(_)) => Step::rest(Reason {
-            cause: Cause::Conflict,
-            detail: format!(
-                "{reference} exists and was not made for this object: it is left alone; remove or rename it"
-            ),
-        }),
-    }
-}
-
-/// Rows "Ours, differs" and "Ours, same".
-fn update(observed: &Observed, rule: &ObjectRule, desired: &Desired, standing: &Standing) -> Step {
-    let unkept = unkept(&standing.object);
-    let differing: Vec<_> =
-        differences(&desired.body, &standing.object).into_iter().filter(|path| !unkept.contains(path)).collect();
-    if differing.is_empty() {
-        return Step::default();
-    }
-    let rendered_anew = differing.iter().any(|path| path == &hash_pointer());
-    if observed.learned.applied.contains(&desired.reference) {
-        return remember_unkept(desired, standing, differing);
-    }
-    match rule.drift {
-        _ if rendered_anew => Step::act(apply(desired, standing, None)),
-        Drift::Correct => Step::act(apply(desired, standing, Some(&unkept))),
-        Drift::Report => Step::rest(Reason {
-            cause: Cause::Waiting,
-            detail: format!("{} was changed at {} (drift: Report)", desired.reference, differing.join(", ")),
-        }),
-        Drift::Ignore => Step::default(),
-    }
-}
-
-/// What still differs after our apply does not stick: it is remembered on the object, reported, and not written again.
-fn remember_unkept(desired: &Desired, standing: &Standing, differing: Vec<String>) -> Step {
-    let mut all = unkept(&standing.object);
-    all.extend(differing);
-    all.sort();
-    Step::act(apply(desired, standing, Some(&all)))
-}
-
-fn apply(desired: &Desired, standing: &Standing, unkept: Option<&[String]>) -> Action {
-    let mut body = Value::clone(&desired.body);
-    if let Some(unkept) = unkept.filter(|paths| !paths.is_empty()) {
-        body["metadata"]["annotations"][marks::UNKEPT] = json!(unkept.join("\n"));
-    }
-    body["metadata"]["uid"] = json!(metadata(&standing.object, "uid"));
-    let intent = Intent::Update { uid: standing.uid().to_owned() };
-    Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent }
+/// JSON pointers at which an object differs, but for what the server did not keep of the same rendering before.
+fn differing(desired: &Desired, object: &TargetObject) -> Vec<String> {
+    let all = differences(&desired.body, &object.object);
+    let rendered_anew = all.iter().any(|path| path == &hash_pointer());
+    let unkept = if rendered_anew { Vec::new() } else { unkept(&object.object) };
+    all.into_iter().filter(|path| !unkept.contains(path)).collect()
 }
 
 /// JSON pointers that the server did not keep when this rendering was applied.
@@ -334,8 +377,8 @@ fn hash_pointer() -> String {
     format!("/metadata/annotations/{}", crate::object::compare::escape_pointer(marks::HASH))
 }
 
-/// Ends a plan: the status that follows from it, or, once that stands, the reasons themselves.
-fn say(
+/// Ends a plan: the status that follows from it, or, once that is written, the reasons themselves.
+pub fn say(
     mapping: &Mapping,
     observed: &Observed,
     source: &Arc<Value>,
@@ -343,17 +386,17 @@ fn say(
     mut reasons: Reasons,
 ) -> Plan {
     match status::patch(mapping, observed, source, rendering, &mut reasons) {
-        Some(patch) => Plan::Last(Box::new(Action::PatchStatus { patch }), reasons.verdict()),
+        Some(action) => Plan::Last(Box::new(action), reasons.verdict()),
         None => reasons.rest(),
     }
 }
 
 impl Step {
-    fn act(action: Action) -> Self {
+    pub fn act(action: Action) -> Self {
         Self { actions: vec![action], reasons: Reasons::default() }
     }
 
-    fn rest(reason: Reason) -> Self {
+    pub fn rest(reason: Reason) -> Self {
         Self { actions: Vec::new(), reasons: Reasons(vec![reason]) }
     }
 
@@ -363,7 +406,7 @@ impl Step {
         self
     }
 
-    fn extend(&mut self, other: Self) {
+    pub fn extend(&mut self, other: Self) {
         self.actions.extend(other.actions);
         self.reasons.0.extend(other.reasons.0);
     }

@@ -1,40 +1,19 @@
 //! The decision table: from what is observed of one source to what is to be done. Pure.
 //!
-//! | source | finalizer | object | plan |
-//! |---|---|---|---|
-//! | any | any | Unknown | wait, say for what |
-//! | any | any | being deleted | wait; after `stuckAfter` say so |
-//! | live, in, render failed or waiting | any | any | write nothing; say why |
-//! | live, in | no | any | add finalizer |
-//! | live, in | yes | OursEarlier | delete it, then create |
-//! | live, in | yes | Absent, what it depends on not ready | wait, say for what |
-//! | live, in | yes | Absent | create (look first) |
-//! | live, in | yes | Ours, differs | apply |
-//! | live, in | yes | Ours, same | nothing |
-//! | live, in | yes | Ours, `when` false, or its key gone from a list that was rendered whole | delete |
-//! | live, in | yes | Ours, in no id of the mapping | left, and counted |
-//! | live, in | yes | Foreign | `Conflict` |
-//! | live, out | no | any | nothing |
-//! | live, out | yes | Absent or Foreign (fresh read) | release finalizer |
-//! | live, out | yes | Ours or OursEarlier | `onExit` |
-//! | deleting | yes | Ours or OursEarlier, another that depends on it stands | after the other |
-//! | deleting | yes | Ours or OursEarlier | `onSourceDelete` |
-//! | deleting | yes | Absent or Foreign (fresh read) | release finalizer |
-//! | deleting | no | any | nothing |
-//! | gone, with evidence | – | Ours | as `onSourceDelete` |
-//! | gone, without evidence | – | Ours | report as orphan |
-//!
-//! The first row that matches wins. A source's plan is the union over its objects, and its finalizer the last step.
-//! [`plan`] is called again with what the actions brought to light ([`Observed::absorb`]) until it rests.
+//! [`decision::decide`] is the table: one `match` over (source, finalizer, object) in the order of the design's rows.
+//! [`plan`] asks it for each object of a source; a source's plan is the union over its objects, and the release of its
+//! finalizer is the last step. [`plan`] is called again with what the servers answered ([`Observed::absorb`]) until it
+//! rests.
 
 pub mod action;
+pub mod decision;
 mod departure;
 mod each;
 mod live;
-pub mod memo;
 mod mirror;
 pub mod observed;
 pub mod preview;
+mod readable;
 mod readiness;
 pub mod rehearsal;
 pub mod related;
@@ -50,11 +29,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use action::{Action, Intent, SourcePatch};
-pub use observed::{Evidence, Learned, Look, Observed, Outcome, Phase, Shared, Source, Standing, Target};
+pub use observed::{
+    Answers, Failure, FailureKind, Missing, ObjectState, Observed, Outcome, Phase, Prune, Source, Target, TargetObject,
+};
 
+use crate::mapping::Mapping;
 use crate::mapping::template::Unrendered;
-use crate::mapping::{Mapping, OnExit, SourceDelete};
-use crate::object::{has_finalizer, marks, metadata};
+use crate::object::{has_finalizer, metadata};
+
+use decision::Stage;
 
 /// Rounds of plan and apply before a plan counts as one that does not come to rest; a new object with everything it needs
 /// takes five.
@@ -100,19 +83,25 @@ pub enum Cause {
     Conflict,
     RenderFailed,
     IdentityChanged,
+    Recreated,
     Refused,
     Stuck,
+    /// A deletion that follows from a changed document, held by `pruneGuard`.
+    Held,
+    Retained,
     Orphaned,
     StatusFailed,
+    /// A request failed in a way that says nothing about it: time may mend it.
+    RequestFailed,
     Waiting,
     /// A target that cannot be seen: the consumer's status stays as it is.
     Unknown,
 }
 
 impl Cause {
-    /// Whether time alone, or an event of the source or the target, may mend it.
+    /// Whether an event of the source or the target will tell when it is over.
     fn is_wait(self) -> bool {
-        matches!(self, Self::Waiting | Self::Unknown)
+        matches!(self, Self::Waiting | Self::Unknown | Self::Retained | Self::Held | Self::Orphaned)
     }
 
     pub fn as_str(self) -> &'static str {
@@ -121,10 +110,14 @@ impl Cause {
             Self::Conflict => "Conflict",
             Self::RenderFailed => "RenderFailed",
             Self::IdentityChanged => "IdentityChanged",
+            Self::Recreated => "Recreated",
             Self::Refused => "Refused",
             Self::Stuck => "Stuck",
+            Self::Held => "Held",
+            Self::Retained => "Retained",
             Self::Orphaned => "Orphaned",
             Self::StatusFailed => "StatusFailed",
+            Self::RequestFailed => "RequestFailed",
             Self::Waiting => "Waiting",
             Self::Unknown => "Unknown",
         }
@@ -132,7 +125,7 @@ impl Cause {
 }
 
 impl Reasons {
-    fn one(cause: Cause, detail: impl Into<String>) -> Self {
+    pub fn one(cause: Cause, detail: impl Into<String>) -> Self {
         Self(vec![Reason { cause, detail: detail.into() }])
     }
 
@@ -178,15 +171,17 @@ impl From<Unrendered> for Reason {
     }
 }
 
-/// Decides for one source. The rows are matched top down.
+/// Decides for one source.
 pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
     match &observed.source {
         Source::Unknown(why) => Reasons::one(Cause::Unknown, format!("source: {why}")).rest(),
-        Source::Missing => departure::gone(mapping, observed),
-        Source::Present(source) if is_deleting(source) => deleting(mapping, observed, source),
+        Source::Missing(missing) => departure::gone(mapping, observed, missing),
+        Source::Present(source) if is_deleting(source) => {
+            departure::depart(mapping, observed, source, Stage::Deleting(mapping.lifecycle.on_source_delete))
+        }
         Source::Present(source) => match observed.phase {
             Phase::DeletionsOnly => Plan::Rest(Rest::InSync),
-            Phase::Leaving(policy) => left(mapping, observed, source, policy),
+            Phase::Leaving(policy) => departure::depart(mapping, observed, source, Stage::Out(policy)),
             Phase::Active => active(mapping, observed, source),
         },
     }
@@ -195,7 +190,7 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
 fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
     match is_in(mapping, observed, source) {
         Ok(true) => live::live(mapping, observed, source),
-        Ok(false) => left(mapping, observed, source, mapping.source.on_exit),
+        Ok(false) => departure::depart(mapping, observed, source, Stage::Out(mapping.source.on_exit)),
         Err(reason) if owns_finalizer(observed, source) => live::undecided(mapping, observed, source, reason),
         Err(reason) => Reasons(vec![reason]).rest(),
     }
@@ -203,9 +198,6 @@ fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
 
 /// The filter: selector, namespaces, then `when`.
 fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<bool, Reason> {
-    if observed.settled {
-        return Ok(true);
-    }
     let filter = &mapping.source;
     if !filter.selector.matches(source.pointer("/metadata/labels")) {
         return Ok(false);
@@ -229,38 +221,20 @@ fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
     has_finalizer(source, observed.writer.finalizer())
 }
 
-/// Rows "live, out".
-fn left(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, policy: OnExit) -> Plan {
-    if !owns_finalizer(observed, source) {
-        return Plan::Rest(Rest::InSync);
-    }
-    match policy {
-        OnExit::Retain => Plan::Rest(Rest::InSync),
-        OnExit::Delete => departure::depart(mapping, observed, Some(source), SourceDelete::Delete),
-        OnExit::Orphan => departure::depart(mapping, observed, Some(source), SourceDelete::Orphan),
-    }
-}
-
-/// Rows "deleting".
-fn deleting(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
-    if !owns_finalizer(observed, source) {
-        return Plan::Rest(Rest::InSync);
-    }
-    departure::depart(mapping, observed, Some(source), mapping.lifecycle.on_source_delete)
-}
-
-/// Whether the source was pinned to another target than the one at hand.
-fn target_changed(observed: &Observed, source: &Value, identity: &str) -> Option<Reason> {
-    let pinned = marks::annotation(source, observed.writer.target_annotation());
-    let expected = owns_finalizer(observed, source) || pinned.is_some();
-    (expected && pinned != Some(identity)).then(|| Reason {
+/// Whether the source is pinned to another target than the one at hand. A source without a pin is pinned before the first
+/// write.
+fn target_changed(observed: &Observed, source: &Value) -> Option<Reason> {
+    let Target::Known { name, identity, .. } = &observed.target else { return None };
+    let pins = source::pins(observed, source);
+    let changed = !pins.is_empty() && !pins.values().any(|pinned| pinned == identity);
+    let pinned: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();
+    changed.then(|| Reason {
         cause: Cause::TargetChanged,
         detail: format!(
-            "the target is not the cluster this object was synced to (pinned {}, found {identity}): \
-             give the engine the kubeconfig of the former target, or, if the move is meant, remove the annotation \
-             and the finalizer `{}` by hand",
-            pinned.unwrap_or("nothing"),
-            observed.writer.finalizer(),
+            "the target is not the cluster this object was synced to (pinned {}, found {name}={identity}): give the engine \
+             the kubeconfig of the former target; or, if the move is meant, run `sync-engine retarget`; or, if the former \
+             target is lost, `sync-engine abandon-target`",
+            pinned.join(","),
         ),
     })
 }

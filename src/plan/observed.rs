@@ -1,51 +1,43 @@
 //! What is known of one source object and everything that belongs to it, at one moment.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::action::Action;
-use super::memo::Memo;
-use crate::mapping::expression::{Recorder, SourceView};
+use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, OnExit};
-use crate::object::marks::{self, Owner, Reference, Writer};
+use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{Key, metadata};
 
-/// The planner's whole input beside the mapping. The shell fills it from its caches, and [`Observed::absorb`] carries
-/// what each action brought to light into the next plan.
+/// The planner's whole input beside the mapping. The shell fills it from its caches, and [`Observed::absorb`] adds what
+/// the server answered to each action.
 #[derive(Debug, Clone)]
 pub struct Observed {
     pub writer: Writer,
     pub phase: Phase,
     pub key: Key,
-    /// The writer's owner of this key.
+    /// The source as ownership knows it.
+    pub origin: Origin,
+    /// The writer's owner of this origin.
     pub owner: Owner,
     /// Path of the source's workspace, where it is known.
     pub workspace_path: Option<String>,
     pub source: Source,
-    /// Where the source stands there without what its author asks for (`spec` and the like): an object that asks for the
-    /// same.
-    pub body: Option<Arc<Value>>,
     pub target: Target,
-    /// What carries this source's owner and a true self mark.
-    pub owned: Vec<Standing>,
-    /// Shared objects of this mapping with a true self mark, in the namespaces of this source.
-    pub shared: Shared,
-    /// These very versions of the shared objects were found in sync with this very generation of the mapping: they
-    /// need not be rendered and compared again.
-    pub shared_settled: bool,
-    /// Beside status and version, the source and its own objects say what they said when they were found in sync with
-    /// this very generation of the mapping: they need not be rendered and compared again. Where
-    /// [the mapping](crate::mapping::Mapping::reports_from_heads) reads no more, they may be given without their specs.
-    pub settled: bool,
-    /// Whether another source needs the shared objects of a namespace; a namespace not listed is not known of.
+    /// Namespaces on the target in which this source's objects may be: ownership labels and annotations count nowhere
+    /// else.
+    pub places: BTreeSet<String>,
+    /// What belongs to this source.
+    pub owned: Vec<TargetObject>,
+    /// Shared objects of this mapping in the namespaces of this source.
+    pub shared: Vec<TargetObject>,
+    /// Whether another source needs the shared objects of a namespace; a namespace not listed is not known.
     pub shared_in_use: BTreeMap<String, bool>,
-    /// Related objects as they stand, where they come from.
+    /// Related objects as they are where they come from.
     pub related: Vec<Arc<Value>>,
     /// Namespaces of the target known to exist.
     pub namespaces: BTreeSet<String>,
@@ -53,26 +45,55 @@ pub struct Observed {
     pub schema: Option<Arc<Schema>>,
     /// Status leaves (JSON pointers) that the consumer's server dropped before.
     pub unkept_status: Arc<BTreeSet<String>>,
+    /// Whether deletions that the mapping asks for are held back (`pruneGuard`).
+    pub prune: Prune,
     pub now: Timestamp,
-    /// What this reconcile learned beyond the caches.
-    pub learned: Learned,
-    /// What it has rendered so far.
-    pub memo: Memo,
+    /// What servers answered that the caches do not show.
+    pub answers: Answers,
     /// Takes down what is evaluated, where somebody asks for it.
     pub recorder: Option<Recorder>,
 }
 
-/// Results of a reconcile's own actions.
+/// What servers answered that the caches do not show.
 #[derive(Debug, Clone, Default)]
-pub struct Learned {
-    pub looks: BTreeMap<Reference, Look>,
-    /// Applied in this reconcile: what still differs does not stick.
+pub struct Answers {
+    /// Objects at this source's places that are not owned.
+    pub foreign: BTreeMap<Reference, Arc<Value>>,
+    /// Applied in this reconcile: what differs now is not kept by the server.
     pub applied: BTreeSet<Reference>,
-    /// Refused by the server in a way that trying again at once does not mend.
-    pub refused: BTreeMap<Reference, String>,
-    /// Owners of whom a fresh, uncached read found nothing.
+    /// Deleted in this reconcile, and held by finalizers.
+    pub deleted: BTreeSet<Reference>,
+    /// Requests about an object that failed in this reconcile: the object rests until the next one.
+    pub failed: BTreeMap<Reference, Failure>,
+    /// Deletions without an answer: they may still take effect.
+    pub unanswered: BTreeSet<Reference>,
+    /// Whether an uncached read found the source, which the cache does not show.
+    pub source_exists: Option<bool>,
+    /// Owners whose objects were read afresh, past the caches.
     pub swept: BTreeSet<String>,
-    pub evidence: Option<Evidence>,
+    /// Why an uncached read failed.
+    pub read_failed: Option<String>,
+    /// Status leaves (JSON pointers below `.status`) that the consumer's server refused, with the value and the reason.
+    pub refused_status: BTreeMap<String, (Value, String)>,
+    /// Why the consumer's server refused the status, if it named no leaf.
+    pub status_failed: Option<String>,
+}
+
+/// Why a request about a target object brought no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The server's word on this very request: only a change of it helps.
+    Refused,
+    /// An error that says nothing about the request (404 of something else, 5xx).
+    Error,
+    /// No answer, or the server asks for patience.
+    Unreachable,
 }
 
 /// What a mapping may do now.
@@ -86,133 +107,107 @@ pub enum Phase {
     Leaving(OnExit),
 }
 
+/// What becomes of deletions that a changed document asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prune {
+    Allowed,
+    /// Until every source was planned with the document and the total is within `pruneGuard`, or a person approves.
+    Held,
+}
+
 #[derive(Debug, Clone)]
 pub enum Source {
     /// Not known to be there or not, and why.
     Unknown(String),
     Present(Arc<Value>),
     /// Not in a cache that is in sync.
-    Missing,
+    Missing(Missing),
 }
 
-/// Is a missing source gone?
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Evidence {
-    /// A 404 that names it, from a collection that lists normally, in a workspace that is bound.
-    Gone,
-    /// Anything else; the text says what.
-    None(String),
+/// What is known of a source that is missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// The uid under which it was seen being deleted, or was released.
+    pub deleted: Option<String>,
+    /// Whether it has been missing for `stuckAfter`.
+    pub long: bool,
 }
 
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// Not reachable, not identified, or its inventory is not confirmed; the text says why.
+    /// Not reachable, not identified, or its state store is not confirmed; the text says why.
     Unknown(String),
     Known {
+        /// The connection (or provider/cluster) by which the mapping names it.
+        name: String,
         /// Hash of the target's identity.
         identity: String,
-        /// The kinds of the mapping and of its inventory; an error says why a kind cannot be seen.
+        /// The kinds of the mapping and of its state store; an error says why a kind cannot be seen.
         kinds: Arc<BTreeMap<Kind, Result<(), String>>>,
     },
 }
 
-/// Shared objects: the same for all sources of a namespace, and seldom looked at once they stand, hence read from
-/// their text only when somebody asks.
-#[derive(Clone, Default)]
-pub struct Shared {
-    read: Option<Arc<dyn Fn() -> Vec<Standing> + Send + Sync>>,
-    /// Gone since, and not to be found in what is read later.
-    gone: Vec<Reference>,
-    standing: OnceCell<Vec<Standing>>,
-}
-
-impl Shared {
-    pub fn of(standing: Vec<Standing>) -> Self {
-        Self { standing: standing.into(), ..Self::default() }
-    }
-
-    /// Read once, when first asked for. `read` must always give the same.
-    pub fn later(read: impl Fn() -> Vec<Standing> + Send + Sync + 'static) -> Self {
-        Self { read: Some(Arc::new(read)), ..Self::default() }
-    }
-
-    pub fn all(&self) -> &[Standing] {
-        self.standing.get_or_init(|| {
-            let all = self.read.as_ref().map(|read| read()).unwrap_or_default();
-            all.into_iter().filter(|standing| !self.gone.contains(&standing.reference)).collect()
-        })
-    }
-
-    pub fn push(&mut self, standing: Standing) {
-        let mut all = self.all().to_vec();
-        all.push(standing);
-        self.standing = all.into();
-    }
-
-    fn forget(&mut self, reference: &Reference) {
-        match self.standing.get_mut() {
-            Some(all) => all.retain(|standing| &standing.reference != reference),
-            None => self.gone.push(reference.clone()),
-        }
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.all()).finish()
-    }
-}
-
-/// An object that stands on the target.
+/// An object on the target.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct TargetObject {
     pub reference: Reference,
     pub object: Arc<Value>,
-    /// Its mark [`marks::OBJECT`], which is asked for all the time.
-    id: Box<str>,
 }
 
+/// What an object on the target is to a source. Computed in one place: [`Observed::state`].
 #[derive(Debug, Clone)]
-pub enum Look {
+pub enum ObjectState<'o> {
+    /// It cannot be seen, and why.
+    Unknown(String),
     Absent,
-    Found(Arc<Value>),
+    Ours(&'o TargetObject),
+    /// Made for an earlier source of the same name (another uid).
+    OursOfEarlier(&'o TargetObject),
+    Foreign,
 }
 
-/// What carrying out an action showed.
+/// What the server answered to an action.
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// The object as the server has it now.
     Object(Arc<Value>),
-    /// The source as the server has it now, without what its author asks for, which is what it was.
-    Head(Arc<Value>),
-    /// The write went through, and nothing remains to be learned from its answer.
-    Accepted,
     /// The object is not there (any more), or gone with this write.
     Absent,
-    /// A sweep's findings: true self marks only.
-    Found(Vec<Standing>),
-    Evidence(Evidence),
-    /// Refused for a reason that the author, the consumer or an administrator has to mend.
-    Refused(String),
+    /// What a sweep found: true self marks only.
+    Found(Vec<TargetObject>),
+    Failed(Failure),
+    /// A status that the consumer's server refuses: the leaves that it names, as JSON pointers below `.status`.
+    StatusRefused {
+        leaves: Vec<String>,
+        why: String,
+    },
 }
 
-impl Standing {
+impl TargetObject {
     pub fn new(reference: Reference, object: Arc<Value>) -> Self {
-        let id = marks::annotation(&object, marks::OBJECT).unwrap_or_default().into();
-        Self { reference, object, id }
+        Self { reference, object }
     }
 
     pub fn uid(&self) -> &str {
         metadata(&self.object, "uid")
     }
 
+    pub fn resource_version(&self) -> &str {
+        metadata(&self.object, "resourceVersion")
+    }
+
     pub fn is_deleting(&self) -> bool {
         !metadata(&self.object, "deletionTimestamp").is_empty()
     }
 
+    /// uid of the source that it was made for.
+    pub fn source_uid(&self) -> &str {
+        marks::annotation(&self.object, marks::SOURCE_UID).unwrap_or_default()
+    }
+
     /// Id of the mapping's object that this one was rendered from; of several, `id[key]`.
     pub fn object_id(&self) -> &str {
-        &self.id
+        marks::annotation(&self.object, marks::OBJECT).unwrap_or_default()
     }
 
     /// Id of the mapping's rule that this one was rendered from.
@@ -228,43 +223,34 @@ impl Standing {
 }
 
 impl Observed {
-    /// A source of which nothing stands and nothing was learned yet, under an active mapping.
-    pub fn new(writer: Writer, key: Key, source: Source, target: Target, now: Timestamp) -> Self {
-        let owner = writer.owner(&key);
+    /// A source of which nothing is on the target and nothing was answered yet, under an active mapping.
+    pub fn new(writer: Writer, key: Key, origin: Origin, source: Source, target: Target, now: Timestamp) -> Self {
+        let owner = writer.owner(&origin);
         Self {
             writer,
             phase: Phase::Active,
             key,
+            origin,
             owner,
             workspace_path: None,
             source,
-            body: None,
             target,
+            places: BTreeSet::new(),
             owned: Vec::new(),
-            shared: Shared::default(),
-            shared_settled: false,
-            settled: false,
+            shared: Vec::new(),
             shared_in_use: BTreeMap::new(),
             related: Vec::new(),
             namespaces: BTreeSet::new(),
             schema: None,
             unkept_status: Arc::default(),
+            prune: Prune::Allowed,
             now,
-            learned: Learned::default(),
-            memo: Memo::default(),
+            answers: Answers::default(),
             recorder: None,
         }
     }
 
-    /// From now on, takes down what is evaluated, or no longer does. What was rendered is forgotten, so that it is evaluated.
-    pub fn record(&mut self, recorder: Option<Recorder>) {
-        if recorder.is_some() || self.recorder.is_some() {
-            self.memo = Memo::default();
-        }
-        self.recorder = recorder;
-    }
-
-    /// uid of the source as it is now; empty where it is not there.
+    /// uid of the source as it is now; empty where it is missing.
     pub fn source_uid(&self) -> &str {
         match &self.source {
             Source::Present(source) => metadata(source, "uid"),
@@ -272,86 +258,156 @@ impl Observed {
         }
     }
 
-    /// The source as templates read it.
-    pub fn readable(&self, source: &Arc<Value>) -> Arc<SourceView> {
-        self.memo.readable(source, self.body_of(source))
+    /// Whether an object belongs to this source: it is in one of the source's namespaces, and its self mark is true.
+    pub fn owns(&self, reference: &Reference, object: &Value) -> bool {
+        self.places.contains(&reference.namespace) && marks::is_ours(object, reference, &self.owner)
     }
 
-    /// What says all that the source says beside metadata and status.
-    pub fn body_of<'o>(&'o self, source: &'o Arc<Value>) -> &'o Arc<Value> {
-        self.body.as_ref().unwrap_or(source)
+    /// Whether it is a shared object of this mapping in one of the source's namespaces.
+    pub fn shares(&self, reference: &Reference, object: &Value) -> bool {
+        self.places.contains(&reference.namespace)
+            && marks::is_ours(object, reference, &self.writer.shared_owner(&reference.namespace))
     }
 
-    /// What stands at a place and is ours by its self mark (this source's, or the namespace's for shared objects).
-    pub fn ours_at(&self, reference: &Reference, shared: bool) -> Option<&Standing> {
-        let all = if shared { self.shared.all() } else { &self.owned };
-        all.iter().find(|standing| &standing.reference == reference)
+    /// What an object on the target is to this source.
+    pub fn state(&self, reference: &Reference, shared: bool) -> ObjectState<'_> {
+        if let Some(why) = self.unseen(&reference.kind) {
+            return ObjectState::Unknown(why);
+        }
+        let all = if shared { &self.shared } else { &self.owned };
+        match all.iter().find(|one| one.reference.is_same_object(reference)) {
+            Some(object) => self.state_of(object, shared),
+            None if self.answers.foreign.contains_key(reference) => ObjectState::Foreign,
+            None => ObjectState::Absent,
+        }
     }
 
-    /// Carries the outcome of an action into the picture, so that the next plan starts from it.
+    /// The same of an object that is known to be owned.
+    pub fn state_of<'o>(&'o self, object: &'o TargetObject, shared: bool) -> ObjectState<'o> {
+        if let Some(why) = self.unseen(&object.reference.kind) {
+            return ObjectState::Unknown(why);
+        }
+        let uid = match &self.source {
+            Source::Present(source) => Some(metadata(source, "uid")),
+            Source::Missing(missing) => missing.deleted.as_deref(),
+            Source::Unknown(_) => None,
+        };
+        if shared || uid == Some(object.source_uid()) {
+            ObjectState::Ours(object)
+        } else {
+            ObjectState::OursOfEarlier(object)
+        }
+    }
+
+    /// Why a kind cannot be seen on the target.
+    pub fn unseen(&self, kind: &Kind) -> Option<String> {
+        let kinds = match &self.target {
+            Target::Known { kinds, .. } => kinds,
+            Target::Unknown(why) => return Some(why.clone()),
+        };
+        match kinds.get(kind) {
+            Some(Ok(())) => None,
+            Some(Err(why)) => Some(why.clone()),
+            None => Some(format!("{kind} is not watched yet")),
+        }
+    }
+
+    /// Adds what the server answered, so that the next plan starts from it.
     pub fn absorb(&mut self, action: &Action, outcome: Outcome) {
         match (action, outcome) {
             (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Object(object)) => {
                 self.source = Source::Present(object);
-                self.body = None;
             }
-            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Head(head)) => {
-                if let Source::Present(former) = std::mem::replace(&mut self.source, Source::Present(head)) {
-                    self.body.get_or_insert(former);
-                }
+            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Absent) => {
+                self.source = Source::Missing(Missing::default());
             }
-            (Action::PatchSource { .. } | Action::PatchStatus { .. }, Outcome::Absent) => self.source = Source::Missing,
-            (Action::LookForSource, Outcome::Evidence(evidence)) => self.learned.evidence = Some(evidence),
-            (Action::Look { reference }, Outcome::Object(object)) => self.see(reference, object),
-            (Action::Look { reference }, Outcome::Absent) => {
-                self.learned.looks.insert(reference.clone(), Look::Absent);
+            (Action::PatchStatus { values, .. }, Outcome::StatusRefused { leaves, why }) => {
+                self.refuse_status(values, &leaves, &why);
             }
-            (Action::Sweep { owners, .. }, Outcome::Found(found)) if found.is_empty() => {
-                self.learned.swept.extend(owners.iter().cloned());
+            (Action::LookForSource, Outcome::Object(_)) => self.answers.source_exists = Some(true),
+            (Action::LookForSource, Outcome::Absent) => self.answers.source_exists = Some(false),
+            (Action::LookForSource | Action::Sweep { .. }, Outcome::Failed(failure)) => {
+                self.answers.read_failed = Some(failure.why);
             }
-            (Action::Sweep { .. }, Outcome::Found(found)) => {
-                found.into_iter().for_each(|one| self.see(&one.reference, one.object))
+            (Action::Sweep { owners, .. }, Outcome::Found(found)) => {
+                self.answers.swept.extend(owners.iter().cloned());
+                found.into_iter().for_each(|one| self.see(&one.reference, one.object));
+            }
+            (Action::CreateNamespace { name, .. }, Outcome::Failed(failure)) => {
+                // The objects that were to be made in it say so.
+                self.answers.failed.insert(Reference::namespace(name), failure);
             }
             (Action::CreateNamespace { name, .. }, _) => {
                 self.namespaces.insert(name.clone());
             }
-            (Action::Apply { reference, .. }, Outcome::Object(object)) => {
-                self.learned.applied.insert(reference.clone());
-                self.see(reference, object);
-            }
-            (Action::Delete { reference, .. }, Outcome::Object(object)) => self.see(reference, object),
-            (
-                Action::Delete { reference, .. } | Action::Apply { reference, .. } | Action::Unmark { reference, .. },
-                Outcome::Absent,
-            ) => {
-                self.forget(reference);
-            }
-            (Action::Unmark { reference, .. }, Outcome::Object(_)) => self.forget(reference),
-            (action, Outcome::Refused(why)) => {
+            (action, outcome) => {
                 if let Some(reference) = action.reference() {
-                    self.learned.refused.insert(reference.clone(), why);
+                    self.answered(action, &reference.clone(), outcome);
                 }
+            }
+        }
+    }
+
+    fn answered(&mut self, action: &Action, reference: &Reference, outcome: Outcome) {
+        match (action, outcome) {
+            (_, Outcome::Failed(failure)) => {
+                if matches!(action, Action::Delete { .. }) && failure.kind != FailureKind::Refused {
+                    self.answers.unanswered.insert(reference.clone());
+                }
+                self.answers.failed.insert(reference.clone(), failure);
+            }
+            (Action::GiveUp { .. }, Outcome::Object(_)) | (_, Outcome::Absent) => self.forget(reference),
+            (action, Outcome::Object(object)) => {
+                let is_deleting = !metadata(&object, "deletionTimestamp").is_empty();
+                if matches!(action, Action::Delete { .. }) && is_deleting {
+                    self.answers.deleted.insert(reference.clone());
+                }
+                if matches!(action, Action::Apply { .. }) && self.is_owned(reference, &object) {
+                    self.answers.applied.insert(reference.clone());
+                    self.answers.unanswered.remove(reference);
+                }
+                self.see(reference, object);
             }
             _ => {}
         }
     }
 
-    /// Files an object under what it is: ours, shared, or somebody else's.
+    fn refuse_status(&mut self, values: &BTreeMap<String, Value>, leaves: &[String], why: &str) {
+        let is_named = |pointer: &str| leaves.iter().any(|leaf| is_within(leaf, pointer) || is_within(pointer, leaf));
+        let named: Vec<_> = values.iter().filter(|(pointer, _)| is_named(pointer)).collect();
+        if named.is_empty() {
+            self.answers.status_failed = Some(why.to_owned());
+        }
+        for (pointer, value) in named {
+            self.answers.refused_status.insert(pointer.clone(), (value.clone(), why.to_owned()));
+        }
+    }
+
+    fn is_owned(&self, reference: &Reference, object: &Value) -> bool {
+        self.owns(reference, object) || self.shares(reference, object)
+    }
+
+    /// Files an object under what it is: this source's, shared, or foreign.
     fn see(&mut self, reference: &Reference, object: Arc<Value>) {
         self.forget(reference);
-        let standing = Standing::new(reference.clone(), object);
-        if marks::is_ours(&standing.object, reference, &self.owner) {
-            self.owned.push(standing);
-        } else if marks::is_ours(&standing.object, reference, &self.writer.shared_owner(&reference.namespace)) {
-            self.shared.push(standing);
+        let seen = TargetObject::new(reference.clone(), object);
+        if self.owns(reference, &seen.object) {
+            self.owned.push(seen);
+        } else if self.shares(reference, &seen.object) {
+            self.shared.push(seen);
         } else {
-            self.learned.looks.insert(reference.clone(), Look::Found(standing.object));
+            self.answers.foreign.insert(reference.clone(), seen.object);
         }
     }
 
     fn forget(&mut self, reference: &Reference) {
-        self.owned.retain(|standing| &standing.reference != reference);
-        self.shared.forget(reference);
-        self.learned.looks.remove(reference);
+        self.owned.retain(|one| &one.reference != reference);
+        self.shared.retain(|one| &one.reference != reference);
+        self.answers.foreign.remove(reference);
     }
+}
+
+/// Whether a JSON pointer is another one, or leads to something below it.
+fn is_within(inner: &str, outer: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

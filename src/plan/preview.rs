@@ -8,13 +8,13 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use super::observed::{Observed, Source, Standing, Target};
+use super::observed::{ObjectState, Observed, Source, Target, TargetObject};
 use super::render::{self, Desired, Rendering};
 use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Mapping, ObjectRule};
-use crate::object::marks::{Reference, Writer};
+use crate::object::marks::{Origin, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
 
 /// One source and what is around it.
@@ -78,15 +78,15 @@ pub fn recorded<'m>(mapping: &'m Mapping, scene: &Scene, recorder: &Recorder) ->
 
 fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>) -> Result<Preview<'m>, Unseen> {
     let mut observed = observed(mapping, scene);
-    observed.record(recorder.clone());
+    observed.recorder = recorder.clone();
     if !is_in(mapping, &observed, &scene.source).map_err(Unseen::Unrendered)? {
         return Err(Unseen::Out);
     }
     // A guess at what stands is no evaluation that anybody asked for.
-    observed.record(None);
+    observed.recorder = None;
     let first = rendered(mapping, &observed, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut observed);
-    observed.record(recorder);
+    observed.recorder = recorder;
     let rendering = rendered(mapping, &observed, scene)?;
     let lacking = mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one));
     let objects = unrendered(mapping, &rendering).chain(waiting(mapping, &observed, &rendering));
@@ -96,8 +96,7 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
         status = scene.source.get("status").cloned();
     }
     status.iter_mut().for_each(forget_times);
-    let labels = || live::namespace_labels(mapping, &rendering);
-    let namespace_labels = mapping.placement.create_namespace.then(labels);
+    let namespace_labels = mapping.placement.create_namespace.then(|| rendering.namespace_labels.clone());
     Ok(Preview { mapping, rendering, status, reasons, namespace_labels, strangers })
 }
 
@@ -117,8 +116,8 @@ fn waiting<'r>(
 ) -> impl Iterator<Item = Reason> + 'r {
     let missing = |(rule, key, desired): (&'r ObjectRule, Option<&str>, &Desired)| {
         let id = key.map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
-        let stands = observed.ours_at(&desired.reference, rule.shared).is_some();
-        let unmet = (!stands).then(|| readiness::unmet(mapping, observed, rule, rendering)).flatten();
+        let absent = matches!(observed.state(&desired.reference, rule.shared), ObjectState::Absent);
+        let unmet = absent.then(|| readiness::unmet(mapping, observed, rule, rendering)).flatten();
         unmet.map(|reason| live::named(&id, reason))
     };
     rendering.desired(mapping).filter_map(missing)
@@ -136,13 +135,17 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
     let writer = Writer::new(&scene.engine, &mapping.name);
     let key = Key::new(scene.cluster.clone(), metadata(source, "namespace"), metadata(source, "name"));
-    let target = Target::Known { identity: String::new(), kinds: Arc::new(kinds.collect()) };
-    Observed {
+    let target =
+        Target::Known { name: mapping.target.clone(), identity: String::new(), kinds: Arc::new(kinds.collect()) };
+    let origin = Origin::new(&mapping.source.resource, scene.cluster.as_str(), &key);
+    let mut observed = Observed {
         workspace_path: scene.workspace_path.clone(),
         related: scene.related.clone(),
         schema: scene.schema.clone(),
-        ..Observed::new(writer, key, Source::Present(source.clone()), target, Timestamp::UNIX_EPOCH)
-    }
+        ..Observed::new(writer, key, origin, Source::Present(source.clone()), target, Timestamp::UNIX_EPOCH)
+    };
+    observed.places = render::namespaces(mapping, &[], &observed);
+    observed
 }
 
 /// Takes the standing objects for ours, each for the first object of the mapping that it looks like; gives the positions
@@ -156,7 +159,7 @@ fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut
         let found = known.iter().find(|(_, _, reference)| looks_like(object, reference));
         let marked = found.and_then(|(rule, id, reference)| {
             let body = render::mark(observed, rule, id, place, reference, object.clone()).ok()?;
-            Some((rule.shared, Standing::new(reference.clone(), Arc::new(body))))
+            Some((rule.shared, TargetObject::new(reference.clone(), Arc::new(body))))
         });
         match marked {
             Some((true, standing)) => observed.shared.push(standing),

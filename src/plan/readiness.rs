@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::observed::{Observed, Standing};
+use super::observed::{ObjectState, Observed, TargetObject};
 use super::render::{self, Rendering, Wanted};
-use super::{Cause, Reason, live, related, status};
+use super::{Cause, Reason, related, status};
 use crate::mapping::expression::Expression;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::object::readiness::{Readiness, readiness};
@@ -43,7 +43,8 @@ fn unready(
 ) -> Option<Reason> {
     let waiting = |detail: String| Some(Reason { cause: Cause::Waiting, detail });
     let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
-    let Some(standing) = standing.filter(|standing| !live::is_earlier(observed, rule, standing)) else {
+    let is_current = |object: &&TargetObject| matches!(observed.state_of(object, rule.shared), ObjectState::Ours(_));
+    let Some(standing) = standing.filter(is_current) else {
         return waiting(format!("waits for object `{id}`, which does not stand yet"));
     };
     match state(rule, standing, item, rendering) {
@@ -57,7 +58,7 @@ fn unready(
 /// What the mapping says of an object that stands, else what its kind says.
 fn state(
     rule: &ObjectRule,
-    standing: &Standing,
+    standing: &TargetObject,
     item: Option<&Arc<Value>>,
     rendering: &Rendering,
 ) -> Result<Readiness, Reason> {

@@ -11,14 +11,14 @@ use super::observed::{Observed, Outcome, Source};
 /// The outcome of a write on servers that do what they are told. `None`: the action reads, and only a server knows.
 pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
     Some(match action {
-        Action::Look { .. } | Action::LookForSource | Action::Sweep { .. } => return None,
-        Action::PatchSource { patch, .. } | Action::PatchStatus { patch } => match &observed.source {
+        Action::LookForSource | Action::Sweep { .. } => return None,
+        Action::PatchSource { patch, .. } | Action::PatchStatus { patch, .. } => match &observed.source {
             Source::Present(source) => Outcome::Object(Arc::new(patched(source, patch))),
             _ => Outcome::Absent,
         },
-        Action::CreateNamespace { .. } | Action::Delete { .. } | Action::Unmark { .. } => Outcome::Absent,
+        Action::CreateNamespace { .. } | Action::Delete { .. } | Action::GiveUp { .. } => Outcome::Absent,
         Action::Apply { reference, body, .. } => {
-            let stands = observed.owned.iter().chain(observed.shared.all()).find(|one| one.reference == *reference);
+            let stands = observed.owned.iter().chain(&observed.shared).find(|one| one.reference == *reference);
             let mut object = stands.map_or_else(|| json!({}), |standing| (*standing.object).clone());
             overlay(&mut object, body);
             Outcome::Object(Arc::new(object))

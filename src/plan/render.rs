@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::memo::{Inputs, Rendered, view};
-use super::observed::{Observed, Standing};
+use super::observed::{Observed, TargetObject};
+use super::readable::view;
 use super::related::{self, Resolved};
 use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
-use crate::mapping::placement::Place;
-use crate::mapping::template::Unrendered;
+use crate::mapping::placement::{self, Place};
+use crate::mapping::template::{Text, Unrendered};
 use crate::mapping::{Mapping, ObjectRule, TargetRule, target_root};
 use crate::object::compare::remove_pointer;
 use crate::object::hash::value_hash;
@@ -23,9 +23,11 @@ pub struct Rendering {
     /// Where the source's objects go.
     pub place: Place,
     /// One for each object rule of the mapping, in their order.
-    pub objects: Rendered,
+    pub objects: Vec<Result<Wanted, Unrendered>>,
     /// One for each related rule of the mapping, in their order.
     pub related: Vec<Resolved>,
+    /// Labels of the namespace, where the engine creates it.
+    pub namespace_labels: Value,
     /// For the status rules, which read the same roots.
     pub scope: Scope,
 }
@@ -39,8 +41,6 @@ pub enum Wanted {
     Absent,
     /// With `forEach`: several objects, in the order of the list.
     Each(Vec<Instance>),
-    /// An object that is known to stand as it should.
-    Settled,
 }
 
 /// One of several objects.
@@ -71,53 +71,30 @@ pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Re
     }
     let place = place(mapping, observed, source)?;
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
+    let namespace_labels = namespace_labels(mapping, observed, &scope)?;
     set_objects(mapping, observed, &place, &mut scope);
     let related = related::resolve(mapping, observed, source, &place, &mut scope);
-    if observed.settled {
-        set_vars(mapping, &mut scope);
-        let objects = Arc::new(mapping.objects.iter().map(|rule| wanted(observed, rule, &place, &scope)).collect());
-        return Ok(Rendering { place, objects, related, scope });
-    }
-    let inputs = Inputs {
-        source: observed.readable(source),
-        place: place.clone(),
-        objects: objects_read(mapping, observed, &place),
-    };
-    if let Some((vars, objects)) = observed.memo.rendered(&inputs) {
-        vars.into_iter().for_each(|(name, outcome)| scope.set_var(&name, outcome));
-        return Ok(Rendering { place, objects, related, scope });
-    }
-    let vars = set_vars(mapping, &mut scope);
-    let objects = Arc::new(mapping.objects.iter().map(|rule| wanted(observed, rule, &place, &scope)).collect());
-    observed.memo.remember(inputs, vars, &objects);
-    Ok(Rendering { place, objects, related, scope })
+    set_vars(mapping, &mut scope);
+    let objects = mapping.objects.iter().map(|rule| wanted(observed, rule, &place, &scope)).collect();
+    Ok(Rendering { place, objects, related, namespace_labels, scope })
 }
 
-/// The objects that templates of the mapping read, as they stand.
-fn objects_read(mapping: &Mapping, observed: &Observed, place: &Place) -> Vec<Option<Arc<Value>>> {
-    let read = |rule: &&ObjectRule| mapping.objects_read().any(|id| id == rule.id);
-    let standing = |rule: &ObjectRule| match rule.for_each {
-        None => vec![standing(mapping, observed, rule, place).map(|standing| standing.object.clone())],
-        Some(_) => instances(mapping, observed, rule, place).map(|standing| Some(standing.object.clone())).collect(),
-    };
-    mapping.objects.iter().filter(read).flat_map(standing).collect()
+/// Labels of a namespace that the engine creates: `managed-by`, the engine's id, and the mapping's own.
+fn namespace_labels(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Result<Value, Unrendered> {
+    let mut labels = json!({marks::MANAGED_BY: marks::MANAGER, marks::ENGINE: observed.writer.engine()});
+    if mapping.placement.create_namespace {
+        for (key, value) in mapping.placement.labels(scope)? {
+            labels[key] = json!(value);
+        }
+    }
+    Ok(labels)
 }
 
 /// The roots that need no placement: enough for filters and for the placement itself.
 pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
-    if observed.settled {
-        // Mostly nothing reads it: what a status says comes from the objects.
-        let (source, body) = (source.clone(), observed.body_of(source).clone());
-        return roots(mapping, observed, |scope| scope.set_source_later(move || view(&source, &body)));
-    }
-    let readable = observed.readable(source);
-    observed.memo.base(&readable, || roots(mapping, observed, |scope| scope.set_source(readable.clone())))
-}
-
-fn roots(mapping: &Mapping, observed: &Observed, set_source: impl FnOnce(&mut Scope)) -> Scope {
     let mut scope = Scope::new();
     scope.record(observed.recorder.clone());
-    set_source(&mut scope);
+    scope.set_source(Arc::new(view(source)));
     let path = observed.workspace_path.as_deref();
     scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
     scope.set(Root::Mapping, mapping.constants.mapping.clone());
@@ -144,60 +121,73 @@ fn chosen(rule: &TargetRule, scope: &Scope) -> Result<String, Unrendered> {
     Err(Unrendered::Failed(format!("target.cluster: it gives none of the targets that are allowed (`{allowed}`)")))
 }
 
-/// The rule's place, unless nothing of the source stands there and something of it stands elsewhere: placement is sticky.
+/// The place that the rule gives, unless objects of the source exist and none of them is there: placement is sticky.
 pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Place, Unrendered> {
-    if observed.settled
-        && let Some(standing) = observed.owned.iter().find(|standing| mapping.rule(standing.rule_id()).is_some())
-    {
-        return Ok(place_of(standing, mapping));
-    }
-    let rule = observed
-        .memo
-        .place(&observed.readable(source), || mapping.placement.place(&base_scope(mapping, observed, source)));
+    let rule = mapping.placement.name(&base_scope(mapping, observed, source)).and_then(|name| {
+        let namespace = placement::namespace(&mapping.placement.namespace, &fixed_scope(mapping, observed))?;
+        Ok(Place { namespace, name })
+    });
     if let Ok(place) = &rule
-        && observed.owned.iter().any(|standing| stands_at(standing, mapping, place))
+        && observed.owned.iter().any(|object| is_placed_at(object, mapping, place))
     {
         return rule;
     }
-    oldest(&observed.owned).map_or(rule, |standing| Ok(place_of(standing, mapping)))
+    oldest(&observed.owned).map_or(rule, |object| Ok(place_of(object, mapping)))
 }
 
-fn stands_at(standing: &Standing, mapping: &Mapping, place: &Place) -> bool {
-    standing.reference.namespace == place.namespace && placed_as(standing, mapping) == place.name
+/// What of a source cannot change: its workspace, namespace and name.
+fn fixed_scope(mapping: &Mapping, observed: &Observed) -> Scope {
+    let namespace = if observed.key.namespace.is_empty() { "cluster" } else { &*observed.key.namespace };
+    let metadata = json!({"metadata": {"namespace": namespace, "name": &*observed.key.name}});
+    let mut scope = Scope::new();
+    scope.set(Root::Source, Arc::new(metadata));
+    let path = observed.workspace_path.as_deref();
+    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
+    scope.set(Root::Mapping, mapping.constants.mapping.clone());
+    scope.set(Root::Target, mapping.constants.target.clone());
+    scope
 }
 
-fn oldest(standing: &[Standing]) -> Option<&Standing> {
-    let age = |one: &&Standing| (metadata(&one.object, "creationTimestamp").to_owned(), one.reference.clone());
-    standing.iter().min_by_key(age)
+/// The namespaces in which a source's objects may be: those that the current rule and the former ones give. A rule that
+/// cannot be evaluated gives none.
+pub fn namespaces(mapping: &Mapping, former: &[Arc<Text>], observed: &Observed) -> BTreeSet<String> {
+    let scope = fixed_scope(mapping, observed);
+    let rules = std::iter::once(&mapping.placement.namespace).chain(former.iter().map(|rule| &**rule));
+    rules.filter_map(|rule| placement::namespace(rule, &scope).ok()).collect()
+}
+
+fn is_placed_at(object: &TargetObject, mapping: &Mapping, place: &Place) -> bool {
+    object.reference.namespace == place.namespace && placed_as(object, mapping) == place.name
+}
+
+fn oldest(objects: &[TargetObject]) -> Option<&TargetObject> {
+    let age = |one: &&TargetObject| (metadata(&one.object, "creationTimestamp").to_owned(), one.reference.clone());
+    objects.iter().min_by_key(age)
 }
 
 /// The placement that an object was rendered for.
-fn place_of(standing: &Standing, mapping: &Mapping) -> Place {
+fn place_of(standing: &TargetObject, mapping: &Mapping) -> Place {
     Place { namespace: standing.reference.namespace.clone(), name: placed_as(standing, mapping).to_owned() }
 }
 
 /// The name of that placement: the object's own, unless its rule gives another.
-fn placed_as<'o>(standing: &'o Standing, mapping: &Mapping) -> &'o str {
+fn placed_as<'o>(standing: &'o TargetObject, mapping: &Mapping) -> &'o str {
     let named = mapping.rule(standing.rule_id()).is_some_and(|rule| rule.name.is_some());
     let marked = named.then(|| marks::annotation(&standing.object, marks::PLACEMENT_NAME)).flatten();
     marked.unwrap_or(&standing.reference.name)
 }
 
 /// A variable that waits or fails hands that on to whoever reads it.
-pub fn set_vars(mapping: &Mapping, scope: &mut Scope) -> Vec<(String, Outcome)> {
-    let mut vars = Vec::new();
+pub fn set_vars(mapping: &Mapping, scope: &mut Scope) {
     for (name, template) in &mapping.vars {
         let outcome = template.evaluate(scope);
-        scope.set_var(name, outcome.clone());
-        vars.push((name.clone(), outcome));
+        scope.set_var(name, outcome);
     }
-    vars
 }
 
-/// Makes the objects that stand now readable as `objects.<id>`. Nothing reads a shared object that is settled: see
-/// [`Mapping::shares_without_reading`].
+/// Makes the objects that exist readable as `objects.<id>`.
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
-    for rule in mapping.objects.iter().filter(|rule| !(rule.shared && observed.shared_settled)) {
+    for rule in &mapping.objects {
         let state = match (&rule.for_each, standing(mapping, observed, rule, place)) {
             (Some(_), _) => several(mapping, observed, rule, place),
             (None, Some(standing)) => ObjectState::Present(standing.object.clone()),
@@ -208,7 +198,7 @@ fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mu
 }
 
 fn several(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, place: &Place) -> ObjectState {
-    let keyed = |standing: &Standing| Some((standing.key()?.to_owned(), standing.object.clone()));
+    let keyed = |standing: &TargetObject| Some((standing.key()?.to_owned(), standing.object.clone()));
     let all = instances(mapping, observed, rule, place).filter_map(keyed).collect();
     ObjectState::Several(Several { all, missing: Missing::Wait })
 }
@@ -220,7 +210,7 @@ pub fn standing<'o>(
     observed: &'o Observed,
     rule: &ObjectRule,
     place: &Place,
-) -> Option<&'o Standing> {
+) -> Option<&'o TargetObject> {
     standing_as(mapping, observed, rule, &rule.id, place)
 }
 
@@ -231,8 +221,8 @@ pub fn standing_as<'o>(
     rule: &ObjectRule,
     id: &str,
     place: &Place,
-) -> Option<&'o Standing> {
-    let candidates = if rule.shared { observed.shared.all() } else { &observed.owned };
+) -> Option<&'o TargetObject> {
+    let candidates = if rule.shared { &observed.shared } else { &observed.owned };
     candidates.iter().find(|standing| standing.object_id() == id && is_at(standing, mapping, rule, place))
 }
 
@@ -242,12 +232,12 @@ pub fn instances<'o>(
     observed: &'o Observed,
     rule: &ObjectRule,
     place: &Place,
-) -> impl Iterator<Item = &'o Standing> {
-    let of_rule = |standing: &&Standing| standing.key().is_some() && standing.rule_id() == rule.id;
+) -> impl Iterator<Item = &'o TargetObject> {
+    let of_rule = |standing: &&TargetObject| standing.key().is_some() && standing.rule_id() == rule.id;
     observed.owned.iter().filter(of_rule).filter(|standing| is_at(standing, mapping, rule, place))
 }
 
-fn is_at(standing: &Standing, mapping: &Mapping, rule: &ObjectRule, place: &Place) -> bool {
+fn is_at(standing: &TargetObject, mapping: &Mapping, rule: &ObjectRule, place: &Place) -> bool {
     standing.reference.kind.group == rule.kind.group
         && standing.reference.kind.kind == rule.kind.kind
         && standing.reference.namespace == place.namespace
@@ -260,9 +250,6 @@ pub fn instance_id(rule: &ObjectRule, key: &str) -> String {
 }
 
 fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Wanted, Unrendered> {
-    if is_settled(observed, rule) {
-        return Ok(Wanted::Settled);
-    }
     match &rule.for_each {
         Some(each) => super::each::instances(observed, rule, each, place, scope).map(Wanted::Each),
         None => Ok(one(observed, rule, &rule.id, place, scope)?.map_or(Wanted::Absent, Wanted::Present)),
@@ -287,10 +274,6 @@ pub fn one(
     rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
     let body = mark(observed, rule, id, place, &reference, body)?;
     Ok(Some(Desired { reference, body: Arc::new(body) }))
-}
-
-fn is_settled(observed: &Observed, rule: &ObjectRule) -> bool {
-    if rule.shared { observed.shared_settled } else { observed.settled }
 }
 
 /// Where a rule's object goes.
@@ -382,16 +365,12 @@ fn annotations(
     reference: &Reference,
     owner: &Owner,
 ) -> Vec<(&'static str, String)> {
-    let mut all = vec![(marks::OBJECT, id.to_owned()), (marks::SELF, owner.self_mark(reference))];
+    let mut all = vec![(marks::OBJECT, id.to_owned()), (marks::SELF, owner.self_mark(id, reference))];
     if rule.shared {
         return all;
     }
-    all.push((marks::CLUSTER, observed.key.cluster.to_string()));
-    all.push((marks::NAME, observed.key.name.to_string()));
+    all.extend(marks::origin_annotations(&observed.origin));
     all.push((marks::SOURCE_UID, observed.source_uid().to_owned()));
-    if !observed.key.namespace.is_empty() {
-        all.push((marks::NAMESPACE, observed.key.namespace.to_string()));
-    }
     all.extend(observed.workspace_path.clone().map(|path| (marks::WORKSPACE, path)));
     if reference.name != place.name {
         all.push((marks::PLACEMENT_NAME, place.name.clone()));
@@ -399,12 +378,22 @@ fn annotations(
     all
 }
 
-/// Ids of objects that stand for this source although no rule of the mapping has them any more.
-pub fn leftovers<'o>(mapping: &Mapping, observed: &'o Observed) -> BTreeSet<&'o str> {
-    let is_known = |standing: &&Standing| {
-        mapping.rule(standing.rule_id()).is_some_and(|rule| rule.for_each.is_some() == standing.key().is_some())
+/// Objects of this source that no rule of the mapping has any more.
+pub fn dropped<'o>(mapping: &Mapping, observed: &'o Observed) -> impl Iterator<Item = &'o TargetObject> {
+    let is_known = |object: &&TargetObject| {
+        mapping.rule(object.rule_id()).is_some_and(|rule| rule.for_each.is_some() == object.key().is_some())
     };
-    observed.owned.iter().filter(|standing| !is_known(standing)).map(Standing::object_id).collect()
+    observed.owned.iter().filter(move |object| !is_known(object))
+}
+
+/// Where the source's objects are, as far as that can be told without rendering them: a rule that cannot be evaluated any
+/// more must not hold a deletion up.
+pub fn expected(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Vec<Reference> {
+    let Ok(place) = place(mapping, observed, source) else { return Vec::new() };
+    let mut scope = base_scope(mapping, observed, source);
+    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
+    let own = mapping.objects.iter().filter(|rule| !rule.shared);
+    own.flat_map(|rule| places(rule, &place, &scope)).map(|(_, reference)| reference).collect()
 }
 
 impl Rendering {

@@ -1,28 +1,46 @@
 //! Patches of the source object: as few as possible, each bound to the version it was computed from.
 
+use std::collections::BTreeMap;
+
 use json_patch::jsonptr::{Pointer, PointerBuf};
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::{Value, json};
 
-use super::{Action, Observed, SourcePatch};
-use crate::object::metadata;
+use super::{Action, Observed, SourcePatch, Target};
+use crate::object::{has_finalizer, marks, metadata};
 
-/// Adds our finalizer, and pins the target, in one patch.
-pub fn add_finalizer(observed: &Observed, source: &Value, identity: &str) -> Action {
+/// Adds the finalizer, and pins the target, in one patch.
+pub fn add_finalizer(observed: &Observed, source: &Value) -> Action {
     let finalizer = observed.writer.finalizer();
-    let finalizer = match source.pointer("/metadata/finalizers") {
-        Some(Value::Array(_)) => add(["metadata", "finalizers", "-"], finalizer.into()),
-        _ => add(["metadata", "finalizers"], json!([finalizer])),
-    };
-    let pin = observed.writer.target_annotation();
-    let pin = match source.pointer("/metadata/annotations") {
-        Some(Value::Object(_)) => add(["metadata", "annotations", pin], identity.into()),
-        _ => add(["metadata", "annotations"], json!({pin: identity})),
-    };
-    Action::PatchSource { purpose: SourcePatch::AddFinalizer, patch: Patch(vec![guard(source), pin, finalizer]) }
+    let mut patch = vec![guard(source)];
+    if let Target::Known { name, identity, .. } = &observed.target {
+        let (key, mut pins) = (observed.writer.target_annotation(), pins(observed, source));
+        pins.insert(name.clone(), identity.clone());
+        let pins: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();
+        let pins = pins.join(",");
+        patch.push(match source.pointer("/metadata/annotations") {
+            Some(Value::Object(_)) => add(["metadata", "annotations", key], pins.into()),
+            _ => add(["metadata", "annotations"], json!({key: pins})),
+        });
+    }
+    if !has_finalizer(source, finalizer) {
+        patch.push(match source.pointer("/metadata/finalizers") {
+            Some(Value::Array(_)) => add(["metadata", "finalizers", "-"], finalizer.into()),
+            _ => add(["metadata", "finalizers"], json!([finalizer])),
+        });
+    }
+    Action::PatchSource { purpose: SourcePatch::AddFinalizer, patch: Patch(patch) }
 }
 
-/// Takes our finalizer and the pin away.
+/// The targets that a source was synced to: identity by connection.
+pub fn pins(observed: &Observed, source: &Value) -> BTreeMap<String, String> {
+    let pins = marks::annotation(source, observed.writer.target_annotation()).unwrap_or_default();
+    let pair =
+        |pair: &str| pair.split_once('=').map(|(connection, identity)| (connection.to_owned(), identity.to_owned()));
+    pins.split(',').filter_map(pair).collect()
+}
+
+/// Removes the finalizer and the pinned targets.
 pub fn release_finalizer(observed: &Observed, source: &Value) -> Action {
     let ours = observed.writer.finalizer();
     let patch = metadata_patch(source, |finalizers, annotations| {
@@ -85,7 +103,8 @@ fn add<const N: usize>(at: [&str; N], value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(at), value })
 }
 
-fn guard(source: &Value) -> PatchOperation {
+/// Binds a patch to the version it was computed from.
+pub fn guard(source: &Value) -> PatchOperation {
     let path = Pointer::from_static("/metadata/resourceVersion").to_buf();
     PatchOperation::Replace(ReplaceOperation { path, value: metadata(source, "resourceVersion").into() })
 }

@@ -3,13 +3,14 @@
 //! Every leaf stands for itself: one that cannot be computed keeps what is there and says why. An object that is not
 //! there gives a field's `default`, else its `onMissing`; one that cannot be seen, or is somebody else's, changes nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use json_patch::jsonptr::Pointer;
-use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
 use serde_json::{Map, Value, json};
 
-use super::observed::{Observed, Standing};
+use super::action::Action;
+use super::observed::{ObjectState, Observed, TargetObject};
 use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
 use super::{Cause, Reasons, mirror};
@@ -18,7 +19,7 @@ use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::Template;
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
 use crate::object::compare::{pointer, same};
-use crate::object::generation;
+use crate::object::{generation, marks};
 
 /// What becomes of one leaf.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,13 +37,49 @@ pub fn patch(
     source: &Arc<Value>,
     rendering: Option<&Rendering>,
     reasons: &mut Reasons,
-) -> Option<Patch> {
-    let old = source.get("status");
+) -> Option<Action> {
     let wanted = wanted(mapping, observed, source, rendering, reasons);
-    if wanted.as_ref() == old || is_withheld(observed, wanted.as_ref(), reasons) {
+    if let Some(why) = &observed.answers.status_failed {
+        reasons.push(Cause::StatusFailed, why.clone());
         return None;
     }
-    Some(guarded(source, Pointer::from_static("/status"), old, wanted))
+    if is_withheld(observed, wanted.as_ref(), reasons) {
+        return None;
+    }
+    write(mapping, source, wanted)
+}
+
+fn write(mapping: &Mapping, source: &Value, wanted: Option<Value>) -> Option<Action> {
+    let old = source.get("status");
+    if wanted.as_ref() == old {
+        return None;
+    }
+    let leaf = |pointer: &str| Some((pointer.to_owned(), wanted.as_ref()?.pointer(pointer)?.clone()));
+    let fields = mapping.status.fields.iter().filter_map(|field| leaf(&field.pointer));
+    let values = fields.chain(leaf("/conditions")).collect();
+    let patch = guarded(source, Pointer::from_static("/status"), old, wanted);
+    Some(Action::PatchStatus { patch, values })
+}
+
+/// The patch that takes back what the mapping wrote, when a source leaves it: its fields and its conditions go, and
+/// `Synced` says that the source is not selected. `None`: there is nothing to take back, or the consumer's schema requires it.
+pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Option<Action> {
+    let mut new = source.get("status")?.clone();
+    for field in mapping.status.fields.iter().filter(|field| field.on_missing != OnMissing::Keep) {
+        let _ = put(&mut new, &field.target, Leaf::Remove);
+    }
+    if let Some(all) = new.get_mut("conditions").and_then(Value::as_array_mut) {
+        all.retain(|entry| !mapping.status.condition_types().any(|kind| entry["type"] == kind));
+    }
+    if !mapping.status.engine_conditions.is_empty() {
+        let generation = generation_of(mapping, observed, source);
+        let message = "the object is not selected (any more)".to_owned();
+        let condition = Condition { status: "False", reason: "NotSelected".into(), message };
+        set_condition(observed, generation, &mut new, &engine_condition(observed), condition);
+    }
+    let required = observed.schema.as_ref().is_some_and(|schema| !schema.required_missing(&new).is_empty());
+    let refused = observed.answers.status_failed.is_some() || !observed.answers.refused_status.is_empty();
+    if required || refused { None } else { write(mapping, source, Some(new)) }
 }
 
 /// The status as it should be now; `None` where there is nothing to say.
@@ -109,10 +146,20 @@ fn fields(
         if leaf == Leaf::Keep || !is_kept(observed, field) {
             continue;
         }
+        if let Some(why) = refused(observed, field, &leaf) {
+            reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
+            continue;
+        }
         if let Err(why) = put(status, &field.target, leaf) {
             reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
         }
     }
+}
+
+/// Why the consumer's server refused this very value of a leaf before.
+fn refused<'o>(observed: &'o Observed, field: &StatusField, leaf: &Leaf) -> Option<&'o str> {
+    let (value, why) = observed.answers.refused_status.get(&field.pointer)?;
+    (*leaf == Leaf::Set(value.clone())).then_some(why)
 }
 
 /// Whether the consumer's server would keep a leaf: its schema knows it, and it was not dropped before.
@@ -154,7 +201,7 @@ fn leaf<'m, 'o>(
 /// How an object appears to the status rules.
 #[derive(Clone, Copy)]
 pub enum Seen<'o> {
-    Standing(&'o Standing),
+    Standing(&'o TargetObject),
     Absent,
     /// Somebody else's, or out of sight: says nothing.
     Hidden,
@@ -165,13 +212,10 @@ pub fn object_at<'o>(mapping: &Mapping, observed: &'o Observed, rendering: &Rend
     if let Some(standing) = render::standing(mapping, observed, rule, &rendering.place) {
         return Seen::Standing(standing);
     }
-    let unseen = super::live::kind_unseen(observed, &rule.kind).is_some();
-    let foreign = observed.learned.looks.iter().any(|(reference, look)| {
-        reference.kind == rule.kind
-            && reference.namespace == rendering.place.namespace
-            && matches!(look, super::Look::Found(_))
-    });
-    if unseen || foreign { Seen::Hidden } else { Seen::Absent }
+    let desired = rendering.desired(mapping).find(|(wanted, ..)| wanted.id == rule.id);
+    let state = desired.map(|(_, _, desired)| observed.state(&desired.reference, rule.shared));
+    let unseen = observed.unseen(&rule.kind).is_some();
+    if unseen || matches!(state, Some(ObjectState::Foreign)) { Seen::Hidden } else { Seen::Absent }
 }
 
 fn taken(matches: Vec<&Value>, take: Take) -> Result<Option<Value>, String> {
@@ -354,11 +398,22 @@ fn engine_conditions(
     if mapping.status.engine_conditions.is_empty() || unseen {
         return;
     }
-    let kind = match observed.writer.engine() {
+    let kind = engine_condition(observed);
+    let mut condition = synced(reasons);
+    let is_adopted = |object: &TargetObject| marks::annotation(&object.object, marks::ADOPTED_FROM).is_some();
+    if condition.status == "True" && observed.owned.iter().any(is_adopted) {
+        condition.reason = "Adopted".into();
+        condition.message = "what an earlier object of this name had is kept and now belongs to this one".into();
+    }
+    set_condition(observed, generation, status, &kind, condition);
+}
+
+/// The type of the engine's own condition.
+fn engine_condition(observed: &Observed) -> String {
+    match observed.writer.engine() {
         "main" => "Synced".to_owned(),
         engine => format!("{engine}.sync-engine.dev/Synced"),
-    };
-    set_condition(observed, generation, status, &kind, synced(reasons));
+    }
 }
 
 /// The condition `Synced`. What it says is for the consumer: no target names, internal namespaces or hosts.
@@ -372,8 +427,13 @@ fn synced(reasons: &Reasons) -> Condition {
         Cause::RenderFailed => "the object cannot be translated; see its spec, or ask the provider of the service",
         Cause::IdentityChanged => "the service's mapping changed in a way that would replace what runs; it is kept",
         Cause::Refused => "the service's cluster refused what this object asks for",
-        Cause::Stuck => "an object is being deleted for long",
-        Cause::Orphaned | Cause::StatusFailed => "part of the status could not be computed",
+        Cause::Stuck => "the deletion takes unusually long",
+        Cause::Recreated => "what an earlier object of this name had still exists; the provider of the service decides",
+        Cause::Held => "a change of the service would delete what this object has; its provider has to approve it",
+        Cause::Retained => "the object is not selected (any more); what it has is kept as it is",
+        Cause::Orphaned => "what an earlier object of this name had is kept",
+        Cause::StatusFailed => "part of the status could not be computed or written",
+        Cause::RequestFailed => "the service's cluster did not answer; the request is repeated",
         Cause::Waiting | Cause::Unknown => "waits for what it depends on",
     };
     let detail =
@@ -406,49 +466,14 @@ fn observed_generation(
 }
 
 /// Whether an object's controller has seen its spec; one that does not say counts as having seen it.
-fn has_observed(standing: &Standing) -> bool {
+fn has_observed(standing: &TargetObject) -> bool {
     let seen = standing.object.get("status").and_then(|status| status.get("observedGeneration"));
     let seen = seen.and_then(Value::as_i64);
     seen.is_none_or(|seen| seen >= generation(&standing.object))
 }
 
-/// Leaves of the mapping that a status patch gives a value, as JSON pointers below `.status`.
-pub fn written<'m>(mapping: &'m Mapping, patch: &Patch) -> Vec<&'m str> {
-    let given: Vec<Given<'_>> = patch.iter().filter_map(Given::by).collect();
-    let is_written = |field: &&StatusField| given.iter().any(|given| given.holds(field));
-    mapping.status.fields.iter().filter(is_written).map(|field| field.pointer.as_str()).collect()
-}
-
-/// What one operation of a JSON Patch puts into the status.
-struct Given<'p> {
-    /// Below `.status`.
-    place: &'p str,
-    depth: usize,
-    value: &'p Value,
-}
-
-impl<'p> Given<'p> {
-    fn by(operation: &'p PatchOperation) -> Option<Self> {
-        let (PatchOperation::Add(AddOperation { path, value })
-        | PatchOperation::Replace(ReplaceOperation { path, value })) = operation
-        else {
-            return None;
-        };
-        let place = path.as_str().strip_prefix("/status")?;
-        let depth = place.bytes().filter(|byte| *byte == b'/').count();
-        Some(Self { place, depth, value })
-    }
-
-    /// Whether it gives a leaf a value, by itself or inside of what it puts above it.
-    fn holds(&self, field: &StatusField) -> bool {
-        let is_above = |rest: &str| rest.is_empty() || rest.starts_with('/');
-        let mut below = field.target.iter().skip(self.depth);
-        field.pointer.strip_prefix(self.place).is_some_and(is_above)
-            && below.try_fold(self.value, |value, segment| value.get(segment)).is_some()
-    }
-}
-
 /// Leaves that were written and that the server's answer does not hold: dropped by its schema.
-pub fn dropped<'m>(written: &[&'m str], answer: &Value) -> Vec<&'m str> {
-    written.iter().copied().filter(|leaf| answer.pointer(&format!("/status{leaf}")).is_none()).collect()
+pub fn dropped<'v>(written: &'v BTreeMap<String, Value>, answer: &Value) -> Vec<&'v str> {
+    let is_dropped = |leaf: &&str| answer.pointer(&format!("/status{leaf}")).is_none();
+    written.keys().map(String::as_str).filter(|leaf| *leaf != "/conditions").filter(is_dropped).collect()
 }

@@ -144,7 +144,9 @@ impl<'a> Discovery<'a> {
     }
 
     fn look_at_export(&mut self, look: &mut Look) {
-        let found = self.export_object().map(|object| object.uid().to_owned());
+        // The hash tells whether two exports share their storage: the same API may move to another export.
+        let hash = |object: Arc<Object>| Some(object.value().ok()?["status"]["identityHash"].as_str()?.to_owned());
+        let found = self.export_object().and_then(hash);
         if found.is_some() && found != self.identity {
             self.identity = found;
             look.events.extend(self.identity.clone().map(ProviderEvent::Identity));

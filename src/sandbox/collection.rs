@@ -82,7 +82,7 @@ pub struct Change {
 pub type Event = Arc<Change>;
 
 /// The objects of one resource and their recent history.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Collection {
     objects: BTreeMap<Key, Arc<Stored>>,
     history: VecDeque<Event>,

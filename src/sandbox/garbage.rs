@@ -19,7 +19,7 @@ pub(super) const FOREGROUND: &str = "foregroundDeletion";
 pub(super) const ORPHAN: &str = "orphan";
 
 /// Who names whom as an owner: dependents by logical cluster and the owner's uid.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ownership {
     dependents: BTreeMap<OwnerId, BTreeSet<(Storage, Key)>>,
 }

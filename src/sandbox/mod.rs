@@ -207,6 +207,10 @@ impl Options {
     }
 }
 
+/// What a server knew at one moment.
+#[derive(Clone, Debug)]
+pub struct Backup(State);
+
 impl Sandbox {
     /// Base URL, without a trailing slash.
     pub fn url(&self) -> String {
@@ -259,6 +263,17 @@ impl Sandbox {
     /// Forgets all history: a watch that resumes from before now gets a 410.
     pub fn compact(&self) {
         self.server.with_state(State::compact);
+    }
+
+    /// All that the server knows now, to be [put back](Self::restore).
+    pub fn backup(&self) -> Backup {
+        Backup(self.server.with_state(|state| state.clone()))
+    }
+
+    /// Puts an earlier state back, its resourceVersions included. Watches stay open and silent, as those from a version
+    /// of the future.
+    pub fn restore(&self, backup: &Backup) {
+        self.server.with_state(|state| *state = backup.0.clone());
     }
 
     /// Carries out a request without HTTP. A watch belongs to [`Sandbox::events`] and is refused.

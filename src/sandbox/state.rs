@@ -56,7 +56,7 @@ pub enum Unbound {
 }
 
 /// One cluster: its own definitions on top of what every cluster serves.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LogicalCluster {
     /// Path of its workspace; empty in a plain cluster.
     pub path: String,
@@ -67,8 +67,8 @@ pub(super) struct LogicalCluster {
     pub claims: BTreeSet<(String, String, String)>,
 }
 
-/// All that a server knows.
-#[derive(Debug)]
+/// All that a server knows. A clone is a backup: put back, it is the server restored to that moment.
+#[derive(Clone, Debug)]
 pub struct State {
     pub(super) settings: Settings,
     pub(super) now: Timestamp,

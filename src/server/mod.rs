@@ -1,8 +1,9 @@
-//! The engine's own HTTP server: health, metrics, a status page, and the reload button.
+//! The engine's own HTTP server: health, metrics, a status page, reload and approval.
 //!
 //! It answers from shared handles ([`Instruments`]) and holds no state of its own. Nothing it answers shows a
 //! consumer's data, for it asks nobody for a password.
 
+mod approvals;
 pub mod metrics;
 mod process;
 pub mod status;
@@ -20,6 +21,7 @@ use axum::routing::{get, post};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+pub use approvals::Approvals;
 pub use metrics::Metrics;
 pub use status::{Overview, StatusPage};
 
@@ -35,6 +37,7 @@ pub struct Instruments {
     pub metrics: Metrics,
     pub health: Health,
     pub status: StatusPage,
+    pub approvals: Approvals,
 }
 
 /// A bound port that does not answer yet.
@@ -85,6 +88,7 @@ fn router(shared: Shared) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_text))
         .route("/-/reload", post(reload))
+        .route("/-/approve", post(approve))
         .with_state(shared)
 }
 
@@ -114,6 +118,15 @@ async fn metrics_text(State(shared): State<Shared>) -> Response {
     match shared.instruments.metrics.encode() {
         Ok(body) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], body).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+/// Releases deletions that follow from a changed document and are held by `pruneGuard`.
+async fn approve(State(shared): State<Shared>) -> (StatusCode, String) {
+    match shared.instruments.approvals.approve().await {
+        Some(approved) if approved.is_empty() => (StatusCode::OK, "nothing waits for approval\n".to_owned()),
+        Some(approved) => (StatusCode::OK, format!("{}\n", approved.join("\n"))),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the engine is shutting down\n".to_owned()),
     }
 }
 

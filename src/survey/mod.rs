@@ -20,14 +20,14 @@ use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
 use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, SourceClusters};
 use crate::multicluster::connection::Connection;
-use crate::multicluster::identity::cluster_identity;
+
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::ClusterName;
 use crate::object::marks::{self, Writer};
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 
-pub use observe::{Departed, Rehearsed, rehearse, rehearse_gone};
+pub use observe::{Rehearsed, rehearse};
 
 /// The connections by their names, and what says where providers' clusters are.
 pub struct Surveyor {
@@ -242,16 +242,6 @@ impl Surveyor {
             kinds.insert(kind.clone(), found);
         }
         Ok(TargetCluster { endpoint, identity, kinds, standing, inventory })
-    }
-
-    /// Identity of a mapping's source, as inventories keep it: uid of the APIExport, or of the cluster.
-    pub async fn source_identity(&self, mapping: &Mapping) -> Result<String, Unseen> {
-        match &mapping.source.clusters {
-            SourceClusters::ApiExport(export) => {
-                Ok(crate::object::metadata(&self.export(export).await?, "uid").to_owned())
-            }
-            SourceClusters::Provider(provider) => Ok(cluster_identity(&self.provider(provider)?).await?),
-        }
     }
 
     /// Who writes for a mapping.

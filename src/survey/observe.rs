@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::{SourceCluster, Surveyor, TargetCluster, object};
 use crate::mapping::schema::Schema;
-use crate::mapping::{Kind, Mapping, Mode, Resource};
+use crate::mapping::{Kind, Mapping, Mode, Resource, placement};
 use crate::multicluster::RequestError;
-use crate::object::marks::{self, Owner, Reference};
+use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::{
-    Action, Evidence, MAX_ROUNDS, Observed, Outcome, Phase, Plan, Rest, Shared, Source, Standing, Target, plan,
-    rehearsal, render,
+    Action, Intent, MAX_ROUNDS, Observed, Outcome, Phase, Plan, Rest, Source, Target, TargetObject, plan, rehearsal,
+    render,
 };
 
 /// What would be done for a source.
@@ -24,12 +24,6 @@ pub struct Rehearsed {
     pub source: (Arc<Value>, Arc<Value>),
     /// Where its objects would stand; `None`: it would have none.
     pub namespace: Option<String>,
-    pub rest: Option<Rest>,
-}
-
-/// What would be done for a source that is gone.
-pub struct Departed {
-    pub writes: Vec<Action>,
     pub rest: Option<Rest>,
 }
 
@@ -55,25 +49,24 @@ pub async fn rehearse(
     Ok(Rehearsed { writes, source: (source.clone(), after), namespace: namespace.flatten(), rest })
 }
 
-/// Follows the plan of a source that is not there.
-///
-/// # Errors
-/// Of a look at the target.
-pub async fn rehearse_gone(
+fn scene(
     surveyor: &Surveyor,
     mapping: &Mapping,
     target: &TargetCluster,
     key: Key,
-    evidence: Evidence,
-) -> Result<Departed, RequestError> {
+    source: Source,
+    path: Option<String>,
+) -> Observed {
+    let origin = Origin::new(&mapping.source.resource, key.cluster.as_str(), &key);
     let mut observed = Observed {
         phase: phase(mapping),
-        ..Observed::new(surveyor.writer(mapping), key, Source::Missing, known(target), Timestamp::now())
+        workspace_path: path,
+        ..Observed::new(surveyor.writer(mapping), key, origin, source, known(mapping, target), Timestamp::now())
     };
-    observed.owned = standing(target, &observed.owner);
-    observed.learned.evidence = Some(evidence);
-    let (writes, rest) = follow(mapping, target, &mut observed).await?;
-    Ok(Departed { writes: writes.into_iter().map(|(action, _)| action).collect(), rest })
+    let former = target.inventory.iter().flat_map(|store| &store.placements);
+    let former: Vec<_> = former.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
+    observed.places = render::namespaces(mapping, &former, &observed);
+    observed
 }
 
 /// The writes, each with what stood there before, and why there are no more.
@@ -93,6 +86,7 @@ async fn follow(mapping: &Mapping, target: &TargetCluster, observed: &mut Observ
             let before = before(&action, observed);
             let outcome = match rehearsal::imagined(&action, observed) {
                 None => read(target, observed, &action).await?,
+                Some(_) if is_taken(target, &action).await? => look(target, action.reference()).await?,
                 Some(outcome) => {
                     if !is_there_already(target, &action).await? {
                         writes.push((action.clone(), before));
@@ -116,9 +110,9 @@ fn phase(mapping: &Mapping) -> Phase {
     if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active }
 }
 
-fn known(target: &TargetCluster) -> Target {
+fn known(mapping: &Mapping, target: &TargetCluster) -> Target {
     let kinds = target.kinds.iter().map(|(kind, served)| (kind.clone(), served.clone().map(drop)));
-    Target::Known { identity: target.identity.clone(), kinds: Arc::new(kinds.collect()) }
+    Target::Known { name: mapping.target.clone(), identity: target.identity.clone(), kinds: Arc::new(kinds.collect()) }
 }
 
 /// The namespace that a source's objects go to, as far as it can be told.
@@ -136,56 +130,52 @@ fn observed(
 ) -> Observed {
     let key = Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
     let present = Source::Present(source.clone());
-    let mut observed = Observed {
-        phase: phase(mapping),
-        workspace_path: cluster.path.clone(),
-        schema,
-        ..Observed::new(surveyor.writer(mapping), key, present, known(target), Timestamp::now())
-    };
-    observed.owned = standing(target, &observed.owner);
-    if let Some(namespace) = namespace(mapping, &observed, source) {
-        observed.shared = Shared::of(standing(target, &observed.writer.shared_owner(&namespace)));
-        let stands = observed.owned.iter().chain(observed.shared.all()).any(|one| one.reference.namespace == namespace);
-        observed.namespaces.extend(stands.then_some(namespace));
-    }
+    let mut observed = scene(surveyor, mapping, target, key, present, cluster.path.clone());
+    observed.schema = schema;
+    observed.owned = owned(target, |at, object| observed.owns(at, object));
+    observed.shared = owned(target, |at, object| observed.shares(at, object));
+    let used = observed.owned.iter().chain(&observed.shared).map(|one| one.reference.namespace.clone());
+    observed.namespaces = used.filter(|namespace| observed.places.contains(namespace)).collect();
     observed
 }
 
-/// What carries an owner and a true self mark.
-fn standing(target: &TargetCluster, owner: &Owner) -> Vec<Standing> {
+/// What belongs to a source, or is shared where it is.
+fn owned(target: &TargetCluster, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<TargetObject> {
     let all = target.standing.iter().flat_map(|(kind, objects)| objects.iter().map(move |object| (kind, object)));
-    all.filter_map(|(kind, object)| ours(kind, object, owner)).collect()
+    let all = all.map(|(kind, object)| (reference(kind, object), object));
+    all.filter(|(at, object)| passes(at, object)).map(|(at, object)| TargetObject::new(at, object.clone())).collect()
 }
 
-fn ours(kind: &Kind, object: &Arc<Value>, owner: &Owner) -> Option<Standing> {
+fn reference(kind: &Kind, object: &Value) -> Reference {
     let text = |field| metadata(object, field).to_owned();
-    let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-    marks::is_ours(object, &reference, owner).then(|| Standing::new(reference, object.clone()))
+    Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") }
 }
 
 fn before(action: &Action, observed: &Observed) -> Option<Arc<Value>> {
     let reference = action.reference()?;
-    let all = observed.owned.iter().chain(observed.shared.all());
+    let all = observed.owned.iter().chain(&observed.shared);
     all.into_iter().find(|one| one.reference == *reference).map(|one| one.object.clone())
 }
 
-/// The looks that the engine would make.
+/// The uncached reads that the engine would make.
 async fn read(target: &TargetCluster, observed: &Observed, action: &Action) -> Result<Outcome, RequestError> {
-    match action {
-        Action::Look { reference } => look(target, reference).await,
-        Action::Sweep { owners, .. } => {
-            let found = owners.iter().flat_map(|owner| standing(target, &Owner(owner.clone())));
-            // What this rehearsal has taken away is gone for it.
-            let stands = |one: &Standing| {
-                observed.owned.iter().chain(observed.shared.all()).any(|o| o.reference == one.reference)
-            };
-            Ok(Outcome::Found(found.filter(stands).collect()))
-        }
-        _ => Ok(Outcome::Absent),
-    }
+    let Action::Sweep { owners, .. } = action else { return Ok(Outcome::Absent) };
+    let is_owners =
+        |at: &Reference, object: &Value| owners.iter().any(|owner| marks::is_ours(object, at, &Owner(owner.clone())));
+    // What this rehearsal has deleted is gone for it.
+    let exists =
+        |one: &TargetObject| observed.owned.iter().chain(&observed.shared).any(|o| o.reference == one.reference);
+    Ok(Outcome::Found(owned(target, is_owners).into_iter().filter(exists).collect()))
 }
 
-async fn look(target: &TargetCluster, reference: &Reference) -> Result<Outcome, RequestError> {
+/// Whether a create would find an object.
+async fn is_taken(target: &TargetCluster, action: &Action) -> Result<bool, RequestError> {
+    let Action::Apply { reference, intent: Intent::Create, .. } = action else { return Ok(false) };
+    Ok(matches!(look(target, Some(reference)).await?, Outcome::Object(_)))
+}
+
+async fn look(target: &TargetCluster, reference: Option<&Reference>) -> Result<Outcome, RequestError> {
+    let Some(reference) = reference else { return Ok(Outcome::Absent) };
     let Some(Ok(served)) = target.kinds.get(&reference.kind) else { return Ok(Outcome::Absent) };
     match object(&target.endpoint, &served.resource, &reference.namespace, &reference.name).await {
         Ok(found) => Ok(Outcome::Object(Arc::new(found))),

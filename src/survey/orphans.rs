@@ -1,53 +1,74 @@
-//! What stands on a target for a mapping although no source asks for it: a source that is gone, an object that the mapping
-//! no longer has.
+//! Objects on a target that belong to a mapping although no source asks for them: what the engine keeps and reports as
+//! orphaned.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Rehearsed, SourceCluster, Surveyor, TargetCluster, Unseen, object, rehearse_gone};
+use super::{Rehearsed, SourceCluster, Surveyor, TargetCluster, Unseen, object};
 use crate::mapping::Mapping;
 use crate::multicluster::RequestError;
-use crate::object::marks::{self, Reference};
+use crate::object::marks::{self, Origin, Reference};
 use crate::object::{Key, metadata};
-use crate::plan::{Action, Evidence, Rest, Standing};
+use crate::plan::TargetObject;
 
-/// An object that carries a true mark of the engine and the mapping.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An object that carries a true self mark of the engine and the mapping.
+#[derive(Debug, Clone)]
 pub struct Orphan {
-    pub reference: Reference,
-    pub made_for: MadeFor,
-    pub fate: Fate,
-    /// Why it stands for nothing, and why that becomes of it.
+    pub object: TargetObject,
+    /// The source that it was made for; `None`: it is shared by the sources of its namespace.
+    pub origin: Option<Origin>,
+    /// Path of the source's workspace, where it was known.
+    pub path: Option<String>,
+    pub reason: OrphanReason,
+    /// What was found, in words.
     pub why: String,
 }
 
-/// Whose an object is, by its marks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MadeFor {
-    Source {
-        key: Key,
-        path: Option<String>,
-    },
-    /// All sources of its namespace.
-    Shared,
+/// Why an object is orphaned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OrphanReason {
+    /// Its source is missing, and the engine did not see its deletion.
+    SourceMissing,
+    /// The workspace or cluster of its source is not seen.
+    ClusterUnseen,
+    /// It was made for another resource than the mapping's.
+    OtherResource,
+    /// The mapping has no object of its id any more.
+    Dropped,
+    /// Its source has no use for it: the source is not selected, or was created anew.
+    NotWanted,
+    /// No source needs what is shared there.
+    NotShared,
 }
 
-/// What the engine does with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    Deleted,
-    /// Left standing, without our marks.
-    GivenUp,
-    /// Left as it stands.
-    Kept,
+impl OrphanReason {
+    pub const ALL: [Self; 6] = [
+        Self::SourceMissing,
+        Self::ClusterUnseen,
+        Self::OtherResource,
+        Self::Dropped,
+        Self::NotWanted,
+        Self::NotShared,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SourceMissing => "SourceMissing",
+            Self::ClusterUnseen => "ClusterUnseen",
+            Self::OtherResource => "OtherResource",
+            Self::Dropped => "Dropped",
+            Self::NotWanted => "NotWanted",
+            Self::NotShared => "NotShared",
+        }
+    }
 }
 
-/// Finds what no source asks for, and what the engine would do with it; `rehearsed` are the plans of all sources that stand.
+/// Finds what no source asks for; `rehearsed` are the plans of all sources that exist.
 ///
 /// # Errors
-/// Of a look at the clusters.
+/// Of a read of the clusters.
 pub async fn orphans(
     surveyor: &Surveyor,
     mapping: &Mapping,
@@ -55,66 +76,67 @@ pub async fn orphans(
     target: &TargetCluster,
     rehearsed: &[Rehearsed],
 ) -> Result<Vec<Orphan>, Unseen> {
-    let standing = Stranded::among(surveyor, mapping, clusters, target, rehearsed);
-    let mut orphans = standing.kept;
-    for (key, objects) in standing.sourceless {
-        orphans.extend(left_behind(surveyor, mapping, clusters, target, key, objects).await?);
+    let writer = surveyor.writer(mapping);
+    let sources: BTreeSet<Key> = clusters.iter().flat_map(keys).collect();
+    let in_use: BTreeSet<&str> = rehearsed.iter().filter_map(|one| one.namespace.as_deref()).collect();
+    let written: BTreeSet<&Reference> = rehearsed.iter().flat_map(written).collect();
+    let mut orphans = Vec::new();
+    for object in all(target).filter(|object| !written.contains(&object.reference)) {
+        let namespace = &object.reference.namespace;
+        let origin = marks::origin(&writer, &object.object, &object.reference);
+        let found = match &origin {
+            Some(origin) => of_source(mapping, clusters, &sources, &object, origin).await?,
+            None if marks::is_ours(&object.object, &object.reference, &writer.shared_owner(namespace)) => {
+                let unused = format!("no source needs what is shared in {namespace}");
+                (!in_use.contains(namespace.as_str())).then_some((OrphanReason::NotShared, unused)).or_else(|| {
+                    let why = format!("{}; it goes with the last source of its namespace", no_such(&object));
+                    (!is_known(mapping, &object)).then_some((OrphanReason::Dropped, why))
+                })
+            }
+            // A copy of an owned object is not owned.
+            None => None,
+        };
+        if let Some((reason, why)) = found {
+            let path = marks::annotation(&object.object, marks::WORKSPACE).map(str::to_owned);
+            orphans.push(Orphan { object, origin, path, reason, why });
+        }
     }
-    orphans.sort_by(|one, other| one.reference.cmp(&other.reference));
+    orphans.sort_by(|one, other| one.object.reference.cmp(&other.object.reference));
     Ok(orphans)
 }
 
-#[derive(Default)]
-struct Stranded {
-    /// Of sources that stand: nothing becomes of it now.
-    kept: Vec<Orphan>,
-    /// By the source that is not there.
-    sourceless: BTreeMap<Key, Vec<Standing>>,
-}
-
-impl Stranded {
-    fn among(
-        surveyor: &Surveyor,
-        mapping: &Mapping,
-        clusters: &[SourceCluster],
-        target: &TargetCluster,
-        rehearsed: &[Rehearsed],
-    ) -> Self {
-        let writer = surveyor.writer(mapping);
-        let sources: BTreeSet<Key> = clusters.iter().flat_map(keys).collect();
-        let in_use: BTreeSet<&str> = rehearsed.iter().filter_map(|one| one.namespace.as_deref()).collect();
-        let written: BTreeSet<&Reference> = rehearsed.iter().flat_map(written).collect();
-        let mut stranded = Self::default();
-        for standing in all(target) {
-            if written.contains(&standing.reference) {
-                continue;
-            }
-            let namespace = &standing.reference.namespace;
-            match marks::origin(&writer, &standing.object, &standing.reference) {
-                Some(key) if !sources.contains(&key) => stranded.sourceless.entry(key).or_default().push(standing),
-                Some(key) if !is_known(mapping, &standing) => {
-                    let why = format!("{}; it goes with its source", no_such(&standing));
-                    stranded.keep(standing.reference.clone(), of(key, &standing), why);
-                }
-                None if marks::is_ours(&standing.object, &standing.reference, &writer.shared_owner(namespace)) => {
-                    if !in_use.contains(namespace.as_str()) {
-                        let why =
-                            format!("no source needs what is shared in {namespace}, and the last one left without it");
-                        stranded.keep(standing.reference, MadeFor::Shared, why);
-                    } else if !is_known(mapping, &standing) {
-                        let why = format!("{}; it goes with the last source of its namespace", no_such(&standing));
-                        stranded.keep(standing.reference, MadeFor::Shared, why);
-                    }
-                }
-                // What is as it should be; and copies, which are nobody's.
-                Some(_) | None => {}
-            }
-        }
-        stranded
+/// Why an object of a source is orphaned. Both sides are read afresh: a source that exists has no orphans by being missing.
+async fn of_source(
+    mapping: &Mapping,
+    clusters: &[SourceCluster],
+    sources: &BTreeSet<Key>,
+    object: &TargetObject,
+    origin: &Origin,
+) -> Result<Option<(OrphanReason, String)>, RequestError> {
+    if origin.resource != mapping.source.resource.group_plural() {
+        let why =
+            format!("it was made for {}, and the mapping now serves {}", origin.resource, mapping.source.resource);
+        return Ok(Some((OrphanReason::OtherResource, why)));
     }
-
-    fn keep(&mut self, reference: Reference, made_for: MadeFor, why: String) {
-        self.kept.push(Orphan { reference, made_for, fate: Fate::Kept, why });
+    let Some(cluster) = clusters.iter().find(|one| one.name.as_str() == origin.cluster && one.engaged) else {
+        let why = "the workspace or cluster of its source is not seen".to_owned();
+        return Ok(Some((OrphanReason::ClusterUnseen, why)));
+    };
+    let key = Key::new(cluster.name.clone(), origin.namespace.as_str(), origin.name.as_str());
+    if sources.contains(&key) {
+        let why = format!("{}; it goes with its source", no_such(object));
+        return Ok((!is_known(mapping, object)).then_some((OrphanReason::Dropped, why)));
+    }
+    match self::object(&cluster.own, &mapping.source.resource, &origin.namespace, &origin.name).await {
+        Ok(_) => Ok(None),
+        Err(error) if error.is_not_found_of(&origin.name) => {
+            let why = "its source is missing, and nobody saw it being deleted".to_owned();
+            Ok(Some((OrphanReason::SourceMissing, why)))
+        }
+        Err(error) if error.retryable() => Err(error),
+        Err(error) => {
+            Ok(Some((OrphanReason::ClusterUnseen, format!("whether its source is missing cannot be told: {error}"))))
+        }
     }
 }
 
@@ -128,82 +150,21 @@ fn written(rehearsed: &Rehearsed) -> impl Iterator<Item = &Reference> {
     rehearsed.writes.iter().filter_map(|(action, _)| action.reference())
 }
 
-fn all(target: &TargetCluster) -> impl Iterator<Item = Standing> {
+fn all(target: &TargetCluster) -> impl Iterator<Item = TargetObject> {
     target.standing.iter().flat_map(|(kind, objects)| {
         objects.iter().map(|object: &Arc<Value>| {
             let text = |field| metadata(object, field).to_owned();
             let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-            Standing::new(reference, object.clone())
+            TargetObject::new(reference, object.clone())
         })
     })
 }
 
 /// Whether the mapping has an object of this id still, single or several as then.
-fn is_known(mapping: &Mapping, standing: &Standing) -> bool {
-    mapping.rule(standing.rule_id()).is_some_and(|rule| rule.for_each.is_some() == standing.key().is_some())
+fn is_known(mapping: &Mapping, object: &TargetObject) -> bool {
+    mapping.rule(object.rule_id()).is_some_and(|rule| rule.for_each.is_some() == object.key().is_some())
 }
 
-fn no_such(standing: &Standing) -> String {
-    format!("the mapping has no object `{}` any more", standing.object_id())
-}
-
-fn of(key: Key, standing: &Standing) -> MadeFor {
-    let path = marks::annotation(&standing.object, marks::WORKSPACE).map(str::to_owned);
-    MadeFor::Source { key, path }
-}
-
-/// What becomes of the objects of a source that is not there: what the planner says to the evidence there is.
-async fn left_behind(
-    surveyor: &Surveyor,
-    mapping: &Mapping,
-    clusters: &[SourceCluster],
-    target: &TargetCluster,
-    key: Key,
-    objects: Vec<Standing>,
-) -> Result<Vec<Orphan>, Unseen> {
-    let evidence = match is_another(surveyor, mapping, target).await? {
-        true => Evidence::None("the target's inventory is of another source of the same name".into()),
-        false => evidence(mapping, clusters, &key).await?,
-    };
-    let departed = rehearse_gone(surveyor, mapping, target, key.clone(), evidence.clone()).await?;
-    let fate = |reference: &Reference| {
-        let of = |action: &&Action| action.reference() == Some(reference);
-        match departed.writes.iter().find(of) {
-            Some(Action::Delete { .. }) => Fate::Deleted,
-            Some(Action::Unmark { .. }) => Fate::GivenUp,
-            _ => Fate::Kept,
-        }
-    };
-    let orphan = |standing: Standing| {
-        let fate = fate(&standing.reference);
-        let why = match (&evidence, &departed.rest) {
-            (Evidence::None(why), _) => why.clone(),
-            (Evidence::Gone, Some(Rest::Waiting(reasons) | Rest::Blocked(reasons))) if fate == Fate::Kept => {
-                format!("its source is gone; {reasons}")
-            }
-            (Evidence::Gone, _) => "its source is gone".to_owned(),
-        };
-        Orphan { made_for: of(key.clone(), &standing), reference: standing.reference, fate, why }
-    };
-    Ok(objects.into_iter().map(orphan).collect())
-}
-
-/// Whether what stands was made for another source, of which nothing can be told.
-async fn is_another(surveyor: &Surveyor, mapping: &Mapping, target: &TargetCluster) -> Result<bool, Unseen> {
-    let recorded = target.inventory.as_ref().map(|inventory| inventory.source.as_str()).unwrap_or_default();
-    Ok(!recorded.is_empty() && recorded != surveyor.source_identity(mapping).await?)
-}
-
-/// As the engine looks for it: a 404 that names the source, while its collection lists (it did, or nobody would ask) and
-/// its workspace is bound.
-async fn evidence(mapping: &Mapping, clusters: &[SourceCluster], key: &Key) -> Result<Evidence, RequestError> {
-    let Some(cluster) = clusters.iter().find(|cluster| cluster.name == key.cluster && cluster.engaged) else {
-        return Ok(Evidence::None("its source is not found, and its workspace or cluster is not seen either".into()));
-    };
-    Ok(match object(&cluster.own, &mapping.source.resource, &key.namespace, &key.name).await {
-        Ok(_) => Evidence::None("its source exists, though the list does not show it".into()),
-        Err(error) if error.is_not_found_of(&key.name) => Evidence::Gone,
-        Err(error) if error.retryable() => return Err(error),
-        Err(error) => Evidence::None(format!("whether its source is gone cannot be told: {error}")),
-    })
+fn no_such(object: &TargetObject) -> String {
+    format!("the mapping has no object `{}` any more", object.object_id())
 }

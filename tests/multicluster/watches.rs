@@ -10,7 +10,7 @@ use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
 use sync_engine::multicluster::store::Cause;
 use sync_engine::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use sync_engine::multicluster::{ApiPath, Body};
-use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb};
+use sync_engine::sandbox::{ApiRef, Backup, Failure, Fault, Options, Sandbox, Verb};
 
 use crate::scene::{cluster, connection, key, plain_scope, resource, until, until_state};
 
@@ -162,6 +162,64 @@ async fn a_server_that_is_killed_is_waited_for_and_what_was_missed_is_found() {
     until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
     assert!(relisted.load(Ordering::SeqCst), "the deletion itself was not seen");
     assert!(scene.health.is_ready());
+}
+
+/// A scene with objects of before and after a backup, and the watches of two resources.
+async fn restored(scene: &Scene) -> (Arc<Watch>, Arc<Watch>, Backup) {
+    ["kept", "edited"].iter().for_each(|name| scene.create(name));
+    let backup = scene.sandbox.backup();
+    let secrets = scene.watches.acquire(&scene.scope, &resource("secrets.v1"), &Selectors::default());
+    let watch = scene.synced().await;
+    until_state(&secrets, "synced", |state| *state == WatchState::Synced).await;
+    scene.edit("edited", "lost");
+    scene.create("lost");
+    until(watch.store(), "what is about to be lost", |store| store.len() == 3).await;
+    (watch, secrets, backup)
+}
+
+/// Waits until a watch shows the restored state, and follows what comes after.
+async fn until_restored(scene: &Scene, watch: &Watch) {
+    until(watch.store(), "the earlier state", |_| value(watch, "edited").as_deref() == Some("1")).await;
+    assert!(watch.store().get(&key("here", "default", "lost")).is_none());
+    scene.create("new");
+    until(watch.store(), "new", |store| store.get(&key("here", "default", "new")).is_some()).await;
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_with_an_earlier_state_is_listed() {
+    let mut scene = Scene::new().await;
+    let (watch, _secrets, backup) = restored(&scene).await;
+    scene.sandbox.disconnect().await;
+    scene.sandbox.restore(&backup);
+    scene.sandbox.reconnect().await.expect("back");
+    until_restored(&scene, &watch).await;
+}
+
+#[tokio::test]
+async fn a_watch_whose_connection_breaks_asks_for_the_version_before_it_resumes() {
+    let scene = Scene::new().await;
+    scene.sandbox.faults().next(1, |call| call.verb == Verb::Watch, Fault::DropAfter);
+    let watch = scene.synced().await;
+    scene.create("a");
+    until(watch.store(), "a", |store| store.len() == 1).await;
+    assert_eq!(scene.lists(), 2, "the first list, and one to compare");
+}
+
+#[tokio::test]
+async fn an_event_of_another_history_has_every_watch_of_the_server_listed() {
+    let scene = Scene::new().await;
+    let (watch, secrets, backup) = restored(&scene).await;
+    let before = scene.sandbox.counters().of(Verb::List, "secrets");
+    scene.sandbox.restore(&backup);
+    // The first write after the restore has a version that was given before.
+    scene.edit("kept", "2");
+    until(watch.store(), "the earlier state", |_| value(&watch, "edited").as_deref() == Some("1")).await;
+    until(watch.store(), "the edit", |_| value(&watch, "kept").as_deref() == Some("2")).await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}});
+    let lists = || scene.sandbox.counters().of(Verb::List, "secrets") - before;
+    scene.sandbox.create(ApiRef { cluster: "", resource: "secrets.v1" }, &secret).expect("created");
+    until(secrets.store(), "s", |store| store.len() == 1).await;
+    assert_eq!(lists(), 1, "though no event of a secret went back");
 }
 
 fn definition() -> Value {

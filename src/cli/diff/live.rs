@@ -11,7 +11,7 @@ use crate::cli::{Misconfigured, ask, connections, inputs, render, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
 use crate::plan::{Action, Intent, Rest, SourcePatch, rehearsal};
-use crate::survey::orphans::{Fate, MadeFor, Orphan, orphans};
+use crate::survey::orphans::{Orphan, orphans};
 use crate::survey::{Rehearsed, SourceCluster, Surveyor, rehearse};
 
 pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<Vec<Change>> {
@@ -64,25 +64,23 @@ async fn of_mapping(
     Ok(changes)
 }
 
-/// What stands for no source, or for none of the mapping's objects.
+/// An object that no source asks for.
 fn of_orphan(mapping: &Mapping, orphan: &Orphan) -> Change {
-    let source = match &orphan.made_for {
-        MadeFor::Shared => format!("all in {}", orphan.reference.namespace),
-        MadeFor::Source { key, path } => {
-            let separator = if key.namespace.is_empty() { "" } else { "/" };
-            let place = path.as_deref().unwrap_or(key.cluster.as_str());
-            format!("{} {}{separator}{} of {place}", mapping.source.resource.plural, key.namespace, key.name)
+    let reference = &orphan.object.reference;
+    let source = match &orphan.origin {
+        None => format!("all in {}", reference.namespace),
+        Some(origin) => {
+            let separator = if origin.namespace.is_empty() { "" } else { "/" };
+            let place = orphan.path.as_deref().unwrap_or(&origin.cluster);
+            let plural = origin.resource.split('.').next().unwrap_or_default();
+            format!("{plural} {}{separator}{} of {place}", origin.namespace, origin.name)
         }
     };
     Change {
-        what: match orphan.fate {
-            Fate::Deleted => What::Delete,
-            Fate::GivenUp => What::GiveUp,
-            Fate::Kept => What::Orphan,
-        },
+        what: What::Orphan,
         mapping: mapping.name.clone(),
         source,
-        object: orphan.reference.to_string(),
+        object: reference.to_string(),
         old: Value::Null,
         new: Value::Null,
         why: Some(orphan.why.clone()),
@@ -130,8 +128,8 @@ fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Chang
             }
             Action::Apply { body, .. } => (What::Update, object, updated(before.as_deref(), body)),
             Action::Delete { .. } => (What::Delete, object, none()),
-            Action::Unmark { .. } => (What::GiveUp, object, none()),
-            Action::Look { .. } | Action::LookForSource | Action::Sweep { .. } => continue,
+            Action::GiveUp { .. } => (What::GiveUp, object, none()),
+            Action::LookForSource | Action::Sweep { .. } => continue,
         };
         changes.push(change(what, &object, old, new));
     }

@@ -45,7 +45,7 @@ pub(super) fn rows(inputs: &Inputs, mapping: &Mapping, preview: &Preview) -> Vec
                     }
                 }
             }
-            Ok(Wanted::Absent | Wanted::Settled) | Err(_) => {}
+            Ok(Wanted::Absent) | Err(_) => {}
         }
     }
     rows

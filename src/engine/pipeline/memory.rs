@@ -4,11 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Inventory, Pipeline, SeenKinds, Target};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::guard::Guard;
+use super::{Inventory, Pipeline, State, Unsettled};
+use crate::mapping::template::Text;
+use crate::mapping::{Mapping, placement};
 use crate::multicluster::queue::Priority;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
+use crate::object::marks::Reference;
+use crate::plan::Prune;
+
+/// For how long objects of a source that was deleted or released are deleted as well: a create may come late.
+const LATE_CREATE: Duration = Duration::from_secs(600);
+
+/// For how long a delete without an answer may still take effect.
+const LATE_REQUEST: Duration = Duration::from_secs(120);
 
 impl Pipeline {
     pub fn wake_unsettled(&self) {
@@ -29,7 +44,7 @@ impl Pipeline {
     }
 
     /// Notes how a reconcile ended. `true`: the reason is news.
-    pub fn settled(&self, key: &Key, why: Option<String>) -> bool {
+    pub fn settled(&self, key: &Key, why: Option<Unsettled>) -> bool {
         let mut state = self.state();
         state.unprimed.remove(key);
         match why {
@@ -38,7 +53,7 @@ impl Pipeline {
         }
     }
 
-    pub fn unsettled(&self) -> BTreeMap<Key, String> {
+    pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
         self.state().unsettled.clone()
     }
 
@@ -101,17 +116,13 @@ impl Pipeline {
         self.state().unkept_status.clone()
     }
 
-    /// Whether it is known of all these leaves that the consumer's server keeps them.
-    pub fn keeps_status(&self, leaves: &[&str]) -> bool {
-        let state = self.state();
-        leaves.iter().all(|leaf| state.kept_status.contains(*leaf))
+    fn hash(&self, of: impl Hash) -> u64 {
+        self.hasher.hash_one(of)
     }
 
-    /// Notes which of the leaves that were written the server dropped. `true`: news.
-    pub fn wrote_status(&self, written: &[&str], dropped: &[&str]) -> bool {
+    /// Notes status leaves that the server dropped. `true`: news.
+    pub fn dropped_status(&self, dropped: &[&str]) -> bool {
         let mut state = self.state();
-        let kept = written.iter().filter(|leaf| !dropped.contains(leaf)).map(|leaf| (*leaf).to_owned());
-        state.kept_status.extend(kept);
         if dropped.iter().all(|leaf| state.unkept_status.contains(*leaf)) {
             return false;
         }
@@ -119,53 +130,123 @@ impl Pipeline {
         true
     }
 
-    /// Whether a source was found in sync with this very content before.
-    pub fn is_settled(&self, key: &Key, content: u64) -> bool {
-        self.state().settled.get(&self.hash(key)) == Some(&content)
-    }
-
-    /// Remembers the content with which a source was found in sync.
-    pub fn settle(&self, key: &Key, content: u64) {
-        let key = self.hash(key);
-        self.state().settled.insert(key, content);
-    }
-
-    /// The source is gone.
-    pub fn unsettle(&self, key: &Key) {
-        let key = self.hash(key);
-        self.state().settled.remove(&key);
-    }
-
-    /// Whether a namespace's shared objects were found in sync with this very content before.
-    pub fn is_shared_settled(&self, namespace: &str, content: u64) -> bool {
-        self.state().settled_shared.get(namespace) == Some(&content)
-    }
-
-    pub fn settle_shared(&self, namespace: &str, content: u64) {
-        let mut state = self.state();
-        if state.settled_shared.get(namespace) != Some(&content) {
-            state.settled_shared.insert(namespace.to_owned(), content);
-        }
-    }
-
-    pub fn hash(&self, of: impl Hash) -> u64 {
-        self.hasher.hash_one(of)
-    }
-
-    /// The kinds in use, where it is known that all of them are in sight; else the epoch to
-    /// [remember](Self::saw_kinds) them with.
-    pub fn seen_kinds(&self, target: &Target) -> Result<SeenKinds, u64> {
+    /// The status leaves of a source that its server refused, as this mapping wrote them.
+    pub fn refused_status(&self, key: &Key, mapping: &Arc<Mapping>) -> BTreeMap<String, (Value, String)> {
         let state = self.state();
-        let in_sight = |kind| state.kinds.get(kind).is_some_and(|feed| target.serves(kind) && feed.watch.is_synced());
-        let seen = state.seen_kinds.as_ref().filter(|seen| seen.keys().all(in_sight));
-        seen.cloned().ok_or(state.kinds_epoch)
+        let of = state.refused_status.get(key).filter(|(by, _)| Arc::ptr_eq(by, mapping));
+        of.map(|(_, leaves)| leaves.clone()).unwrap_or_default()
     }
 
-    pub fn saw_kinds(&self, seen: &SeenKinds, epoch: u64) {
+    pub fn refuse_status(&self, key: &Key, mapping: &Arc<Mapping>, leaves: &BTreeMap<String, (Value, String)>) {
         let mut state = self.state();
-        if state.kinds_epoch == epoch {
-            state.seen_kinds = Some(seen.clone());
+        if leaves.is_empty() {
+            state.refused_status.remove(key);
+        } else {
+            state.refused_status.insert(key.clone(), (mapping.clone(), leaves.clone()));
         }
+    }
+
+    /// A source was seen being deleted, or was released, under this uid.
+    pub fn saw_deletion(&self, key: &Key, uid: &str) {
+        let mut state = self.state();
+        let now = Instant::now();
+        state.deleted.retain(|_, (_, at)| now.duration_since(*at) < LATE_CREATE);
+        state.deleted.insert(key.clone(), (uid.to_owned(), now));
+    }
+
+    /// The uid under which a missing source was seen being deleted.
+    pub fn deleted(&self, key: &Key) -> Option<String> {
+        let state = self.state();
+        state.deleted.get(key).filter(|(_, at)| at.elapsed() < LATE_CREATE).map(|(uid, _)| uid.clone())
+    }
+
+    /// A source is live: what was seen of an earlier one of its name counts no more.
+    pub fn lives(&self, key: &Key) {
+        let mut state = self.state();
+        state.deleted.remove(key);
+        state.missing.remove(key);
+    }
+
+    /// Whether a source has been missing for so long, since it was first asked for.
+    pub fn is_missing_for(&self, key: &Key, long: Duration) -> bool {
+        let now = Instant::now();
+        now.duration_since(*self.state().missing.entry(key.clone()).or_insert(now)) >= long
+    }
+
+    /// Nothing of a missing source is left.
+    pub fn forget(&self, key: &Key) {
+        let mut state = self.state();
+        state.missing.remove(key);
+        state.refused_status.remove(key);
+        state.conflicts.remove(key);
+    }
+
+    /// Deletions without an answer that may still take effect.
+    pub fn unanswered(&self) -> BTreeSet<Reference> {
+        let mut state = self.state();
+        let now = Instant::now();
+        state.unanswered.retain(|_, since| now.duration_since(*since) < LATE_REQUEST);
+        state.unanswered.keys().cloned().collect()
+    }
+
+    /// Notes which deletions are without an answer now, of those that a reconcile knew of before and those it knows of after.
+    pub fn note_unanswered(&self, before: &BTreeSet<Reference>, after: &BTreeSet<Reference>) {
+        let mut state = self.state();
+        let now = Instant::now();
+        for reference in before.difference(after) {
+            state.unanswered.remove(reference);
+        }
+        for reference in after.difference(before) {
+            state.unanswered.insert(reference.clone(), now);
+        }
+    }
+
+    /// The namespace rules of former documents.
+    pub fn former_placements(&self) -> Vec<Arc<Text>> {
+        self.state().former_placements.clone()
+    }
+
+    /// Whether deletions that the document asks for are held back.
+    pub fn prune(&self) -> Prune {
+        self.state().guard.prune()
+    }
+
+    /// Notes how many deletions of a source `pruneGuard` holds. When every source was planned with the document, the total
+    /// decides: the sources whose deletions are released are planned again.
+    pub fn guard(&self, key: &Key, held: usize) {
+        let limits = self.generation().mapping.lifecycle.prune_guard;
+        let mut state = self.state();
+        state.guard.note(key, held);
+        if !state.is_pass_complete() {
+            return;
+        }
+        let objects = state.kinds.values().map(|feed| feed.watch.store().len()).sum();
+        let released = state.guard.conclude(&limits, objects);
+        drop(state);
+        if let Some(released) = released {
+            self.check_inventory();
+            released.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+        }
+    }
+
+    /// How many deletions wait for a person's approval.
+    pub fn held(&self) -> Option<usize> {
+        self.state().guard.held()
+    }
+
+    /// A person approves the deletions that are held. `None`: none are.
+    pub fn approve(&self) -> Option<usize> {
+        let mut state = self.state();
+        let (number, released) = state.guard.approve()?;
+        drop(state);
+        self.check_inventory();
+        released.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+        Some(number)
+    }
+
+    /// Whether the document is in force: nothing that follows from it is held back.
+    pub fn is_in_force(&self) -> bool {
+        self.state().guard.prune() == Prune::Allowed
     }
 
     /// Why the inventory is not confirmed, if so.
@@ -173,18 +254,37 @@ impl Pipeline {
         self.state().unconfirmed.clone()
     }
 
-    /// Notes what became of the inventory.
+    /// Notes what became of the state store. Once it is confirmed, every source is planned: what was planned before knew
+    /// neither the target nor what is held back.
     pub fn confirm(&self, result: Result<Inventory, String>) {
+        let generation = self.generation();
         let mut state = self.state();
+        let was_unconfirmed = state.unconfirmed.is_some();
         match result {
-            Ok(inventory) => {
-                state.inventory_kinds = inventory.kinds;
-                state.forget_seen_kinds();
+            Ok(store) => {
+                if was_unconfirmed {
+                    state.guard = Guard::new(store.is_in_force(&generation.mapping.text));
+                }
+                state.former_placements =
+                    store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
+                state.store = store;
                 state.unconfirmed = None;
             }
             Err(why) => state.unconfirmed = Some(why),
         }
+        let is_confirmed = state.unconfirmed.is_none();
         drop(state);
+        if was_unconfirmed && is_confirmed {
+            self.enqueue_all();
+        }
         self.wake_unsettled();
+    }
+}
+
+impl State {
+    /// Whether every source of the first lists was planned since.
+    fn is_pass_complete(&self) -> bool {
+        let listed = self.sources.values().all(|feed| feed.watch.state() == WatchState::Synced);
+        self.unprimed.is_empty() && listed
     }
 }

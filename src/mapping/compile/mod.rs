@@ -18,11 +18,11 @@ use serde::de::DeserializeOwned;
 use super::diagnostic::Finding;
 use super::document::{
     API_VERSION, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec, MappingTestDocument, Period,
-    ReconcileSpec, required_fields,
+    PruneGuardSpec, ReconcileSpec, required_fields,
 };
 use super::expression::{Names, References, Root, RootSet};
 use super::template::Template;
-use super::{ClusterProvider, Constants, Lifecycle, Mapping, Reconcile};
+use super::{ClusterProvider, Constants, Lifecycle, Mapping, PruneGuard, Reconcile, SourceRecreated};
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
 pub use names::{MAX_ENGINE_ID, MAX_MAPPING_NAME};
@@ -221,7 +221,7 @@ impl Compiler {
         let related = self.related(&spec.related);
         let objects = self.objects(&spec.objects, related.as_deref().unwrap_or_default());
         let status = self.status(spec.status.as_ref(), &spec.objects);
-        let lifecycle = self.lifecycle(&spec.lifecycle);
+        let lifecycle = self.lifecycle(&spec.lifecycle, spec.source.api_export.is_some());
         let reconcile = self.reconcile(&spec.reconcile);
         let (target, target_rule) = target?;
         let name = &document.metadata.name.value;
@@ -250,11 +250,10 @@ impl Compiler {
                 self.field_not_yet(&spec.node, field);
             }
         }
-        if let Some(lifecycle) = spec.node.get("lifecycle") {
-            self.field_not_yet(lifecycle, "pruneGuard");
-            if !spec.lifecycle.wait_for_other_finalizers.is_empty() {
-                self.field_not_yet(lifecycle, "waitForOtherFinalizers");
-            }
+        if let Some(lifecycle) = spec.node.get("lifecycle")
+            && !spec.lifecycle.wait_for_other_finalizers.is_empty()
+        {
+            self.field_not_yet(lifecycle, "waitForOtherFinalizers");
         }
     }
 
@@ -269,7 +268,7 @@ impl Compiler {
         }
     }
 
-    fn lifecycle(&mut self, spec: &LifecycleSpec) -> Lifecycle {
+    fn lifecycle(&mut self, spec: &LifecycleSpec, from_api_export: bool) -> Lifecycle {
         for finalizer in &spec.wait_for_other_finalizers {
             let (prefix, name) = finalizer.split_once('/').unwrap_or(("", finalizer));
             if !crate::object::is_dns_subdomain(prefix) || name.is_empty() || names::is_mark(finalizer) {
@@ -281,15 +280,24 @@ impl Compiler {
                 self.report(finding.help("a DNS name, a slash and a word: `example.com/backup`"));
             }
         }
-        let percent = spec.prune_guard.as_ref().and_then(|guard| guard.max_percent.map(|percent| (guard, percent)));
-        if let Some((guard, percent)) = percent.filter(|(_, percent)| *percent > 100) {
-            self.report(Finding::new("SE0102", guard.span(), format!("`maxPercent` is at most 100, not {percent}")));
-        }
+        // An APIExport's workspaces are known by their identity; elsewhere, names are used again.
+        let recreated = if from_api_export { SourceRecreated::Adopt } else { SourceRecreated::Block };
         Lifecycle {
             on_source_delete: spec.on_source_delete,
             on_mapping_removed: spec.on_mapping_removed,
+            on_source_vanished: spec.on_source_vanished,
+            on_source_recreated: spec.on_source_recreated.unwrap_or(recreated),
             stuck_after: spec.stuck_after.map_or(Duration::from_secs(900), |period| period.0),
+            prune_guard: self.prune_guard(&spec.prune_guard),
         }
+    }
+
+    fn prune_guard(&mut self, spec: &PruneGuardSpec) -> PruneGuard {
+        let percent = spec.max_percent.as_ref().map_or(20, |percent| percent.value);
+        if let Some(given) = spec.max_percent.as_ref().filter(|_| percent > 100) {
+            self.report(Finding::new("SE0102", given.span(), format!("`maxPercent` is at most 100, not {percent}")));
+        }
+        PruneGuard { max_objects: spec.max_objects.unwrap_or(10), max_percent: percent }
     }
 
     /// Each variable may read the ones before it.

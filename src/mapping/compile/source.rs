@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::{
-    ApiExportSpec, NamespacesSpec, PlacementSpec, SelectorOperatorSpec, SelectorSpec, SourceSpec, TargetSpec,
+    ApiExportSpec, NamespacesSpec, PlacementSpec, SelectorOperatorSpec, SelectorSpec, SourceSpec, TargetChange,
+    TargetSpec,
 };
 use crate::mapping::expression::{Expression, RootSet};
 use crate::mapping::placement::Placement;
@@ -131,6 +132,9 @@ impl Compiler {
             return None;
         };
         spec.allowed.iter().for_each(|allowed| self.check_target(allowed));
+        if let Some(change) = spec.on_target_change.as_ref().filter(|change| change.value == TargetChange::Recreate) {
+            self.not_yet(change.span(), "`onTargetChange: Recreate`");
+        }
         if names::is_template(text) {
             return self.target_rule(spec);
         }
@@ -189,6 +193,12 @@ impl Compiler {
         let namespace_labels: Option<Vec<_>> = labels.into_iter().collect();
         Some(Placement {
             namespace: namespace?,
+            namespace_text: spec
+                .namespace
+                .as_ref()
+                .and_then(|raw| raw.0.as_str())
+                .unwrap_or(Placement::DEFAULT_NAMESPACE)
+                .to_owned(),
             name: name?,
             create_namespace: spec.create_namespace.unwrap_or(true),
             namespace_labels: namespace_labels?,

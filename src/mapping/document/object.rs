@@ -138,4 +138,6 @@ pub enum IdentityChange {
     Block,
     /// Leave the old one without owner marks, and make the new one.
     Orphan,
+    /// Delete the old one, then make the new one.
+    Recreate,
 }

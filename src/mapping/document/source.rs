@@ -114,6 +114,18 @@ pub struct TargetSpec {
     /// What an expression in `cluster` may give.
     #[serde(default)]
     pub allowed: Vec<Spanned<String>>,
+    /// What to do when the expression gives another target for a source that has objects. Default: `Block`.
+    pub on_target_change: Option<Spanned<TargetChange>>,
+}
+
+/// What to do when a source's objects would go to another target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum TargetChange {
+    /// Keep the objects where they are, and say so.
+    #[default]
+    Block,
+    /// Delete them there, then make them on the new target.
+    Recreate,
 }
 
 /// Where the objects of a source go. Sticky: a source's place never changes once it has one.

@@ -319,6 +319,26 @@ fn a_list_keeps_what_a_write_put_while_it_was_taken() {
 }
 
 #[test]
+fn a_list_shows_that_the_server_has_lost_a_write() {
+    let scene = Scene::new();
+    scene.list(&[("db", 3)], "4");
+    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 20));
+    scene.list(&[("db", 3)], "30");
+    assert_eq!(scene.version("db").as_deref(), Some("3"), "restored to a state from before the write");
+}
+
+#[test]
+fn in_another_history_a_version_is_no_proof_of_the_same_object() {
+    let scene = Scene::new();
+    scene.list(&[("db", 3)], "4");
+    scene.heard();
+    scene.store.doubt_versions();
+    scene.list(&[("db", 3)], "4");
+    scene.list(&[("db", 3)], "4");
+    assert_eq!(scene.heard(), [told("db", Some(3), Some(3), Cause::Relist)], "told once");
+}
+
+#[test]
 fn a_dropped_subscription_hears_nothing() {
     let scene = Scene::new();
     let Scene { store, subscription, heard } = scene;

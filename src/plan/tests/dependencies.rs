@@ -89,7 +89,7 @@ fn they_are_deleted_the_other_way_round() {
     world.take_log();
     world.edit("View", |object| object["metadata"]["finalizers"] = json!(["hold"]));
     world.delete_source();
-    insta::assert_snapshot!(said(&world.settle(&mapping(CHAIN))), @r#"blocked: Stuck: View default-r7udrysckmmlkpz2/db is being deleted since 2026-01-01T00:00:00Z, finalizers ["hold"]"#);
+    insta::assert_snapshot!(said(&world.settle(&mapping(CHAIN))), @r#"blocked: Stuck: View default-r7udrysckmmlkpz2/db is being deleted since 2026-01-01T00:00:00Z, finalizers ["hold"]; Waiting: Database default-r7udrysckmmlkpz2/db is deleted after what depends on it; Waiting: ConfigMap default-r7udrysckmmlkpz2/db is deleted after what depends on it"#);
     assert_eq!(writes(&mut world), ["delete View"], "what it depends on stays as long as it does");
     let view = world.reference("View");
     world.objects.remove(&view);
@@ -108,7 +108,7 @@ fn what_is_not_wanted_any_more_goes_after_what_depends_on_it() {
             .replace("    - id: db\n", "    - id: db\n      when: false\n")
             .replace("    - id: view\n", "    - id: view\n      when: false\n"),
     );
-    insta::assert_snapshot!(said(&world.settle(&none)), @r#"blocked: Stuck: object `view`: View default-r7udrysckmmlkpz2/db is being deleted since 2026-01-01T00:00:00Z, finalizers ["hold"]; Waiting: object `db`: Database default-r7udrysckmmlkpz2/db goes after View default-r7udrysckmmlkpz2/db, which depends on it"#);
+    insta::assert_snapshot!(said(&world.settle(&none)), @r#"blocked: Stuck: object `view`: View default-r7udrysckmmlkpz2/db is being deleted since 2026-01-01T00:00:00Z, finalizers ["hold"]; Waiting: object `db`: Database default-r7udrysckmmlkpz2/db is deleted after View default-r7udrysckmmlkpz2/db, which depends on it"#);
     let view = world.reference("View");
     world.objects.remove(&view);
     assert_eq!(world.settle(&none), Rest::InSync);

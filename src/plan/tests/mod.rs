@@ -4,7 +4,6 @@ mod dependencies;
 mod hostile;
 mod lists;
 mod rows;
-mod settled;
 mod sweep;
 mod world;
 

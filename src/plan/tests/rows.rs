@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::world::{World, foreign};
 use super::{DATABASES, changed, mapping, source};
 use crate::mapping::{Kind, OnExit};
-use crate::object::{generation, has_finalizer, marks};
-use crate::plan::render::leftovers;
-use crate::plan::{Cause, Evidence, Phase, Reasons, Rest, status};
+use crate::object::marks::{self, Reference};
+use crate::object::{generation, has_finalizer};
+use crate::plan::{Cause, Phase, Plan, Prune, Reasons, Rest, plan};
 
 pub fn synced() -> World {
     let mut world = World::new(source());
@@ -36,7 +36,7 @@ fn condition(world: &World) -> Value {
 }
 
 #[test]
-fn a_new_object_costs_three_writes_and_a_look_beside_its_namespace() {
+fn a_new_object_costs_three_writes_and_no_read_beside_its_namespace() {
     let mut world = World::new(source());
     let namespaced = changed(
         "    - id: account\n      shared: Namespace\n      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: database}}\n",
@@ -46,7 +46,6 @@ fn a_new_object_costs_three_writes_and_a_look_beside_its_namespace() {
     let namespace = &world.reference("Database").namespace;
     let expected = [
         "add finalizer".to_owned(),
-        format!("look at Database {namespace}/db"),
         format!("create Namespace {namespace}"),
         format!("create Database {namespace}/db"),
         "update status".to_owned(),
@@ -112,27 +111,102 @@ fn the_finalizer_comes_before_the_first_object_and_pins_the_target() {
     let world = synced();
     let source = world.source.as_ref().unwrap();
     assert!(has_finalizer(source, "sync-engine.dev/main.databases"));
-    assert_eq!(marks::annotation(source, "target.sync-engine.dev/main.databases"), Some("target-1"));
+    assert_eq!(marks::annotation(source, "target.sync-engine.dev/main.databases"), Some("target=target-1"));
+}
+
+fn recreated(policy: &str) -> (World, Rest, String) {
+    let mut world = synced();
+    let former = world.object("Database")["metadata"]["uid"].as_str().unwrap().to_owned();
+    world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
+    let rest =
+        world.settle(&changed("  objects:\n", &format!("  lifecycle: {{onSourceRecreated: {policy}}}\n  objects:\n")));
+    (world, rest, former)
 }
 
 #[test]
-fn ours_earlier_is_deleted_and_made_anew() {
-    let mut world = synced();
-    let former = world.object("Database")["metadata"]["uid"].clone();
-    world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+fn ours_of_earlier_is_adopted() {
+    let (mut world, rest, former) = recreated("Adopt");
+    assert_eq!(rest, Rest::InSync);
+    assert_eq!(world.object("Database")["metadata"]["uid"], former);
+    assert_eq!(marks::annotation(world.object("Database"), marks::SOURCE_UID), Some("source-2"));
+    assert_eq!(condition(&world)["reason"], "Adopted");
+    world.take_log();
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync, "and stays reported");
+    assert!(world.log.is_empty(), "{:?}", world.log);
+}
+
+#[test]
+fn ours_of_earlier_is_blocked() {
+    let (world, rest, former) = recreated("Block");
+    assert_eq!(cause(&rest), Some(Cause::Recreated));
+    assert_eq!(world.object("Database")["metadata"]["uid"], former);
+    assert_eq!(marks::annotation(world.object("Database"), marks::SOURCE_UID), Some("source-1"));
+}
+
+#[test]
+fn ours_of_earlier_is_replaced() {
+    let (world, rest, former) = recreated("Replace");
+    assert_eq!(rest, Rest::InSync);
     assert_ne!(world.object("Database")["metadata"]["uid"], former);
     assert_eq!(marks::annotation(world.object("Database"), marks::SOURCE_UID), Some("source-2"));
 }
 
 #[test]
-fn absent_is_created_after_a_look() {
+fn the_consumer_deletes_what_belonged_to_an_earlier_source() {
+    let (mut world, _, _) = recreated("Block");
+    world.delete_source();
+    let block = changed("  objects:\n", "  lifecycle: {onSourceRecreated: Block}\n  objects:\n");
+    world.settle(&block);
+    assert!(world.source.is_none(), "the finalizer is released");
+    world.object("Database");
+}
+
+#[test]
+fn absent_is_created() {
     let mut world = synced();
     world.objects.clear();
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    let looked = world.log.iter().position(|line| line.starts_with("look at Database")).unwrap();
-    let created = world.log.iter().position(|line| line.starts_with("create Database")).unwrap();
-    assert!(looked < created);
+    world.object("Database");
+}
+
+#[test]
+fn a_refused_object_waits_and_is_requested_once_a_reconcile() {
+    for (action, change) in [("create", "cleared"), ("update", "edited")] {
+        let mut world = synced();
+        match change {
+            "cleared" => world.objects.clear(),
+            _ => world.edit_source(|source| source["spec"] = json!({"members": 4})),
+        }
+        world.refuses = vec![format!("{action} Database")];
+        let rest = world.settle(&mapping(DATABASES));
+        assert_eq!(cause(&rest), Some(Cause::Refused), "{action}");
+        let sent = world.log.iter().filter(|line| line.starts_with(&world.refuses[0])).count();
+        assert_eq!(sent, 1, "{:?}", world.log);
+        assert_eq!(condition(&world)["reason"], "Refused");
+    }
+}
+
+#[test]
+fn refused_removals_are_requested_once_and_reported() {
+    let refused = |mapping: &crate::mapping::Mapping, request: &str, change: fn(&mut World)| {
+        let mut world = synced();
+        change(&mut world);
+        world.refuses = vec![request.to_owned()];
+        let rest = world.settle(mapping);
+        assert_eq!(cause(&rest), Some(Cause::Refused), "{request}");
+        let sent = world.log.iter().filter(|line| line.starts_with(request)).count();
+        assert_eq!(sent, 1, "{request}: {:?}", world.log);
+        assert_eq!(condition(&world)["reason"], "Refused", "{request}");
+    };
+    let without = changed("    - id: db\n", "    - id: db\n      when: ${{ source.spec.members > 3 }}\n");
+    refused(&without, "delete Database", |_| {});
+    let renamed = DATABASES
+        .replace("        kind: Database\n", "        kind: Cluster\n")
+        .replace("    - id: db\n", "    - id: db\n      onIdentityChange: Orphan\n");
+    refused(&mapping(&renamed), "give up Database", |_| {});
+    refused(&mapping(DATABASES), "delete Database", World::delete_source);
+    let orphaned = changed("  objects:\n", "  lifecycle: {onSourceDelete: Orphan}\n  objects:\n");
+    refused(&orphaned, "give up Database", World::delete_source);
 }
 
 #[test]
@@ -226,11 +300,31 @@ fn ours_the_same_is_nothing() {
 }
 
 #[test]
-fn ours_without_its_label_is_found_by_the_look_and_marked_again() {
+fn ours_without_its_label_is_found_by_the_create_and_labelled_again() {
     let mut world = synced();
     world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels")));
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(marks::label(world.object("Database"), marks::OWNER).is_some());
+}
+
+#[test]
+fn ownership_counts_only_where_the_source_is_placed() {
+    let mut world = World::new(source());
+    let elsewhere =
+        Reference { kind: Kind::new("example.dev", "v1", "Database"), namespace: "attacker".into(), name: "db".into() };
+    let owner = World::writer().owner(&World::origin());
+    let planted = json!({"metadata": {
+        "uid": "planted", "resourceVersion": "1", "creationTimestamp": "2020-01-01T00:00:00Z",
+        "labels": {marks::OWNER: owner.0, marks::MAPPING: World::writer().label()},
+        "annotations": {marks::OBJECT: "db", marks::SELF: owner.self_mark("db", &elsewhere), marks::SOURCE_UID: "source-1"},
+    }});
+    world.objects.insert(elsewhere.clone(), planted.clone());
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert_eq!(world.objects[&elsewhere], planted, "it has no effect and is not touched");
+    assert_eq!(world.objects.keys().filter(|one| one.namespace == "attacker").count(), 1);
+    world.delete_source();
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert_eq!(world.objects, [(elsewhere, planted)].into());
 }
 
 #[test]
@@ -250,13 +344,54 @@ fn when_that_cannot_be_evaluated_keeps() {
 }
 
 #[test]
-fn an_id_that_was_dropped_is_left_standing() {
-    let mut world = synced();
+fn an_id_that_was_dropped_is_pruned_after_a_complete_rendering() {
     let (before_db, _) = DATABASES.split_once("    - id: db").unwrap();
     let dropped = mapping(before_db);
-    assert_eq!(leftovers(&dropped, &world.observe(&dropped)).into_iter().collect::<Vec<_>>(), ["db"]);
+    let mut world = synced();
     assert_eq!(world.settle(&dropped), Rest::InSync);
+    assert!(!world.objects.keys().any(|reference| reference.kind.kind == "Database"));
+    let mut world = synced();
+    let failing = mapping(&format!(
+        "{before_db}    - id: other\n      template: {{apiVersion: v1, kind: ConfigMap, data: {{a: \"{{{{ source.spec.missing }}}}\"}}}}\n"
+    ));
+    assert_eq!(cause(&world.settle(&failing)), Some(Cause::RenderFailed));
     world.object("Database");
+}
+
+#[test]
+fn prune_guard_holds_what_a_document_deletes_and_nothing_else() {
+    let without = changed("    - id: db\n", "    - id: db\n      when: ${{ source.spec.members > 3 }}\n");
+    let mut world = synced();
+    world.prune = Prune::Held;
+    assert_eq!(cause(&world.settle(&without)), Some(Cause::Held));
+    world.object("Database");
+    assert_eq!(condition(&world)["reason"], "Held");
+    world.delete_source();
+    assert_eq!(world.settle(&without), Rest::InSync, "the consumer asks for its own deletion");
+    assert!(world.objects.is_empty());
+}
+
+#[test]
+fn an_object_that_a_late_delete_may_still_hit_is_touched() {
+    let world = synced();
+    let mut observed = world.observe(&mapping(DATABASES));
+    let reference = world.reference("Database");
+    observed.answers.unanswered.insert(reference.clone());
+    match plan(&mapping(DATABASES), &observed) {
+        Plan::Act(actions) => assert_eq!(actions[0].to_string(), format!("update {reference}")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_status_leaf_that_the_schema_refuses_is_left_out_and_reported() {
+    let mut world = synced();
+    world.edit("Database", |object| object["status"] = json!({"phase": "Odd", "version": "8.0"}));
+    world.refused_status = vec![json!("Odd")];
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::StatusFailed));
+    let status = &world.source.as_ref().unwrap()["status"];
+    assert_eq!((&status["phase"], &status["version"]), (&json!("Pending"), &json!("8.0")));
+    assert_eq!(condition(&world)["reason"], "StatusFailed");
 }
 
 #[test]
@@ -296,20 +431,35 @@ fn out_without_finalizer_is_nothing() {
 
 #[test]
 fn out_retains_deletes_or_orphans() {
-    for (policy, objects, finalizer, marked) in
-        [("Retain", 2, true, true), ("Delete", 0, false, false), ("Orphan", 2, false, false)]
-    {
+    for (policy, objects, finalizer, marked, reason) in [
+        ("Retain", 2, true, true, "Retained"),
+        ("Delete", 0, false, false, "NotSelected"),
+        ("Orphan", 2, false, false, "NotSelected"),
+    ] {
         let mut world = synced();
+        world.edit("Database", |object| object["status"] = json!({"phase": "Running"}));
+        world.settle(&mapping(DATABASES));
         world.edit_source(|source| source["metadata"]["labels"] = json!({}));
-        let left = changed("    selector:", &format!("    onExit: {policy}\n    selector:"));
-        assert_eq!(world.settle(&left), Rest::InSync, "{policy}");
+        world.settle(&changed("    selector:", &format!("    onExit: {policy}\n    selector:")));
         assert_eq!(world.objects.len(), objects, "{policy}");
-        assert_eq!(has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()), finalizer, "{policy}");
-        assert!(
-            world.objects.values().all(|object| marks::annotation(object, marks::SELF).is_some() == marked),
-            "{policy}"
-        );
+        let source = world.source.as_ref().unwrap();
+        assert_eq!(has_finalizer(source, World::writer().finalizer()), finalizer, "{policy}");
+        assert_eq!(source["status"].get("phase").is_some(), policy == "Retain", "{policy}: what it had is taken back");
+        assert_eq!((&condition(&world)["status"], &condition(&world)["reason"]), (&json!("False"), &json!(reason)));
+        let is_marked = |object: &Value| marks::annotation(object, marks::SELF).is_some();
+        assert!(world.objects.values().all(|object| is_marked(object) == marked), "{policy}");
     }
+}
+
+#[test]
+fn out_without_finalizer_keeps_its_objects_and_reports_them() {
+    let mut world = synced();
+    world.edit_source(|source| {
+        source["metadata"]["labels"] = json!({});
+        source["metadata"]["finalizers"] = json!([]);
+    });
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Orphaned));
+    world.object("Database");
 }
 
 #[test]
@@ -329,7 +479,7 @@ fn deleting_takes_everything_away_and_then_releases() {
     world.delete_source();
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert_eq!((world.source.clone(), world.objects.len()), (None, 0));
-    let swept = world.log.iter().position(|line| line.starts_with("look for all")).unwrap();
+    let swept = world.log.iter().position(|line| line.starts_with("list all")).unwrap();
     let released = world.log.iter().position(|line| line == "release finalizer").unwrap();
     assert!(swept < released, "a fresh read comes before the release");
 }
@@ -390,20 +540,47 @@ fn deleting_without_our_finalizer_is_nothing() {
 }
 
 #[test]
-fn gone_with_evidence_deletes() {
+fn gone_and_seen_being_deleted_deletes_what_was_made_for_that_uid() {
+    for (uid, left) in [("source-1", 0), ("source-0", 1)] {
+        let mut world = synced();
+        world.source = None;
+        world.missing.deleted = Some(uid.to_owned());
+        world.settle(&mapping(DATABASES));
+        let databases = world.objects.keys().filter(|reference| reference.kind.kind == "Database").count();
+        assert_eq!(databases, left, "{uid}");
+    }
+}
+
+#[test]
+fn deleting_without_the_finalizer_deletes_what_was_made_for_that_uid() {
     let mut world = synced();
-    world.source = None;
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    world.edit_source(|source| {
+        source["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        source["metadata"]["finalizers"] = json!(["another.dev/hold"]);
+    });
+    world.settle(&mapping(DATABASES));
     assert!(!world.objects.keys().any(|reference| reference.kind.kind == "Database"));
 }
 
 #[test]
-fn gone_without_evidence_is_an_orphan() {
+fn gone_is_an_orphan() {
     let mut world = synced();
     world.source = None;
-    world.evidence = Evidence::None("its workspace is not bound".into());
     assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Orphaned));
     world.object("Database");
+}
+
+#[test]
+fn gone_for_long_is_deleted_where_the_mapping_says_so() {
+    let vanished = changed("  objects:\n", "  lifecycle: {onSourceVanished: Delete}\n  objects:\n");
+    for (long, left) in [(false, 1), (true, 0)] {
+        let mut world = synced();
+        world.source = None;
+        world.missing.long = long;
+        world.settle(&vanished);
+        let databases = world.objects.keys().filter(|reference| reference.kind.kind == "Database").count();
+        assert_eq!(databases, left, "{long}");
+    }
 }
 
 #[test]
@@ -455,6 +632,7 @@ fn what_does_not_stick_is_written_twice_and_then_remembered() {
 fn placement_is_sticky() {
     let mut world = synced();
     let former = world.reference("Database");
+    world.former_placements = vec![mapping(DATABASES).placement.namespace_text];
     let moved = changed(
         "  objects:\n",
         "  placement: {namespace: \"elsewhere-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}\n  objects:\n",
@@ -467,7 +645,38 @@ fn placement_is_sticky() {
 }
 
 #[test]
-fn another_kind_for_an_existing_object_is_blocked_or_orphaned() {
+fn a_pod_in_its_grace_period_is_not_stuck() {
+    let mut world = synced();
+    world.edit("Database", |object| {
+        object["metadata"]["deletionTimestamp"] = json!("2027-01-15T09:00:00Z");
+        object["metadata"]["finalizers"] = json!(["hold"]);
+    });
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Waiting), "an hour of grace is left");
+}
+
+#[test]
+fn a_deletion_that_waits_for_dependents_follows_the_mapping_when_it_no_longer_asks_for_that() {
+    let mut world = synced();
+    world.edit("Database", |object| {
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        object["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    });
+    world.delete_source();
+    world.settle(&mapping(DATABASES));
+    let deletes = |world: &World| world.log.iter().filter(|line| line.starts_with("delete Database")).count();
+    assert_eq!(deletes(&world), 1, "once a reconcile: {:?}", world.log);
+    let mut world = synced();
+    world.edit("Database", |object| {
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        object["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    });
+    world.delete_source();
+    world.settle(&changed("    - id: db\n", "    - id: db\n      delete: {propagation: Foreground}\n"));
+    assert_eq!(deletes(&world), 0, "{:?}", world.log);
+}
+
+#[test]
+fn another_kind_for_an_existing_object_is_blocked_orphaned_or_recreated() {
     let renamed = |policy: &str| {
         changed("        kind: Database\n", "        kind: Cluster\n")
             .text
@@ -479,6 +688,10 @@ fn another_kind_for_an_existing_object_is_blocked_or_orphaned() {
     let mut world = synced();
     assert_eq!(world.settle(&mapping(&renamed("Orphan"))), Rest::InSync);
     assert!(marks::label(world.object("Database"), marks::OWNER).is_none(), "left behind, without our marks");
+    world.object("Cluster");
+    let mut world = synced();
+    assert_eq!(world.settle(&mapping(&renamed("Recreate"))), Rest::InSync);
+    assert!(!world.objects.keys().any(|reference| reference.kind.kind == "Database"), "deleted");
     world.object("Cluster");
 }
 
@@ -492,15 +705,4 @@ fn an_id_renamed_with_the_same_kind_and_name_is_relabelled() {
     assert_eq!(world.object("Database")["metadata"]["uid"], uid);
     assert_eq!(marks::annotation(world.object("Database"), marks::OBJECT), Some("database"));
     assert_eq!(generation(world.source.as_ref().unwrap()), 1);
-}
-
-#[test]
-fn only_what_was_written_can_be_dropped() {
-    let mapping = mapping(DATABASES);
-    let patch = json!([{"op": "add", "path": "/status", "value": {"phase": "Pending"}}]);
-    let patch = serde_json::from_value(patch).unwrap();
-    let written = status::written(&mapping, &patch);
-    let dropped = |answer: Value| status::dropped(&written, &answer);
-    assert!(dropped(json!({"status": {"phase": "Pending"}})).is_empty(), "no version was written");
-    assert_eq!(dropped(json!({"status": {}})), ["/phase"]);
 }

@@ -8,11 +8,12 @@ use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::mapping::{Kind, Mapping};
-use crate::object::marks::{self, Owner, Reference, Writer};
+use crate::mapping::{Kind, Mapping, Resource, placement};
+use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
 use crate::plan::{
-    Action, Evidence, Intent, Observed, Outcome, Phase, Plan, Rest, Shared, Source, Standing, Target, plan,
+    Action, Failure, FailureKind, Intent, Missing, Observed, Outcome, Phase, Plan, Prune, Rest, Source, Target,
+    TargetObject, plan, render,
 };
 
 #[derive(Debug, Clone)]
@@ -24,12 +25,17 @@ pub struct World {
     pub identity: String,
     pub unseen_kinds: BTreeMap<Kind, String>,
     pub target_unknown: Option<String>,
-    pub evidence: Evidence,
+    /// Namespace rules of former documents.
+    pub former_placements: Vec<String>,
+    /// What is known of a source that is missing.
+    pub missing: Missing,
+    pub prune: Prune,
+    /// Requests that the target refuses, by the beginning of their log lines.
+    pub refuses: Vec<String>,
+    /// Status leaves that the consumer's server refuses, by their values.
+    pub refused_status: Vec<Value>,
     /// Whether other sources need the shared objects.
     pub shared_in_use: Option<bool>,
-    /// Whether the shared objects are known to stand as they should.
-    pub shared_settled: bool,
-    pub settled: bool,
     /// JSON pointers that the target drops from what is applied.
     pub drops: Vec<String>,
     /// What the servers were asked to do, in their order.
@@ -49,10 +55,12 @@ impl World {
             identity: "target-1".into(),
             unseen_kinds: BTreeMap::new(),
             target_unknown: None,
-            evidence: Evidence::Gone,
+            former_placements: Vec::new(),
+            missing: Missing::default(),
+            prune: Prune::Allowed,
+            refuses: Vec::new(),
+            refused_status: Vec::new(),
             shared_in_use: Some(false),
-            shared_settled: false,
-            settled: false,
             drops: Vec::new(),
             log: Vec::new(),
             applied: BTreeMap::new(),
@@ -69,32 +77,43 @@ impl World {
         Key::new(cluster, "default", "db")
     }
 
+    pub fn origin() -> Origin {
+        let resource = Resource { group: "example.dev".into(), version: "v1".into(), plural: "databases".into() };
+        Origin::new(&resource, "abc", &Self::key())
+    }
+
     /// What an engine with caches in sync would see.
     pub fn observe(&self, mapping: &Mapping) -> Observed {
-        let owner = Self::writer().owner(&Self::key());
-        let kinds = mapping.objects.iter().map(|rule| {
-            let unseen = self.unseen_kinds.get(&rule.kind);
-            (rule.kind.clone(), unseen.map_or(Ok(()), |why| Err(why.clone())))
+        // The state store knows the kinds that a former document had.
+        let kinds = mapping.objects.iter().map(|rule| &rule.kind).chain(self.objects.keys().map(|one| &one.kind));
+        let kinds = kinds.map(|kind| {
+            let unseen = self.unseen_kinds.get(kind);
+            (kind.clone(), unseen.map_or(Ok(()), |why| Err(why.clone())))
         });
         let target = match &self.target_unknown {
             Some(why) => Target::Unknown(why.clone()),
-            None => Target::Known { identity: self.identity.clone(), kinds: Arc::new(kinds.collect()) },
+            None => Target::Known {
+                name: "target".into(),
+                identity: self.identity.clone(),
+                kinds: Arc::new(kinds.collect()),
+            },
         };
-        let source = self.source.clone().map_or(Source::Missing, |source| Source::Present(Arc::new(source)));
+        let missing = || Source::Missing(self.missing.clone());
+        let source = self.source.clone().map_or_else(missing, |source| Source::Present(Arc::new(source)));
         let now = Timestamp::from_second(1_800_000_000).expect("a time in range");
-        Observed {
+        let mut observed = Observed {
             phase: self.phase,
             workspace_path: Some("root:acme".into()),
-            owned: self.standing(|reference, object| marks::is_ours(object, reference, &owner)),
-            shared: Shared::of(self.standing(|reference, object| {
-                marks::is_ours(object, reference, &Self::writer().shared_owner(&reference.namespace))
-            })),
-            shared_settled: self.shared_settled,
-            settled: self.settled,
             shared_in_use: self.in_use(),
             namespaces: self.namespaces.clone(),
-            ..Observed::new(Self::writer(), Self::key(), source, target, now)
-        }
+            prune: self.prune,
+            ..Observed::new(Self::writer(), Self::key(), Self::origin(), source, target, now)
+        };
+        let former = self.former_placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new);
+        observed.places = render::namespaces(mapping, &former.collect::<Vec<_>>(), &observed);
+        observed.owned = self.labelled(|at, object| observed.owns(at, object));
+        observed.shared = self.labelled(|at, object| observed.shares(at, object));
+        observed
     }
 
     fn in_use(&self) -> BTreeMap<String, bool> {
@@ -102,11 +121,11 @@ impl World {
         self.shared_in_use.map(|in_use| namespaces.map(|one| (one, in_use)).collect()).unwrap_or_default()
     }
 
-    /// Objects that a watch filtered by our label shows, and that pass.
-    fn standing(&self, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<Standing> {
+    /// Objects that a watch filtered by the engine's label shows, and that pass.
+    fn labelled(&self, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<TargetObject> {
         let labelled = |object: &Value| marks::label(object, marks::MAPPING) == Some(Self::writer().label());
         let shown = self.objects.iter().filter(|(reference, object)| labelled(object) && passes(reference, object));
-        shown.map(|(reference, object)| Standing::new(reference.clone(), Arc::new(object.clone()))).collect()
+        shown.map(|(reference, object)| TargetObject::new(reference.clone(), Arc::new(object.clone()))).collect()
     }
 
     /// Plans and acts until the plan rests; stops after `writes` writes, as a crash would.
@@ -125,11 +144,12 @@ impl World {
                     left = left.checked_sub(1)?;
                 }
                 let outcome = self.execute(&action);
+                let refused = matches!(outcome, Outcome::StatusRefused { .. });
                 observed.absorb(&action, outcome);
-            }
-            if let Some(then) = last {
-                assert_eq!(plan(mapping, &observed), Plan::Rest(then.clone()), "the last plan tells how it rests");
-                return Some(then);
+                if let Some(then) = last.clone().filter(|_| !refused) {
+                    assert_eq!(plan(mapping, &observed), Plan::Rest(then.clone()), "the last plan tells how it rests");
+                    return Some(then);
+                }
             }
         }
         panic!("the plan does not come to rest: {:?}", self.log);
@@ -146,18 +166,32 @@ impl World {
 
     pub fn execute(&mut self, action: &Action) -> Outcome {
         self.log.push(action.to_string());
+        if self.refuses.iter().any(|start| action.to_string().starts_with(start)) {
+            return Outcome::Failed(Failure { kind: FailureKind::Refused, why: "refused by admission".into() });
+        }
         match action {
-            Action::PatchSource { patch, .. } | Action::PatchStatus { patch } => self.patch_source(patch),
-            Action::LookForSource => Outcome::Evidence(self.evidence.clone()),
-            Action::Look { reference } => self.look(reference),
-            Action::Sweep { owners, places, .. } => self.sweep(owners, places),
+            Action::PatchSource { patch, .. } => self.patch_source(patch),
+            Action::PatchStatus { patch, values } => self.patch_status(patch, values),
+            Action::LookForSource => Outcome::Absent,
+            Action::Sweep { owners, namespaces, objects, .. } => self.sweep(owners, namespaces, objects),
             Action::CreateNamespace { name, .. } => {
                 self.namespaces.insert(name.clone());
                 Outcome::Absent
             }
             Action::Apply { reference, body, intent } => self.apply(reference, body, intent),
-            Action::Delete { reference, uid, .. } => self.delete(reference, uid),
-            Action::Unmark { reference, patch } => self.unmark(reference, patch),
+            Action::Delete { reference, uid, resource_version, .. } => self.delete(reference, uid, resource_version),
+            Action::GiveUp { reference, patch } => self.give_up(reference, patch),
+        }
+    }
+
+    /// The schema names every leaf that it refuses.
+    fn patch_status(&mut self, patch: &Patch, values: &BTreeMap<String, Value>) -> Outcome {
+        let refused = values.iter().filter(|(_, value)| self.refused_status.contains(value));
+        let leaves: Vec<String> = refused.map(|(pointer, _)| pointer.clone()).collect();
+        if leaves.is_empty() {
+            self.patch_source(patch)
+        } else {
+            Outcome::StatusRefused { leaves, why: "not in the enum".into() }
         }
     }
 
@@ -180,35 +214,35 @@ impl World {
         if is_released(&now) {
             self.source = None;
         }
-        // Patches of the engine change nothing that the consumer asks for.
-        Outcome::Head(Arc::new(head(&now)))
+        Outcome::Object(Arc::new(now))
     }
 
-    fn look(&self, reference: &Reference) -> Outcome {
-        self.objects.get(reference).map_or(Outcome::Absent, |object| Outcome::Object(Arc::new(object.clone())))
-    }
-
-    fn sweep(&self, owners: &[String], places: &[Reference]) -> Outcome {
+    fn sweep(&self, owners: &[String], namespaces: &[String], places: &[Reference]) -> Outcome {
         let ours = |reference: &Reference, object: &Value| {
             owners.iter().any(|owner| marks::is_ours(object, reference, &Owner(owner.clone())))
         };
         let labelled =
             |object: &Value| marks::label(object, marks::OWNER).is_some_and(|label| owners.iter().any(|o| o == label));
-        let found = self
-            .objects
-            .iter()
-            .filter(|(reference, object)| ours(reference, object) && (labelled(object) || places.contains(reference)));
+        let found = self.objects.iter().filter(|(reference, object)| {
+            ours(reference, object)
+                && ((labelled(object) && namespaces.contains(&reference.namespace)) || places.contains(reference))
+        });
         Outcome::Found(
-            found.map(|(reference, object)| Standing::new(reference.clone(), Arc::new(object.clone()))).collect(),
+            found.map(|(reference, object)| TargetObject::new(reference.clone(), Arc::new(object.clone()))).collect(),
         )
     }
 
     fn apply(&mut self, reference: &Reference, body: &Value, intent: &Intent) -> Outcome {
         assert!(self.namespaces.contains(&reference.namespace), "the namespace is made first");
         let version = self.next_version();
+        let mut body = body.clone();
+        let created_only = body["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
+        assert_eq!(created_only == Some(json!("1")), *intent == Intent::Create, "a create cannot hit an object");
+        let body = &body;
         let former = self.objects.get(reference).cloned();
         match (intent, &former) {
-            (Intent::Create, Some(_)) => panic!("a create onto an object that stands: {reference}"),
+            // 409: the executor reads what is there.
+            (Intent::Create, Some(object)) => return Outcome::Object(Arc::new(object.clone())),
             (Intent::Update { uid }, Some(object)) => assert_eq!(uid, metadata(object, "uid")),
             (Intent::Update { .. }, None) => return Outcome::Absent,
             (Intent::Create, None) => {}
@@ -217,7 +251,7 @@ impl World {
             "uid": format!("uid-{version}"), "creationTimestamp": format!("2026-01-01T00:00:{:02}Z", self.version % 60), "generation": 1,
         }}));
         if let Some(applied) = self.applied.get(reference) {
-            give_up(&mut object, applied, body);
+            drop_given_up(&mut object, applied, body);
         }
         merge(&mut object, body);
         self.drops.iter().for_each(|pointer| crate::object::compare::remove_pointer(&mut object, pointer));
@@ -227,9 +261,10 @@ impl World {
         Outcome::Object(Arc::new(object))
     }
 
-    fn delete(&mut self, reference: &Reference, uid: &str) -> Outcome {
+    fn delete(&mut self, reference: &Reference, uid: &str, version: &str) -> Outcome {
         let Some(object) = self.objects.get_mut(reference) else { return Outcome::Absent };
         assert_eq!(uid, metadata(object, "uid"), "a delete names the incarnation");
+        assert_eq!(version, metadata(object, "resourceVersion"), "and its version");
         if object.pointer("/metadata/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty) {
             self.objects.remove(reference);
             self.applied.remove(reference);
@@ -239,7 +274,7 @@ impl World {
         Outcome::Object(Arc::new(object.clone()))
     }
 
-    fn unmark(&mut self, reference: &Reference, patch: &Patch) -> Outcome {
+    fn give_up(&mut self, reference: &Reference, patch: &Patch) -> Outcome {
         let Some(object) = self.objects.get_mut(reference) else { return Outcome::Absent };
         apply_patch(object, patch);
         Outcome::Object(Arc::new(object.clone()))
@@ -310,13 +345,6 @@ fn apply_patch(object: &mut Value, patch: &Patch) {
     json_patch::patch(object, patch).expect("a patch that fits");
 }
 
-/// An object without what its author asks for.
-pub fn head(object: &Value) -> Value {
-    let fields = object.as_object().into_iter().flatten();
-    let head = fields.filter(|(field, _)| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
-    head.map(|(field, value)| (field.clone(), value.clone())).collect()
-}
-
 fn merge(object: &mut Value, body: &Value) {
     match (object, body) {
         (Value::Object(object), Value::Object(body)) => {
@@ -329,18 +357,18 @@ fn merge(object: &mut Value, body: &Value) {
 }
 
 /// Removes what was applied before and is not any more.
-fn give_up(object: &mut Value, former: &Value, body: &Value) {
+fn drop_given_up(object: &mut Value, former: &Value, body: &Value) {
     let (Value::Object(object), Value::Object(former)) = (object, former) else { return };
     for (key, value) in former {
         match (object.get_mut(key), body.get(key)) {
-            (Some(slot), Some(body)) => give_up(slot, value, body),
+            (Some(slot), Some(body)) => drop_given_up(slot, value, body),
             (Some(_), None) if key != "uid" => drop(object.remove(key)),
             _ => {}
         }
     }
 }
 
-/// Makes a look's result look like somebody else's object.
+/// An object that does not belong to the engine.
 pub fn foreign() -> Value {
     json!({"metadata": {"uid": "foreign", "resourceVersion": "1"}, "spec": {"theirs": true}})
 }

@@ -27,7 +27,7 @@ const BINDS: &str = "internal.apis.kcp.io/export";
 const CLAIMED: &str = "claimed.internal.apis.kcp.io";
 
 /// What an export has published, and who binds it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Export {
     resources: Vec<Arc<Resource>>,
     claims: BTreeSet<(String, String)>,
@@ -35,7 +35,7 @@ struct Export {
 }
 
 /// All exports.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::sandbox) struct Exports {
     /// By identity, `<cluster>/<name>`.
     published: BTreeMap<Arc<str>, Export>,

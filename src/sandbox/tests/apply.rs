@@ -114,3 +114,23 @@ fn a_client_can_hand_managers_over() {
     let less = world.ok(apply("new", false, thing("a", json!({"name": "none"}))));
     assert_eq!(less["spec"], json!({"name": "none"}));
 }
+
+#[test]
+fn apply_with_resource_version_1_only_creates() {
+    let mut world = world();
+    let create = |manager: &str, force: bool, size: i64| {
+        let mut object = thing("a", json!({"size": size}));
+        object["metadata"]["resourceVersion"] = "1".into();
+        apply(manager, force, object)
+    };
+    let (code, created) = world.send(create("me", true, 1));
+    assert_eq!((code, &created["spec"]["size"]), (201, &json!(1)));
+    assert_ne!(created["metadata"]["resourceVersion"], "1");
+    for (manager, force, size) in [("me", true, 1), ("me", true, 2), ("me", false, 2), ("other", true, 2)] {
+        let (code, reason, message) = world.refused(create(manager, force, size));
+        assert_eq!((code, &*reason), (409, "Conflict"), "{manager} {force}");
+        assert!(message.contains("the object has been modified"), "{message}");
+    }
+    assert_eq!(world.get(&format!("{THINGS}/a")), created);
+    assert_eq!(world.seen(), ["added things/a"]);
+}

@@ -1,0 +1,128 @@
+//! `pruneGuard`: deletions that follow from a changed document are counted before the first of them is sent.
+
+use std::collections::BTreeMap;
+
+use crate::mapping::PruneGuard;
+use crate::object::Key;
+use crate::plan::Prune;
+
+/// What becomes of the deletions that a document asks for.
+#[derive(Debug, Default)]
+pub struct Guard {
+    state: State,
+    /// How many deletions of each source are held.
+    held: BTreeMap<Key, usize>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Sources are planned with the document for the first time.
+    #[default]
+    Counting,
+    /// More would be deleted than the limits allow: a person has to approve it.
+    Held,
+    /// The document is in force.
+    Open,
+}
+
+impl Guard {
+    /// `in_force`: the document was in force before, so that nothing follows from a change of it.
+    pub fn new(in_force: bool) -> Self {
+        Self { state: if in_force { State::Open } else { State::Counting }, held: BTreeMap::new() }
+    }
+
+    pub fn prune(&self) -> Prune {
+        if self.state == State::Open { Prune::Allowed } else { Prune::Held }
+    }
+
+    /// A source was planned: so many of its deletions are held.
+    pub fn note(&mut self, key: &Key, held: usize) {
+        if held == 0 {
+            self.held.remove(key);
+        } else {
+            self.held.insert(key.clone(), held);
+        }
+    }
+
+    /// Every source was planned. Within the limits, the deletions are released: the sources to plan again.
+    pub fn conclude(&mut self, limits: &PruneGuard, objects: usize) -> Option<Vec<Key>> {
+        if self.state == State::Open {
+            return None;
+        }
+        let total = self.total();
+        let within = total <= limits.max_objects as usize && total * 100 <= objects * usize::from(limits.max_percent);
+        if total > 0 && !within {
+            self.state = State::Held;
+            return None;
+        }
+        Some(self.open())
+    }
+
+    /// How many deletions wait for approval.
+    pub fn held(&self) -> Option<usize> {
+        (self.state == State::Held).then(|| self.total())
+    }
+
+    /// Releases what is held: how many deletions, and the sources to plan again.
+    pub fn approve(&mut self) -> Option<(usize, Vec<Key>)> {
+        let number = self.held()?;
+        Some((number, self.open()))
+    }
+
+    fn total(&self) -> usize {
+        self.held.values().sum()
+    }
+
+    fn open(&mut self) -> Vec<Key> {
+        self.state = State::Open;
+        std::mem::take(&mut self.held).into_keys().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::ClusterName;
+
+    const LIMITS: PruneGuard = PruneGuard { max_objects: 10, max_percent: 20 };
+
+    fn key(name: &str) -> Key {
+        Key::new(ClusterName::try_from("abc").expect("a valid name"), "default", name)
+    }
+
+    #[test]
+    fn a_document_in_force_holds_nothing() {
+        assert_eq!(Guard::new(true).prune(), Prune::Allowed);
+        assert_eq!(Guard::new(true).conclude(&LIMITS, 0), None);
+    }
+
+    #[test]
+    fn within_both_limits_deletions_are_released_when_every_source_was_planned() {
+        let mut guard = Guard::new(false);
+        guard.note(&key("a"), 2);
+        assert_eq!(guard.prune(), Prune::Held, "while sources are counted");
+        assert_eq!(guard.conclude(&LIMITS, 10), Some(vec![key("a")]));
+        assert_eq!(guard.prune(), Prune::Allowed);
+    }
+
+    #[test]
+    fn beyond_either_limit_they_wait_for_approval() {
+        for (held, objects) in [(11, 1000), (3, 10)] {
+            let mut guard = Guard::new(false);
+            guard.note(&key("a"), held);
+            assert_eq!(guard.conclude(&LIMITS, objects), None);
+            assert_eq!((guard.prune(), guard.held()), (Prune::Held, Some(held)));
+            assert_eq!(guard.approve(), Some((held, vec![key("a")])));
+            assert_eq!(guard.prune(), Prune::Allowed);
+        }
+    }
+
+    #[test]
+    fn deletions_that_are_no_longer_asked_for_release_the_guard() {
+        let mut guard = Guard::new(false);
+        guard.note(&key("a"), 11);
+        assert_eq!(guard.conclude(&LIMITS, 1000), None);
+        guard.note(&key("a"), 0);
+        assert_eq!(guard.conclude(&LIMITS, 1000), Some(Vec::new()));
+    }
+}

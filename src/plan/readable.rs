@@ -1,0 +1,86 @@
+//! A source object as templates read it.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Map, Value, json};
+
+use crate::mapping::expression::SourceView;
+
+/// Finalizers and annotations of the engine begin with this, or with `target.` before it.
+const OWN: &str = "sync-engine.dev/";
+
+/// A source as templates read it: in a namespace, and without the metadata that the engine itself writes there. Otherwise
+/// the engine's own writes would change what it renders.
+pub fn view(source: &Arc<Value>) -> SourceView {
+    let metadata = source.get("metadata").map(|metadata| match metadata {
+        Value::Object(metadata) => Value::Object(readable_metadata(metadata)),
+        other => other.clone(),
+    });
+    SourceView::new(metadata, source.clone())
+}
+
+/// An empty field counts as missing; a cluster-scoped source counts as one in a namespace called `cluster`.
+fn readable_metadata(metadata: &Map<String, Value>) -> Map<String, Value> {
+    static NAMESPACE: LazyLock<Value> = LazyLock::new(|| json!("cluster"));
+    let mut readable = Map::new();
+    for (field, value) in metadata {
+        let value = match (field.as_str(), value) {
+            ("resourceVersion" | "managedFields", _) => continue,
+            ("finalizers", Value::Array(all)) => {
+                all.iter().filter(|one| !one.as_str().is_some_and(is_own)).cloned().collect()
+            }
+            ("annotations", Value::Object(all)) => {
+                Value::Object(all.iter().filter(|(key, _)| !is_own(key)).map(|(k, v)| (k.clone(), v.clone())).collect())
+            }
+            (_, value) => value.clone(),
+        };
+        if !is_empty(&value) {
+            readable.insert(field.clone(), value);
+        }
+    }
+    readable.entry("namespace").or_insert_with(|| NAMESPACE.clone());
+    readable
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether a finalizer or an annotation is the engine's own.
+fn is_own(key: &str) -> bool {
+    key.strip_prefix("target.").unwrap_or(key).starts_with(OWN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn readable(source: &Arc<Value>) -> Value {
+        view(source).whole().clone()
+    }
+
+    #[test]
+    fn what_the_engine_writes_to_a_source_is_not_read_back() {
+        let before = Arc::new(json!({"metadata": {"name": "a", "annotations": {"a": "1"}}, "spec": {"b": 1}}));
+        let after = Arc::new(json!({
+            "metadata": {
+                "name": "a", "resourceVersion": "7",
+                "finalizers": ["sync-engine.dev/main.m"],
+                "annotations": {"a": "1", "target.sync-engine.dev/main.m": "t"},
+            },
+            "spec": {"b": 1}, "status": {"phase": "Pending"},
+        }));
+        assert_eq!(readable(&before), readable(&after));
+    }
+
+    #[test]
+    fn others_finalizers_are_read() {
+        let source =
+            Arc::new(json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x", "sync-engine.dev/main.m"]}}));
+        assert_eq!(readable(&source), json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x"]}}));
+    }
+}
