@@ -107,7 +107,11 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Source {
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
 fn schema(pipeline: &Pipeline, generation: &Generation, feed: &SourceFeed) -> Option<Option<Arc<Schema>>> {
-    pipeline.shared.schemas.get(feed.scope.endpoint.url(), &generation.mapping.source.resource)
+    pipeline
+        .shared
+        .schemas
+        .get(feed.scope.endpoint.url(), &generation.mapping.source.resource)
+        .map(|known| known.schema)
 }
 
 fn target(pipeline: &Pipeline, generation: &Generation) -> Target {

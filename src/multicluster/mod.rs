@@ -14,6 +14,7 @@ pub mod environment;
 mod exec_plugin;
 mod http_stack;
 pub mod identity;
+pub mod interests;
 mod kubeconfig;
 mod lane;
 mod lines;
