@@ -2,6 +2,7 @@
 //!
 //! Everything is found at once. What a schema leaves open, and what has no schema, is `any` and never a finding.
 
+mod collisions;
 mod commands;
 mod fit;
 mod places;
@@ -36,6 +37,7 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
     checker.filter();
     checker.vars();
     places::check(spec, mapping, &mut checker.findings);
+    collisions::check(spec, mapping, &mut checker.findings);
     checker.related();
     checker.objects();
     status::check(spec, mapping, schemas, &checker.environment, &mut checker.findings);
