@@ -52,6 +52,11 @@ fn enter(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, identity: 
     let free: Vec<_> = rendering.desired(mapping).filter(|(rule, ..)| held_up(rule).is_none()).collect();
     // What is settled is wanted, and was free once.
     let settled = |(rule, wanted): (&ObjectRule, _)| matches!(wanted, &Ok(Wanted::Settled)) && held_up(rule).is_none();
+    if !free.is_empty()
+        && let Err(unrendered) = namespace_to_create(observed, mapping, rendering)
+    {
+        return say(mapping, observed, source, Some(rendering), Reasons(vec![unrendered.into()]));
+    }
     if !free.is_empty() || mapping.objects.iter().zip(rendering.objects.iter()).any(settled) {
         // What stands at the places can be looked at in the same breath: a look writes nothing.
         let looks = free.iter().filter_map(|(rule, _, desired)| first_look(observed, rule, desired));
@@ -76,7 +81,10 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
         all.extend(object(mapping, observed, rule, wanted, rendering));
     }
     if !all.actions.is_empty() {
-        return Plan::Act(looks_first(observed, mapping, rendering, all.actions));
+        return match looks_first(observed, mapping, rendering, all.actions) {
+            Ok(actions) => Plan::Act(actions),
+            Err(unrendered) => say(mapping, observed, source, Some(rendering), Reasons(vec![unrendered.into()])),
+        };
     }
     say(mapping, observed, source, Some(rendering), all.reasons)
 }
@@ -86,31 +94,40 @@ pub fn named(id: &str, reason: Reason) -> Reason {
 }
 
 /// While anything is to be looked at, only looks are made; a namespace is made before the first object in it.
-fn looks_first(observed: &Observed, mapping: &Mapping, rendering: &Rendering, actions: Vec<Action>) -> Vec<Action> {
+fn looks_first(
+    observed: &Observed,
+    mapping: &Mapping,
+    rendering: &Rendering,
+    actions: Vec<Action>,
+) -> Result<Vec<Action>, Unrendered> {
     if actions.iter().any(|action| matches!(action, Action::Look { .. })) {
-        return actions.into_iter().filter(|action| matches!(action, Action::Look { .. })).collect();
+        return Ok(actions.into_iter().filter(|action| matches!(action, Action::Look { .. })).collect());
     }
     let creates = actions.iter().any(|action| matches!(action, Action::Apply { intent: Intent::Create, .. }));
-    let namespace = &rendering.place.namespace;
-    if !creates || !mapping.placement.create_namespace || observed.namespaces.contains(namespace) {
-        return actions;
-    }
-    let labels = namespace_labels(mapping, rendering);
-    let mut all = vec![Action::CreateNamespace { name: namespace.clone(), labels }];
-    all.extend(actions);
-    all
+    let namespace = creates.then(|| namespace_to_create(observed, mapping, rendering)).transpose()?.flatten();
+    Ok(namespace.into_iter().chain(actions).collect())
 }
 
-/// Namespaces that we create carry `managed-by` and the mapping's own labels; one whose label cannot be rendered
-/// goes without it.
-pub fn namespace_labels(mapping: &Mapping, rendering: &Rendering) -> Value {
-    let mut labels = json!({marks::MANAGED_BY: marks::MANAGER});
-    for (key, text) in &mapping.placement.namespace_labels {
-        if let Ok(text) = text.render(&rendering.scope) {
-            labels[key] = json!(text);
-        }
+/// The creation of the placement's namespace, where it is missing and the engine makes it.
+fn namespace_to_create(
+    observed: &Observed,
+    mapping: &Mapping,
+    rendering: &Rendering,
+) -> Result<Option<Action>, Unrendered> {
+    let name = &rendering.place.namespace;
+    if !mapping.placement.create_namespace || observed.namespaces.contains(name) {
+        return Ok(None);
     }
-    labels
+    let labels = namespace_labels(mapping, rendering)?;
+    Ok(Some(Action::CreateNamespace { name: name.clone(), labels }))
+}
+
+/// Namespaces that the engine creates carry `managed-by` and the mapping's own labels.
+pub fn namespace_labels(mapping: &Mapping, rendering: &Rendering) -> Result<Value, Unrendered> {
+    let own = mapping.placement.labels(&rendering.scope)?;
+    let mut labels = json!({marks::MANAGED_BY: marks::MANAGER});
+    own.into_iter().for_each(|(key, value)| labels[key] = json!(value));
+    Ok(labels)
 }
 
 /// The rows of one rule's objects.

@@ -91,13 +91,16 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
     let lacking = mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one));
     let objects = unrendered(mapping, &rendering).chain(waiting(mapping, &observed, &rendering));
     let mut reasons = Reasons(lacking.chain(objects).collect());
+    let labels = mapping.placement.create_namespace.then(|| live::namespace_labels(mapping, &rendering)).transpose();
+    let namespace_labels = labels.unwrap_or_else(|unrendered| {
+        reasons.0.push(unrendered.into());
+        None
+    });
     let mut status = status::wanted(mapping, &observed, &scene.source, Some(&rendering), &mut reasons);
     if status::is_withheld(&observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();
     }
     status.iter_mut().for_each(forget_times);
-    let labels = || live::namespace_labels(mapping, &rendering);
-    let namespace_labels = mapping.placement.create_namespace.then(labels);
     Ok(Preview { mapping, rendering, status, reasons, namespace_labels, strangers })
 }
 

@@ -208,7 +208,14 @@ impl Compiler {
             let finding = Finding::new("SE0113", key.span(), format!("`{}` is set by the engine", key.value));
             self.report(finding.help("leave it out"));
         }
-        self.leaf(value, RootSet::PLACEMENT, Text::compile).map(|value| (key.value.clone(), value))
+        let text = self.leaf(value, RootSet::PLACEMENT, Text::compile)?;
+        if let Some(literal) = text.literal().filter(|literal| !is_label_value(literal)) {
+            let finding = Finding::new("SE0110", value.0.headline(), format!("`{literal}` is no label's value"));
+            self.report(
+                finding.help("at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"),
+            );
+        }
+        Some((key.value.clone(), text))
     }
 
     fn placed(&mut self, given: Option<&Raw>, default: fn() -> Text) -> Option<Text> {
