@@ -22,6 +22,7 @@ use super::template::Tree;
 use super::{Mapping, ObjectRule};
 use crate::yaml::{self, Node, NodeValue};
 
+pub use collisions::common_object;
 pub use commands::commands;
 use reads::{Reads, guards};
 pub use safety::{holds_pods, is_free_text, is_namespace};
