@@ -1,57 +1,165 @@
-//! What the consumer's API knows under `.status`: as its server says it, else as `--schemas` has it.
+//! What the consumer's API knows under `.status`: as its server publishes it, else as `--schemas` has it.
+//!
+//! A server publishes one document for each group and version, and an index with a hash of each. The hash is the version
+//! of a schema here. Looking at the index is cheap, and the document is read only when its hash is another: after an
+//! APIExport has moved to another APIResourceSchema, or after a CustomResourceDefinition was updated.
+//!
+//! A kcp shard publishes one schema for all workspaces of an export, so schemas are kept by address. What a *cluster* keeps
+//! of a write can still differ from one workspace to the next: see [`dropped`].
+
+pub mod dropped;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::mapping::Resource;
 use crate::mapping::schema::{Schema, Schemas};
+use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
+use crate::object::hash::tuple_hash;
+
+/// How often the index is looked at while nothing else says that a schema has changed.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// How soon a schema that cannot be read, or is not published yet, is asked for again.
+const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: PERIOD };
 
 /// Schemas of source resources, by the address they were read from.
 #[derive(Debug)]
 pub struct ConsumerSchemas {
     files: Schemas,
-    live: Mutex<BTreeMap<String, BTreeMap<Resource, Read>>>,
+    live: Mutex<BTreeMap<(String, Resource), Known>>,
 }
 
-/// What was found where a schema was looked for.
-type Read = Option<Arc<Schema>>;
+/// What an address was last found to publish.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// Differs whenever the schema does. Empty: the server does not publish one (yet), and what the files have stands in.
+    pub version: Arc<str>,
+    /// `None`: nobody knows it.
+    pub schema: Option<Arc<Schema>>,
+}
+
+impl Known {
+    pub fn is_published(&self) -> bool {
+        !self.version.is_empty()
+    }
+}
 
 impl ConsumerSchemas {
     pub fn new(files: Schemas) -> Self {
         Self { files, live: Mutex::default() }
     }
 
-    /// `None`: not read yet. `Some(None)`: nobody knows it.
-    pub fn get(&self, url: &str, resource: &Resource) -> Option<Read> {
-        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.get(url)?.get(resource).cloned()
+    /// `None`: not read yet.
+    pub fn get(&self, url: &str, resource: &Resource) -> Option<Known> {
+        self.live().get(&(url.to_owned(), resource.clone())).cloned()
     }
 
-    /// Reads the schema of a resource. `false`: the server does not publish it (yet), and what the files have stands in.
+    /// Looks at what an address publishes now, and reads a schema whose version is another.
     ///
     /// # Errors
     /// What time may mend.
-    pub async fn load(&self, endpoint: &Endpoint, resource: &Resource) -> Result<bool, RequestError> {
-        if let Some(Some(_)) = self.get(endpoint.url(), resource) {
-            return Ok(true);
+    pub async fn check(&self, endpoint: &Endpoint, resource: &Resource) -> Result<Known, RequestError> {
+        let indexed = indexed(endpoint, resource).await?;
+        let former = self.get(endpoint.url(), resource);
+        if let Some(former) =
+            former.filter(|former| former.is_published() && Some(&*former.version) == indexed.as_deref())
+        {
+            return Ok(former);
         }
-        let read = match endpoint.get(&ApiPath::open_api(resource)?).await {
-            Ok(reply) => published(&reply.body, resource),
-            Err(error) if error.retryable() => return Err(error),
-            Err(_) => None,
+        let known = match lenient(endpoint.get(&ApiPath::open_api(resource)?).await)? {
+            Some(reply) => self.published(&reply.body, indexed, resource),
+            None => self.unpublished(resource),
         };
-        let found = read.is_some();
-        let schema = read.or_else(|| self.files.resource(resource).cloned());
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.entry(endpoint.url().to_owned()).or_default().insert(resource.clone(), schema);
-        Ok(found)
+        self.live().insert((endpoint.url().to_owned(), resource.clone()), known.clone());
+        Ok(known)
+    }
+
+    /// Forgets what was read from addresses that nobody uses any more.
+    pub fn retain(&self, is_used: impl Fn(&str) -> bool) {
+        self.live().retain(|(url, _), _| is_used(url));
+    }
+
+    fn published(&self, document: &[u8], indexed: Option<String>, resource: &Resource) -> Known {
+        let Some(schema) = schema_in(document, resource) else { return self.unpublished(resource) };
+        let version = indexed.unwrap_or_else(|| tuple_hash([&*String::from_utf8_lossy(document)], 16));
+        Known { version: version.into(), schema: Some(schema) }
+    }
+
+    fn unpublished(&self, resource: &Resource) -> Known {
+        Known { version: Arc::from(""), schema: self.files.resource(resource).cloned() }
+    }
+
+    fn live(&self) -> MutexGuard<'_, BTreeMap<(String, Resource), Known>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// The version of a resource's schema as the index has it. `None`: there is no index, or it has no hash of this document.
+async fn indexed(endpoint: &Endpoint, resource: &Resource) -> Result<Option<String>, RequestError> {
+    let reply = lenient(endpoint.get(&ApiPath::open_api_index()).await)?;
+    Ok(reply.and_then(|reply| hash_in(&reply.body, resource)))
+}
+
+/// What a server refuses for good, it does not publish.
+fn lenient<T>(reply: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
+    match reply {
+        Ok(reply) => Ok(Some(reply)),
+        Err(error) if error.retryable() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// `paths["apis/<group>/<version>"].serverRelativeURL` is `/openapi/v3/apis/<group>/<version>?hash=…`.
+fn hash_in(index: &[u8], resource: &Resource) -> Option<String> {
+    let index: Value = serde_json::from_slice(index).ok()?;
+    let path = match &*resource.group {
+        "" => format!("api/{}", resource.version),
+        group => format!("apis/{group}/{}", resource.version),
+    };
+    let url = index.get("paths")?.get(path)?.get("serverRelativeURL")?.as_str()?;
+    let (_, hash) = url.split_once("hash=")?;
+    (!hash.is_empty()).then(|| hash.to_owned())
+}
+
 /// The schema of a resource in an OpenAPI v3 document of its group and version.
-fn published(document: &[u8], resource: &Resource) -> Option<Arc<Schema>> {
+fn schema_in(document: &[u8], resource: &Resource) -> Option<Arc<Schema>> {
     let mut schemas = Schemas::default();
     schemas.add_openapi(&serde_json::from_slice(document).ok()?);
     schemas.resource(resource).cloned()
 }
+
+/// When a schema is looked at next.
+#[derive(Debug)]
+pub struct Schedule {
+    failures: u32,
+    jitter: Jitter,
+}
+
+impl Schedule {
+    /// `seed` makes the jitter.
+    pub fn new(seed: u64) -> Self {
+        Self { failures: 0, jitter: Jitter::new(seed) }
+    }
+
+    /// The wait after a look: a server publishes the schema of a new API a moment after it serves it.
+    pub fn wait(&mut self, looked: &Result<Known, RequestError>) -> Duration {
+        match looked {
+            Ok(known) if known.is_published() => {
+                self.failures = 0;
+                PERIOD
+            }
+            _ => {
+                self.failures += 1;
+                RETRY.delay(self.failures - 1, &mut self.jitter)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

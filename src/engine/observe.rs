@@ -13,7 +13,7 @@ use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
-use crate::plan::{Answers, Missing, Observed, Source, Target, TargetObject, render};
+use crate::plan::{Answers, Missing, Observed, Pin, Source, Target, TargetObject, render};
 
 /// What is known of one source now.
 pub fn observe(
@@ -31,6 +31,7 @@ pub fn observe(
         schema: schema(pipeline, generation, feed).flatten(),
         unkept_status: pipeline.unkept_status(),
         prune: pipeline.prune(),
+        pin: pin(generation),
         ..Observed::new(
             pipeline.writer.clone(),
             key.clone(),
@@ -106,14 +107,22 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Source {
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
 fn schema(pipeline: &Pipeline, generation: &Generation, feed: &SourceFeed) -> Option<Option<Arc<Schema>>> {
-    pipeline.shared.schemas.get(feed.scope.endpoint.url(), &generation.mapping.source.resource)
+    pipeline
+        .shared
+        .schemas
+        .get(feed.scope.endpoint.url(), &generation.mapping.source.resource)
+        .map(|known| known.schema)
+}
+
+fn pin(generation: &Generation) -> Option<Pin> {
+    let identity = generation.target.identity().ok()?;
+    Some(Pin { connection: generation.target.name.clone(), identity })
 }
 
 fn target(pipeline: &Pipeline, generation: &Generation) -> Target {
-    let identity = match generation.target.identity() {
-        Ok(identity) => identity,
-        Err(why) => return Target::Unknown(why),
-    };
+    if let Err(why) = generation.target.identity() {
+        return Target::Unknown(why);
+    }
     if let Some(why) = pipeline.unconfirmed() {
         return Target::Unknown(why);
     }
@@ -121,7 +130,7 @@ fn target(pipeline: &Pipeline, generation: &Generation) -> Target {
         let state = kind_state(pipeline, generation, &kind);
         (kind, state)
     });
-    Target::Known { name: generation.target.name.clone(), identity, kinds: Arc::new(kinds.collect()) }
+    Target::Known { kinds: Arc::new(kinds.collect()) }
 }
 
 fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Result<(), String> {

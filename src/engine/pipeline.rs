@@ -316,7 +316,7 @@ impl Pipeline {
         let mut jitter = Jitter::new(scope.endpoint.connection().entropy());
         let (mut tries, mut failures) = (0, 0);
         while tries < SCHEMA_TRIES {
-            let loaded = self.shared.schemas.load(&scope.endpoint, &resource).await;
+            let loaded = self.shared.schemas.check(&scope.endpoint, &resource).await.map(|known| known.is_published());
             match loaded {
                 Ok(true) if tries == 0 => return self.wake_unsettled(),
                 // What was decided without it may be another now.

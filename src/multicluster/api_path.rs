@@ -36,6 +36,11 @@ impl ApiPath {
         Ok(path)
     }
 
+    /// The index of the OpenAPI v3 documents, with a hash of each.
+    pub fn open_api_index() -> Self {
+        Self { text: "/openapi/v3".to_owned(), has_query: false }
+    }
+
     /// The OpenAPI v3 document of a resource's group and version: `/openapi/v3/apis/<group>/<version>`.
     pub fn open_api(resource: &Resource) -> Result<Self, InvalidName> {
         let served = Self::group_version(&resource.group, &resource.version)?;

@@ -148,7 +148,7 @@ impl Rights {
         let mut known = rule("", "namespaces", &["get"], "tells the cluster from others");
         known.names = texts(&["default", "kube-system"]);
         self.add(&place, known);
-        self.add(&place, urls(&["/openapi/v3/*"], "the schema of the status"));
+        self.add(&place, urls(&["/openapi/v3", "/openapi/v3/*"], "the schema of the status"));
         let resource = &mapping.source.resource;
         let why = format!("mapping {}: its sources", mapping.name);
         let writes = mapping.mode != Mode::Observe;

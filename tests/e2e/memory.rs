@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_engine::sandbox::{Backup, Exchange, Fault, Options, Sandbox, Verb};
+use sync_engine::sandbox::{Backup, Call, Exchange, Fault, Options, Sandbox, Verb};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::audit::{AuditLog, Request};
@@ -90,10 +90,17 @@ impl Memory {
 
     /// The next object that is applied on the target takes so long. Resolves once that has begun.
     pub async fn delay_next_apply(&self, by: Duration) -> impl Future<Output = ()> + use<> {
+        self.delay_next_apply_in("", by).await
+    }
+
+    /// The next object that is applied in a namespace of the target (empty: in any) takes so long. Resolves once that has begun.
+    pub async fn delay_next_apply_in(&self, namespace: &str, by: Duration) -> impl Future<Output = ()> + use<> {
+        let namespace = namespace.to_owned();
+        let matches = move |call: &Call| namespace.is_empty() || call.namespace == namespace;
         let (begins, begun) = oneshot::channel();
         let mut begins = Some(begins);
         self.target.lock().await.faults().inject(move |call| {
-            let begins = begins.take_if(|_| call.verb == Verb::Apply)?;
+            let begins = begins.take_if(|_| call.verb == Verb::Apply && matches(call))?;
             begins.send(()).ok().map(|()| Fault::Delay(by))
         });
         async move { begun.await.expect("the server runs") }

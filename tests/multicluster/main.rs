@@ -1,6 +1,7 @@
 //! The multi-cluster core over real HTTP: against the sandbox, and against small servers for what it does not do.
 
 mod connections;
+mod consumer_schemas;
 mod pool;
 mod providers;
 mod proxies;

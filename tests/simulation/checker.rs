@@ -2,7 +2,7 @@
 //!
 //! It shares no code with the engine's planner. The invariants are numbered as in `docs/simulation.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use super::server::{GROUP, Side};
 
 /// How long an engine may act on what it saw before the world changed behind its back.
 const GRACE: Duration = Duration::from_secs(60);
+
+/// How long before a finalizer is released the engine may have looked for the last time.
+const RACE: Duration = Duration::from_secs(5);
 
 /// So many refusals of one request, in so short a time, are too many.
 const REFUSALS: (usize, Duration) = (8, Duration::from_secs(10));
@@ -60,8 +63,10 @@ pub struct Checker {
     pub writes: u64,
     /// Whose tokens are whose: token to logical cluster.
     pub tokens: BTreeMap<String, String>,
-    /// Sources that went by an engine's request, not judged yet.
-    released: Vec<String>,
+    /// Sources that went by an engine's request.
+    pub released: BTreeSet<String>,
+    /// The last of them, not judged yet.
+    just_released: Vec<String>,
     /// When a request was refused.
     refused: BTreeMap<String, Vec<Duration>>,
 }
@@ -189,7 +194,8 @@ impl Checker {
         let source = self.sources.entry(uid.clone()).or_default();
         source.is_seen(at, &event.storage.plural, &event.object.object(), gone);
         if gone && process.is_some() {
-            self.released.push(uid);
+            self.released.insert(uid.clone());
+            self.just_released.push(uid);
         }
     }
 
@@ -208,7 +214,7 @@ impl Checker {
         match (plural, event.kind) {
             ("namespaces", ChangeKind::Added) => {}
             ("namespaces", _) => self.violated("I2", format!("engine {process} writes to the existing {place}")),
-            (_, ChangeKind::Added) => self.created(event, process, &place),
+            (_, ChangeKind::Added) => self.created(at, event, process, &place),
             (_, ChangeKind::Deleted) => {
                 if let Some(made) = self.made.get_mut(uid) {
                     made.gone = true;
@@ -218,12 +224,12 @@ impl Checker {
         }
     }
 
-    fn created(&mut self, event: &Event, process: u32, place: &str) {
+    fn created(&mut self, at: Duration, event: &Event, process: u32, place: &str) {
         let object = event.object.object();
         match Made::read(&object, &event.storage.plural) {
             Some(made) => {
                 self.check_tokens(&object, &made, place);
-                self.made.insert(event.object.uid.to_string(), made);
+                self.made.insert(event.object.uid.to_string(), Made { since: at, ..made });
             }
             None => self.violated("I2", format!("engine {process} creates {place} without its ownership annotations")),
         }
@@ -253,7 +259,7 @@ impl Checker {
             }
             Some(now) => {
                 self.check_tokens(&object, &now, place);
-                self.made.insert(uid, now);
+                self.made.insert(uid, Made { since: before.since, ..now });
             }
         }
     }
@@ -276,8 +282,9 @@ impl Checker {
 
     /// An engine's request was answered.
     pub fn answered(&mut self, at: Duration, process: u32, request: &Request, code: u16) {
-        for uid in std::mem::take(&mut self.released) {
-            let remains = |made: &&Made| made.source_uid == uid && !made.gone && !made.stripped;
+        for uid in std::mem::take(&mut self.just_released) {
+            // What arrived a moment ago may have been under way while the engine looked: it has to go later.
+            let remains = |made: &&Made| made.source_uid == uid && made.remains() && made.since + RACE < at;
             let left: Vec<String> = self.made.values().filter(remains).map(Made::place).collect();
             if !left.is_empty() {
                 let text = format!("a finalizer is released while these remain: {}", left.join(", "));

@@ -8,6 +8,7 @@ mod checker;
 mod core;
 mod dice;
 mod mapping;
+mod matrix;
 mod model;
 mod network;
 mod plan;
@@ -21,6 +22,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::env;
 
+use self::matrix::Matrix;
 use self::world::run;
 
 /// How many seeds run where nobody says which.
@@ -47,8 +49,11 @@ fn seeds() {
     };
     let mut failed = 0;
     let mut known = BTreeSet::new();
+    let mut matrix = Matrix::default();
     for seed in from..to {
-        let run = run(&plan::plan(seed));
+        let plan = plan::plan(seed);
+        matrix.count(&plan);
+        let run = run(&plan);
         if let Some(violation) = run.violations.first() {
             failed += 1;
             println!("seed {seed}: {violation}");
@@ -57,6 +62,7 @@ fn seeds() {
             }
         }
     }
+    println!("{matrix}");
     assert_eq!(failed, 0, "of {} seeds", to - from);
 }
 

@@ -37,7 +37,7 @@ pub struct Mapping {
 
 pub const MAIN: Rule = Rule { id: "main", kind: "ConfigMap", suffix: "", conditional: false };
 pub const CA: Rule = Rule { id: "ca", kind: "ConfigMap", suffix: "-ca", conditional: false };
-pub const EXTRA: Rule = Rule { id: "extra", kind: "Secret", suffix: "", conditional: true };
+pub const EXTRA: Rule = Rule { id: "extra", kind: "Secret", suffix: "-extra", conditional: true };
 pub const WIDGET: Rule = Rule { id: "widget", kind: "Widget", suffix: "", conditional: false };
 
 /// The rules that an author adds and removes.

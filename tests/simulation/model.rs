@@ -34,6 +34,11 @@ pub fn differences(world: &World) -> Vec<String> {
             found.extend(view.of_source(key, source));
         }
     }
+    if !world.forgot {
+        let released = world.shared.lock().checker.released.clone();
+        let outlives = |made: &&Made| made.remains() && released.contains(&made.source_uid);
+        found.extend(view.made.values().filter(outlives).map(|made| format!("{} outlives its source", made.place())));
+    }
     found
 }
 
@@ -97,7 +102,7 @@ impl View<'_> {
     /// What engines made of a source, and still is there.
     fn made_of(&self, source: &Value) -> impl Iterator<Item = &Made> {
         let uid = text(source, "uid");
-        self.made.values().filter(move |made| made.source_uid == uid && !made.gone && !made.stripped)
+        self.made.values().filter(move |made| made.source_uid == uid && made.remains())
     }
 
     fn of_object(&self, key: &SourceKey, source: &Value, wanted: &Wanted) -> Found {

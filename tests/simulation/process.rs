@@ -43,12 +43,19 @@ impl Process {
         Self { task, reloads, shutdown }
     }
 
-    /// Hands it the mappings directory.
-    pub fn reload(&self, documents: Option<String>) {
+    /// Hands it the mappings directory, whose documents are `sound` or not.
+    pub fn reload(&self, shared: &Shared, documents: Option<String>, sound: bool) {
         let files = documents.map(|text| ("mapping.yaml".to_owned(), text.into_bytes())).into_iter().collect();
-        let (reload, _answer) = Reload::new(Arc::new(Snapshot { files, problems: Vec::new() }));
+        let (reload, answer) = Reload::new(Arc::new(Snapshot { files, problems: Vec::new() }));
         // A process that is stopping reads no more.
         let _ = self.reloads.try_send(reload);
+        let judge = shared.clone();
+        shared.spawn(async move {
+            let Ok(outcome) = answer.await else { return };
+            if outcome.accepted != sound {
+                judge.lock().checker.violated("I4", format!("documents are taken for what they are not: {outcome}"));
+            }
+        });
     }
 
     /// Kills it in the middle of whatever it does.

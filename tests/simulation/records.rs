@@ -23,9 +23,11 @@ pub struct Made {
     pub owner: Owner,
     pub source_uid: String,
     pub id: String,
-    plural: String,
-    namespace: String,
-    name: String,
+    pub plural: String,
+    pub namespace: String,
+    pub name: String,
+    /// When it was made.
+    pub since: Duration,
     /// The engine's own hash of whom it belongs to.
     pub hash: String,
     pub gone: bool,
@@ -70,6 +72,7 @@ impl Made {
             namespace: text("namespace"),
             name: text("name"),
             hash: metadata["labels"][OWNER].as_str()?.to_owned(),
+            since: Duration::ZERO,
             gone: false,
             stripped: false,
         })
@@ -82,12 +85,17 @@ impl Made {
 
     /// Somebody else changed the object.
     pub fn reread(&mut self, object: &Value) {
-        let gone = self.gone;
+        let (gone, since) = (self.gone, self.since);
         match Self::read(object, &self.plural) {
             Some(now) if now.hash == self.hash => *self = now,
             _ => self.stripped = true,
         }
-        self.gone = gone;
+        (self.gone, self.since) = (gone, since);
+    }
+
+    /// Whether it is there still, and the engine's.
+    pub fn remains(&self) -> bool {
+        !self.gone && !self.stripped
     }
 
     /// Whether it is what a rule makes: by its id, or by its kind and name.

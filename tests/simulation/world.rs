@@ -61,6 +61,8 @@ pub struct World {
     pub file: File,
     /// Whether the target was put back: what the engine knew of it may be lost.
     pub target_restored: bool,
+    /// Whether an engine ended, and with it its memory of late requests.
+    pub forgot: bool,
     /// The mapping whose records the target's backup holds.
     backed_up: Option<&'static str>,
     processes: BTreeMap<u32, Process>,
@@ -86,6 +88,7 @@ impl World {
             mapping,
             file: File::Whole,
             target_restored: false,
+            forgot: false,
             backed_up: None,
             processes: BTreeMap::new(),
             written: 0,
@@ -222,7 +225,7 @@ impl World {
 
     fn start(&mut self, number: u32) {
         let process = Process::start(&self.shared, number, self.is_kcp);
-        process.reload(self.documents());
+        process.reload(&self.shared, self.documents(), self.file != File::Broken);
         self.processes.insert(number, process);
     }
 
@@ -287,12 +290,14 @@ impl World {
             Action::Start(number) if !self.processes.contains_key(&number) => self.start(number),
             Action::Start(_) => {}
             Action::Crash(number) => {
+                self.forgot = true;
                 if let Some(process) = self.processes.remove(&number) {
                     process.kill().await;
                     self.check_tasks();
                 }
             }
             Action::Stop(number) => {
+                self.forgot = true;
                 if let Some(process) = self.processes.remove(&number) {
                     process.stop().await;
                     self.check_tasks();
@@ -435,7 +440,8 @@ impl World {
                 core.checker.edit(age, edition);
             });
         }
-        self.processes.values().for_each(|process| process.reload(self.documents()));
+        let sound = self.file != File::Broken;
+        self.processes.values().for_each(|process| process.reload(&self.shared, self.documents(), sound));
     }
 
     fn back_up(&mut self, side: Side) {

@@ -50,8 +50,7 @@ async fn of_mapping(
     let (mut changes, mut plans) = (Vec::new(), Vec::new());
     let clusters = surveyor.sources(mapping).await?;
     for cluster in clusters.iter().filter(|cluster| !cluster.sources.is_empty()) {
-        schemas.load(&cluster.shard, resource).await?;
-        let schema = schemas.get(cluster.shard.url(), resource).flatten();
+        let schema = schemas.check(&cluster.shard, resource).await?.schema;
         for source in &cluster.sources {
             let rehearsed = rehearse(surveyor, mapping, cluster, &target, schema.clone(), source).await?;
             let title = title(cluster, source);

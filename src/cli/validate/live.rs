@@ -189,8 +189,7 @@ impl Visit<'_> {
         let resource = &mapping.source.resource;
         for cluster in self.surveyor.sources(mapping).await? {
             let Some(source) = cluster.sources.first() else { continue };
-            self.consumers.load(&cluster.shard, resource).await?;
-            let schema = self.consumers.get(cluster.shard.url(), resource).flatten();
+            let schema = self.consumers.check(&cluster.shard, resource).await?.schema;
             for refused in trial::refusals(self.surveyor, mapping, &cluster, target, schema, source).await? {
                 let at = template(spec, mapping, &refused.object).map_or(0..0, |node| node.headline());
                 let message = format!("the target would refuse `{}`: {}", refused.object, refused.why);

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::discovery::{group_versions, of_version};
 use super::resource::{Resource, Version};
 use super::status::Failure;
+use crate::object::hash::tuple_hash;
 use schemas::Schemas;
 
 /// The groups and versions that have a document, and where it is.
@@ -17,10 +18,21 @@ pub(super) fn index(served: &[Arc<Resource>]) -> Value {
     for (group, versions) in group_versions(served) {
         for version in versions {
             let path = version_path(&group, &version);
-            paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash=0")}));
+            let hash = hash(served, &group, &version);
+            paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
         }
     }
     json!({"paths": paths})
+}
+
+/// Another one whenever the document of a group and version is another.
+fn hash(served: &[Arc<Resource>], group: &str, version: &str) -> String {
+    let resources = of_version(served, group, version).unwrap_or_default();
+    let texts = resources.into_iter().flat_map(|(resource, version)| {
+        [resource.plural.to_string(), resource.kind.to_string(), version.document.to_string()]
+    });
+    let texts: Vec<String> = texts.collect();
+    tuple_hash(texts.iter().map(String::as_str), 20)
 }
 
 /// The document of a group and version: what its kinds look like, and what can be done to them.

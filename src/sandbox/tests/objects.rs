@@ -336,6 +336,24 @@ fn discovery_lists_what_is_served() {
     assert!(world.get("/openapi/v3")["paths"]["apis/example.com/v1"].is_object());
 }
 
+#[test]
+fn the_index_of_documents_tells_when_one_changes() {
+    let mut world = World::kubernetes();
+    world.define_things();
+    let hashes = |world: &mut World| {
+        let index = world.get("/openapi/v3");
+        ["apis/example.com/v1", "api/v1"].map(|path| index["paths"][path]["serverRelativeURL"].clone())
+    };
+    let [things, core] = hashes(&mut world);
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
+    let mut crd = world.get(definition);
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["more"] = json!({"type": "string"});
+    world.ok(Request::put(definition, &crd));
+    let [things_now, core_now] = hashes(&mut world);
+    assert_ne!(things, things_now);
+    assert_eq!(core, core_now);
+}
+
 /// managedFields nest deeper than what they speak of, and a patch can go deeper than any body.
 #[test]
 fn an_object_as_deep_as_is_taken_can_be_read_again() {

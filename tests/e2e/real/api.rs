@@ -12,12 +12,14 @@ pub struct Api {
     pub plural: String,
     kind: String,
     schema: Value,
+    /// Which of its schemas this is: kcp's are immutable.
+    revision: usize,
 }
 
 impl Api {
     pub fn widgets(group: String) -> Self {
         let schema = serde_json::from_str(include_str!("../fixtures/widget.json")).expect("a schema");
-        Self { group, plural: "widgets".to_owned(), kind: "Widget".to_owned(), schema }
+        Self { group, plural: "widgets".to_owned(), kind: "Widget".to_owned(), schema, revision: 1 }
     }
 
     /// The API of the MongoDB community operator, whose schemas the repository ships: its objects can be addressed, not installed.
@@ -27,7 +29,15 @@ impl Api {
             plural: "mongodbcommunity".to_owned(),
             kind: "MongoDBCommunity".to_owned(),
             schema: Value::Null,
+            revision: 1,
         }
+    }
+
+    /// The same API with one more status field, a text.
+    pub fn with_status_field(&self, name: &str) -> Self {
+        let mut api = Self { revision: self.revision + 1, ..self.clone() };
+        api.schema["properties"]["status"]["properties"][name] = json!({"type": "string"});
+        api
     }
 
     /// As a mapping writes it: `plural.version.group`.
@@ -78,7 +88,7 @@ impl Api {
     }
 
     fn resource_schema_name(&self) -> String {
-        format!("v1.{}.{}", self.plural, self.group)
+        format!("v{}.{}.{}", self.revision, self.plural, self.group)
     }
 
     /// The APIExport, named like the plural.
@@ -89,6 +99,13 @@ impl Api {
                 "group": self.group, "name": self.plural, "schema": self.resource_schema_name(), "storage": {"crd": {}},
             }]},
         })
+    }
+
+    /// Has a plain cluster serve this revision of the API.
+    pub async fn update(&self, cluster: &Rest) {
+        let path = format!("{DEFINITIONS}/{}", self.definition_name());
+        let change = json!({"spec": {"versions": self.definition()["spec"]["versions"]}});
+        cluster.patch(Patch::Merge, &path, &change).await;
     }
 
     fn definition(&self) -> Value {

@@ -12,7 +12,7 @@ use crate::audit::{AuditLog, write_policy};
 use crate::credentials::{ADMIN, kubeconfig, watched, write_tokens};
 use crate::eventually::eventually;
 use crate::process::{Process, free_port};
-use crate::rest::Rest;
+use crate::rest::{Patch, Rest};
 
 const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
@@ -201,6 +201,14 @@ impl Workspace {
         self.rest.create("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &api.resource_schema()).await;
         self.rest.create("/apis/apis.kcp.io/v1alpha2/apiexports", &api.export()).await;
         self.allow(engine, &api.plural).await;
+    }
+
+    /// Has the export lead to this revision of `api`.
+    pub async fn republish(&self, api: &Api) {
+        self.rest.create("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &api.resource_schema()).await;
+        let path = format!("/apis/apis.kcp.io/v1alpha2/apiexports/{}", api.plural);
+        let change = json!({"spec": {"resources": api.export()["spec"]["resources"]}});
+        self.rest.patch(Patch::Merge, &path, &change).await;
     }
 
     /// The least rights of an engine in the workspace of the export `export`.

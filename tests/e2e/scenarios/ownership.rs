@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Case> {
         case!(copied_marks_do_not_make_an_object_ours),
         case!(forged_marks_carry_no_status),
         case!(a_service_account_is_shared_until_the_last_source_goes),
+        case!(the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out).in_memory_alone(),
         case!(two_engines_leave_each_other_alone),
         case!(an_engine_at_anothers_place_says_conflict),
         case!(two_mappings_on_one_resource_leave_each_other_alone),
@@ -154,6 +155,26 @@ async fn a_service_account_is_shared_until_the_last_source_goes(stage: &Stage) {
     assert_eq!(world.target.rest.get(&account).await, None, "the last source takes the account along");
     let left = world.target.rest.get(&format!("/api/v1/namespaces/{place}")).await.expect("the namespace stays");
     assert_eq!(left["metadata"]["labels"]["app.kubernetes.io/managed-by"], "sync-engine");
+}
+
+async fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", WITH_SERVICE_ACCOUNT);
+    let _engine = world.engine().await;
+    world.alpha.create("last", json!({})).await;
+    world.beta.create("other", json!({})).await;
+    let place = namespace(&world.target.copy(&world.alpha, "last").await);
+    let elsewhere = namespace(&world.target.copy(&world.beta, "other").await);
+    world.settled().await;
+
+    let carried_out = world.memory().delay_next_apply_in(&elsewhere, Duration::from_secs(3)).await;
+    let edited = WITH_SERVICE_ACCOUNT.replace("kind: Widget,", "kind: Widget, metadata: {labels: {edited: 'yes'}},");
+    world.mappings.write("widgets.yaml", &edited);
+    carried_out.await;
+    world.alpha.delete("last").await;
+    world.alpha.gone("last").await;
+    let account = format!("/api/v1/namespaces/{place}/serviceaccounts/widget-runner");
+    assert_eq!(world.target.rest.get(&account).await, None, "the last source takes the account along");
 }
 
 /// The same source as `WIDGETS`, at a place of its own, and nothing of it upstream.

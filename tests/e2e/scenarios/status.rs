@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_leaf_that_fails_holds_no_other_back),
         case!(conditions_say_what_the_mapping_says),
         case!(observed_generation_is_translated),
+        case!(a_field_of_a_new_schema_is_written_without_a_restart).in_memory(),
     ]
 }
 
@@ -182,4 +183,34 @@ async fn observed_generation_is_translated(stage: &Stage) {
     world.target.report(&copy, json!({"phase": "Running", "observedGeneration": copy["metadata"]["generation"]})).await;
     let generation = world.alpha.object("it").await["metadata"]["generation"].clone();
     world.alpha.status("it", json!({"phase": "Running", "observedGeneration": generation})).await;
+}
+
+const NEW_FIELD: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  objects:
+    - id: widget
+      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+  status:
+    fields:
+      phase: {value: Running}
+      tier: {value: gold}
+"#;
+
+/// The consumers' API gets a new status field, and then the mapping writes it.
+async fn a_field_of_a_new_schema_is_written_without_a_restart(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({})).await;
+    world.alpha.synced("it", "True", "Synced").await;
+    let api = world.api.with_status_field("tier");
+    match &world.provider {
+        Some(provider) => provider.republish(&api).await,
+        None => api.update(&world.alpha.rest).await,
+    }
+    world.mappings.write("widgets.yaml", NEW_FIELD);
+    world.alpha.status("it", json!({"phase": "Running", "tier": "gold"})).await;
 }
