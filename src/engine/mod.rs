@@ -6,6 +6,7 @@
 
 mod apply;
 pub mod consumer_schema;
+mod facts;
 pub mod inventory;
 mod keeper;
 mod observe;
@@ -448,12 +449,24 @@ impl Engine {
                 info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, ?reason, "disengaged");
                 let used = self.is_used(&cluster);
                 self.each_of(&cluster.provider, |running| running.pipeline.disengage(&cluster, used));
+                if !used {
+                    self.forget_schemas();
+                }
             }
-            ClusterEvent::Synced(_) => {}
+            ClusterEvent::Synced(provider) => {
+                self.each_of(&provider, |running| running.pipeline.sources_told());
+            }
             ClusterEvent::Identity(provider, _) => {
                 self.each_of(&provider, |running| running.pipeline.check_inventory())
             }
         }
+    }
+
+    /// Forgets the schemas of addresses that no pipeline watches any more.
+    fn forget_schemas(&mut self) {
+        let feeds = self.running().flat_map(|running| running.pipeline.source_feeds());
+        let used: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.url().to_owned()).collect();
+        self.shared.schemas.retain(|url| used.contains(url));
     }
 
     /// Whether an engaged cluster is served from the same address.
@@ -493,7 +506,7 @@ impl Engine {
             if running.pipeline.generation().target.name == name {
                 running.pipeline.follow_kinds(&mut running.tasks);
                 running.pipeline.check_inventory();
-                running.pipeline.wake_unsettled();
+                running.pipeline.target_told();
             }
         }
     }

@@ -116,6 +116,11 @@ impl Target {
         self.state().namespaces.remove(name);
     }
 
+    /// Forgets namespaces that are not used.
+    pub fn retain_namespaces(&self, is_used: impl Fn(&str) -> bool) {
+        self.state().namespaces.retain(|name| is_used(name));
+    }
+
     /// The lock of a namespace's shared objects. Locks that nobody holds are forgotten.
     pub fn namespace_lock(&self, namespace: &str) -> Arc<tokio::sync::Mutex<()>> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
