@@ -8,6 +8,7 @@ use tracing::{info, warn};
 use super::signals::{Hangups, StopSignals};
 use super::{Misconfigured, RunOptions, connections, inputs};
 use crate::engine::{self, Settings};
+use crate::multicluster::permit::Lease;
 use crate::reload::{ReloadHandle, Reloader};
 use crate::server::{Instruments, Overview, Server};
 
@@ -39,8 +40,13 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     servants.spawn(follow(reloader, drain.clone(), stopped.clone()));
 
     info!(mappings = %options.mappings.display(), engine = %options.engine_id, "running");
-    let settings =
-        Settings { engine: options.engine_id, inventory_namespace: options.inventory_namespace, connections, schemas };
+    let settings = Settings {
+        engine: options.engine_id,
+        inventory_namespace: options.inventory_namespace,
+        connections,
+        schemas,
+        lease: Lease::default(),
+    };
     tokio::select! {
         () = engine::run(settings, reloads, instruments, drain.clone()) => {}
         result = failed(&mut servants) => result?,

@@ -23,6 +23,10 @@ pub struct Executor<'a> {
     pub pipeline: &'a Pipeline,
     pub generation: &'a Generation,
     pub cluster: &'a Cluster,
+    /// Where the source is read and written.
+    pub at_source: Endpoint,
+    /// Where the target's objects are. It is the cluster that the plan was made for, or refuses to write.
+    pub at_target: Endpoint,
     pub feed: &'a SourceFeed,
     pub key: &'a Key,
     /// Requests sent so far.
@@ -41,6 +45,9 @@ pub enum ApplyError {
     /// The object moved on since the plan was made.
     #[error("{action}: it changed in the meantime")]
     Stale { action: String },
+    /// The right to write ended before the request was sent.
+    #[error("{action}: not sent: {source}")]
+    NotOwned { action: String, source: RequestError },
 }
 
 impl Executor<'_> {
@@ -67,6 +74,9 @@ impl Executor<'_> {
         self.count(action, &result);
         match (action, result) {
             (_, Ok(outcome)) => Ok(outcome),
+            (_, Err(error)) if error.is_not_permitted() => {
+                Err(ApplyError::NotOwned { action: action.to_string(), source: error })
+            }
             (Action::PatchSource { .. } | Action::PatchStatus { .. }, Err(error)) => failed_on_source(action, error),
             (_, Err(error)) => Ok(Outcome::Failed(self.failed_on_target(&error))),
         }
@@ -99,6 +109,7 @@ impl Executor<'_> {
             Action::LookForSource | Action::Sweep { .. } => return,
         };
         let result = match sent {
+            Err(error) if error.is_not_permitted() => return,
             Ok(_) => WriteResult::Success,
             Err(error) if error.is_conflict() => WriteResult::Conflict,
             Err(error) if error.retryable() => WriteResult::Error,
@@ -108,7 +119,7 @@ impl Executor<'_> {
     }
 
     fn target(&self) -> &Endpoint {
-        &self.generation.target.endpoint
+        &self.at_target
     }
 
     fn source_path(&self) -> Result<ApiPath, RequestError> {
@@ -122,8 +133,8 @@ impl Executor<'_> {
         let pending = self.feed.subscription.expect(self.key);
         let body = Body::json_patch(json_text(patch));
         self.cost += 1;
-        match self.cluster.spec.endpoint.patch(&path, self.pipeline.writer.field_manager(), body).await {
-            Ok(reply) => self.completed(&self.cluster.spec.endpoint, pending, &reply),
+        match self.at_source.patch(&path, self.pipeline.writer.field_manager(), body).await {
+            Ok(reply) => self.completed(&self.at_source.clone(), pending, &reply),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
@@ -141,8 +152,8 @@ impl Executor<'_> {
     pub async fn refresh_source(&mut self) -> Result<Outcome, RequestError> {
         let pending = self.feed.subscription.expect(self.key);
         self.cost += 1;
-        match self.cluster.spec.endpoint.get(&self.source_path()?).await {
-            Ok(reply) => self.completed(&self.cluster.spec.endpoint, pending, &reply),
+        match self.at_source.get(&self.source_path()?).await {
+            Ok(reply) => self.completed(&self.at_source.clone(), pending, &reply),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
@@ -151,8 +162,8 @@ impl Executor<'_> {
     /// Only a 404 that names the object says that it is missing.
     async fn look_for_source(&mut self) -> Result<Outcome, RequestError> {
         self.cost += 1;
-        match self.cluster.spec.endpoint.get(&self.source_path()?).await {
-            Ok(reply) => shown(&self.cluster.spec.endpoint, &reply).map(Outcome::Object),
+        match self.at_source.get(&self.source_path()?).await {
+            Ok(reply) => shown(&self.at_source, &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
@@ -241,7 +252,7 @@ impl Executor<'_> {
             (Ok(reply), _) => {
                 self.generation.target.saw_namespace(&reference.namespace);
                 match pending {
-                    Some(pending) => self.completed(&self.generation.target.endpoint, pending, &reply),
+                    Some(pending) => self.completed(&self.at_target.clone(), pending, &reply),
                     None => shown(self.target(), &reply).map(Outcome::Object),
                 }
             }

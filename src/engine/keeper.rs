@@ -8,6 +8,7 @@ use tracing::info;
 
 use super::inventory::{Former, Inventories, Inventory, SourceId, document_hash};
 use super::pipeline::{Generation, Pipeline};
+use super::target::Target;
 use super::{Event, Shared};
 use crate::health::Condition;
 use crate::mapping::{Kind, Mode};
@@ -102,10 +103,14 @@ async fn confirm(pipeline: &Pipeline) -> Result<Inventory, String> {
     }
     let wanted = wanted(pipeline, &generation, found.as_ref(), source);
     let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
-    if found.as_ref() == Some(&wanted) || !writes {
-        return Ok(wanted);
+    let stored = match found.as_ref() == Some(&wanted) || !writes {
+        true => wanted,
+        false => inventories.put(&wanted).await.map_err(|error| unreadable(&generation, &error.to_string()))?,
+    };
+    match inventories.endpoint.is_permitted() {
+        true => Ok(stored),
+        false => Err(unreadable(&generation, "the target may be another cluster meanwhile")),
     }
-    inventories.put(&wanted).await.map_err(|error| unreadable(&generation, &error.to_string()))
 }
 
 fn source_id(pipeline: &Pipeline, generation: &Generation) -> Result<SourceId, String> {
@@ -189,7 +194,7 @@ fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
 
 fn inventories(pipeline: &Pipeline, generation: &Generation) -> Inventories {
     Inventories {
-        endpoint: generation.target.endpoint.clone(),
+        endpoint: generation.target.endpoint(),
         engine: pipeline.writer.engine().to_owned(),
         namespace: pipeline.shared.inventory_namespace.clone(),
     }
@@ -207,11 +212,13 @@ async fn remove(pipeline: &Pipeline) -> bool {
 }
 
 /// Reads, once, which mappings a former engine of this id had on a target.
-pub async fn read_retained(inventories: Inventories, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
+pub async fn read_retained(target: Arc<Target>, engine: String, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
     let mut failures = 0;
-    let mut jitter = Jitter::new(inventories.endpoint.url().len() as u64);
-    let what = format!("inventories at {}", inventories.endpoint.url());
+    let mut jitter = Jitter::new(target.name.len() as u64);
+    let what = format!("inventories on target {}", target.name);
     loop {
+        let namespace = shared.inventory_namespace.clone();
+        let inventories = Inventories { endpoint: target.endpoint(), engine: engine.clone(), namespace };
         match inventories.list().await {
             Ok(found) => {
                 shared.instruments.health.set(&what, Condition::ready(""));

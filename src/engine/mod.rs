@@ -33,7 +33,8 @@ use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, MappingRemoved, Mode, OnExit, SourceClusters};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
-use crate::multicluster::registry::Cluster;
+use crate::multicluster::permit::Lease;
+use crate::multicluster::registry::{Cluster, ProviderName};
 use crate::multicluster::watch::Watches;
 use crate::object::marks::Writer;
 use crate::plan::{Cause as PlanCause, Phase};
@@ -43,9 +44,9 @@ use crate::server::Instruments;
 use crate::server::metrics::ReloadResult;
 
 use consumer_schema::ConsumerSchemas;
-use inventory::{Former, Inventories, Inventory, SourceId};
+use inventory::{Former, Inventory, SourceId};
 use pipeline::{Generation, Pipeline};
-use target::Target;
+use target::{NamespaceLocks, Target};
 
 /// How often gauges and the status page are brought up to date.
 const TICK: Duration = Duration::from_secs(2);
@@ -64,6 +65,8 @@ pub struct Settings {
     pub connections: BTreeMap<String, Arc<Connection>>,
     /// Schemas of `--schemas`.
     pub schemas: Schemas,
+    /// Whether this process may write.
+    pub lease: Lease,
 }
 
 /// What all pipelines share.
@@ -74,6 +77,7 @@ pub struct Shared {
     pub instruments: Instruments,
     pub schemas: ConsumerSchemas,
     pub inventory_namespace: String,
+    pub lease: Lease,
 }
 
 /// Everything that can happen to the engine.
@@ -112,6 +116,11 @@ struct Engine {
     /// Documents known from inventories, by mapping.
     retained: BTreeMap<String, String>,
     targets: BTreeMap<String, Arc<Target>>,
+    locks: Arc<NamespaceLocks>,
+    /// Providers of sources that run.
+    providers: BTreeSet<SourceClusters>,
+    /// Mappings that cannot run because nobody gave their target.
+    refused: BTreeSet<String>,
     pipelines: BTreeMap<String, Running>,
     /// Former sources of mappings, which run on for deletions and finalizers alone.
     former: BTreeMap<(String, SourceId), (Arc<Mapping>, Option<Running>)>,
@@ -137,6 +146,7 @@ pub async fn run(
         instruments,
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         inventory_namespace: settings.inventory_namespace.clone(),
+        lease: settings.lease.clone(),
     });
     let catalog = Catalog::checking(settings.schemas.clone());
     let mut engine = Engine {
@@ -146,15 +156,17 @@ pub async fn run(
         snapshot: Arc::default(),
         retained: BTreeMap::new(),
         targets: BTreeMap::new(),
+        locks: Arc::default(),
+        providers: BTreeSet::new(),
+        refused: BTreeSet::new(),
         pipelines: BTreeMap::new(),
         former: BTreeMap::new(),
         tasks: JoinSet::new(),
         events,
         problems: Vec::new(),
     };
-    if engine.settings.connections.contains_key(DEFAULT_TARGET) {
-        engine.target(DEFAULT_TARGET);
-    }
+    engine.run_providers();
+    engine.target(DEFAULT_TARGET);
     engine.follow(reloads, clusters, received, shutdown).await;
     engine.drain().await;
 }
@@ -279,16 +291,34 @@ impl Engine {
         let stopped: Vec<String> =
             self.pipelines.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
         stopped.iter().for_each(|name| self.stop(name));
+        let health = &self.shared.instruments.health;
+        self.refused.retain(|name| {
+            let is_wanted = names.contains(name.as_str());
+            if !is_wanted {
+                health.remove(&format!("mapping {name}"));
+            }
+            is_wanted
+        });
         wanted.iter().for_each(|entry| self.start_or_swap(entry));
     }
 
-    /// The providers of all sources, former ones included.
-    fn run_providers(&self) {
+    /// Runs the providers of every mapping's source and target, former sources included. The state stores of the default
+    /// target are read even while no mapping names it.
+    fn run_providers(&mut self) {
         let current = self.catalog.mappings().map(|(_, entry)| &entry.mapping);
-        let former = self.former.values().map(|(mapping, _)| mapping);
-        let providers: BTreeSet<SourceClusters> =
-            current.chain(former).map(|mapping| mapping.source.clusters.clone()).collect();
-        self.shared.manager.run(providers);
+        let mappings: Vec<Arc<Mapping>> =
+            current.chain(self.former.values().map(|(mapping, _)| mapping)).cloned().collect();
+        let sources: BTreeSet<SourceClusters> =
+            mappings.iter().map(|mapping| mapping.source.clusters.clone()).collect();
+        let targets = mappings.iter().map(|mapping| mapping.target.as_str()).chain([DEFAULT_TARGET]);
+        let targets = targets.filter(|name| self.settings.connections.contains_key(*name));
+        let targets = targets.map(|name| ProviderName::Connection(name.to_owned()));
+        let all: Vec<ProviderName> = sources.iter().cloned().map(ProviderName::Source).chain(targets).collect();
+        self.shared.manager.run(all);
+        for gone in self.providers.difference(&sources) {
+            self.shared.instruments.metrics.forget_provider(&gone.to_string());
+        }
+        self.providers = sources;
     }
 
     /// Every pipeline, former sources included.
@@ -365,7 +395,8 @@ impl Engine {
     }
 
     /// A mapping whose target nobody named on the command line.
-    fn refuse(&self, entry: &Entry) {
+    fn refuse(&mut self, entry: &Entry) {
+        self.refused.insert(entry.mapping.name.clone());
         let (mapping, target) = (&entry.mapping.name, &entry.mapping.target);
         let flag = match target.as_str() {
             DEFAULT_TARGET => "--target-kubeconfig FILE".to_owned(),
@@ -389,7 +420,9 @@ impl Engine {
     }
 
     fn start(&mut self, entry: &Entry, generation: Generation) {
-        self.shared.instruments.health.remove(&format!("mapping {}", &entry.mapping.name));
+        if self.refused.remove(&entry.mapping.name) {
+            self.shared.instruments.health.remove(&format!("mapping {}", &entry.mapping.name));
+        }
         let running = self.spawn(&entry.mapping.name, generation);
         self.pipelines.insert(entry.mapping.name.clone(), running);
     }
@@ -443,23 +476,46 @@ impl Engine {
         match event {
             ClusterEvent::Engaged(cluster) => {
                 info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, "engaged");
-                self.each_of(&cluster.provider, |running| running.pipeline.engage(&cluster, &mut running.tasks));
+                match &cluster.provider {
+                    ProviderName::Connection(name) => self.engage_target(name, &cluster),
+                    ProviderName::Source(provider) => {
+                        self.each_of(provider, |running| running.pipeline.engage(&cluster, &mut running.tasks));
+                    }
+                }
             }
             ClusterEvent::Disengaged(cluster, reason) => {
                 info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, ?reason, "disengaged");
-                let used = self.is_used(&cluster);
-                self.each_of(&cluster.provider, |running| running.pipeline.disengage(&cluster, used));
-                if !used {
-                    self.forget_schemas();
+                // A target stays what it was until another cluster is known to be there.
+                if let ProviderName::Source(provider) = &cluster.provider {
+                    let used = self.is_used(&cluster);
+                    self.each_of(provider, |running| running.pipeline.disengage(&cluster, used));
+                    if !used {
+                        self.forget_schemas();
+                    }
                 }
             }
-            ClusterEvent::Synced(provider) => {
+            ClusterEvent::Synced(ProviderName::Source(provider)) => {
                 self.each_of(&provider, |running| running.pipeline.sources_told());
             }
-            ClusterEvent::Identity(provider, _) => {
-                self.each_of(&provider, |running| running.pipeline.check_inventory())
+            ClusterEvent::Identity(ProviderName::Source(provider), _) => {
+                self.each_of(&provider, |running| running.pipeline.check_inventory());
+            }
+            ClusterEvent::Identity(ProviderName::Connection(_), _)
+            | ClusterEvent::Synced(ProviderName::Connection(_)) => {}
+        }
+    }
+
+    /// The cluster of a target is engaged for the first time, or is replaced.
+    fn engage_target(&mut self, name: &str, cluster: &Arc<Cluster>) {
+        let Some(target) = self.targets.get(name) else { return };
+        if target.engage(cluster) {
+            let of = |running: &&Running| running.pipeline.generation().target.name == name;
+            for running in self.pipelines.values().filter(of) {
+                running.pipeline.target_replaced();
+                running.pipeline.enqueue_all();
             }
         }
+        self.target_changed(name);
     }
 
     /// Forgets the schemas of addresses that no pipeline watches any more.
@@ -469,10 +525,9 @@ impl Engine {
         self.shared.schemas.retain(|url| used.contains(url));
     }
 
-    /// Whether an engaged cluster is served from the same address.
+    /// Whether what is watched for a cluster is watched for another engaged one too.
     fn is_used(&self, cluster: &Cluster) -> bool {
-        let url = cluster.spec.scope.endpoint.url();
-        self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope.endpoint.url() == url)
+        self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope == cluster.spec.scope)
     }
 
     fn each_of(&mut self, provider: &SourceClusters, mut act: impl FnMut(&mut Running)) {
@@ -485,20 +540,17 @@ impl Engine {
         if let Some(target) = self.targets.get(name) {
             return Some(target.clone());
         }
-        let endpoint = self.settings.connections.get(name)?.endpoint();
-        let target = Arc::new(Target::new(name, endpoint).ok()?);
+        let connection = self.settings.connections.get(name)?.clone();
+        let target = Arc::new(Target::new(name, connection, self.locks.clone()).ok()?);
+        let provider = ProviderName::Connection(name.to_owned());
+        for cluster in self.shared.manager.clusters(&provider) {
+            target.engage(&cluster);
+        }
         self.targets.insert(name.to_owned(), target.clone());
         self.tasks.spawn(discover(target.clone(), self.shared.clone(), self.events.clone()));
-        self.tasks.spawn(keeper::read_retained(self.inventories(&target), self.shared.clone(), self.events.clone()));
+        let engine = self.settings.engine.clone();
+        self.tasks.spawn(keeper::read_retained(target.clone(), engine, self.shared.clone(), self.events.clone()));
         Some(target)
-    }
-
-    fn inventories(&self, target: &Target) -> Inventories {
-        Inventories {
-            endpoint: target.endpoint.clone(),
-            engine: self.settings.engine.clone(),
-            namespace: self.settings.inventory_namespace.clone(),
-        }
     }
 
     fn target_changed(&mut self, name: &str) {

@@ -69,8 +69,8 @@ fn providers(engine: &Engine) -> Vec<ProviderOverview> {
     all.dedup();
     let overview = |provider: &&SourceClusters| ProviderOverview {
         name: provider.to_string(),
-        clusters: engine.shared.manager.clusters(provider).len(),
-        standing: if engine.shared.manager.is_synced(provider) { "synced" } else { "waiting" }.to_owned(),
+        clusters: engine.shared.manager.clusters(*provider).len(),
+        standing: if engine.shared.manager.is_synced(*provider) { "synced" } else { "waiting" }.to_owned(),
     };
     all.iter().map(overview).collect()
 }

@@ -205,6 +205,12 @@ impl Pipeline {
         self.inventory_due.notified().await;
     }
 
+    /// The target is another cluster: nothing that was found out there holds here.
+    pub fn target_replaced(&self) {
+        self.feeds().forget_kinds();
+        self.state().unconfirmed = Some(NOT_READ.into());
+    }
+
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
     pub fn holds_no_source(&self) -> bool {
         self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced) && self.sources_held() == 0

@@ -1,4 +1,4 @@
-//! A downstream cluster: who it is, and what it serves.
+//! A target: which cluster it is now, and what that serves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,37 +10,48 @@ use tracing::{info, warn};
 
 use crate::health::Health;
 use crate::mapping::{Kind, Resource};
-use crate::multicluster::registry::{ClustersOf, WatchScope};
+use crate::multicluster::connection::Connection;
+use crate::multicluster::identity::{Known, cluster_identity};
+use crate::multicluster::permit::Epoch;
+use crate::multicluster::registry::{Cluster, WatchScope};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::{ClusterName, InvalidName};
 
-/// How soon a target that cannot be identified, or a kind that is not served, is asked for again.
+/// How soon a kind that is not served is asked for again.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 
-/// One downstream cluster, shared by all mappings that write to it.
+/// What a connection that mappings write to leads to, shared by all of them.
+///
+/// The cluster comes from the registry, and may be replaced there: by the same cluster at another address, or by another
+/// cluster. So nobody keeps its [`endpoint`](Self::endpoint) for longer than a reconcile.
 #[derive(Debug)]
 pub struct Target {
     pub name: String,
     pub cluster: ClusterName,
-    pub endpoint: Endpoint,
-    pub scope: WatchScope,
+    connection: Arc<Connection>,
     state: Mutex<State>,
-    /// Rings when a kind is wanted that is not resolved.
+    /// Advances whenever the cluster is replaced.
+    engagement: Epoch,
+    /// Rings when a kind is wanted that is not resolved, or the cluster is another.
     wanted: Notify,
-    /// One lock per namespace, for its shared objects.
-    locks: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    locks: Arc<NamespaceLocks>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    identity: Result<String, String>,
-    /// Whether the identity has to be confirmed.
-    doubted: bool,
+    engaged: Option<Engaged>,
     kinds: BTreeMap<Kind, Result<ServedKind, String>>,
     /// Namespaces seen to exist.
     namespaces: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Engaged {
+    cluster: Arc<Cluster>,
+    /// Hash of its identity: annotations show it.
+    identity: String,
 }
 
 /// A kind as the target serves it.
@@ -50,31 +61,94 @@ pub struct ServedKind {
     pub namespaced: bool,
 }
 
+/// One lock per cluster and namespace, for its shared objects: connections that lead to one cluster share them.
+#[derive(Debug, Default)]
+pub struct NamespaceLocks(Mutex<BTreeMap<(String, String), Arc<tokio::sync::Mutex<()>>>>);
+
+impl NamespaceLocks {
+    /// Locks that nobody holds are forgotten.
+    fn lock(&self, cluster: String, namespace: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+        locks.entry((cluster, namespace.to_owned())).or_default().clone()
+    }
+}
+
 impl Target {
     /// # Errors
     /// A connection's name that cannot name a cluster.
-    pub fn new(name: &str, endpoint: Endpoint) -> Result<Self, InvalidName> {
-        let cluster = ClusterName::try_from(name)?;
-        let identity = Err(format!("target `{name}`: not reached yet"));
+    pub fn new(name: &str, connection: Arc<Connection>, locks: Arc<NamespaceLocks>) -> Result<Self, InvalidName> {
         Ok(Self {
             name: name.to_owned(),
-            scope: WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(cluster.clone()) },
-            cluster,
-            endpoint,
-            state: Mutex::new(State { identity, doubted: true, kinds: BTreeMap::new(), namespaces: BTreeSet::new() }),
+            cluster: ClusterName::try_from(name)?,
+            connection,
+            state: Mutex::default(),
+            engagement: Epoch::default(),
             wanted: Notify::new(),
-            locks: Mutex::default(),
+            locks,
         })
     }
 
-    /// Hash of the cluster's identity, or why it is not known.
+    /// The registry has the cluster. `true`: another one than before, of which nothing is known.
+    pub fn engage(&self, cluster: &Arc<Cluster>) -> bool {
+        let mut state = self.state();
+        let former = state.engaged.as_ref();
+        if former.is_some_and(|former| Arc::ptr_eq(&former.cluster, cluster)) {
+            return false;
+        }
+        let identity = hashed(cluster.identity());
+        let is_other = former.is_none_or(|former| former.identity != identity);
+        if is_other {
+            let unknown = Err(self.pending("what it serves is being looked up"));
+            state.kinds.values_mut().for_each(|served| *served = unknown.clone());
+            state.namespaces.clear();
+        }
+        state.engaged = Some(Engaged { cluster: cluster.clone(), identity });
+        drop(state);
+        self.engagement.advance();
+        self.wanted.notify_one();
+        is_other
+    }
+
+    /// Where the target is read and written now. Its writes are sent only while it stays the same cluster at the same
+    /// address, and nothing casts doubt on that.
+    ///
+    /// Whoever plans takes the endpoint first: what is planned then is never written to another cluster.
+    pub fn endpoint(&self) -> Endpoint {
+        let (engagement, confirmation) = (self.engagement.permit(), self.connection.identity().permit());
+        let engaged = self.state().engaged.as_ref().map(|engaged| engaged.cluster.spec.endpoint.clone());
+        let endpoint = engaged.unwrap_or_else(|| self.connection.endpoint());
+        endpoint.permitted(engagement).permitted(confirmation)
+    }
+
+    /// Where the target's objects are watched; `None` before it was reached.
+    pub fn scope(&self) -> Option<WatchScope> {
+        self.state().engaged.as_ref().map(|engaged| engaged.cluster.spec.scope.clone())
+    }
+
+    /// Hash of the cluster's identity, or why it is not confirmed.
     pub fn identity(&self) -> Result<String, String> {
-        self.state().identity.clone()
+        match (self.known(), &self.state().engaged) {
+            (Known::Identity(_), Some(engaged)) => Ok(engaged.identity.clone()),
+            (Known::Failed(why), _) => Err(self.pending(&why)),
+            (_, None) => Err(self.pending("not reached yet")),
+            (_, Some(_)) => Err(self.pending("whether it is still the same cluster is being confirmed")),
+        }
+    }
+
+    fn known(&self) -> Known {
+        match &self.state().engaged {
+            Some(engaged) => engaged.cluster.known(),
+            None => match self.connection.identity().known() {
+                Known::Identity(_) => Known::Pending,
+                known => known,
+            },
+        }
     }
 
     /// How a kind is served, or why it is not.
     pub fn kind(&self, kind: &Kind) -> Result<ServedKind, String> {
-        let unknown = || Err(format!("target `{}`: {kind} is being looked up", self.name));
+        let unknown = || Err(self.being_looked_up(kind));
         self.state().kinds.get(kind).cloned().unwrap_or_else(unknown)
     }
 
@@ -87,18 +161,10 @@ impl Target {
     pub fn want(&self, kind: &Kind) {
         let mut state = self.state();
         if !state.kinds.contains_key(kind) {
-            let pending = format!("target `{}`: {kind} is being looked up", self.name);
-            state.kinds.insert(kind.clone(), Err(pending));
+            state.kinds.insert(kind.clone(), Err(self.being_looked_up(kind)));
             drop(state);
             self.wanted.notify_one();
         }
-    }
-
-    /// A request failed: makes sure that the target is there, and still the same cluster, before anything else is
-    /// written to it.
-    pub fn recheck(&self) {
-        self.state().doubted = true;
-        self.wanted.notify_one();
     }
 
     pub fn knows_namespace(&self, name: &str) -> bool {
@@ -121,88 +187,94 @@ impl Target {
         self.state().namespaces.retain(|name| is_used(name));
     }
 
-    /// The lock of a namespace's shared objects. Locks that nobody holds are forgotten.
+    /// The lock of a namespace's shared objects.
     pub fn namespace_lock(&self, namespace: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-        locks.entry(namespace.to_owned()).or_default().clone()
+        let cluster = self.state().engaged.as_ref().map(|engaged| engaged.identity.clone());
+        self.locks.lock(cluster.unwrap_or_else(|| self.name.clone()), namespace)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds out who the target is and what it serves, for as long as the future lives. `changed` is called after each
-    /// piece of news.
+    fn being_looked_up(&self, kind: &Kind) -> String {
+        self.pending(&format!("{kind} is being looked up"))
+    }
+
+    fn pending(&self, why: &str) -> String {
+        format!("target `{}`: {why}", self.name)
+    }
+
+    /// Finds out what the target serves, and reports its state, for as long as the future lives. `changed` is called after
+    /// each piece of news.
     pub async fn discover(&self, health: &Health, changed: impl Fn()) {
-        let what = format!("target {}", self.name);
+        let mut outcomes = self.connection.identity().outcomes();
+        let doubts = self.connection.identity().doubts();
         let mut delay = RETRY_MIN;
+        let mut before = None;
         loop {
-            let before = (self.identity(), self.state().kinds.clone());
-            let identified = self.identify().await;
-            let resolved = self.resolve().await;
-            let state = identified.and(resolved.clone());
-            if health.report(&what, state.clone()) {
-                match state {
-                    Ok(()) => info!("target `{}`: in order", self.name),
-                    Err(why) => warn!("{why}"),
-                }
+            outcomes.mark_unchanged();
+            let as_of = *doubts.borrow();
+            let (known, identity) = (self.known(), self.identity());
+            let resolved = if identity.is_ok() { self.resolve().await } else { Ok(()) };
+            if known != Known::Pending {
+                self.report(health, identity.clone().and(resolved.clone()));
             }
-            if before != (self.identity(), self.state().kinds.clone()) {
+            // A doubt that was answered is news even if the answer is the former one: some wait for it.
+            let now = Some((as_of, identity, self.state().kinds.clone()));
+            if before != now {
+                before = now;
                 delay = RETRY_MIN;
                 changed();
             }
-            let settled = self.identity().is_ok() && resolved.is_ok();
             tokio::select! {
+                biased;
                 // Cancel-safe: a permit that is not taken stays stored.
                 () = self.wanted.notified() => delay = RETRY_MIN,
-                () = tokio::time::sleep(delay), if !settled => delay = (delay * 2).min(RETRY_MAX),
+                // Cancel-safe, and marked as seen above. Its sender lives as long as the connection.
+                _ = outcomes.changed() => {}
+                () = tokio::time::sleep(delay), if resolved.is_err() => delay = (delay * 2).min(RETRY_MAX),
             }
         }
     }
 
-    async fn identify(&self) -> Result<(), String> {
-        if !std::mem::take(&mut self.state().doubted) && self.identity().is_ok() {
-            return Ok(());
+    fn report(&self, health: &Health, state: Result<(), String>) {
+        if health.report(&format!("target {}", self.name), state.clone()) {
+            match state {
+                Ok(()) => info!("target `{}`: in order", self.name),
+                Err(why) => warn!("{why}"),
+            }
         }
-        let found = identity(&self.endpoint).await.map_err(|error| format!("target `{}`: {error}", self.name));
-        self.state().identity = found.clone();
-        found.map(drop)
     }
 
     async fn resolve(&self) -> Result<(), String> {
         let open: Vec<Kind> =
             self.state().kinds.iter().filter(|(_, served)| served.is_err()).map(|(kind, _)| kind.clone()).collect();
+        let (epoch, endpoint) = (self.engagement.permit(), self.endpoint());
         let mut result = Ok(());
         for kind in open {
-            let served = served(&self.endpoint, &kind).await.map_err(|why| format!("target `{}`: {why}", self.name));
+            let served = served(&endpoint, &kind).await.map_err(|why| self.pending(&why));
             result = result.and(served.clone().map(drop));
-            self.state().kinds.insert(kind, served);
+            let mut state = self.state();
+            // What another cluster serves says nothing of this one.
+            if epoch.holds() {
+                state.kinds.insert(kind, served);
+            }
         }
         result
     }
 }
 
-/// uid of the namespace `kube-system`, else of `default` (a kcp workspace has no other), hashed: annotations show it.
+/// The identity of the cluster behind an endpoint as annotations show it.
+///
+/// # Errors
+/// Why it cannot be told.
 pub async fn identity(endpoint: &Endpoint) -> Result<String, String> {
-    let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
-    for name in ["kube-system", "default"] {
-        let path = ApiPath::object(&namespaces, "", name).map_err(|error| error.to_string())?;
-        match endpoint.get(&path).await {
-            Ok(reply) => return uid(&reply.body).map(|uid| tuple_hash([&*uid], 10)),
-            Err(error) if error.is_not_found_of(name) => {}
-            Err(error) => return Err(describe(&error)),
-        }
-    }
-    Err("it has neither a namespace kube-system nor default, by which it could be told from another cluster".into())
+    cluster_identity(endpoint).await.map(|identity| hashed(&identity)).map_err(|error| describe(&error))
 }
 
-fn uid(body: &[u8]) -> Result<String, String> {
-    let object: serde_json::Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    match crate::object::metadata(&object, "uid") {
-        "" => Err("its namespace has no uid".into()),
-        uid => Ok(uid.to_owned()),
-    }
+fn hashed(identity: &str) -> String {
+    tuple_hash([identity], 10)
 }
 
 /// What is wrong with a request, with what to do about it where that can be told.

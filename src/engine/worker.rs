@@ -81,9 +81,24 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mu
     let Some((cluster, feed)) = facts.read([Topic::Binding(key.cluster.clone())], engaged, Option::is_none) else {
         return (unengaged(pipeline, generation, key), 0, false);
     };
+    let Some(lease) = pipeline.shared.lease.permit() else { return (Ended::Dropped, 0, false) };
+    // Before anything is looked at: whatever changes from now on ends the right to write.
+    let at_target = generation.target.endpoint().permitted(lease.clone());
+    let at_target = at_target.paced(generation.mapping.reconcile.target_writes_per_second);
+    let at_source = cluster.spec.endpoint.clone().permitted(lease);
     let mut observed = observe(pipeline, generation, &cluster, &feed, key, facts);
-    let mut executor =
-        Executor { pipeline, generation, cluster: &cluster, feed: &feed, key, cost: 0, overtaken: false, retry: None };
+    let mut executor = Executor {
+        pipeline,
+        generation,
+        cluster: &cluster,
+        at_source,
+        at_target,
+        feed: &feed,
+        key,
+        cost: 0,
+        overtaken: false,
+        retry: None,
+    };
     if let Err(error) = refresh_if_stale(pipeline, &mut executor, &mut observed).await {
         return (Ended::Failed(error), executor.cost, executor.overtaken);
     }
@@ -335,6 +350,10 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
             debug!("{error}");
             note_stale(pipeline, key);
             Finish::After(STALE_WAIT)
+        }
+        ApplyError::NotOwned { .. } => {
+            debug!("{error}");
+            Finish::Retry
         }
         ApplyError::Request { source, .. } => {
             warn_once(pipeline, key, error.to_string());

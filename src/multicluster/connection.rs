@@ -11,6 +11,7 @@ use http::Uri;
 
 use super::endpoint::Endpoint;
 use super::http_stack::HttpStack;
+use super::identity::Confirmation;
 use super::kubeconfig::{self, Loaded};
 use super::lane::{Counters, Lane};
 use super::pool::Origin;
@@ -78,7 +79,7 @@ pub enum Reloaded {
     Unchanged,
     /// Swapped in place: every endpoint of the connection uses the new credential from now on.
     Credential,
-    /// The server's address is another: clusters have to be replaced.
+    /// The server's address is another: clusters have to be replaced. The endpoints made before keep the former credential.
     Address,
 }
 
@@ -88,6 +89,7 @@ pub struct Connection {
     current: ArcSwap<Current>,
     lanes: Mutex<HashMap<String, Weak<Lane>>>,
     counters: Arc<Counters>,
+    identity: Confirmation,
     /// When the configuration was last read again because of a refusal.
     reread: Mutex<Option<Instant>>,
 }
@@ -98,8 +100,12 @@ const REREAD_PAUSE: Duration = Duration::from_secs(5);
 struct Current {
     fingerprint: u64,
     address: Address,
-    stack: Arc<HttpStack>,
+    site: Site,
 }
+
+/// The HTTP stack that the endpoints of one server share: another credential is swapped in. Another address gets a stack of
+/// its own, so that no server is sent the credential of another.
+pub(super) type Site = Arc<ArcSwap<HttpStack>>;
 
 /// An address as it is kept: with scheme, without trailing slash.
 #[derive(Debug, Clone)]
@@ -117,6 +123,7 @@ impl Connection {
             current: ArcSwap::from_pointee(current),
             lanes: Mutex::default(),
             counters: Arc::default(),
+            identity: Confirmation::default(),
             reread: Mutex::default(),
         }))
     }
@@ -128,6 +135,11 @@ impl Connection {
     /// Requests sent so far, to any of the connection's addresses.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Which cluster the connection's own address leads to, as far as that is confirmed.
+    pub fn identity(&self) -> &Confirmation {
+        &self.identity
     }
 
     /// The connection's own address.
@@ -164,7 +176,7 @@ impl Connection {
         }
         let after = Current::build(&self.spec, loaded)?;
         let same_address = after.address.text == before.address.text;
-        self.current.store(Arc::new(after));
+        self.take(after, &before);
         Ok(if same_address { Reloaded::Credential } else { Reloaded::Address })
     }
 
@@ -190,7 +202,7 @@ impl Connection {
         match read {
             Ok(after) if after.fingerprint != before.fingerprint && after.address.text == before.address.text => {
                 tracing::info!(connection = self.name(), "the credential was refused, and is another now");
-                self.current.store(Arc::new(after));
+                self.take(after, &before);
                 true
             }
             // Said by whoever reloads.
@@ -198,8 +210,14 @@ impl Connection {
         }
     }
 
-    pub(super) fn stack(&self) -> Arc<HttpStack> {
-        self.current.load().stack.clone()
+    /// Uses what was read from now on. Whether it leads to the same cluster is to be confirmed.
+    fn take(&self, mut after: Current, before: &Current) {
+        if after.address.text == before.address.text {
+            let stack = std::mem::replace(&mut after.site, before.site.clone());
+            before.site.store(stack.load_full());
+        }
+        self.current.store(Arc::new(after));
+        self.identity.doubt();
     }
 
     /// Endpoints of one address share their limits, however often they are made.
@@ -209,7 +227,7 @@ impl Connection {
         let lane = lanes.get(&text).and_then(Weak::upgrade);
         let lane = lane.unwrap_or_else(|| Arc::new(Lane::new(origin, self.counters.clone())));
         lanes.insert(text.clone(), Arc::downgrade(&lane));
-        Endpoint::new(self.clone(), text, lane)
+        Endpoint::new(self.clone(), text, lane, self.current.load().site.clone())
     }
 }
 
@@ -231,7 +249,7 @@ impl Current {
             origin: loaded.origin,
             reason,
         })?;
-        Ok(Self { fingerprint: loaded.fingerprint, address, stack: Arc::new(stack) })
+        Ok(Self { fingerprint: loaded.fingerprint, address, site: Arc::new(ArcSwap::from_pointee(stack)) })
     }
 }
 

@@ -9,14 +9,14 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT}
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::api_path::ApiPath;
-use super::connection::Connection;
+use super::connection::{Connection, Site};
 use super::http_stack::{HttpStack, why_unreachable, with_causes};
 use super::lane::Lane;
 use super::lines::Lines;
+use super::permit::{Epoch, Permit};
 use super::pool::{Answer, SendError};
 use super::request_error::RequestError;
 
@@ -31,6 +31,13 @@ pub struct Endpoint {
     connection: Arc<Connection>,
     base: Arc<str>,
     lane: Arc<Lane>,
+    site: Site,
+    /// The cluster that it was found to lead to, where that may change.
+    cluster: Option<Arc<str>>,
+    /// What must hold at the moment a write leaves.
+    permits: Vec<Permit>,
+    /// 0: no limit.
+    writes_per_second: u32,
 }
 
 /// Body of a request.
@@ -80,14 +87,37 @@ pub struct DeleteOptions<'a> {
 }
 
 impl Endpoint {
-    pub(super) fn new(connection: Arc<Connection>, base: String, lane: Arc<Lane>) -> Self {
-        Self { connection, base: base.into(), lane }
+    pub(super) fn new(connection: Arc<Connection>, base: String, lane: Arc<Lane>, site: Site) -> Self {
+        Self { connection, base: base.into(), lane, site, cluster: None, permits: Vec::new(), writes_per_second: 0 }
     }
 
     /// A view one level deeper: `at("/clusters/abc")`. The prefix is the caller's to check.
     pub fn at(&self, prefix: &str) -> Endpoint {
         let base = format!("{}/{}", self.base, prefix.trim_matches('/'));
-        Self { connection: self.connection.clone(), base: base.into(), lane: self.lane.clone() }
+        Self { base: base.into(), ..self.clone() }
+    }
+
+    /// The same, found to lead to this cluster: what is watched through it is not shared with another cluster's.
+    pub fn leading_to(mut self, identity: &str) -> Endpoint {
+        self.cluster = Some(identity.into());
+        self
+    }
+
+    /// The same, which sends no write unless the permit holds at that moment.
+    pub fn permitted(mut self, permit: Permit) -> Endpoint {
+        self.permits.push(permit);
+        self
+    }
+
+    /// Whether every permit holds that was given to it.
+    pub fn is_permitted(&self) -> bool {
+        self.permits.iter().all(Permit::holds)
+    }
+
+    /// The same, whose writes and those of others with a limit follow each other at this pace. 0: no limit.
+    pub fn paced(mut self, writes_per_second: u32) -> Endpoint {
+        self.writes_per_second = writes_per_second;
+        self
     }
 
     /// Base address, without trailing slash.
@@ -166,14 +196,9 @@ impl Endpoint {
         opened.map(Lines::new)
     }
 
-    /// Changes whenever a watch at this address sees a version go back.
-    pub(super) fn restored(&self) -> watch::Receiver<u64> {
-        self.lane.restored()
-    }
-
-    /// See [`Lane::note_restored`].
-    pub(super) fn note_restored(&self, known: u64) {
-        self.lane.note_restored(known);
+    /// Advances whenever a watch at this address sees a version go back.
+    pub(super) fn restored(&self) -> &Epoch {
+        &self.lane.restored
     }
 
     /// Counts a request, and has the lane learn from what it came to.
@@ -190,8 +215,13 @@ impl Endpoint {
         body: Option<Body>,
         deadline: Duration,
     ) -> Result<Reply, RequestError> {
+        let writes = method != Method::GET;
+        if writes {
+            self.lane.wait_until_due(self.writes_per_second).await;
+        }
+        let _slot = if writes { self.lane.write_slot().await } else { None };
+        // Behind the wait for a slot, during which the server may have asked for a pause.
         self.lane.wait_out_pause().await;
-        let _slot = if method == Method::GET { None } else { self.lane.write_slot().await };
         if let Some(reason) = self.lane.broken() {
             return Err(self.unreachable(path, reason));
         }
@@ -226,9 +256,13 @@ impl Endpoint {
         let uri = Uri::from_maybe_shared(target).map_err(|error| self.unreachable(path, error.to_string()))?;
         let mut first = true;
         loop {
-            let stack = self.connection.stack();
+            let stack = self.site.load_full();
             let credential = stack.authorization().await;
             let header = credential.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
+            // The last moment: nothing waits between here and the connection.
+            if method != Method::GET && !self.is_permitted() {
+                return Err(RequestError::NotPermitted { url: self.url_of(path) });
+            }
             let request = build(&method, &uri, body.as_ref(), header.as_ref());
             let until = Instant::now() + deadline;
             let answer = self.head(&stack, path, request, deadline).await?;
@@ -301,10 +335,13 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// The same address through the same connection.
+/// The same address through the same connection, while that leads to the same server and cluster.
 impl PartialEq for Endpoint {
     fn eq(&self, other: &Self) -> bool {
-        self.base == other.base && Arc::ptr_eq(&self.connection, &other.connection)
+        self.base == other.base
+            && Arc::ptr_eq(&self.connection, &other.connection)
+            && Arc::ptr_eq(&self.site, &other.site)
+            && self.cluster == other.cluster
     }
 }
 

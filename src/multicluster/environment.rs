@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::connection::Connection;
 use super::registry::{ProviderEvent, ProviderName};
 use crate::health::Health;
-use crate::mapping::{ApiExportRef, ClusterProvider, ProviderKind};
+use crate::mapping::{ApiExportRef, ClusterProvider, SourceClusters};
 
 /// A restartable, level-based stream of cluster descriptions.
 pub trait Provider: Send + 'static {
@@ -47,23 +47,23 @@ impl Environment {
 
 /// The name under which a provider's condition stands.
 pub fn condition_name(provider: &ProviderName) -> String {
-    match provider {
-        ProviderName::ApiExport(ApiExportRef { name, path: Some(path), .. }) => format!("APIExport {name} of {path}"),
-        ProviderName::ApiExport(ApiExportRef { name, connection, .. }) => format!("APIExport {name} of {connection}"),
-        ProviderName::Provider(name) => format!("ClusterProvider {name}"),
+    let clusters = match provider {
+        ProviderName::Connection(name) => return format!("target {name}"),
+        ProviderName::Source(clusters) => clusters,
+    };
+    match clusters {
+        SourceClusters::ApiExport(ApiExportRef { name, path: Some(path), .. }) => format!("APIExport {name} of {path}"),
+        SourceClusters::ApiExport(ApiExportRef { name, connection, .. }) => format!("APIExport {name} of {connection}"),
+        SourceClusters::Provider(name) => format!("ClusterProvider {name}"),
     }
 }
 
-/// The connection that a provider uses.
-pub fn connection_of<'a>(provider: &'a ProviderName, documents: &'a [ClusterProvider]) -> Option<&'a str> {
+/// The connection at whose address a provider finds the addresses of its clusters: where that changes, it starts anew. A
+/// provider of one cluster follows its connection itself.
+pub fn connection_of(provider: &ProviderName) -> Option<&str> {
     match provider {
-        ProviderName::ApiExport(export) => Some(&export.connection),
-        ProviderName::Provider(name) => {
-            documents.iter().find(|document| document.name == *name).and_then(|document| match &document.kind {
-                ProviderKind::Kubeconfig { connection } => Some(connection.as_str()),
-                ProviderKind::NotYet(_) => None,
-            })
-        }
+        ProviderName::Source(SourceClusters::ApiExport(export)) => Some(&export.connection),
+        ProviderName::Source(SourceClusters::Provider(_)) | ProviderName::Connection(_) => None,
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
+use super::permit::Epoch;
 use super::pool::Origin;
 use super::request_error::RequestError;
 
@@ -27,8 +28,10 @@ pub(super) struct Lane {
     paused: Mutex<Option<Instant>>,
     breaker: Mutex<Option<Break>>,
     pub(super) counters: Arc<Counters>,
-    /// How often a version was seen to go back: the server was restored to an earlier state.
-    restored: watch::Sender<u64>,
+    /// When the next write is due that a limit of writes a second applies to.
+    due: Mutex<Option<Instant>>,
+    /// Advances whenever a watch at this address sees a version go back: the server was restored to an earlier state.
+    pub(super) restored: Epoch,
 }
 
 /// An address that could not be reached.
@@ -49,23 +52,23 @@ impl Lane {
             paused: Mutex::default(),
             breaker: Mutex::default(),
             counters,
-            restored: watch::Sender::new(0),
+            due: Mutex::default(),
+            restored: Epoch::default(),
         }
     }
 
-    /// Changes whenever a watch at this address sees a version go back.
-    pub(super) fn restored(&self) -> watch::Receiver<u64> {
-        self.restored.subscribe()
-    }
-
-    /// A watch saw a version go back. `known`: what it knew of when it listed last; whoever knows of less finds this out
-    /// by its own list.
-    pub(super) fn note_restored(&self, known: u64) {
-        self.restored.send_if_modified(|count| {
-            let news = *count == known;
-            *count += u64::from(news);
-            news
-        });
+    /// Waits until a write is due, where there may be so many a second. 0: no limit.
+    pub(super) async fn wait_until_due(&self, writes_per_second: u32) {
+        if writes_per_second == 0 {
+            return;
+        }
+        let at = {
+            let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = due.unwrap_or_else(Instant::now).max(Instant::now());
+            *due = Some(at + Duration::from_secs(1) / writes_per_second);
+            at
+        };
+        sleep_until(at).await;
     }
 
     /// A slot to write in, once it is one's turn.
@@ -76,10 +79,14 @@ impl Lane {
 
     /// Waits until the server wants to be asked again.
     pub(super) async fn wait_out_pause(&self) {
-        let paused = *self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(until) = paused {
+        while let Some(until) = self.paused_until() {
             sleep_until(until).await;
         }
+    }
+
+    fn paused_until(&self) -> Option<Instant> {
+        let paused = *self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        paused.filter(|until| Instant::now() < *until)
     }
 
     /// Why there is no point in asking right now: the address could not be reached a moment ago. Without it, each
@@ -100,6 +107,9 @@ impl Lane {
 
     /// Counts a request, and learns from its result.
     pub(super) fn learn(&self, verb: &'static str, code: u16, error: Option<&RequestError>) {
+        if error.is_some_and(RequestError::is_not_permitted) {
+            return;
+        }
         self.counters.add(verb, code);
         match error {
             Some(RequestError::Unreachable { reason, .. }) => self.note_unreachable(reason),

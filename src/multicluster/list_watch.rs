@@ -114,6 +114,8 @@ const RELIST_AFTER: u32 = 8;
 pub(super) struct ListWatch {
     pub(super) state: WatchState,
     synced: bool,
+    /// Whether a list was ever complete.
+    listed: bool,
     failures: u32,
     /// Whether the last failure was that nobody answered.
     unreachable: bool,
@@ -134,6 +136,7 @@ impl ListWatch {
         Self {
             state: WatchState::Starting,
             synced: false,
+            listed: false,
             failures: 0,
             unreachable: false,
             unserved: 0,
@@ -152,6 +155,11 @@ impl ListWatch {
         seconds
     }
 
+    /// Whether a list was complete before, and another one follows.
+    pub(super) fn lists_again(&self) -> bool {
+        self.listed
+    }
+
     /// Whether a version went back since the last call: the history that the cache is of has ended.
     pub(super) fn take_went_back(&mut self) -> bool {
         std::mem::take(&mut self.went_back)
@@ -166,6 +174,7 @@ impl ListWatch {
             (Phase::Listing { .. }, Outcome::Page { version, .. }) if self.is_before_last(&version) => self.restored(),
             (Phase::Listing { .. }, Outcome::Page { version, .. }) => {
                 self.last = number(&version);
+                self.listed = true;
                 self.synced = true;
                 self.unserved = 0;
                 self.state = WatchState::Synced;

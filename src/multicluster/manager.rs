@@ -13,9 +13,9 @@ use tokio::task::JoinHandle;
 use super::connection::{Connection, ConnectionError, Reloaded};
 use super::environment::{Describe, Environment, condition_name, connection_of};
 use super::mailbox::Mailbox;
-use super::registry::{Cluster, ProviderEvent, ProviderName, Reason, Registry, Transition};
+use super::registry::{Cluster, ProviderEvent, ProviderName, ProviderRef, Reason, Registry, Transition};
 use crate::health::Health;
-use crate::mapping::ClusterProvider;
+use crate::mapping::{ClusterProvider, SourceClusters};
 use crate::object::ClusterName;
 
 /// What the manager tells its subscribers.
@@ -88,8 +88,8 @@ impl Manager {
 
     /// Runs exactly these providers from now on: starts the new ones, stops those no longer named
     /// (`ProviderStopped`). Must be called within a Tokio runtime.
-    pub fn run(&self, providers: impl IntoIterator<Item = ProviderName>) {
-        let wanted: BTreeSet<ProviderName> = providers.into_iter().collect();
+    pub fn run(&self, providers: impl IntoIterator<Item = impl Into<ProviderName>>) {
+        let wanted: BTreeSet<ProviderName> = providers.into_iter().map(Into::into).collect();
         let mut state = self.0.lock();
         let unwanted: Vec<ProviderName> = state.running.keys().filter(|name| !wanted.contains(name)).cloned().collect();
         for provider in unwanted {
@@ -117,28 +117,32 @@ impl Manager {
         ClusterEvents(subscriber)
     }
 
-    pub fn clusters(&self, provider: &ProviderName) -> Vec<Arc<Cluster>> {
+    pub fn clusters<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Vec<Arc<Cluster>> {
         self.0.lock().registry.clusters(provider).cloned().collect()
     }
 
-    pub fn cluster(&self, provider: &ProviderName, name: &ClusterName) -> Option<Arc<Cluster>> {
+    pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<Arc<Cluster>> {
         self.0.lock().registry.cluster(provider, name).cloned()
     }
 
     /// The engaged cluster of this identity.
-    pub fn cluster_of_identity(&self, provider: &ProviderName, identity: &str) -> Option<Arc<Cluster>> {
-        let state = self.0.lock();
+    pub fn cluster_of_identity<'a>(
+        &self,
+        provider: impl Into<ProviderRef<'a>>,
+        identity: &str,
+    ) -> Option<Arc<Cluster>> {
+        let (provider, state) = (provider.into(), self.0.lock());
         let named = ClusterName::try_from(identity).ok().and_then(|name| state.registry.cluster(provider, &name));
         let named = named.filter(|cluster| cluster.identity() == identity);
         named.or_else(|| state.registry.clusters(provider).find(|cluster| cluster.identity() == identity)).cloned()
     }
 
     /// Uid of the APIExport or of the cluster; `None` until known.
-    pub fn identity(&self, provider: &ProviderName) -> Option<String> {
+    pub fn identity<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Option<String> {
         self.0.lock().registry.identity(provider).map(str::to_owned)
     }
 
-    pub fn is_synced(&self, provider: &ProviderName) -> bool {
+    pub fn is_synced<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> bool {
         self.0.lock().registry.is_synced(provider)
     }
 
@@ -158,8 +162,8 @@ impl Manager {
     /// Reads every connection's configuration again, and returns what it found in those that are not as before.
     /// Runs by itself every ten seconds; call it where a change is known to have happened.
     ///
-    /// A changed credential is in use from then on; where the address changed, the providers that use the
-    /// connection are replaced. A broken configuration keeps what works, and is a condition.
+    /// A changed credential is in use from then on; where the address changed, the clusters found there are replaced once it
+    /// is known which ones they are now. A broken configuration keeps what works, and is a condition.
     pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
         let connections = self.0.environment.connections.clone();
         let read = tokio::task::spawn_blocking(move || {
@@ -197,7 +201,7 @@ impl Manager {
 
     fn replace_users_of(&self, connection: &str) {
         let mut state = self.0.lock();
-        let uses = |name: &ProviderName| connection_of(name, &state.documents) == Some(connection);
+        let uses = |name: &ProviderName| connection_of(name) == Some(connection);
         let users: Vec<ProviderName> = state.running.keys().filter(|name| uses(name)).cloned().collect();
         for provider in users {
             state.stop(&provider, Reason::Replaced);
@@ -254,8 +258,10 @@ impl Shared {
 impl State {
     fn document(&self, provider: &ProviderName) -> Option<ClusterProvider> {
         match provider {
-            ProviderName::ApiExport(_) => None,
-            ProviderName::Provider(name) => self.documents.iter().find(|document| document.name == *name).cloned(),
+            ProviderName::Source(SourceClusters::Provider(name)) => {
+                self.documents.iter().find(|document| document.name == *name).cloned()
+            }
+            ProviderName::Source(SourceClusters::ApiExport(_)) | ProviderName::Connection(_) => None,
         }
     }
 

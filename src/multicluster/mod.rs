@@ -23,6 +23,7 @@ mod list_watch;
 mod mailbox;
 pub mod manager;
 mod names;
+pub mod permit;
 mod pool;
 mod proxy;
 pub mod queue;

@@ -5,16 +5,54 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::endpoint::Endpoint;
+use super::identity::Known;
 use crate::mapping::SourceClusters;
 use crate::object::ClusterName;
 
-/// Who describes clusters: a mapping's `source` names it.
-pub type ProviderName = SourceClusters;
+/// Who describes clusters.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ProviderName {
+    /// A mapping's `source` names it.
+    Source(SourceClusters),
+    /// A connection, whose one cluster a mapping's `target` names.
+    Connection(String),
+}
+
+impl From<SourceClusters> for ProviderName {
+    fn from(clusters: SourceClusters) -> Self {
+        Self::Source(clusters)
+    }
+}
+
+/// The same, borrowed: a provider is looked up for each event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderRef<'a> {
+    Source(&'a SourceClusters),
+    Connection(&'a str),
+}
+
+impl<'a> From<&'a SourceClusters> for ProviderRef<'a> {
+    fn from(clusters: &'a SourceClusters) -> Self {
+        Self::Source(clusters)
+    }
+}
+
+impl<'a> From<&'a ProviderName> for ProviderRef<'a> {
+    fn from(name: &'a ProviderName) -> Self {
+        match name {
+            ProviderName::Source(clusters) => Self::Source(clusters),
+            ProviderName::Connection(name) => Self::Connection(name),
+        }
+    }
+}
 
 /// A cluster as its provider describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSpec {
     pub name: ClusterName,
+    /// Which cluster it is, whatever its address: in kcp the name of the logical cluster, elsewhere the uid of a namespace
+    /// that is never recreated.
+    pub identity: String,
     /// Workspace path, where there is one (`root:orgs:acme`).
     pub path: Option<String>,
     /// Where the cluster itself is read and written.
@@ -31,7 +69,7 @@ pub struct WatchScope {
 }
 
 /// Whose objects a scope serves.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ClustersOf {
     One(ClusterName),
     /// A kcp wildcard: the annotation `kcp.io/cluster` of each object says it.
@@ -46,9 +84,21 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The identity of the cluster: of a workspace, the name of its logical cluster.
+    /// Which cluster it is, whatever its provider, name or address.
     pub fn identity(&self) -> &str {
-        self.spec.name.as_str()
+        &self.spec.identity
+    }
+
+    /// What is known of its identity right now. An object of a kcp shard says itself whose it is; of a cluster behind an
+    /// address of its own this has to be confirmed again after each reason for doubt.
+    pub fn known(&self) -> Known {
+        match self.spec.scope.clusters {
+            ClustersOf::Annotated => Known::Identity(self.spec.identity.clone()),
+            ClustersOf::One(_) => match self.spec.endpoint.connection().identity().known() {
+                Known::Identity(identity) if identity != self.spec.identity => Known::Pending,
+                known => known,
+            },
+        }
     }
 }
 
@@ -144,20 +194,27 @@ impl Registry {
     }
 
     /// The clusters engaged through a provider, in order.
-    pub fn clusters(&self, provider: &ProviderName) -> impl Iterator<Item = &Arc<Cluster>> {
-        self.providers.get(provider).into_iter().flat_map(|described| described.clusters.values().map(|e| &e.cluster))
+    pub fn clusters<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> impl Iterator<Item = &Arc<Cluster>> {
+        self.described(provider.into())
+            .into_iter()
+            .flat_map(|described| described.clusters.values().map(|e| &e.cluster))
     }
 
-    pub fn cluster(&self, provider: &ProviderName, name: &ClusterName) -> Option<&Arc<Cluster>> {
-        Some(&self.providers.get(provider)?.clusters.get(name)?.cluster)
+    pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<&Arc<Cluster>> {
+        Some(&self.described(provider.into())?.clusters.get(name)?.cluster)
     }
 
-    pub fn identity(&self, provider: &ProviderName) -> Option<&str> {
-        self.providers.get(provider)?.identity.as_deref()
+    pub fn identity<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Option<&str> {
+        self.described(provider.into())?.identity.as_deref()
     }
 
-    pub fn is_synced(&self, provider: &ProviderName) -> bool {
-        self.providers.get(provider).is_some_and(|described| described.synced)
+    pub fn is_synced<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> bool {
+        self.described(provider.into()).is_some_and(|described| described.synced)
+    }
+
+    /// Providers are few.
+    fn described(&self, provider: ProviderRef<'_>) -> Option<&Described> {
+        self.providers.iter().find(|(name, _)| ProviderRef::from(*name) == provider).map(|(_, described)| described)
     }
 
     /// What somebody who comes late has missed of each provider.

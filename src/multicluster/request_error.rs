@@ -28,6 +28,9 @@ pub enum RequestError {
     /// The credential could not be made (exec plugin, token file); nothing was sent.
     #[error("no credential for {url}: {reason}")]
     Credential { url: String, reason: String },
+    /// The right to write ended while the request waited; nothing was sent.
+    #[error("{url} may not be written to any more: its identity is in doubt, or another process took over")]
+    NotPermitted { url: String },
     #[error(transparent)]
     Name(#[from] InvalidName),
 }
@@ -90,6 +93,11 @@ impl RequestError {
         matches!(self, Self::NotServed { .. })
     }
 
+    /// The right to write ended before the request was sent.
+    pub fn is_not_permitted(&self) -> bool {
+        matches!(self, Self::NotPermitted { .. })
+    }
+
     /// Whether a write may have been applied although it failed.
     pub fn may_have_been_applied(&self) -> bool {
         matches!(self, Self::AnswerLost { .. } | Self::Body { .. }) || matches!(self.code(), Some(500..))
@@ -100,6 +108,7 @@ impl RequestError {
         match self {
             Self::Status(status) => matches!(status.code, 408 | 429 | 500..) && !self.is_mistyped(),
             Self::Unreachable { .. } | Self::AnswerLost { .. } | Self::Body { .. } | Self::Credential { .. } => true,
+            Self::NotPermitted { .. } => true,
             Self::NotServed { .. } | Self::Name(_) => false,
         }
     }

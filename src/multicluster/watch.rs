@@ -19,7 +19,7 @@ use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
 use super::list_watch::{ListWatch, Outcome, Phase, goes_back};
 use super::raw::{NotAnObject, Parsed};
-use super::registry::WatchScope;
+use super::registry::{ClustersOf, WatchScope};
 use super::request_error::RequestError;
 use super::store::{Listing, Store};
 use crate::health::Health;
@@ -39,6 +39,9 @@ const GRACE: Duration = Duration::from_secs(15);
 pub struct WatchKey {
     /// Base address of the endpoint.
     pub endpoint: String,
+    /// With whose credential it is watched.
+    pub connection: String,
+    pub clusters: ClustersOf,
     pub resource: Resource,
     pub selectors: Selectors,
 }
@@ -46,6 +49,9 @@ pub struct WatchKey {
 impl fmt::Display for WatchKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "watch of {} at {}", self.resource, self.endpoint)?;
+        if let ClustersOf::One(cluster) = &self.clusters {
+            write!(f, " ({cluster})")?;
+        }
         for selector in [&self.selectors.label, &self.selectors.field] {
             if !selector.is_empty() {
                 write!(f, " where {selector}")?;
@@ -66,6 +72,7 @@ pub struct Selectors {
 #[derive(Debug)]
 pub struct Watch {
     key: WatchKey,
+    endpoint: Endpoint,
     store: Arc<Store>,
     state: watch::Receiver<WatchState>,
     task: JoinHandle<()>,
@@ -120,10 +127,17 @@ impl Watches {
     /// Whoever replaces a user of a watch acquires the watch before the old user drops it: then nothing is listed anew.
     pub fn acquire(&self, scope: &WatchScope, resource: &Resource, selectors: &Selectors) -> Arc<Watch> {
         let endpoint = scope.endpoint.url().to_owned();
-        let key = WatchKey { endpoint, resource: resource.clone(), selectors: selectors.clone() };
+        let key = WatchKey {
+            endpoint,
+            connection: scope.endpoint.connection().name().to_owned(),
+            clusters: scope.clusters.clone(),
+            resource: resource.clone(),
+            selectors: selectors.clone(),
+        };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|_, watch| watch.strong_count() > 0);
-        if let Some(watch) = running.get(&key).and_then(Weak::upgrade) {
+        let former = running.get(&key).and_then(Weak::upgrade);
+        if let Some(watch) = former.filter(|watch| watch.endpoint == scope.endpoint) {
             return watch;
         }
         let watch = Arc::new(self.start(key.clone(), scope));
@@ -149,7 +163,7 @@ impl Watches {
             machine: ListWatch::new(RandomState::new().build_hasher().finish()),
         };
         let task = tokio::spawn(worker.run());
-        Watch { key, store, state, task, health: self.health.clone() }
+        Watch { key, endpoint: scope.endpoint.clone(), store, state, task, health: self.health.clone() }
     }
 }
 
@@ -188,7 +202,7 @@ impl Worker {
         let store = self.store.clone();
         let mut listing: Option<Listing<'_>> = None;
         let mut stream: Option<Stream> = None;
-        let mut restored = self.endpoint.restored();
+        let mut restored = self.endpoint.restored().changes();
         let mut known = *restored.borrow_and_update();
         let mut phase = Phase::Listing { page: None };
         loop {
@@ -226,6 +240,7 @@ impl Worker {
                     None => Outcome::Ended { lived: Duration::ZERO },
                 },
             };
+            let was_reading = matches!(phase, Phase::Reading { .. });
             if matches!(outcome, Outcome::Doubted) {
                 store.doubt_versions();
             }
@@ -233,7 +248,10 @@ impl Worker {
             if self.machine.take_went_back() {
                 tracing::warn!("{}: a version went back: the server was restored to an earlier state", self.key);
                 store.doubt_versions();
-                self.endpoint.note_restored(known);
+                self.endpoint.restored().advance_from(known);
+            }
+            if was_reading && !matches!(phase, Phase::Reading { .. } | Phase::Opening { .. }) {
+                self.endpoint.connection().identity().doubt();
             }
             self.report();
         }
@@ -260,6 +278,10 @@ impl Worker {
             path = path.query("continue", token);
         }
         let reply = self.endpoint.list_page(&path, LIST_DEADLINE).await?;
+        if self.machine.lists_again() {
+            // Before anybody acts on it: it may be the answer of another cluster behind the same address.
+            self.endpoint.connection().identity().doubt();
+        }
         let item = |parsed: Parsed<'_>| {
             let name = parsed.name;
             if let Some(listing) = listing.as_ref()

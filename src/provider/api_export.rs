@@ -235,6 +235,7 @@ impl<'a> Discovery<'a> {
         })?;
         Some(ClusterSpec {
             name: cluster.clone(),
+            identity: cluster.as_str().to_owned(),
             path: binding.workspace_path(),
             endpoint: shard.endpoint.at(&format!("clusters/{cluster}")),
             scope: shard.scope.clone(),

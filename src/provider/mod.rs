@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use crate::health::Health;
-use crate::mapping::{ClusterProvider, ProviderKind};
+use crate::mapping::{ClusterProvider, ProviderKind, SourceClusters};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::environment::{Environment, Provider};
 use crate::multicluster::manager::Manager;
@@ -38,18 +38,25 @@ impl AnyProvider {
     ) -> Result<Self, String> {
         let condition = environment.reporter(name);
         match (name, document.map(|document| (document.name, document.kind))) {
-            (ProviderName::ApiExport(export), _) => {
+            (ProviderName::Connection(name), _) => {
+                let connection = environment.connection(name)?;
+                kubeconfig::KubeconfigProvider::new(connection, name, None).map(Self::Kubeconfig)
+            }
+            (ProviderName::Source(SourceClusters::ApiExport(export)), _) => {
                 let connection = environment.connection(&export.connection)?;
                 api_export::ApiExportProvider::new(connection, export.clone(), condition).map(Self::ApiExport)
             }
-            (ProviderName::Provider(_), Some((name, ProviderKind::Kubeconfig { connection }))) => {
+            (
+                ProviderName::Source(SourceClusters::Provider(_)),
+                Some((name, ProviderKind::Kubeconfig { connection })),
+            ) => {
                 let connection = environment.connection(&connection)?;
-                kubeconfig::KubeconfigProvider::new(connection, &name, condition).map(Self::Kubeconfig)
+                kubeconfig::KubeconfigProvider::new(connection, &name, Some(condition)).map(Self::Kubeconfig)
             }
-            (ProviderName::Provider(_), Some((name, ProviderKind::NotYet(kind)))) => {
+            (ProviderName::Source(SourceClusters::Provider(_)), Some((name, ProviderKind::NotYet(kind)))) => {
                 Err(format!("the provider `{kind}` of ClusterProvider `{name}` is not supported yet"))
             }
-            (ProviderName::Provider(name), None) => {
+            (ProviderName::Source(SourceClusters::Provider(name)), None) => {
                 Err(format!("there is no ClusterProvider `{name}`: add its document, or correct `source.provider`"))
             }
         }

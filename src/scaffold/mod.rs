@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 
 pub use definition::{Definition, Unsuitable};
 
+use crate::mapping::check::commands;
 use crate::mapping::compile::MAX_MAPPING_NAME;
 use crate::object::is_dns_label;
 use offer::{Kept, Offer, offer};
@@ -76,7 +77,7 @@ impl Plan {
         if !is_dns_label(&name) || name.len() > MAX_MAPPING_NAME {
             return Err(Unsuitable::BadName(name));
         }
-        let parts: Vec<Part> = parts(&definition.schema);
+        let parts: Vec<Part> = parts(&definition);
         if parts.is_empty() {
             let (kind, version) = (definition.kind, definition.version);
             return Err(Unsuitable::NoSchema { kind, version });
@@ -131,7 +132,12 @@ impl Plan {
 }
 
 /// The fields of an object that somebody orders by: `spec`, and whatever stands beside it.
-fn parts(schema: &Value) -> Vec<Part> {
+fn parts(definition: &Definition) -> Vec<Part> {
+    let schema = &definition.schema;
+    let commands: Vec<_> = commands(&definition.group, &definition.kind).map(|command| command.path).collect();
+    let commands_of = |part: &str| -> Vec<&str> {
+        commands.iter().filter_map(|path| path.strip_prefix(part)?.strip_prefix('.')).collect()
+    };
     let required = sample::required(schema);
     let fields = schema["properties"].as_object().into_iter().flatten();
     let ordered = fields.filter(|(name, _)| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
@@ -141,7 +147,7 @@ fn parts(schema: &Value) -> Vec<Part> {
             // An order is its spec: one without would say nothing.
             required: name == "spec" || required.contains(name.as_str()),
             original: original.clone(),
-            offer: offer(original),
+            offer: offer(original, &commands_of(name)),
         })
         .collect()
 }

@@ -33,6 +33,8 @@ pub enum Why {
     Pods,
     /// What runs in the operator's pods.
     Program,
+    /// What an operator puts into a command line.
+    Command,
     /// Where and as whom pods run.
     Placement,
     /// Other tenants' namespaces.
@@ -70,12 +72,20 @@ const PLACEMENT: [&str; 18] = [
 /// Rules over other fields, which do not hold any more where fields are missing.
 const RULES: [&str; 6] = ["allOf", "anyOf", "not", "oneOf", "x-kubernetes-validations", "example"];
 
-/// Takes out of a schema what consumers should not decide.
-pub fn offer(schema: &Value) -> Offer {
-    let mut kept = Vec::new();
+/// Takes out of a schema what consumers should not decide. `commands`: paths in it that end in a command line.
+pub fn offer(schema: &Value, commands: &[&str]) -> Offer {
     let mut schema = schema.clone();
-    reduce(&mut schema, true, &mut Vec::new(), &mut kept);
-    Offer { schema, kept }
+    let mut reduction = Reduction { commands, path: Vec::new(), kept: Vec::new() };
+    reduction.reduce(&mut schema, true);
+    Offer { schema, kept: reduction.kept }
+}
+
+/// A walk through a schema that takes fields out of it.
+struct Reduction<'c> {
+    commands: &'c [&'c str],
+    /// Where the walk is.
+    path: Vec<String>,
+    kept: Vec<Kept>,
 }
 
 /// What became of a schema.
@@ -87,57 +97,79 @@ enum Outcome {
     Broken,
 }
 
-/// `everywhere`: every object has it, so that the mapping can write what is missing in it.
-fn reduce(schema: &mut Value, everywhere: bool, path: &mut Vec<String>, kept: &mut Vec<Kept>) -> Outcome {
-    let mut outcome = reduce_fields(schema, everywhere, path, kept);
-    for (key, shown) in [("items", "*"), ("additionalProperties", "*")] {
-        let Some(below) = schema.get_mut(key).filter(|below| below.is_object()) else { continue };
-        path.push(shown.to_owned());
-        // A list of what nobody can fill can only stay empty.
-        outcome = outcome.max(reduce(below, false, path, kept));
-        path.pop();
+impl Reduction<'_> {
+    /// `everywhere`: every object has it, so that the mapping can write what is missing in it.
+    fn reduce(&mut self, schema: &mut Value, everywhere: bool) -> Outcome {
+        let mut outcome = self.reduce_fields(schema, everywhere);
+        for (key, shown) in [("items", "*"), ("additionalProperties", "*")] {
+            let Some(below) = schema.get_mut(key).filter(|below| below.is_object()) else { continue };
+            self.path.push(shown.to_owned());
+            // A list of what nobody can fill can only stay empty.
+            outcome = outcome.max(self.reduce(below, false));
+            self.path.pop();
+        }
+        if outcome != Outcome::Whole
+            && let Some(schema) = schema.as_object_mut()
+        {
+            RULES.iter().for_each(|rule| drop(schema.remove(*rule)));
+        }
+        outcome
     }
-    if outcome != Outcome::Whole
-        && let Some(schema) = schema.as_object_mut()
-    {
-        RULES.iter().for_each(|rule| drop(schema.remove(*rule)));
+
+    fn reduce_fields(&mut self, schema: &mut Value, everywhere: bool) -> Outcome {
+        let required: BTreeSet<String> = sample::required(schema).into_iter().map(str::to_owned).collect();
+        let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return Outcome::Whole };
+        let mut gone = Vec::new();
+        let mut less = false;
+        for (name, field) in fields.iter_mut() {
+            if is_free_text(name) {
+                continue;
+            }
+            self.path.push(name.clone());
+            let before = self.kept.len();
+            let everywhere = everywhere && required.contains(name);
+            let command = || self.ends_in_a_command(field).then_some(Why::Command);
+            let why = why(name, field).or_else(command).or_else(|| match self.reduce(field, everywhere) {
+                Outcome::Broken => Some(Why::Incomplete),
+                outcome => {
+                    less |= outcome == Outcome::Less;
+                    None
+                }
+            });
+            if let Some(why) = why {
+                self.kept.truncate(before);
+                self.kept.push(Kept { path: self.path.clone(), why, required: everywhere });
+                gone.push(name.clone());
+            }
+            self.path.pop();
+        }
+        let broken = gone.iter().any(|name| required.contains(name));
+        forget(schema, &gone);
+        match (broken && !everywhere, less || !gone.is_empty()) {
+            (true, _) => Outcome::Broken,
+            (_, true) => Outcome::Less,
+            _ => Outcome::Whole,
+        }
     }
-    outcome
+
+    /// Whether free text at the path of the walk, or below where the schema leaves that open, ends in a command line.
+    fn ends_in_a_command(&self, field: &Value) -> bool {
+        let at = self.path.join(".");
+        let is_bounded = field.get("enum").is_some() || field.get("pattern").is_some();
+        self.commands.iter().any(|command| match command.strip_prefix(&*at) {
+            Some("") => !is_bounded,
+            Some(rest) => rest.strip_prefix('.').is_some_and(|below| leaves_open(field, below)),
+            None => false,
+        })
+    }
 }
 
-fn reduce_fields(schema: &mut Value, everywhere: bool, path: &mut Vec<String>, kept: &mut Vec<Kept>) -> Outcome {
-    let required: BTreeSet<String> = sample::required(schema).into_iter().map(str::to_owned).collect();
-    let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return Outcome::Whole };
-    let mut gone = Vec::new();
-    let mut less = false;
-    for (name, field) in fields.iter_mut() {
-        if is_free_text(name) {
-            continue;
-        }
-        path.push(name.clone());
-        let before = kept.len();
-        let everywhere = everywhere && required.contains(name);
-        let why = why(name, field).or_else(|| match reduce(field, everywhere, path, kept) {
-            Outcome::Broken => Some(Why::Incomplete),
-            outcome => {
-                less |= outcome == Outcome::Less;
-                None
-            }
-        });
-        if let Some(why) = why {
-            kept.truncate(before);
-            kept.push(Kept { path: path.clone(), why, required: everywhere });
-            gone.push(name.clone());
-        }
-        path.pop();
-    }
-    let broken = gone.iter().any(|name| required.contains(name));
-    forget(schema, &gone);
-    match (broken && !everywhere, less || !gone.is_empty()) {
-        (true, _) => Outcome::Broken,
-        (_, true) => Outcome::Less,
-        _ => Outcome::Whole,
-    }
+/// Whether a schema says nothing of the first key of a path, and keeps it all the same.
+fn leaves_open(field: &Value, path: &str) -> bool {
+    let key = path.split('.').next().unwrap_or_default();
+    let keeps = field["x-kubernetes-preserve-unknown-fields"] == true;
+    let takes_any = !matches!(field.get("additionalProperties"), None | Some(Value::Bool(false)));
+    (keeps || takes_any) && field["properties"].get(key).is_none()
 }
 
 fn why(name: &str, field: &Value) -> Option<Why> {
@@ -210,6 +242,7 @@ impl Why {
         match self {
             Self::Pods => "pods of the consumer's making would run on the target",
             Self::Program => "a consumer would choose the program that runs with the operator's rights",
+            Self::Command => "an operator puts them into a command line, where a consumer's text could run commands",
             Self::Placement => "a consumer would say on which nodes, and with whose rights, pods run",
             Self::Reach => "an operator that follows them would reach into other tenants' namespaces",
             Self::Incomplete => "they require a field that is left out",
@@ -224,7 +257,7 @@ mod tests {
     use super::*;
 
     fn of(schema: Value) -> (Value, Vec<String>) {
-        let offer = offer(&schema);
+        let offer = offer(&schema, &[]);
         (offer.schema, offer.kept.iter().map(|kept| format!("{kept}: {:?} {}", kept.why, kept.required)).collect())
     }
 
@@ -252,6 +285,24 @@ mod tests {
     }
 
     #[test]
+    fn what_ends_in_a_command_line_is_taken_out_where_its_text_is_free() {
+        let offered = offer(
+            &json!({"type": "object", "properties": {
+                "agent": {"type": "object", "properties": {
+                    "logFile": {"type": "string"}, "logLevel": {"type": "string", "enum": ["INFO"]},
+                }},
+                "options": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                "other": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            }}),
+            &["agent.logFile", "agent.logLevel", "options.storage.dbPath"],
+        );
+        let kept: Vec<_> = offered.kept.iter().map(|kept| format!("{kept}: {:?}", kept.why)).collect();
+        assert_eq!(kept, ["agent.logFile: Command", "options: Command"]);
+        assert!(offered.schema["properties"]["agent"]["properties"].get("logLevel").is_some());
+        assert!(offered.schema["properties"].get("other").is_some());
+    }
+
+    #[test]
     fn what_nobody_could_fill_goes_as_a_whole() {
         let (schema, kept) = of(json!({"type": "object", "properties": {
             "jobs": {"type": "array", "items": {"type": "object", "required": ["image"], "properties": {
@@ -271,7 +322,7 @@ mod tests {
                 "image": {"type": "string"}, "replicas": {"type": "integer"},
             }},
         }});
-        let offer = offer(&original);
+        let offer = offer(&original, &[]);
         assert_eq!(offer.literals(&original), json!({"kubernetes": {"image": "registry.example.com/example:1.0.0"}}));
         let left = &offer.schema["properties"]["kubernetes"]["properties"];
         assert_eq!(left, &json!({"replicas": {"type": "integer"}}));

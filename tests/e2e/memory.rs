@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_engine::sandbox::{Call, Exchange, Fault, Options, Sandbox, Verb};
+use sync_engine::sandbox::{Backup, Call, Exchange, Fault, Options, Sandbox, Verb};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::audit::{AuditLog, Request};
@@ -73,6 +73,19 @@ impl Memory {
 
     pub async fn resume_target(&self) {
         self.target.lock().await.reconnect().await.expect("the target's address is free");
+    }
+
+    pub async fn backup_of_source(&self) -> Backup {
+        self.kcp.lock().await.backup()
+    }
+
+    pub async fn restore_source(&self, backup: &Backup) {
+        self.kcp.lock().await.restore(backup);
+    }
+
+    /// Puts another state in the place of the target's.
+    pub async fn restore_target(&self, backup: &Backup) {
+        self.target.lock().await.restore(backup);
     }
 
     /// The next object that is applied on the target takes so long. Resolves once that has begun.

@@ -7,12 +7,16 @@ use serde_json::json;
 use sync_engine::health::Health;
 use sync_engine::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
 use sync_engine::multicluster::connection::Connection;
+use sync_engine::multicluster::identity::{Known, cluster_identity};
 use sync_engine::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
+use sync_engine::multicluster::registry::ProviderName;
+use sync_engine::multicluster::watch::{Selectors, WatchState, Watches};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
 
-use crate::scene::{Folder, PATIENCE, connection};
+use crate::scene::{Folder, PATIENCE, connection, resource, until_state};
 use crate::watches::schema;
 
+const NOBODY: [SourceClusters; 0] = [];
 const THINGS: &str = "things.v1.example.com";
 
 struct Scene {
@@ -120,7 +124,7 @@ async fn an_export_without_consumers_is_synced_and_consumers_come_and_go() {
 
     let mut late = scene.manager.subscribe();
     assert_eq!(next(&mut late).await, format!("+{two} root:two"));
-    scene.manager.run([]);
+    scene.manager.run(NOBODY);
     assert_eq!(scene.next_of_clusters().await, format!("-{two} ProviderStopped"));
     assert!(scene.health.standings().is_empty());
 }
@@ -197,7 +201,7 @@ async fn a_refusal_names_the_right_that_is_missing() {
         .inject(move |call| (call.resource == "apiexportendpointslices").then(|| Fault::Refuse(denied.clone())));
     scene.manager.run([export("things", Some("root:provider"))]);
     insta::assert_snapshot!(scene.complaint().await, @"APIExport things of root:provider: access denied (403 Forbidden); let the engine's user get, list and watch apiexports and apiexportendpointslices in workspace root:provider");
-    scene.manager.run([]);
+    scene.manager.run(NOBODY);
     scene.sandbox.faults().clear();
     let denied = Failure::status(403, "Forbidden", "access denied");
     scene.sandbox.faults().inject(move |call| (call.through_virtual_workspace).then(|| Fault::Refuse(denied.clone())));
@@ -215,11 +219,11 @@ async fn what_is_no_kcp_and_what_is_away_is_said() {
     let mut scene = Scene { sandbox, manager, events, health, url };
     scene.manager.run([export("things", None)]);
     insta::assert_snapshot!(scene.complaint().await, @"APIExport things of kcp: URL serves no APIExportEndpointSlices: check that the kubeconfig leads to a kcp workspace, and `apiExport.path`");
-    scene.manager.run([]);
+    scene.manager.run(NOBODY);
     scene.sandbox.disconnect().await;
     scene.manager.run([export("things", None)]);
     insta::assert_snapshot!(scene.complaint().await, @"APIExport things of kcp: cannot reach URL/apis/apis.kcp.io/v1alpha1/apiexportendpointslices: connection refused: is the server running, and is the address right?");
-    scene.manager.run([]);
+    scene.manager.run(NOBODY);
     let other = SourceClusters::ApiExport(ApiExportRef {
         connection: "kpc".into(),
         path: None,
@@ -250,7 +254,7 @@ async fn a_kcp_that_is_killed_keeps_its_clusters_engaged() {
 }
 
 #[tokio::test]
-async fn a_plain_cluster_is_engaged_at_once_and_identified_when_it_answers() {
+async fn a_plain_cluster_is_engaged_once_it_is_known_which_one_it_is() {
     let mut sandbox = Options::kubernetes().start().await.expect("a sandbox");
     let kubeconfig = sandbox.kubeconfig(None);
     sandbox.disconnect().await;
@@ -262,13 +266,14 @@ async fn a_plain_cluster_is_engaged_at_once_and_identified_when_it_answers() {
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());
     scene.manager.run([edge.clone()]);
-    assert_eq!(scene.next().await, "+edge -");
-    assert_eq!(scene.next().await, "synced");
     insta::assert_snapshot!(scene.complaint().await, @"ClusterProvider edge: cannot reach URL/api/v1/namespaces/kube-system: connection refused: is the server running, and is the address right?");
+    assert!(scene.manager.clusters(&edge).is_empty());
     scene.sandbox.reconnect().await.expect("back");
-    let identity = scene.next().await;
-    assert!(identity.starts_with("identity "), "{identity}");
-    assert_eq!(Some(identity), scene.manager.identity(&edge).map(|uid| format!("identity {uid}")));
+    assert_eq!(scene.next().await, "+edge -");
+    let identity = uid_of(&scene.sandbox);
+    assert_eq!(scene.next().await, format!("identity {identity}"));
+    assert_eq!(scene.manager.clusters(&edge)[0].identity(), identity);
+    assert_eq!(scene.next().await, "synced");
 
     scene.manager.configure(vec![]);
     assert_eq!(scene.next().await, "-edge Replaced");
@@ -289,7 +294,7 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
     scene.manager.configure(vec![ClusterProvider { name: "edge".into(), kind }]);
     let edge = SourceClusters::Provider("edge".into());
     scene.manager.run([edge.clone()]);
-    for expected in ["+edge -", "synced", "identity"] {
+    for expected in ["+edge -", "identity", "synced"] {
         assert!(scene.next().await.starts_with(expected));
     }
     folder.write("kubeconfig", "clusters: [");
@@ -303,4 +308,86 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
     }
     assert_eq!(scene.manager.clusters(&edge)[0].spec.endpoint.url(), new.url());
     assert!(scene.health.is_ready());
+}
+
+/// The identity of a plain cluster.
+fn uid_of(sandbox: &Sandbox) -> String {
+    let namespaces = ApiRef { cluster: "", resource: "namespaces.v1" };
+    let namespace = sandbox.get(namespaces, "", "kube-system").expect("the namespace");
+    namespace["metadata"]["uid"].as_str().expect("a uid").to_owned()
+}
+
+/// A target that is engaged, its provider's name, and the folder of its kubeconfig.
+async fn target(sandbox: Sandbox) -> (Scene, ProviderName, Folder) {
+    let folder = Folder::with(&sandbox.kubeconfig(None));
+    let url = sandbox.url();
+    let (manager, health) = manager(&[("target", folder.connection())]);
+    let events = manager.subscribe();
+    let mut scene = Scene { sandbox, manager, events, health, url };
+    let target = ProviderName::Connection("target".into());
+    scene.manager.run([target.clone()]);
+    for expected in ["+target -", "identity", "synced"] {
+        assert!(scene.next().await.starts_with(expected));
+    }
+    (scene, target, folder)
+}
+
+#[tokio::test]
+async fn a_cluster_that_moves_is_replaced_once_its_new_address_answers() {
+    let mut new = Options::kubernetes().seed("same").start().await.expect("a sandbox");
+    let kubeconfig = new.kubeconfig(None);
+    new.disconnect().await;
+    let old = Options::kubernetes().seed("same").start().await.expect("a sandbox");
+    let (mut scene, target, folder) = target(old).await;
+    let before = scene.manager.clusters(&target).remove(0);
+    assert_eq!(before.known(), Known::Identity(uid_of(&scene.sandbox)));
+    folder.write("kubeconfig", &kubeconfig);
+    scene.manager.reload_connections().await;
+    assert_eq!(scene.manager.clusters(&target), [before.clone()], "nobody answers there yet");
+    assert_ne!(before.known(), Known::Identity(before.identity().into()), "and nobody may write meanwhile");
+    let requests = scene.sandbox.counters().total();
+    new.reconnect().await.expect("up");
+    assert_eq!([scene.next().await, scene.next().await], ["-target Replaced", "+target -"]);
+    let after = scene.manager.clusters(&target).remove(0);
+    assert_eq!(after.identity(), before.identity());
+    assert_ne!(after.spec.endpoint, before.spec.endpoint);
+    assert_eq!(scene.sandbox.counters().total(), requests, "the former server hears nothing");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_rebuilt_behind_its_address_is_another() {
+    let old = Options::kubernetes().seed("old").start().await.expect("a sandbox");
+    let rebuilt = Options::kubernetes().seed("new").start().await.expect("a sandbox").backup();
+    let (mut scene, target, _folder) = target(old).await;
+    let before = scene.manager.clusters(&target).remove(0);
+    let watches = Watches::new(Health::default());
+    let watch = watches.acquire(&before.spec.scope, &resource("configmaps.v1"), &Selectors::default());
+    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    scene.sandbox.disconnect().await;
+    scene.sandbox.restore(&rebuilt);
+    scene.sandbox.reconnect().await.expect("back");
+    // The watch has to start over, which casts doubt on the cluster.
+    for expected in ["-target Replaced", "+target -"] {
+        assert_eq!(scene.next().await, expected);
+    }
+    let after = scene.manager.clusters(&target).remove(0);
+    assert_eq!((after.spec.endpoint.url(), after.identity()), (before.spec.endpoint.url(), &*uid_of(&scene.sandbox)));
+    let other = watches.acquire(&after.spec.scope, &resource("configmaps.v1"), &Selectors::default());
+    assert!(!Arc::ptr_eq(watch.store(), other.store()), "the cache of the former cluster is not taken for its own");
+    assert_ne!(after.identity(), before.identity());
+    assert_ne!(before.known(), Known::Identity(before.identity().into()));
+}
+
+#[tokio::test]
+async fn a_workspace_is_known_by_its_logical_cluster_and_not_by_a_namespace_that_anybody_may_create() {
+    let sandbox = Options::kcp().start().await.expect("a sandbox");
+    let name = sandbox.create_workspace("root", "target").expect("a workspace");
+    let endpoint = connection(&sandbox.kubeconfig(Some(&name))).endpoint();
+    let before = cluster_identity(&endpoint).await.expect("an identity");
+    let logical_clusters = ApiRef { cluster: &name, resource: "logicalclusters.v1alpha1.core.kcp.io" };
+    let logical_cluster = sandbox.get(logical_clusters, "", "cluster").expect("the logical cluster");
+    assert_eq!(before, format!("{name}/{}", logical_cluster["metadata"]["uid"].as_str().expect("a uid")));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
+    sandbox.create(ApiRef { cluster: &name, resource: "namespaces.v1" }, &namespace).expect("created");
+    assert_eq!(cluster_identity(&endpoint).await.expect("an identity"), before);
 }

@@ -13,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use sync_engine::multicluster::endpoint::DeleteOptions;
 use sync_engine::multicluster::identity::cluster_identity;
+use sync_engine::multicluster::permit::Lease;
 use sync_engine::multicluster::{ApiPath, Body, Endpoint, RequestError};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
 use tokio::net::TcpListener;
@@ -158,6 +159,74 @@ async fn a_server_that_asks_for_time_gets_it() {
     let before = tokio::time::Instant::now();
     let _ = endpoint.get(&config_map("a")).await;
     assert!(before.elapsed() >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_write_that_waits_for_a_slot_heeds_the_pause_that_the_server_asks_for_meanwhile() {
+    let arrived = Arc::new(Mutex::new(Vec::new()));
+    let log = arrived.clone();
+    let busy = serve(move |_| {
+        let log = log.clone();
+        async move {
+            let mut log = log.lock().unwrap();
+            log.push(std::time::Instant::now());
+            let mut answer = Response::new(Full::new(Bytes::from_static(b"{}")));
+            if log.len() <= 4 {
+                *answer.status_mut() = hyper::StatusCode::TOO_MANY_REQUESTS;
+                answer.headers_mut().insert("retry-after", "1".parse().expect("a header"));
+            }
+            answer
+        }
+    })
+    .await;
+    let endpoint = connection(&kubeconfig(&busy.url, json!({}))).endpoint();
+    let path = config_map("a");
+    let writes: Vec<_> =
+        (0..5).map(|n| endpoint.apply(&path, "me", true, format!(r#"{{"data": {{"key": "{n}"}}}}"#))).collect();
+    futures::future::join_all(writes).await;
+    let arrived = arrived.lock().unwrap();
+    assert_eq!(arrived.len(), 5);
+    assert!(arrived[4] - arrived[0] >= Duration::from_millis(900), "the fifth waited for a slot first");
+}
+
+#[tokio::test]
+async fn writes_with_a_limit_follow_each_other_at_its_pace_and_others_do_not_wait() {
+    let (_sandbox, endpoint) = sandbox().await;
+    let path = config_map("a");
+    endpoint.apply(&path, "me", true, body("a", "0")).await.expect("applied");
+    let before = std::time::Instant::now();
+    let limited = endpoint.clone().paced(10);
+    let paced = async {
+        for n in 0..4 {
+            limited.apply(&path, "me", true, body("a", &n.to_string())).await.expect("applied");
+        }
+        before.elapsed()
+    };
+    let free = async {
+        endpoint.get(&path).await.expect("read");
+        before.elapsed()
+    };
+    let (paced, free) = tokio::join!(paced, free);
+    assert!(paced >= Duration::from_millis(300) && free < paced, "{paced:?} {free:?}");
+}
+
+#[tokio::test]
+async fn no_write_is_sent_without_a_permit_and_reads_need_none() {
+    let (sandbox, endpoint) = sandbox().await;
+    let lease = Lease::default();
+    let endpoint = endpoint.permitted(lease.permit().expect("a single replica holds it"));
+    endpoint.apply(&config_map("a"), "me", true, body("a", "1")).await.expect("applied");
+    lease.lose();
+    let before = sandbox.counters().writes();
+    let uid = DeleteOptions { uid: "any", propagation: "Background" };
+    let refused = [
+        endpoint.apply(&config_map("a"), "me", true, body("a", "2")).await.unwrap_err(),
+        endpoint.patch(&config_map("a"), "me", Body::merge_patch("{}")).await.unwrap_err(),
+        endpoint.delete(&config_map("a"), uid).await.unwrap_err(),
+    ];
+    assert!(refused.iter().all(|error| error.is_not_permitted() && !error.may_have_been_applied()), "{refused:?}");
+    endpoint.get(&config_map("a")).await.expect("read");
+    assert_eq!(sandbox.counters().writes(), before);
 }
 
 /// A server of one function, on a free port.

@@ -106,6 +106,23 @@ async fn one_watch_is_shared_and_outlives_its_first_user() {
 }
 
 #[tokio::test]
+async fn what_two_connections_or_clusters_watch_at_one_address_stays_apart() {
+    let scene = Scene::new().await;
+    scene.create("a");
+    let watch = scene.synced().await;
+    let others = [
+        WatchScope { clusters: ClustersOf::One(cluster("there")), ..scene.scope.clone() },
+        plain_scope(connection(&scene.sandbox.kubeconfig(None)).endpoint()),
+    ];
+    for scope in others {
+        let other = scene.watches.acquire(&scope, &resource("configmaps.v1"), &Selectors::default());
+        until_state(&other, "synced", |state| *state == WatchState::Synced).await;
+        assert!(!Arc::ptr_eq(watch.store(), other.store()));
+        assert_eq!(other.store().len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn selectors_are_the_servers_to_evaluate() {
     let scene = Scene::new().await;
     scene.create("a");
@@ -318,7 +335,7 @@ async fn what_is_forbidden_is_said_and_tried_again() {
     until_state(&watch, "failed", |state| matches!(state, WatchState::Failed { code: Some(403), .. })).await;
     let condition = scene.health.standings().pop().expect("a condition");
     insta::assert_snapshot!(condition.condition.message, @r#"configmaps is forbidden: User "me" cannot list resource "configmaps" (403 Forbidden)"#);
-    insta::assert_snapshot!(condition.component.replace(&scene.sandbox.url(), "URL"), @"watch of configmaps.v1 at URL");
+    insta::assert_snapshot!(condition.component.replace(&scene.sandbox.url(), "URL"), @"watch of configmaps.v1 at URL (here)");
 }
 
 #[tokio::test]

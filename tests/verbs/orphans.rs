@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use sync_engine::mapping::Kind;
-use sync_engine::object::marks::{self, Owner, Reference, Writer};
-use sync_engine::object::{ClusterName, Key};
+use sync_engine::object::hash::tuple_hash;
+use sync_engine::object::marks::{self, Origin, Owner, Reference, Writer};
 use sync_engine::sandbox::{ApiRef, Options, Sandbox};
 
 use super::{directory, shown_in};
@@ -53,11 +53,13 @@ impl Scene {
         for consumer in [&acme, &globex] {
             kcp.bind(consumer, "root:provider", "things", &[]).expect("a binding");
         }
-        for name in ["tenant", "empty", "sync-engine"] {
+        let scene = Self { kcp, target, acme, globex };
+        let placed = [&scene.acme, &scene.globex].map(|cluster| scene.placed(cluster));
+        for name in placed.iter().map(String::as_str).chain(["empty", "sync-engine"]) {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            target.create(ApiRef { cluster: "", resource: "namespaces.v1" }, &namespace).expect("a namespace");
+            scene.target.create(ApiRef { cluster: "", resource: "namespaces.v1" }, &namespace).expect("a namespace");
         }
-        Self { kcp, target, acme, globex }
+        scene
     }
 
     /// A source; gives its uid.
@@ -71,17 +73,29 @@ impl Scene {
     /// An object with the marks of an engine that made it for a source; `marked` is what it was called then.
     fn made(&self, kind: &str, name: &str, marked: &str, id: &str, source: (&str, &str, &str)) {
         let (cluster, of, uid) = source;
-        let key = Key::new(ClusterName::try_from(cluster).expect("a name"), "default", of);
-        let annotations = json!({
-            marks::OBJECT: id, marks::CLUSTER: cluster, marks::NAMESPACE: "default", marks::NAME: of,
-            marks::SOURCE_UID: uid, marks::SELF: writer().owner(&key).self_mark(&reference(kind, "tenant", marked)),
-        });
-        self.put(kind, "tenant", name, &writer().owner(&key), &annotations);
+        let origin = Origin {
+            resource: "things.example.com".into(),
+            cluster: cluster.into(),
+            namespace: "default".into(),
+            name: of.into(),
+        };
+        let owner = writer().owner(&origin);
+        let mark = owner.self_mark(id, &reference(kind, &self.placed(cluster), marked));
+        let mut annotations = json!({marks::OBJECT: id, marks::SOURCE_UID: uid, marks::SELF: mark});
+        for (key, value) in marks::origin_annotations(&origin) {
+            annotations[key] = json!(value);
+        }
+        self.put(kind, &self.placed(cluster), name, &owner, &annotations);
+    }
+
+    /// The namespace that the mapping gives to the sources of a workspace's namespace `default`.
+    fn placed(&self, cluster: &str) -> String {
+        format!("default-{}", tuple_hash([cluster, "default"], 10))
     }
 
     fn made_for_all(&self, namespace: &str, name: &str) {
         let owner = writer().shared_owner(namespace);
-        let mark = owner.self_mark(&reference("ConfigMap", namespace, name));
+        let mark = owner.self_mark("common", &reference("ConfigMap", namespace, name));
         self.put("ConfigMap", namespace, name, &owner, &json!({marks::OBJECT: "common", marks::SELF: mark}));
     }
 
@@ -97,7 +111,7 @@ impl Scene {
     fn remember(&self, source: &str) {
         let inventory = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "main.things", "namespace": "sync-engine"},
-            "data": {"mapping": "things", "kinds": "v1 ConfigMap\nv1 Secret", "document": "", "source": source},
+            "data": {"mapping": "things", "kinds": "v1 ConfigMap\nv1 Secret", "document": "", "source": ""},
         });
         self.target.create(CONFIG_MAPS, &inventory).expect("an inventory");
     }
@@ -109,6 +123,8 @@ impl Scene {
         let arguments = [&arguments[..], flags].concat();
         // The servers stand in this process: they must go on meanwhile.
         let said = tokio::task::block_in_place(|| shown_in(&root, &arguments));
+        let said =
+            said.replace(&self.placed(&self.acme), "placed-acme").replace(&self.placed(&self.globex), "placed-globex");
         said.replace(&self.acme, "ACME").replace(&self.globex, "GLOBEX")
     }
 }

@@ -15,6 +15,7 @@ use crate::cli::{Misconfigured, inputs};
 use crate::engine::{self, Settings};
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::multicluster::permit::Lease;
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
 use crate::sandbox::story::{Player, Side, ToyOperator, Trouble};
 use crate::sandbox::{Event, Sandbox};
@@ -164,5 +165,11 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
         .collect::<anyhow::Result<_>>()?;
     // The consumers' schema is read from their own server.
     let schemas = Schemas::default();
-    Ok(Settings { engine: ENGINE.to_owned(), inventory_namespace: NOTES.to_owned(), connections, schemas })
+    Ok(Settings {
+        engine: ENGINE.to_owned(),
+        inventory_namespace: NOTES.to_owned(),
+        connections,
+        schemas,
+        lease: Lease::default(),
+    })
 }

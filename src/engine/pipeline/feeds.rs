@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
+use super::Pipeline;
 use super::wakes::{Collection, Topic};
-use super::{Pipeline, Target};
 use crate::engine::consumer_schema::{Known, Schedule};
 use crate::engine::target::ServedKind;
 use crate::mapping::{Kind, Resource};
@@ -41,6 +41,7 @@ pub struct SourceFeed {
 #[derive(Debug)]
 pub struct KindFeed {
     pub served: ServedKind,
+    pub scope: WatchScope,
     pub watch: Arc<Watch>,
     pub subscription: Subscription,
 }
@@ -105,7 +106,7 @@ impl Pipeline {
                 pipeline.source_changed(change);
             }
         });
-        self.follow_states(&watch, Collection::Sources(url.as_str().into()), None, tasks);
+        self.follow_states(&watch, Collection::Sources(url.as_str().into()), tasks);
         let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription });
         tasks.spawn(follow_schema(Arc::downgrade(self), Arc::downgrade(&feed), resource.clone()));
         self.feeds().sources.insert(url, feed.clone());
@@ -123,13 +124,15 @@ impl Pipeline {
         let generation = self.generation();
         for kind in self.kinds() {
             generation.target.want(&kind);
-            let Ok(served) = generation.target.kind(&kind) else { continue };
-            if self.feeds().kinds.contains_key(&kind) {
+            let (Ok(served), Some(scope)) = (generation.target.kind(&kind), generation.target.scope()) else {
+                continue;
+            };
+            if self.feeds().kinds.get(&kind).is_some_and(|feed| feed.scope == scope) {
                 continue;
             }
             let selectors =
                 Selectors { label: format!("{}={}", marks::MAPPING, self.writer.label()), ..Selectors::default() };
-            let watch = self.shared.watches.acquire(&generation.target.scope, &served.resource, &selectors);
+            let watch = self.shared.watches.acquire(&scope, &served.resource, &selectors);
             let pipeline = Arc::downgrade(self);
             let of = kind.clone();
             let subscription = watch.store().subscribe(move |change| {
@@ -137,9 +140,10 @@ impl Pipeline {
                     pipeline.target_changed(&of, change);
                 }
             });
-            self.follow_states(&watch, Collection::Kind(kind.clone()), Some(generation.target.clone()), tasks);
-            let feed = Arc::new(KindFeed { served, watch, subscription });
-            self.feeds().kinds.insert(kind.clone(), feed.clone());
+            self.follow_states(&watch, Collection::Kind(kind.clone()), tasks);
+            let feed = Arc::new(KindFeed { served, scope, watch, subscription });
+            let former = self.feeds().kinds.insert(kind.clone(), feed.clone());
+            drop(former);
             self.queue_standing(&kind, &feed);
             self.touch(Topic::Synced(Collection::Kind(kind)));
         }
@@ -154,23 +158,13 @@ impl Pipeline {
         }
     }
 
-    /// Wakes what waits for a collection whenever its watch comes or goes; a watch that fails casts doubt on its target.
-    fn follow_states(
-        self: &Arc<Self>,
-        watch: &Arc<Watch>,
-        collection: Collection,
-        target: Option<Arc<Target>>,
-        tasks: &mut JoinSet<()>,
-    ) {
+    /// Wakes what waits for a collection whenever its watch comes or goes.
+    fn follow_states(self: &Arc<Self>, watch: &Arc<Watch>, collection: Collection, tasks: &mut JoinSet<()>) {
         let mut states = watch.states();
         let pipeline = Arc::downgrade(self);
         tasks.spawn(async move {
             while states.changed().await.is_ok() {
-                let failed = matches!(*states.borrow_and_update(), WatchState::Failed { .. });
                 let Some(pipeline) = pipeline.upgrade() else { return };
-                if let Some(target) = target.as_ref().filter(|_| failed) {
-                    target.recheck();
-                }
                 pipeline.touch(Topic::Synced(collection.clone()));
                 pipeline.sources_told();
             }

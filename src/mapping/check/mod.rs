@@ -2,6 +2,7 @@
 //!
 //! Everything is found at once. What a schema leaves open, and what has no schema, is `any` and never a finding.
 
+mod commands;
 mod fit;
 mod places;
 mod reads;
@@ -20,6 +21,7 @@ use super::template::Tree;
 use super::{Mapping, ObjectRule};
 use crate::yaml::{self, Node, NodeValue};
 
+pub use commands::commands;
 use reads::{Reads, guards};
 pub use safety::{holds_pods, is_free_text, is_namespace};
 use target::{Place, Target};

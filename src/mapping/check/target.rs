@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::commands;
 use super::fit::{self, Misfit, Mismatch};
 use super::reads::{Reads, guards, with_suggestion};
 use super::safety;
@@ -243,6 +244,7 @@ impl<'s> Target<'_, 's> {
     fn safe_leaf(&mut self, node: &Node, path: &[String], is_consumers: bool, types: &[Type<'s>]) {
         if let Some(kind) = self.kind.filter(|_| is_consumers) {
             safety::leaf(kind, node, path, types, self.findings);
+            commands::check(kind, node, path, types, self.findings);
         }
     }
 

@@ -156,7 +156,7 @@ impl<'s> Environment<'s> {
         match call.name() {
             _ if call.is_test() => vec![Type::Simple(Form::Boolean)],
             "count" | "length" | "int" => vec![Type::Simple(Form::Integer)],
-            "bool" => vec![Type::Simple(Form::Boolean)],
+            "bool" | "observed_generation_current" => vec![Type::Simple(Form::Boolean)],
             "first" | "last" => first().into_iter().map(Type::item).collect(),
             "without" | "only" => first().into_iter().map(|one| picked(one, call)).collect(),
             name if TEXTS.contains(&name) => vec![Type::Simple(Form::Text)],
@@ -217,7 +217,11 @@ impl<'s> Environment<'s> {
             }
             Expr::RegexReplace { value, replacement, .. } => any(&[value, replacement]),
             Expr::Call(call) => {
-                let hides = call.is_test() || matches!(call.name(), "short_hash" | "sha256" | "length" | "count");
+                let hides = call.is_test()
+                    || matches!(
+                        call.name(),
+                        "short_hash" | "sha256" | "length" | "count" | "observed_generation_current"
+                    );
                 !hides && call.arguments.iter().flatten().chain(&call.rest).any(|expr| self.is_consumers(expr))
             }
         }

@@ -172,6 +172,7 @@ impl Compiler<'_> {
             Some((other, function)) => {
                 Some(format!("`{name}` is a {}: write `{}`", other.name(), usage(other, function)))
             }
+            None if name == "has" => Some("write `x is defined`".to_owned()),
             None => closest(name, &role.names()).map(|hint| format!("did you mean `{hint}`?")),
         };
         let range = self.range_of(name);

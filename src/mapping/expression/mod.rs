@@ -22,6 +22,7 @@ mod resolve;
 mod scope;
 mod source;
 mod text;
+mod tokens;
 mod tree;
 mod value;
 mod yaml_text;

@@ -69,10 +69,16 @@ impl<'s> Compiler<'s> {
                 Some("compute parts of it in `vars`".to_owned());
             return None;
         }
+        self.check_tokens(true)?;
         match parse_expr(self.source) {
             Ok(expr) => self.lower(&expr),
             Err(error) => self.syntax_error(&error),
         }
+    }
+
+    /// The text that was parsed.
+    pub fn source(&self) -> &'s str {
+        self.source
     }
 
     pub fn syntax_error<T>(&mut self, error: &minijinja::Error) -> Option<T> {

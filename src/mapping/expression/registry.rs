@@ -178,6 +178,7 @@ static FILTERS: &[Function] = &[
 
 static FUNCTIONS: &[Function] = &[
     function("condition", &[required("object"), required("type")], kubernetes::condition),
+    function("observed_generation_current", &[required("object")], kubernetes::observed_generation_current),
     function("range", &[required("start"), optional("stop")], list::range),
     variadic("short_hash", &[], kubernetes::short_hash),
 ];

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use minijinja::machinery::{Token, Tokenizer};
 use minijinja::syntax::SyntaxConfig;
 
+use super::tokens::{Closing, closing};
 use crate::mapping::diagnostic::Finding;
 use crate::yaml::Scalar;
 
@@ -63,37 +64,23 @@ fn typed(scalar: &Scalar, start: usize, findings: &mut Vec<Finding>) -> Option<F
     match closing(&text[start + 1..end]) {
         Closing::At(inner, close) if start + 1 + close == end => Some(Form::Typed(start + 3..start + 1 + inner)),
         Closing::At(..) => Some(Form::Text),
-        // The parser says what is wrong with it.
-        Closing::Broken if text[..end].ends_with("}}") => Some(Form::Typed(start + 3..end - 2)),
-        Closing::Broken | Closing::Missing => {
+        Closing::Missing(Some(bracket)) => {
+            let bracket = start + 1 + bracket.start..start + 1 + bracket.end;
+            let message = format!("`{}` is never closed", &text[bracket.clone()]);
+            findings.push(Finding::new("SE0201", scalar.locate(bracket), message));
+            None
+        }
+        // What reads it says what is wrong with it.
+        Closing::Missing(None) | Closing::Broken if text[start + 3..end].contains("}}") => {
+            text[..end].rfind("}}").map(|close| Form::Typed(start + 3..close))
+        }
+        Closing::Missing(None) | Closing::Broken => {
             findings.push(
                 Finding::new("SE0201", scalar.locate(start..end), "`${{` is never closed")
                     .label("no `}}` for this")
                     .help("in YAML ` #` begins a comment and `: ` a map: put quotes around the whole scalar"),
             );
             None
-        }
-    }
-}
-
-enum Closing {
-    /// Where `}}` begins and ends.
-    At(usize, usize),
-    Missing,
-    Broken,
-}
-
-/// Finds the `}}` that closes a text's first `{{`: not one in a string or of a map.
-fn closing(text: &str) -> Closing {
-    let mut tokens = Tokenizer::new(text, "", false, syntax());
-    loop {
-        match tokens.next_token() {
-            Ok(Some((Token::VariableEnd, span))) => {
-                return Closing::At(span.start_offset as usize, span.end_offset as usize);
-            }
-            Ok(Some(_)) => {}
-            Ok(None) => return Closing::Missing,
-            Err(_) => return Closing::Broken,
         }
     }
 }

@@ -302,6 +302,15 @@ fn filters_and_functions() {
         ("'a' | sha256", json!("ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb")),
         ("condition(objects.db, 'Ready').status == 'True'", json!(true)),
         ("condition(objects.db, 'Gone').status | default('Unknown')", json!("Unknown")),
+        (
+            "observed_generation_current({'metadata': {'generation': 2}, 'status': {'observedGeneration': 2}})",
+            json!(true),
+        ),
+        (
+            "observed_generation_current({'metadata': {'generation': 3}, 'status': {'observedGeneration': 2}})",
+            json!(false),
+        ),
+        ("observed_generation_current({'metadata': {'generation': 3}, 'status': {}}) | default('?')", json!("?")),
         ("source.spec.missing is defined", json!(false)),
         ("source.spec.nothing is defined", json!(true)),
         ("source.spec.nothing is none", json!(true)),

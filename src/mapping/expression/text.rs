@@ -85,6 +85,7 @@ impl Text {
     pub(super) fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
         let prepared = source::prepare(scalar, findings)?;
         let mut compiler = Compiler::new(scalar, &prepared, 0, names, findings);
+        compiler.check_tokens(false)?;
         let pieces = match parse(&prepared, "", source::syntax()) {
             Ok(ast::Stmt::Template(template)) => compiler.pieces(&template.children)?,
             Ok(_) => return None,

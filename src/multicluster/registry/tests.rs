@@ -5,12 +5,8 @@ use crate::multicluster::mailbox::Mailbox;
 use crate::multicluster::manager::ClusterEvent;
 
 fn provider() -> ProviderName {
-    ProviderName::ApiExport(ApiExportRef {
-        connection: "kcp".into(),
-        path: None,
-        name: "db".into(),
-        endpoint_slice: None,
-    })
+    let export = ApiExportRef { connection: "kcp".into(), path: None, name: "db".into(), endpoint_slice: None };
+    ProviderName::Source(SourceClusters::ApiExport(export))
 }
 
 fn connection() -> Arc<Connection> {
@@ -29,7 +25,7 @@ fn name(name: &str) -> ClusterName {
 fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
     let endpoint = connection.endpoint_at(url).unwrap();
     let scope = WatchScope { endpoint: endpoint.at("clusters/*"), clusters: ClustersOf::Annotated };
-    ClusterSpec { name: name(cluster), path: None, endpoint, scope }
+    ClusterSpec { name: name(cluster), identity: cluster.into(), path: None, endpoint, scope }
 }
 
 /// `+a` for engaged, `-a Reason` for disengaged.

@@ -17,6 +17,10 @@ use crate::rest::{Patch, Rest};
 const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 
+/// Where the embedded etcd has its data, and their copy.
+const DATA: &str = "etcd-server";
+const BACKUP: &str = "etcd-backup";
+
 /// A kcp with its embedded etcd; it can be stopped and started again with the same address and data.
 pub struct Kcp {
     binary: PathBuf,
@@ -34,6 +38,18 @@ pub struct Workspace {
     /// The logical cluster's name.
     pub cluster: String,
     pub rest: Rest,
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("kcp's data") {
+        let entry = entry.expect("an entry of kcp's data");
+        let target = to.join(entry.file_name());
+        match entry.file_type().expect("the type of an entry").is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).expect("a copy")),
+        }
+    }
 }
 
 impl Kcp {
@@ -67,6 +83,18 @@ impl Kcp {
     /// Kills kcp; its data stay.
     pub fn kill(&self) {
         self.process.lock().expect("kcp").take();
+    }
+
+    /// Copies the data of a kcp that was killed.
+    pub fn backup(&self) {
+        copy(&self.folder.join(DATA), &self.folder.join(BACKUP));
+    }
+
+    /// Puts the copy in the place of the data of a kcp that was killed.
+    pub fn restore(&self) {
+        let data = self.folder.join(DATA);
+        fs::remove_dir_all(&data).expect("kcp's data");
+        copy(&self.folder.join(BACKUP), &data);
     }
 
     fn must_run(&self) {

@@ -1,6 +1,6 @@
 //! Servers that are gone for a while: the engine stays up, says so, and recovers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -17,6 +17,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_target_that_comes_up_later_is_served),
         case!(a_target_api_that_comes_later_is_served),
         case!(a_killed_source_comes_back).alone(),
+        case!(a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once).on_kcp().alone(),
     ]
 }
 
@@ -104,6 +105,64 @@ async fn a_target_api_that_comes_later_is_served(stage: &Stage) {
     world.api.install(&world.target.rest).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
     engine.becomes_ready().await;
+}
+
+/// Longer than any backoff of a watch, much shorter than a watch that waits for a version of the future.
+const AT_ONCE: Duration = Duration::from_secs(40);
+
+async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("kept", json!({"size": 1})).await;
+    world.target.copy(&world.alpha, "kept").await;
+    let backup = Backup::take(&world).await;
+    for n in 0..20 {
+        world.alpha.create(&format!("lost-{n}"), json!({"size": 1})).await;
+    }
+    world.target.copy(&world.alpha, "lost-19").await;
+
+    backup.put_back(&world).await;
+    let back = Instant::now();
+    world.alpha.create("new", json!({"size": 1})).await;
+    world.target.copy(&world.alpha, "new").await;
+    world.alpha.patch("kept", json!({"spec": {"size": 2}})).await;
+    world.target.has_spec(&world.alpha, "kept", json!({"size": 2})).await;
+    assert!(back.elapsed() < AT_ONCE, "the engine was blind for {:?}", back.elapsed());
+}
+
+/// An earlier state of kcp.
+enum Backup {
+    Real,
+    Memory(sync_engine::sandbox::Backup),
+}
+
+impl Backup {
+    async fn take(world: &World<'_>) -> Self {
+        if world.stage.on == On::Sandbox {
+            return Self::Memory(world.memory().backup_of_source().await);
+        }
+        let kcp = world.stage.fleet.kcp().await;
+        kcp.kill();
+        kcp.backup();
+        kcp.resume().await;
+        Self::Real
+    }
+
+    async fn put_back(self, world: &World<'_>) {
+        match self {
+            Self::Memory(backup) => {
+                world.memory().kill_source().await;
+                world.memory().restore_source(&backup).await;
+                world.memory().resume_source().await;
+            }
+            Self::Real => {
+                let kcp = world.stage.fleet.kcp().await;
+                kcp.kill();
+                kcp.restore();
+                kcp.resume().await;
+            }
+        }
+    }
 }
 
 async fn a_killed_source_comes_back(stage: &Stage) {

@@ -1,5 +1,6 @@
 //! What looks like a deletion and is none: no object downstream goes without evidence, and what is waited for is said.
 
+use std::fs;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -16,6 +17,8 @@ use crate::world::{WIDGETS, World};
 pub fn cases() -> Vec<Case> {
     vec![
         case!(another_target_is_not_written_to),
+        case!(a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are),
+        case!(a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has).in_memory_alone(),
         case!(an_api_that_is_not_served_for_a_while_loses_nothing),
         case!(an_api_removed_downstream_releases_no_source),
         case!(a_removed_mapping_file_deletes_nothing),
@@ -96,6 +99,54 @@ async fn another_target_is_not_written_to(stage: &Stage) {
     let _engine = world.engine().await;
     world.alpha.gone("it").await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
+}
+
+async fn a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are(stage: &Stage) {
+    let world = stage.widgets().await;
+    let right = fs::read_to_string(world.target_kubeconfig()).expect("the kubeconfig");
+    let launch = world.launch_at(&right);
+    let engine = launch.ready().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    world.alpha.synced("it", "True", "Synced").await;
+
+    let other = Other::start(stage).await;
+    let other_admin = other.admin().await;
+    world.api.install(&other_admin).await;
+    world.launch_at(&other.kubeconfig(&stage.user));
+    world.alpha.synced("it", "False", "TargetChanged").await;
+    // Who has nothing elsewhere is served where the kubeconfig leads to.
+    world.beta.create("new", json!({"size": 1})).await;
+    eventually("the new address is in use", async || {
+        let made = other_admin.list(&world.api.everywhere()).await;
+        (made.len() == 1).then_some(()).ok_or_else(|| format!("{made:?}"))
+    })
+    .await;
+    assert_eq!(world.target.find(&world.beta, "new").await, None, "the former cluster gets nothing any more");
+    stays(&world, &copy).await;
+
+    world.launch_at(&right);
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    assert_eq!(uid(&now), uid(&copy));
+    world.beta.synced("new", "False", "TargetChanged").await;
+    drop(engine);
+}
+
+async fn a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.target.copy(&world.alpha, "it").await;
+    world.alpha.synced("it", "True", "Synced").await;
+
+    let rebuilt = Options::kubernetes().seed("rebuilt").start().await.expect("a sandbox");
+    world.api.install(&Rest::of_kubeconfig(&rebuilt.kubeconfig(None)).await).await;
+    world.memory().kill_target().await;
+    world.memory().restore_target(&rebuilt.backup()).await;
+    world.memory().resume_target().await;
+    world.alpha.synced("it", "False", "TargetChanged").await;
+    assert!(world.target.copies().await.is_empty());
 }
 
 async fn an_api_that_is_not_served_for_a_while_loses_nothing(stage: &Stage) {

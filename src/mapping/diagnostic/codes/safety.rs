@@ -45,4 +45,11 @@ pub(super) const SAFETY: &[Code] = &[
         "objects:\n  - {id: db, template: {apiVersion: v1, kind: Namespace}}\n",
         "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap}}\n",
     ),
+    error(
+        "SE0707",
+        "a consumer's free text that ends in a command line",
+        "The operator puts the field into a shell's command as it is, so a consumer could run commands in the provider's cluster.",
+        "objects:\n  - id: db\n    template:\n      apiVersion: mongodbcommunity.mongodb.com/v1\n      kind: MongoDBCommunity\n      spec: {type: ReplicaSet, users: [], security: {}, agent: {logFile: \"${{ source.spec.region | default('') }}\"}}\n",
+        "objects:\n  - id: db\n    template:\n      apiVersion: mongodbcommunity.mongodb.com/v1\n      kind: MongoDBCommunity\n      spec: {type: ReplicaSet, users: [], security: {}, agent: {logFile: /dev/stdout}}\n",
+    ),
 ];

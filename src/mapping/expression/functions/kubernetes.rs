@@ -160,3 +160,20 @@ fn find<'v>(object: &'v Value, wanted: &str, budget: &mut Budget) -> Result<Opti
     budget.charge(64 * conditions.len())?;
     Ok(conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(wanted)))
 }
+
+/// Whether the controller of an object has seen its latest generation: `status.observedGeneration` has caught up with
+/// `metadata.generation`. Absent where there is no object, or its controller does not report a generation: then nobody can
+/// know.
+pub fn observed_generation_current<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
+    let unknown = Operand::Absent("observed_generation_current(…)".into());
+    let object = match arguments.operand(0) {
+        Some(Operand::Value(object)) => object,
+        Some(Operand::Omit) => return Err(Stop::omit()),
+        Some(Operand::Absent(_)) | None => return Ok(unknown),
+    };
+    let number = |pointer| object.pointer(pointer).and_then(Value::as_i64);
+    match (number("/status/observedGeneration"), number("/metadata/generation")) {
+        (Some(seen), Some(latest)) => Ok(Operand::owned(seen >= latest)),
+        _ => Ok(unknown),
+    }
+}

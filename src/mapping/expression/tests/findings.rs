@@ -53,6 +53,27 @@ fn syntax() {
         "prefix-${{ source.metadata.name }}",
         "${{ source.metadata.name }}-suffix",
         "a ${{ 1 }}b ${{ 2 }}",
+        "${{ (1 }}",
+        "${{ [1, {'a': 2 }} and more",
+        "${{ 1) }}",
+        "${{ ü + 1 }}",
+        "${{ 'a' ü }} b",
+    ]));
+}
+
+#[test]
+fn operators_of_other_languages() {
+    report_snapshot!(all(&[
+        "${{ source.spec.text == \"web\" && source.spec.yes == \"x\" }}",
+        "${{ source.spec.yes && source.spec.no }}",
+        "${{ source.spec.text || 'x' }}",
+        "${{ \"x\" ?? garbage }}",
+        "${{ source.spec.yes ? 'a' : 'b' }}",
+        "${{ source.spec.empty?.a }}",
+        "${{ !source.spec.yes }}",
+        "${{ has(source.spec.text) }}",
+        "a{{ \"x\" ?? garbage }}b",
+        "{% if \"x\" && 1 %}a{% endif %}",
     ]));
 }
 

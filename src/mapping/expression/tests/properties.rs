@@ -109,6 +109,67 @@ fn expressions() -> impl Strategy<Value = String> {
     })
 }
 
+/// What expressions are made of, and what stands between.
+fn parts() -> impl Strategy<Value = String> {
+    let words = vec![
+        "'x'",
+        "\"y\"",
+        "''",
+        "1",
+        "2.5",
+        "source.spec.a",
+        "source.spec.b",
+        "true",
+        "omit",
+        " ",
+        " and ",
+        " or ",
+        " not ",
+        " in ",
+        " is defined",
+        " if ",
+        " else ",
+        " == ",
+        "!=",
+        "+",
+        "~",
+        "-",
+        "*",
+        "|",
+        "|upper",
+        "| default('z')",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ":",
+        ".",
+        "=",
+        "&&",
+        "||",
+        "!",
+        "?",
+        "??",
+        "'",
+        "\"",
+        "\\",
+        "ü",
+        "#",
+        "$",
+        ";",
+        "@",
+    ];
+    prop::sample::select(words).prop_map(str::to_owned)
+}
+
+fn compiles(expression: &str) -> Option<Expression> {
+    let text = format!("${{{{ {expression} }}}}");
+    with_names(|names, findings| Expression::compile(&node(&text), names, findings)).0
+}
+
 fn scope_of(spec: Value) -> Scope {
     let mut scope = Scope::new();
     scope.set(Root::Source, Arc::new(json!({"spec": spec})));
@@ -134,6 +195,32 @@ proptest! {
         for finding in findings {
             prop_assert!(text.get(finding.span.clone()).is_some(), "{finding:?}");
         }
+    }
+
+    /// A text is consumed whole or refused: whatever compiles means the same in parentheses, which close behind its last
+    /// character.
+    #[test]
+    fn any_text_is_consumed_whole_or_refused(parts in prop::collection::vec(parts(), 1..8)) {
+        let text = parts.concat();
+        let (plain, closed) = (compiles(&text), compiles(&format!("({text})")));
+        if let Some(plain) = plain {
+            let Some(closed) = closed else { panic!("`{text}` compiles, and `({text})` does not") };
+            let scope = scope_of(json!({"a": "x", "b": true}));
+            prop_assert_eq!(plain.evaluate(&scope), closed.evaluate(&scope), "{}", text);
+        }
+    }
+
+    #[test]
+    fn nothing_behind_an_expression_is_lost(
+        expression in expressions(),
+        tail in prop::sample::select(vec!["&& 1", "|| 1", "?? 1", "? 1 : 2", "!", "ü", "$", "'open", "`", ";", "@x", "\\"]),
+    ) {
+        if expression.len() > 1000 { return Ok(()) }
+        let text = format!("{expression} {tail}");
+        prop_assert!(compiles(&text).is_none(), "{text}");
+        let printed = node(&format!("a{{{{ {text} }}}}b"));
+        let (printed, _) = with_names(|names, findings| Text::compile(&printed, names, findings));
+        prop_assert!(printed.is_none(), "{text}");
     }
 
     /// What is read may be a secret: no failure shows it.

@@ -1,0 +1,102 @@
+//! A look at all tokens of a text before its parser runs.
+//!
+//! minijinja's parser loses an error of its lexer behind a text literal: of `a == "web" && b` it would keep the first
+//! half. So nothing is parsed before every token of it was read.
+
+use std::ops::Range;
+
+use minijinja::machinery::{Token, Tokenizer};
+
+use super::parse::Compiler;
+use super::source;
+
+/// Operators of other languages, longer ones first, and how they are written here.
+const SPELLINGS: [(&str, &str); 6] = [
+    ("&&", "write `a and b`"),
+    ("||", "write `a or b`"),
+    ("??", "write `x | default(y)`"),
+    ("?.", "write `x.y | default(z)`"),
+    ("?", "write `a if condition else b`"),
+    ("!", "write `not x`"),
+];
+
+impl Compiler<'_> {
+    /// Reads every token; `None` with a finding where there is something that is none.
+    pub fn check_tokens(&mut self, in_expression: bool) -> Option<()> {
+        let source = self.source();
+        let mut tokens = Tokenizer::new(source, "", in_expression, source::syntax());
+        let (mut end, mut after_pipe) = (0, false);
+        loop {
+            match tokens.next_token() {
+                Ok(Some((token, span))) => {
+                    let range = span.start_offset as usize..span.end_offset as usize;
+                    let is_pipe = matches!(token, Token::Pipe);
+                    if is_pipe && after_pipe && range.start == end {
+                        return self.no_token(end - 1);
+                    }
+                    (end, after_pipe) = (range.end, is_pipe);
+                }
+                Ok(None) => return Some(()),
+                Err(error) if error.detail() == Some("unexpected character") => {
+                    let blank = |text: &str| text.len() - text.trim_ascii_start().len();
+                    return self.no_token(end + blank(&source[end..]));
+                }
+                Err(error) => return self.syntax_error(&error),
+            }
+        }
+    }
+
+    /// What stands there is no part of the language.
+    fn no_token(&mut self, at: usize) -> Option<()> {
+        let rest = &self.source()[at..];
+        match SPELLINGS.iter().find(|(foreign, _)| rest.starts_with(foreign)) {
+            Some((foreign, help)) => {
+                let message = format!("`{foreign}` is no operator of the language");
+                self.report("SE0201", at..at + foreign.len(), message).help = Some((*help).to_owned());
+            }
+            None => {
+                let length = rest.chars().next().map_or(0, char::len_utf8);
+                self.report("SE0201", at..at + length, "unexpected character");
+            }
+        }
+        None
+    }
+}
+
+/// How the first `{{` of a text ends.
+pub(super) enum Closing {
+    /// Where `}}` begins and ends.
+    At(usize, usize),
+    /// Nowhere; with the bracket that is open at the end of the text, if there is one.
+    Missing(Option<Range<usize>>),
+    /// Something before is no token.
+    Broken,
+}
+
+/// Finds the `}}` that closes a text's first `{{`: not one in a string or of a map.
+pub(super) fn closing(text: &str) -> Closing {
+    let mut tokens = Tokenizer::new(text, "", false, source::syntax());
+    let mut open: Vec<Range<usize>> = Vec::new();
+    loop {
+        match tokens.next_token() {
+            Ok(Some((token, span))) => {
+                let range = span.start_offset as usize..span.end_offset as usize;
+                let opened = match token {
+                    Token::VariableEnd => return Closing::At(range.start, range.end),
+                    Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => {
+                        open.push(range);
+                        continue;
+                    }
+                    Token::ParenClose => "(",
+                    Token::BracketClose => "[",
+                    Token::BraceClose => "{",
+                    _ => continue,
+                };
+                // A `}` that closes nothing is half of the `}}` that a bracket keeps from being read.
+                open.pop_if(|bracket| &text[bracket.clone()] == opened);
+            }
+            Ok(None) => return Closing::Missing(open.pop()),
+            Err(_) => return Closing::Broken,
+        }
+    }
+}
