@@ -90,20 +90,13 @@ impl Memory {
 
     /// The next object that is applied on the target takes so long. Resolves once that has begun.
     pub async fn delay_next_apply(&self, by: Duration) -> impl Future<Output = ()> + use<> {
-        self.delay_next(by, |_| true).await
+        self.delay_next_apply_in("", by).await
     }
 
-    /// The next object that is applied in a namespace of the target takes so long. Resolves once that has begun.
+    /// The next object that is applied in a namespace of the target (empty: in any) takes so long. Resolves once that has begun.
     pub async fn delay_next_apply_in(&self, namespace: &str, by: Duration) -> impl Future<Output = ()> + use<> {
         let namespace = namespace.to_owned();
-        self.delay_next(by, move |call| call.namespace == namespace).await
-    }
-
-    async fn delay_next(
-        &self,
-        by: Duration,
-        matches: impl Fn(&Call) -> bool + Send + 'static,
-    ) -> impl Future<Output = ()> + use<> {
+        let matches = move |call: &Call| namespace.is_empty() || call.namespace == namespace;
         let (begins, begun) = oneshot::channel();
         let mut begins = Some(begins);
         self.target.lock().await.faults().inject(move |call| {

@@ -63,8 +63,11 @@ async fn objects_are_created_read_patched_applied_and_deleted() {
     assert!(conflict.is_conflict(), "{conflict}");
     let applied = endpoint.apply(&config_map("a"), "other", true, body("a", "3")).await.unwrap();
     let uid = read(&applied.body)["metadata"]["uid"].as_str().unwrap().to_owned();
-    let wrong = DeleteOptions { uid: "not-it", propagation: "Background" };
+    let version = read(&applied.body)["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let wrong = DeleteOptions { uid: "not-it", resource_version: &version, propagation: "Background" };
     assert!(endpoint.delete(&config_map("a"), wrong).await.unwrap_err().is_conflict());
+    let late = DeleteOptions { uid: &uid, resource_version: "1", ..wrong };
+    assert!(endpoint.delete(&config_map("a"), late).await.unwrap_err().is_conflict(), "of an earlier version");
     endpoint.delete(&config_map("a"), DeleteOptions { uid: &uid, ..wrong }).await.unwrap();
     let gone = endpoint.get(&config_map("a")).await.unwrap_err();
     assert!(gone.is_not_found_of("a"), "{gone}");
@@ -218,7 +221,7 @@ async fn no_write_is_sent_without_a_permit_and_reads_need_none() {
     endpoint.apply(&config_map("a"), "me", true, body("a", "1")).await.expect("applied");
     lease.lose();
     let before = sandbox.counters().writes();
-    let uid = DeleteOptions { uid: "any", propagation: "Background" };
+    let uid = DeleteOptions { uid: "any", resource_version: "1", propagation: "Background" };
     let refused = [
         endpoint.apply(&config_map("a"), "me", true, body("a", "2")).await.unwrap_err(),
         endpoint.patch(&config_map("a"), "me", Body::merge_patch("{}")).await.unwrap_err(),
