@@ -7,6 +7,7 @@
 mod apply;
 pub mod clock;
 pub mod consumer_schema;
+mod facts;
 pub mod inventory;
 mod keeper;
 mod observe;
@@ -503,12 +504,19 @@ impl Engine {
                 if let ProviderName::Source(provider) = &cluster.provider {
                     let used = self.is_used(&cluster);
                     self.each_of(provider, |running| running.pipeline.disengage(&cluster, used));
+                    if !used {
+                        self.forget_schemas();
+                    }
                 }
+            }
+            ClusterEvent::Synced(ProviderName::Source(provider)) => {
+                self.each_of(&provider, |running| running.pipeline.sources_told());
             }
             ClusterEvent::Identity(ProviderName::Source(provider), _) => {
                 self.each_of(&provider, |running| running.pipeline.check_inventory());
             }
-            ClusterEvent::Identity(ProviderName::Connection(_), _) | ClusterEvent::Synced(_) => {}
+            ClusterEvent::Identity(ProviderName::Connection(_), _)
+            | ClusterEvent::Synced(ProviderName::Connection(_)) => {}
         }
     }
 
@@ -523,6 +531,13 @@ impl Engine {
             }
         }
         self.target_changed(name);
+    }
+
+    /// Forgets the schemas of addresses that no pipeline watches any more.
+    fn forget_schemas(&mut self) {
+        let feeds = self.running().flat_map(|running| running.pipeline.source_feeds());
+        let used: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.url().to_owned()).collect();
+        self.shared.schemas.retain(|url| used.contains(url));
     }
 
     /// Whether what is watched for a cluster is watched for another engaged one too.
@@ -558,7 +573,7 @@ impl Engine {
             if running.pipeline.generation().target.name == name {
                 running.pipeline.follow_kinds(&mut running.tasks);
                 running.pipeline.check_inventory();
-                running.pipeline.wake_unsettled();
+                running.pipeline.target_told();
             }
         }
     }

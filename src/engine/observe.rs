@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use tracing::warn;
 
+use super::consumer_schema::Known;
+use super::facts::Facts;
+use super::pipeline::wakes::{Collection, Topic};
 use super::pipeline::{Generation, Pipeline, SourceFeed};
 use crate::mapping::Kind;
-use crate::mapping::schema::Schema;
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
-use crate::plan::{Answers, Missing, Observed, Pin, Source, Target, TargetObject, render};
+use crate::plan::{Answers, Missing, Observed, Pin, Prune, Source, Target, TargetObject, render};
 
 /// What is known of one source now.
 pub fn observe(
@@ -22,38 +25,42 @@ pub fn observe(
     cluster: &Cluster,
     feed: &SourceFeed,
     key: &Key,
+    facts: &mut Facts<'_>,
 ) -> Observed {
-    let source = source(pipeline, generation, feed, key);
+    facts.again();
+    let schema = schema(pipeline, feed, facts);
+    let source = source(pipeline, generation, feed, key, schema.is_some(), facts);
+    let version = schema.as_ref().map(|known| &*known.version).unwrap_or_default();
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
     let mut observed = Observed {
         phase: generation.phase,
         workspace_path: cluster.spec.path.clone(),
-        schema: schema(pipeline, generation, feed).flatten(),
-        unkept_status: pipeline.unkept_status(),
-        prune: pipeline.prune(),
+        unkept_status: pipeline.learned().dropped.of(&key.cluster, version),
+        schema: schema.as_ref().and_then(|known| known.schema.clone()),
+        prune: facts.read([Topic::Approval], || pipeline.prune(), |prune| *prune == Prune::Held),
         pin: pin(generation),
         ..Observed::new(
             pipeline.writer.clone(),
             key.clone(),
             origin,
             source,
-            target(pipeline, generation),
+            target(pipeline, generation, facts),
             pipeline.shared.clock.now(),
         )
     };
     observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     observed.owned = carrying(pipeline, &observed.owner, |at, object| observed.owns(at, object));
     observed.answers = Answers {
-        unanswered: pipeline.unanswered(),
-        refused_status: pipeline.refused_status(key, &generation.mapping),
+        unanswered: pipeline.learned().unanswered(Instant::now()),
+        refused_status: pipeline.learned().refused_status(key, &generation.mapping),
         ..Answers::default()
     };
-    observe_namespaces(pipeline, generation, &mut observed);
+    observe_namespaces(pipeline, generation, &mut observed, facts);
     observed
 }
 
 /// The namespaces that a source's objects may be in: whether they exist, what is shared there, and who else needs it.
-fn observe_namespaces(pipeline: &Pipeline, generation: &Generation, observed: &mut Observed) {
+fn observe_namespaces(pipeline: &Pipeline, generation: &Generation, observed: &mut Observed, facts: &mut Facts<'_>) {
     let mut shared = Vec::new();
     for namespace in &observed.places {
         let holds = observed.owned.iter().any(|one| one.reference.namespace == *namespace);
@@ -61,28 +68,42 @@ fn observe_namespaces(pipeline: &Pipeline, generation: &Generation, observed: &m
             observed.namespaces.insert(namespace.clone());
         }
         if generation.mapping.has_shared() {
-            if let Some(in_use) = pipeline.in_use(namespace, &observed.key) {
+            let placement = Topic::Placement(generation.target.cluster.clone(), namespace.as_str().into());
+            let in_use = || pipeline.in_use(namespace, &observed.key);
+            if let Some(in_use) = facts.read([placement, Topic::PassComplete], in_use, Option::is_none) {
                 observed.shared_in_use.insert(namespace.clone(), in_use);
             }
             let owner = observed.writer.shared_owner(namespace);
-            shared.extend(carrying(pipeline, &owner, |at, object| observed.shares(at, object)));
+            let read = || carrying(pipeline, &owner, |at, object| observed.shares(at, object));
+            shared.extend(facts.owned_by(&owner.0, read));
         }
     }
     observed.shared = shared;
 }
 
 /// The source as its cache shows it. A cache that is not in sync may show what exists, and never what is missing.
-fn source(pipeline: &Pipeline, generation: &Generation, feed: &SourceFeed, key: &Key) -> Source {
-    if schema(pipeline, generation, feed).is_none() {
+fn source(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    feed: &SourceFeed,
+    key: &Key,
+    is_schema_known: bool,
+    facts: &mut Facts<'_>,
+) -> Source {
+    // The state before the objects: a list that ends in between is no evidence.
+    let synced = Topic::Synced(Collection::Sources(feed.scope.endpoint.url().into()));
+    let state = facts.read([synced], || feed.watch.state(), |state| *state != WatchState::Synced);
+    if !is_schema_known {
         return Source::Unknown("the schema of its API is being read".into());
     }
     if let Some(object) = feed.watch.store().get(key) {
         return present(pipeline, key, &object);
     }
-    match feed.watch.state() {
+    let now = Instant::now();
+    match state {
         WatchState::Synced => Source::Missing(Missing {
-            deleted: pipeline.deleted(key),
-            long: pipeline.is_missing_for(key, generation.mapping.lifecycle.stuck_after),
+            deleted: pipeline.learned().deleted(key, now),
+            long: pipeline.learned().is_missing_for(key, generation.mapping.lifecycle.stuck_after, now),
         }),
         WatchState::Starting => Source::Unknown("its collection is not listed yet".into()),
         WatchState::NotServed => Source::Unknown("its API is not served (any more)".into()),
@@ -100,18 +121,14 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Source {
         }
     };
     if metadata(&value, "deletionTimestamp").is_empty() {
-        pipeline.lives(key);
+        pipeline.learned().lives(key);
     }
     Source::Present(Arc::new(value))
 }
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
-fn schema(pipeline: &Pipeline, generation: &Generation, feed: &SourceFeed) -> Option<Option<Arc<Schema>>> {
-    pipeline
-        .shared
-        .schemas
-        .get(feed.scope.endpoint.url(), &generation.mapping.source.resource)
-        .map(|known| known.schema)
+fn schema(pipeline: &Pipeline, feed: &SourceFeed, facts: &mut Facts<'_>) -> Option<Known> {
+    facts.read([Topic::Schema(feed.scope.endpoint.url().into())], || pipeline.schema(feed), Option::is_none)
 }
 
 fn pin(generation: &Generation) -> Option<Pin> {
@@ -119,15 +136,16 @@ fn pin(generation: &Generation) -> Option<Pin> {
     Some(Pin { connection: generation.target.name.clone(), identity })
 }
 
-fn target(pipeline: &Pipeline, generation: &Generation) -> Target {
-    if let Err(why) = generation.target.identity() {
-        return Target::Unknown(why);
-    }
-    if let Some(why) = pipeline.unconfirmed() {
+fn target(pipeline: &Pipeline, generation: &Generation, facts: &mut Facts<'_>) -> Target {
+    let at = &generation.target.cluster;
+    let identity = facts.read([Topic::Identity(at.clone())], || generation.target.identity(), Result::is_err);
+    let unconfirmed = facts.read([Topic::Store(at.clone())], || pipeline.unconfirmed(), Option::is_some);
+    if let Some(why) = identity.err().or(unconfirmed) {
         return Target::Unknown(why);
     }
     let kinds = pipeline.kinds().into_iter().map(|kind| {
-        let state = kind_state(pipeline, generation, &kind);
+        let topics = [Topic::Served(at.clone(), kind.clone()), Topic::Synced(Collection::Kind(kind.clone()))];
+        let state = facts.read(topics, || kind_state(pipeline, generation, &kind), Result::is_err);
         (kind, state)
     });
     Target::Known { kinds: Arc::new(kinds.collect()) }

@@ -184,6 +184,11 @@ impl Target {
         self.state().namespaces.remove(name);
     }
 
+    /// Forgets namespaces that are not used.
+    pub fn retain_namespaces(&self, is_used: impl Fn(&str) -> bool) {
+        self.state().namespaces.retain(|name| is_used(name));
+    }
+
     /// The lock of a namespace's shared objects.
     pub fn namespace_lock(&self, namespace: &str) -> Arc<tokio::sync::Mutex<()>> {
         let cluster = self.state().engaged.as_ref().map(|engaged| engaged.identity.clone());

@@ -7,9 +7,12 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::apply::{ApplyError, Executor};
+use super::facts::Facts;
 use super::observe::observe;
+use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
 use crate::mapping::Mode;
+use crate::multicluster::identity::Known;
 use crate::multicluster::queue::Outcome as Finish;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
@@ -43,16 +46,17 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let started = Instant::now();
     let generation = pipeline.generation();
     let key = lease.key().clone();
-    pipeline.looks(&key);
-    let (ended, cost, overtaken) = run(&pipeline, &generation, &key).await;
+    let mut facts = Facts::new(pipeline.interests.reader(&key));
+    let (ended, cost, overtaken) = run(&pipeline, &generation, &key, &mut facts).await;
     pipeline.shared.instruments.metrics.reconciled(
         pipeline.writer.mapping(),
         result(&ended, cost > 0),
         started.elapsed(),
     );
-    let held = held(&ended);
-    let finish = finish(&pipeline, &generation, &key, ended);
-    pipeline.looked(&key);
+    let causes = causes(&ended);
+    let held = causes.iter().filter(|cause| **cause == Cause::Held).count();
+    let timer = finish(&pipeline, &generation, &key, ended);
+    let finish = facts.finish(&causes, timer);
     pipeline.guard(&key, held);
     lease.finish(finish, cost);
     if overtaken {
@@ -60,28 +64,35 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     }
 }
 
-/// How many deletions `pruneGuard` holds.
-fn held(ended: &Ended) -> usize {
+/// What the source waits for. Nothing, where it is in order, or where a request about the source itself failed.
+fn causes(ended: &Ended) -> Vec<Cause> {
     match ended {
         Ended::Waiting(reasons) | Ended::Blocked(reasons) | Ended::Retry(reasons, _) => {
-            reasons.0.iter().filter(|reason| reason.cause == Cause::Held).count()
+            reasons.0.iter().map(|reason| reason.cause).collect()
         }
-        _ => 0,
+        _ => Vec::new(),
     }
 }
 
-async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended, u32, bool) {
-    let engaged = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster);
-    let Some((cluster, feed)) = engaged.and_then(|cluster| pipeline.feed_of(&cluster).map(|feed| (cluster, feed)))
-    else {
+async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mut Facts<'_>) -> (Ended, u32, bool) {
+    let engaged = || {
+        let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster)?;
+        let feed = pipeline.feed_of(&cluster)?;
+        Some((cluster, feed))
+    };
+    let Some((cluster, feed)) = facts.read([Topic::Binding(key.cluster.clone())], engaged, Option::is_none) else {
         return (unengaged(pipeline, generation, key), 0, false);
     };
+    if !matches!(cluster.known(), Known::Identity(_)) {
+        let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
+        return (Ended::Retry(Reasons::one(Cause::Unknown, detail), Duration::ZERO), 0, false);
+    }
     let Some(lease) = pipeline.shared.lease.permit() else { return (Ended::Dropped, 0, false) };
     // Before anything is looked at: whatever changes from now on ends the right to write.
     let at_target = generation.target.endpoint().permitted(lease.clone());
     let at_target = at_target.paced(generation.mapping.reconcile.target_writes_per_second);
     let at_source = cluster.spec.endpoint.clone().permitted(lease);
-    let mut observed = observe(pipeline, generation, &cluster, &feed, key);
+    let mut observed = observe(pipeline, generation, &cluster, &feed, key, facts);
     let mut executor = Executor {
         pipeline,
         generation,
@@ -98,9 +109,12 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key) -> (Ended,
         return (Ended::Failed(error), executor.cost, executor.overtaken);
     }
     let unanswered = observed.answers.unanswered.clone();
-    let ended = converge(&mut executor, &mut observed).await;
-    pipeline.note_unanswered(&unanswered, &observed.answers.unanswered);
-    pipeline.refuse_status(key, &generation.mapping, &observed.answers.refused_status);
+    let ended = converge(&mut executor, &mut observed, facts).await;
+    let answers = &observed.answers;
+    let mut learned = pipeline.learned();
+    learned.note_unanswered(&unanswered, &answers.unanswered, tokio::time::Instant::now());
+    learned.refuse_status(key, &generation.mapping, &answers.refused_status);
+    drop(learned);
     let ended = match (ended, executor.retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
         (ended, _) => ended,
@@ -141,12 +155,12 @@ async fn refresh_if_stale(
     observed: &mut Observed,
 ) -> Result<(), ApplyError> {
     let Source::Present(source) = &observed.source else { return Ok(()) };
-    if !pipeline.is_stale(&observed.key, metadata(source, "resourceVersion")) {
+    if !pipeline.learned().is_stale(&observed.key, metadata(source, "resourceVersion")) {
         return Ok(());
     }
     let outcome = executor.refresh_source().await;
     let outcome = outcome.map_err(|source| ApplyError::Request { action: "read the source anew".into(), source })?;
-    pipeline.refreshed(&observed.key);
+    pipeline.learned().refreshed(&observed.key);
     observed.source = match outcome {
         Outcome::Object(object) => Source::Present(object),
         _ => Source::Missing(Missing::default()),
@@ -154,7 +168,7 @@ async fn refresh_if_stale(
     Ok(())
 }
 
-async fn converge(executor: &mut Executor<'_>, observed: &mut Observed) -> Ended {
+async fn converge(executor: &mut Executor<'_>, observed: &mut Observed, facts: &mut Facts<'_>) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     let mut lock = None;
     let mut held = None;
@@ -173,7 +187,7 @@ async fn converge(executor: &mut Executor<'_>, observed: &mut Observed) -> Ended
             lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
             // What the plan was made from may have changed while it waited for its turn.
             let answers = std::mem::take(&mut observed.answers);
-            *observed = observe(pipeline, generation, executor.cluster, executor.feed, executor.key);
+            *observed = observe(pipeline, generation, executor.cluster, executor.feed, executor.key, facts);
             observed.answers = answers;
             continue;
         }
@@ -244,7 +258,8 @@ fn log_write(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
 fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
     let (Action::PatchStatus { values, .. }, Outcome::Object(answer)) = (action, outcome) else { return };
     let dropped = status::dropped(values, answer);
-    if executor.pipeline.dropped_status(&dropped) {
+    let version = executor.pipeline.schema(executor.feed).map(|known| known.version).unwrap_or_default();
+    if executor.pipeline.learned().dropped.note(&executor.key.cluster, &version, &dropped) {
         warn!(
             fields = dropped.join(" "),
             "the consumer's API does not keep these status fields; they are not written again"
@@ -259,21 +274,23 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
         && releases
         && !metadata(source, "deletionTimestamp").is_empty()
     {
-        executor.pipeline.saw_deletion(executor.key, observed.source_uid());
+        let now = tokio::time::Instant::now();
+        executor.pipeline.learned().saw_deletion(executor.key, observed.source_uid(), now);
     }
 }
 
 /// Keeps the index of who is placed where, which shared objects need. `held` is whether the source carried our finalizer
 /// when this reconcile looked last: only that changes the index.
 fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Observed, held: &mut Option<bool>) {
-    if !generation.mapping.has_shared() {
+    // A source that cannot be seen may be placed anywhere.
+    if !generation.mapping.has_shared() || matches!(observed.source, Source::Unknown(_)) {
         return;
     }
     let finalizer = observed.writer.finalizer();
     let holds = matches!(&observed.source, Source::Present(source) if has_finalizer(source, finalizer));
     if held.replace(holds) != Some(holds) {
         let namespace = if holds { namespace(generation, observed) } else { None };
-        pipeline.place(&observed.key, namespace.as_deref());
+        pipeline.saw_placement(&observed.key, namespace.as_deref());
     }
 }
 
@@ -355,7 +372,7 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
 fn note_stale(pipeline: &Pipeline, key: &Key) {
     for feed in pipeline.source_feeds() {
         if let Some(object) = feed.watch.store().get(key) {
-            pipeline.conflicted(key, object.resource_version());
+            pipeline.learned().conflicted(key, object.resource_version());
         }
     }
 }

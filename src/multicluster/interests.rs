@@ -149,6 +149,12 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Interests<R, C> {
         run.into_iter().flat_map(|run| run.reads).for_each(|interest| index.remove(request, &interest));
     }
 
+    /// Forgets every other request.
+    pub fn retain(&self, stays: impl Fn(&R) -> bool) {
+        let gone: Vec<R> = self.lock().requests.keys().filter(|request| !stays(request)).cloned().collect();
+        gone.iter().for_each(|request| self.forget(request));
+    }
+
     /// The collections that have to be watched now. One that nobody reads any more is among them for another
     /// [`LINGER`]: call it now and then.
     pub fn watches(&self, now: Instant) -> Vec<C> {

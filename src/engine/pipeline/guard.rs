@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::mapping::PruneGuard;
-use crate::object::Key;
+use crate::object::{ClusterName, Key};
 use crate::plan::Prune;
 
 /// What becomes of the deletions that a document asks for.
@@ -44,18 +44,19 @@ impl Guard {
         }
     }
 
-    /// Every source was planned. Within the limits, the deletions are released: the sources to plan again.
-    pub fn conclude(&mut self, limits: &PruneGuard, objects: usize) -> Option<Vec<Key>> {
+    /// Every source was planned. Within the limits, the deletions are released.
+    pub fn conclude(&mut self, limits: &PruneGuard, objects: usize) -> bool {
         if self.state == State::Open {
-            return None;
+            return false;
         }
         let total = self.total();
         let within = total <= limits.max_objects as usize && total * 100 <= objects * usize::from(limits.max_percent);
         if total > 0 && !within {
             self.state = State::Held;
-            return None;
+            return false;
         }
-        Some(self.open())
+        self.open();
+        true
     }
 
     /// How many deletions wait for approval.
@@ -63,26 +64,31 @@ impl Guard {
         (self.state == State::Held).then(|| self.total())
     }
 
-    /// Releases what is held: how many deletions, and the sources to plan again.
-    pub fn approve(&mut self) -> Option<(usize, Vec<Key>)> {
+    /// Releases what is held: how many deletions.
+    pub fn approve(&mut self) -> Option<usize> {
         let number = self.held()?;
-        Some((number, self.open()))
+        self.open();
+        Some(number)
+    }
+
+    /// The cluster is out of sight: nothing is deleted for its sources.
+    pub fn forget_cluster(&mut self, cluster: &ClusterName) {
+        self.held.retain(|key, _| key.cluster != *cluster);
     }
 
     fn total(&self) -> usize {
         self.held.values().sum()
     }
 
-    fn open(&mut self) -> Vec<Key> {
+    fn open(&mut self) {
         self.state = State::Open;
-        std::mem::take(&mut self.held).into_keys().collect()
+        self.held.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::ClusterName;
 
     const LIMITS: PruneGuard = PruneGuard { max_objects: 10, max_percent: 20 };
 
@@ -93,7 +99,7 @@ mod tests {
     #[test]
     fn a_document_in_force_holds_nothing() {
         assert_eq!(Guard::new(true).prune(), Prune::Allowed);
-        assert_eq!(Guard::new(true).conclude(&LIMITS, 0), None);
+        assert!(!Guard::new(true).conclude(&LIMITS, 0));
     }
 
     #[test]
@@ -101,7 +107,7 @@ mod tests {
         let mut guard = Guard::new(false);
         guard.note(&key("a"), 2);
         assert_eq!(guard.prune(), Prune::Held, "while sources are counted");
-        assert_eq!(guard.conclude(&LIMITS, 10), Some(vec![key("a")]));
+        assert!(guard.conclude(&LIMITS, 10));
         assert_eq!(guard.prune(), Prune::Allowed);
     }
 
@@ -110,9 +116,9 @@ mod tests {
         for (held, objects) in [(11, 1000), (3, 10)] {
             let mut guard = Guard::new(false);
             guard.note(&key("a"), held);
-            assert_eq!(guard.conclude(&LIMITS, objects), None);
+            assert!(!guard.conclude(&LIMITS, objects));
             assert_eq!((guard.prune(), guard.held()), (Prune::Held, Some(held)));
-            assert_eq!(guard.approve(), Some((held, vec![key("a")])));
+            assert_eq!(guard.approve(), Some(held));
             assert_eq!(guard.prune(), Prune::Allowed);
         }
     }
@@ -121,8 +127,8 @@ mod tests {
     fn deletions_that_are_no_longer_asked_for_release_the_guard() {
         let mut guard = Guard::new(false);
         guard.note(&key("a"), 11);
-        assert_eq!(guard.conclude(&LIMITS, 1000), None);
+        assert!(!guard.conclude(&LIMITS, 1000));
         guard.note(&key("a"), 0);
-        assert_eq!(guard.conclude(&LIMITS, 1000), Some(Vec::new()));
+        assert!(guard.conclude(&LIMITS, 1000));
     }
 }

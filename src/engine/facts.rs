@@ -1,0 +1,57 @@
+//! What a reconcile reads beside its own objects, and which of that it waits for.
+
+use super::pipeline::wakes::{Collection, Reader, Token, Topic, Until};
+use crate::multicluster::interests::Waits;
+use crate::multicluster::queue::Outcome;
+use crate::plan::Cause;
+
+/// Facts that one reconcile reads. Those that are not in order stay open: a plan that waits, waits for them.
+#[derive(Debug)]
+pub struct Facts<'i> {
+    reader: Reader<'i>,
+    open: Vec<Token>,
+}
+
+impl<'i> Facts<'i> {
+    pub fn new(reader: Reader<'i>) -> Self {
+        Self { reader, open: Vec::new() }
+    }
+
+    /// Everything is read once more.
+    pub fn again(&mut self) {
+        self.open.clear();
+    }
+
+    /// Reads something that changes with these topics. `is_open`: a source may have to wait for it.
+    pub fn read<T>(
+        &mut self,
+        topics: impl IntoIterator<Item = Topic>,
+        read: impl FnOnce() -> T,
+        is_open: impl FnOnce(&T) -> bool,
+    ) -> T {
+        let tokens: Vec<Token> = topics.into_iter().map(|topic| self.reader.topic(topic, || ()).1).collect();
+        let value = read();
+        if is_open(&value) {
+            self.open.extend(tokens);
+        }
+        value
+    }
+
+    /// Reads the objects that carry the label of another owner than the source.
+    pub fn owned_by<T>(&mut self, owner: &str, read: impl FnOnce() -> T) -> T {
+        self.reader.list(&Collection::Target, owner, read).0
+    }
+
+    /// Ends the reconcile. Without a cause, everything is in order. Else it waits for its own objects and for what is open,
+    /// and is looked at again by `timer`: for what is stuck, and for what no event tells.
+    pub fn finish(mut self, causes: &[Cause], timer: Outcome) -> Outcome {
+        let ((), own) = self.reader.own(|| ());
+        let open = self.open.iter().chain([&own]).map(|token| Until::Change(token.clone()));
+        let ends: Vec<Until> = open.chain([Until::Timer(timer)]).collect();
+        let unseen = causes.contains(&Cause::Unknown) && self.open.is_empty();
+        let unseen = unseen.then_some((Cause::Unknown, Until::Timer(Outcome::Retry)));
+        let waits = causes.iter().flat_map(|cause| ends.iter().map(|until| (*cause, until.clone()))).chain(unseen);
+        let outcome = self.reader.finish(&Waits(waits.collect()));
+        if causes.is_empty() { timer } else { outcome }
+    }
+}

@@ -1,0 +1,292 @@
+//! What a pipeline watches: sources by address, the engine's objects by kind, and which source each object belongs to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+use hashbrown::HashMap;
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+
+use super::Pipeline;
+use super::wakes::{Collection, Topic};
+use crate::engine::consumer_schema::{Known, Schedule};
+use crate::engine::target::ServedKind;
+use crate::mapping::{Kind, Resource};
+use crate::multicluster::Subscription;
+use crate::multicluster::queue::Priority;
+use crate::multicluster::registry::{Cluster, WatchScope};
+use crate::multicluster::watch::{Selectors, Watch, WatchState};
+use crate::object::Key;
+use crate::object::marks::{self, Origin};
+
+#[derive(Debug, Default)]
+pub struct Feeds {
+    /// One feed per address at which sources are watched.
+    sources: BTreeMap<String, Arc<SourceFeed>>,
+    /// One feed per kind on the target.
+    kinds: BTreeMap<Kind, Arc<KindFeed>>,
+    /// Which source an owner label names, by the label's hash. A collision costs one needless reconcile.
+    origins: HashMap<u64, Key>,
+}
+
+/// Source objects of one address.
+#[derive(Debug)]
+pub struct SourceFeed {
+    pub scope: WatchScope,
+    pub watch: Arc<Watch>,
+    pub subscription: Subscription,
+}
+
+/// The engine's objects of one kind on the target.
+#[derive(Debug)]
+pub struct KindFeed {
+    pub served: ServedKind,
+    pub scope: WatchScope,
+    pub watch: Arc<Watch>,
+    pub subscription: Subscription,
+}
+
+impl Feeds {
+    /// The mapping reads another source.
+    pub fn forget_sources(&mut self) {
+        self.sources.clear();
+        self.origins.clear();
+    }
+
+    /// The target is another one.
+    pub fn forget_kinds(&mut self) {
+        self.kinds.clear();
+    }
+
+    /// An owner label names this source.
+    pub fn owns(&mut self, owner: u64, source: &Key) {
+        self.origins.insert(owner, source.clone());
+    }
+
+    pub fn disown(&mut self, owner: u64) {
+        self.origins.remove(&owner);
+    }
+
+    pub fn origin(&self, owner: u64) -> Option<Key> {
+        self.origins.get(&owner).cloned()
+    }
+}
+
+impl Pipeline {
+    /// Follows the sources of a cluster, and queues those that are there.
+    pub fn engage(self: &Arc<Self>, cluster: &Cluster, tasks: &mut JoinSet<()>) {
+        let feed = self.source_feed(&cluster.spec.scope, tasks);
+        for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
+            self.enqueue_source(&key, Priority::Initial);
+        }
+        // Orphans wait for their cluster.
+        self.touch(Topic::Binding(cluster.spec.name.clone()));
+    }
+
+    /// Forgets the origins of a cluster, and the feed that served no other.
+    pub(super) fn unfollow(&self, cluster: &Cluster, still_used: bool) {
+        let mut feeds = self.feeds();
+        feeds.origins.retain(|_, key| key.cluster != cluster.spec.name);
+        let dropped = if still_used { None } else { feeds.sources.remove(cluster.spec.scope.endpoint.url()) };
+        // The end of a subscription must not meet the lock.
+        drop(feeds);
+        drop(dropped);
+    }
+
+    fn source_feed(self: &Arc<Self>, scope: &WatchScope, tasks: &mut JoinSet<()>) -> Arc<SourceFeed> {
+        let url = scope.endpoint.url().to_owned();
+        if let Some(feed) = self.feeds().sources.get(&url) {
+            return feed.clone();
+        }
+        let resource = &self.generation().mapping.source.resource;
+        let watch = self.shared.watches.acquire(scope, resource, &Selectors::default());
+        let pipeline = Arc::downgrade(self);
+        let subscription = watch.store().subscribe(move |change| {
+            if let Some(pipeline) = pipeline.upgrade() {
+                pipeline.source_changed(change);
+            }
+        });
+        self.follow_states(&watch, Collection::Sources(url.as_str().into()), tasks);
+        let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription });
+        tasks.spawn(follow_schema(Arc::downgrade(self), Arc::downgrade(&feed), resource.clone()));
+        self.feeds().sources.insert(url, feed.clone());
+        feed
+    }
+
+    /// The schema of the source's API at an address; `None`: not read yet. Without it the engine cannot tell which status
+    /// fields the consumer's API keeps.
+    pub fn schema(&self, feed: &SourceFeed) -> Option<Known> {
+        self.shared.schemas.get(feed.scope.endpoint.url(), &self.generation().mapping.source.resource)
+    }
+
+    /// Opens the watches on the target's kinds as far as they are resolved.
+    pub fn follow_kinds(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        let generation = self.generation();
+        for kind in self.kinds() {
+            generation.target.want(&kind);
+            let (Ok(served), Some(scope)) = (generation.target.kind(&kind), generation.target.scope()) else {
+                continue;
+            };
+            if self.feeds().kinds.get(&kind).is_some_and(|feed| feed.scope == scope) {
+                continue;
+            }
+            let selectors =
+                Selectors { label: format!("{}={}", marks::MAPPING, self.writer.label()), ..Selectors::default() };
+            let watch = self.shared.watches.acquire(&scope, &served.resource, &selectors);
+            let pipeline = Arc::downgrade(self);
+            let of = kind.clone();
+            let subscription = watch.store().subscribe(move |change| {
+                if let Some(pipeline) = pipeline.upgrade() {
+                    pipeline.target_changed(&of, change);
+                }
+            });
+            self.follow_states(&watch, Collection::Kind(kind.clone()), tasks);
+            let feed = Arc::new(KindFeed { served, scope, watch, subscription });
+            let former = self.feeds().kinds.insert(kind.clone(), feed.clone());
+            drop(former);
+            self.queue_standing(&kind, &feed);
+            self.touch(Topic::Synced(Collection::Kind(kind)));
+        }
+    }
+
+    /// What a store held before the subscription is queued by hand: a watch that another generation left open.
+    fn queue_standing(&self, kind: &Kind, feed: &KindFeed) {
+        for key in feed.watch.store().keys() {
+            if let Some(object) = feed.watch.store().get(&key) {
+                self.enqueue_origin(kind, &key, &object, Priority::Initial);
+            }
+        }
+    }
+
+    /// Wakes what waits for a collection whenever its watch comes or goes.
+    fn follow_states(self: &Arc<Self>, watch: &Arc<Watch>, collection: Collection, tasks: &mut JoinSet<()>) {
+        let mut states = watch.states();
+        let pipeline = Arc::downgrade(self);
+        tasks.spawn(async move {
+            while states.changed().await.is_ok() {
+                let Some(pipeline) = pipeline.upgrade() else { return };
+                pipeline.touch(Topic::Synced(collection.clone()));
+                pipeline.sources_told();
+            }
+        });
+    }
+
+    /// The kinds of the mapping, and those which only its state store still names.
+    pub fn kinds(&self) -> BTreeSet<Kind> {
+        let mut kinds: BTreeSet<Kind> =
+            self.generation().mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
+        let same = |a: &Kind, b: &Kind| a.group == b.group && a.kind == b.kind;
+        let former = self.stored_kinds();
+        let former: Vec<Kind> = former.into_iter().filter(|old| !kinds.iter().any(|new| same(old, new))).collect();
+        kinds.extend(former);
+        kinds
+    }
+
+    pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<KindFeed>> {
+        self.feeds().kinds.get(kind).cloned()
+    }
+
+    /// Gathers something over all kinds on the target.
+    pub fn each_kind<T>(&self, gather: impl Fn(&Kind, &KindFeed) -> Vec<T>) -> Vec<T> {
+        self.feeds().kinds.iter().flat_map(|(kind, feed)| gather(kind, feed)).collect()
+    }
+
+    pub fn kind_feeds(&self) -> Vec<(Kind, Arc<KindFeed>)> {
+        self.feeds().kinds.iter().map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
+    }
+
+    /// The feed that serves a cluster's sources.
+    pub fn feed_of(&self, cluster: &Cluster) -> Option<Arc<SourceFeed>> {
+        self.feeds().sources.get(cluster.spec.scope.endpoint.url()).cloned()
+    }
+
+    pub fn source_feeds(&self) -> Vec<Arc<SourceFeed>> {
+        self.feeds().sources.values().cloned().collect()
+    }
+
+    /// Whether a source has objects on the target, by its owner label. In kcp, the identity of a cluster is its name.
+    pub fn has_objects(&self, key: &Key) -> bool {
+        let resource = &self.generation().mapping.source.resource;
+        let owner = self.writer.owner(&Origin::new(resource, key.cluster.as_str(), key));
+        self.kind_feeds().iter().any(|(_, feed)| !feed.watch.store().of_owner(&owner.0).is_empty())
+    }
+
+    /// Queues every source that is there: after a reload, and on the long resync.
+    pub fn enqueue_all(&self) {
+        for feed in self.source_feeds() {
+            for key in feed.watch.store().keys() {
+                if self.is_engaged(&key.cluster) {
+                    self.enqueue_source(&key, Priority::Initial);
+                }
+            }
+        }
+        for (kind, feed) in self.kind_feeds() {
+            self.queue_standing(&kind, &feed);
+        }
+    }
+
+    /// Another schema of the source's API is known at an address. What was decided with the former one may be another now.
+    fn schema_changed(&self, scope: &WatchScope, former: Option<&str>) {
+        self.touch(Topic::Schema(scope.endpoint.url().into()));
+        if former.is_some() {
+            info!(mapping = self.writer.mapping(), at = scope.endpoint.url(), "the schema of the source has changed");
+            self.enqueue_all();
+        }
+    }
+
+    /// Whether the sources of every cluster that is followed are listed, and no cluster is still to be described.
+    pub fn are_sources_listed(&self) -> bool {
+        let is_listed = |feed: &Arc<SourceFeed>| feed.watch.state() == WatchState::Synced;
+        self.shared.manager.is_synced(&self.generation().mapping.source.clusters)
+            && self.feeds().sources.values().all(is_listed)
+    }
+
+    /// Whether every engaged cluster is followed.
+    pub fn are_clusters_followed(&self) -> bool {
+        let clusters = self.shared.manager.clusters(&self.generation().mapping.source.clusters);
+        clusters.iter().all(|cluster| self.feed_of(cluster).is_some())
+    }
+
+    /// Forgets namespaces of the target that hold nothing of this mapping: it would only save the creation of one.
+    pub fn forget_namespaces(&self) {
+        let keys = self.kind_feeds().into_iter().flat_map(|(_, feed)| feed.watch.store().keys());
+        let used: BTreeSet<Arc<str>> = keys.map(|key| key.namespace.clone()).collect();
+        self.generation().target.retain_namespaces(|namespace| used.contains(namespace));
+    }
+
+    /// Something about which sources there are has changed: what waits until all of them are seen is looked at.
+    pub fn sources_told(&self) {
+        if self.are_sources_listed() {
+            self.touch(Topic::PassComplete);
+            self.conclude();
+        }
+    }
+}
+
+/// Follows the schema of the source's API at an address, once its resource is served, for as long as the feed is used.
+async fn follow_schema(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, resource: Resource) {
+    let Some((scope, mut states)) = feed.upgrade().map(|feed| (feed.scope.clone(), feed.watch.states())) else {
+        return;
+    };
+    if states.wait_for(|state| *state == WatchState::Synced).await.is_err() {
+        return;
+    }
+    let mut schedule = Schedule::new(scope.endpoint.url().len() as u64);
+    let mut version: Option<Arc<str>> = None;
+    loop {
+        let Some(pipeline) = pipeline.upgrade().filter(|_| feed.strong_count() > 0) else { return };
+        let checked = pipeline.shared.schemas.check(&scope.endpoint, &resource).await;
+        match &checked {
+            Ok(known) if version.as_ref() != Some(&known.version) => {
+                let former = version.replace(known.version.clone());
+                pipeline.schema_changed(&scope, former.as_deref());
+            }
+            Err(error) if version.is_none() => warn!(%resource, %error, "the schema of the source cannot be read yet"),
+            _ => {}
+        }
+        let (wait, due) = (schedule.wait(&checked), pipeline.schema_due.clone());
+        drop(pipeline);
+        // Elapsed or rung: it is looked at again.
+        let _ = tokio::time::timeout(wait, due.notified()).await;
+    }
+}

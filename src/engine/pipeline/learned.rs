@@ -1,0 +1,167 @@
+//! What servers answered and people did, as far as the caches do not show it: each fact of one source or one cluster, and
+//! forgotten with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::engine::consumer_schema::dropped::DroppedFields;
+use crate::mapping::Mapping;
+use crate::object::marks::Reference;
+use crate::object::{ClusterName, Key};
+
+/// For how long objects of a source that was deleted or released are deleted as well: a create may come late.
+const LATE_CREATE: Duration = Duration::from_secs(600);
+
+/// For how long a delete without an answer may still take effect.
+const LATE_REQUEST: Duration = Duration::from_secs(120);
+
+#[derive(Debug, Default)]
+pub struct Learned {
+    /// Status fields that clusters do not keep.
+    pub dropped: DroppedFields,
+    /// By source: the version that was answered by a conflict, to be read anew if the cache does not move on.
+    conflicts: HashMap<Key, String>,
+    /// By source: status leaves that its server refused.
+    refused_status: HashMap<Key, RefusedStatus>,
+    /// Sources that were seen being deleted, or were released, and under which uid.
+    deleted: HashMap<Key, (String, Instant)>,
+    /// Since when a source is missing whose objects exist.
+    missing: HashMap<Key, Instant>,
+    /// Deletions without an answer.
+    unanswered: BTreeMap<Reference, Instant>,
+}
+
+/// Refused leaves by JSON pointer, and the mapping that they were written by.
+type RefusedStatus = (Arc<Mapping>, BTreeMap<String, (Value, String)>);
+
+impl Learned {
+    /// Remembers that a version was answered by a conflict.
+    pub fn conflicted(&mut self, key: &Key, version: &str) {
+        self.conflicts.insert(key.clone(), version.to_owned());
+    }
+
+    /// Whether the cache still shows the version that a write was refused for.
+    pub fn is_stale(&mut self, key: &Key, version: &str) -> bool {
+        let stale = self.conflicts.get(key).is_some_and(|conflicted| conflicted == version);
+        if !stale {
+            self.conflicts.remove(key);
+        }
+        stale
+    }
+
+    pub fn refreshed(&mut self, key: &Key) {
+        self.conflicts.remove(key);
+    }
+
+    /// The status leaves of a source that its server refused, as this mapping wrote them.
+    pub fn refused_status(&self, key: &Key, mapping: &Arc<Mapping>) -> BTreeMap<String, (Value, String)> {
+        let of = self.refused_status.get(key).filter(|(by, _)| Arc::ptr_eq(by, mapping));
+        of.map(|(_, leaves)| leaves.clone()).unwrap_or_default()
+    }
+
+    pub fn refuse_status(&mut self, key: &Key, mapping: &Arc<Mapping>, leaves: &BTreeMap<String, (Value, String)>) {
+        if leaves.is_empty() {
+            self.refused_status.remove(key);
+        } else {
+            self.refused_status.insert(key.clone(), (mapping.clone(), leaves.clone()));
+        }
+    }
+
+    /// A source was seen being deleted, or was released, under this uid.
+    pub fn saw_deletion(&mut self, key: &Key, uid: &str, now: Instant) {
+        self.deleted.retain(|_, (_, at)| now.duration_since(*at) < LATE_CREATE);
+        self.deleted.insert(key.clone(), (uid.to_owned(), now));
+    }
+
+    /// The uid under which a missing source was seen being deleted.
+    pub fn deleted(&self, key: &Key, now: Instant) -> Option<String> {
+        let seen = self.deleted.get(key).filter(|(_, at)| now.duration_since(*at) < LATE_CREATE);
+        seen.map(|(uid, _)| uid.clone())
+    }
+
+    /// A source is live: what was seen of an earlier one of its name counts no more.
+    pub fn lives(&mut self, key: &Key) {
+        self.deleted.remove(key);
+        self.missing.remove(key);
+    }
+
+    /// Whether a source has been missing for so long, since it was first asked for.
+    pub fn is_missing_for(&mut self, key: &Key, long: Duration, now: Instant) -> bool {
+        now.duration_since(*self.missing.entry(key.clone()).or_insert(now)) >= long
+    }
+
+    /// Nothing of a missing source is left. That it was deleted still counts for objects that come late.
+    pub fn forget(&mut self, key: &Key) {
+        self.missing.remove(key);
+        self.refused_status.remove(key);
+        self.conflicts.remove(key);
+    }
+
+    /// A cluster is no longer engaged. What was seen of its deletions counts if it comes back.
+    pub fn forget_cluster(&mut self, cluster: &ClusterName) {
+        self.dropped.forget(cluster);
+        self.missing.retain(|key, _| key.cluster != *cluster);
+        self.refused_status.retain(|key, _| key.cluster != *cluster);
+        self.conflicts.retain(|key, _| key.cluster != *cluster);
+    }
+
+    /// Deletions without an answer that may still take effect.
+    pub fn unanswered(&mut self, now: Instant) -> BTreeSet<Reference> {
+        self.unanswered.retain(|_, since| now.duration_since(*since) < LATE_REQUEST);
+        self.unanswered.keys().cloned().collect()
+    }
+
+    /// Notes which deletions are without an answer now, of those that a reconcile knew of before and those it knows of after.
+    pub fn note_unanswered(&mut self, before: &BTreeSet<Reference>, after: &BTreeSet<Reference>, now: Instant) {
+        self.unanswered.retain(|reference, _| !before.contains(reference) || after.contains(reference));
+        self.unanswered.extend(after.difference(before).map(|reference| (reference.clone(), now)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(cluster: &str) -> Key {
+        Key::new(ClusterName::try_from(cluster).unwrap(), "ns", "a")
+    }
+
+    #[test]
+    fn a_deletion_counts_for_ten_minutes_or_until_the_source_lives() {
+        let (mut learned, start) = (Learned::default(), Instant::now());
+        learned.saw_deletion(&key("a"), "u1", start);
+        learned.forget(&key("a"));
+        assert_eq!(learned.deleted(&key("a"), start + LATE_CREATE / 2).as_deref(), Some("u1"));
+        assert_eq!(learned.deleted(&key("a"), start + LATE_CREATE), None);
+        learned.lives(&key("a"));
+        assert_eq!(learned.deleted(&key("a"), start), None);
+    }
+
+    #[test]
+    fn old_deletions_leave_nothing_behind() {
+        let (mut learned, start) = (Learned::default(), Instant::now());
+        learned.saw_deletion(&key("a"), "u1", start);
+        learned.saw_deletion(&key("b"), "u2", start + LATE_CREATE);
+        assert_eq!(learned.deleted.len(), 1);
+    }
+
+    #[test]
+    fn a_cluster_that_goes_takes_along_what_was_learned_of_it() {
+        let (mut learned, start) = (Learned::default(), Instant::now());
+        for cluster in ["gone", "stays"] {
+            learned.conflicted(&key(cluster), "1");
+            learned.is_missing_for(&key(cluster), LATE_CREATE, start);
+            learned.dropped.note(&key(cluster).cluster, &Arc::from("1"), &["/x"]);
+        }
+        learned.forget_cluster(&key("gone").cluster);
+        assert!(!learned.is_stale(&key("gone"), "1") && learned.is_stale(&key("stays"), "1"));
+        assert_eq!(learned.missing.len(), 1);
+        assert!(learned.dropped.of(&key("gone").cluster, "1").is_empty());
+        assert!(!learned.dropped.of(&key("stays").cluster, "1").is_empty());
+    }
+}

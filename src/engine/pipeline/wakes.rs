@@ -1,0 +1,172 @@
+//! Who is woken by what: sources by their own events and by those of their objects, and who reads or waits for something
+//! else by the index of [interests](crate::multicluster::interests).
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use super::Pipeline;
+use super::shared_use::News;
+use crate::mapping::Kind;
+use crate::multicluster::Object;
+use crate::multicluster::interests;
+use crate::multicluster::queue::Priority;
+use crate::multicluster::store::{Cause, Change};
+use crate::object::marks::{self, Origin, Owner, Reference};
+use crate::object::{ClusterName, Key};
+
+/// What a pipeline watches.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Collection {
+    /// The sources of an address.
+    Sources(Arc<str>),
+    /// The engine's objects of one kind on the target.
+    Kind(Kind),
+    /// The engine's objects of all kinds on the target.
+    Target,
+}
+
+pub type Interests = interests::Interests<Key, Collection>;
+pub type Interest = interests::Interest<Collection>;
+pub type Topic = interests::Topic<Collection>;
+pub type Token = interests::Token<Collection>;
+pub type Until = interests::Until<Collection>;
+pub type Reader<'i> = interests::Reader<'i, Key, Collection>;
+
+impl Pipeline {
+    /// A fact has changed: queues who reads it now or waits for it.
+    pub fn touch(&self, topic: Topic) {
+        self.wake(&Interest::Topic(topic), Priority::Initial);
+    }
+
+    fn wake(&self, interest: &Interest, priority: Priority) {
+        let woken = self.interests.touch(interest, priority);
+        woken.into_iter().for_each(|(key, priority)| self.queue.add(key, priority));
+    }
+
+    /// The target was identified, or serves a kind that it did not.
+    pub fn target_told(&self) {
+        let target = &self.generation().target.cluster;
+        self.touch(Topic::Identity(target.clone()));
+        self.kinds().into_iter().for_each(|kind| self.touch(Topic::Served(target.clone(), kind)));
+    }
+
+    /// Whether another source needs the shared objects of a namespace. `None`: nobody can tell before every source was
+    /// listed and seen.
+    pub fn in_use(&self, namespace: &str, by_others_than: &Key) -> Option<bool> {
+        let in_use = self.shared_use().in_use(namespace, by_others_than);
+        in_use.filter(|in_use| *in_use || self.are_sources_listed())
+    }
+
+    /// The placement of a source was looked at.
+    pub fn saw_placement(&self, key: &Key, namespace: Option<&str>) {
+        let news = self.shared_use().seen(key, namespace);
+        self.tell(news);
+    }
+
+    pub(super) fn tell(&self, news: News) {
+        let target = &self.generation().target.cluster;
+        for namespace in news.namespaces {
+            self.touch(Topic::Placement(target.clone(), (*namespace).into()));
+        }
+        if news.complete {
+            self.touch(Topic::PassComplete);
+        }
+    }
+
+    pub(super) fn source_changed(&self, change: &Change<'_>) {
+        if let (Some(last), None) = (change.before, change.after)
+            && last.deleting()
+        {
+            self.learned().saw_deletion(change.key, last.uid(), tokio::time::Instant::now());
+        }
+        let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
+        if self.is_engaged(&change.key.cluster) {
+            self.enqueue_source(change.key, priority);
+        }
+    }
+
+    pub(super) fn enqueue_source(&self, key: &Key, priority: Priority) {
+        if let Some(owner) = self.owner(key) {
+            let owner = self.label_hash(&owner.0);
+            self.feeds().owns(owner, key);
+        }
+        if priority == Priority::Initial {
+            self.state().unplanned.insert(key.clone());
+            if self.generation().mapping.has_shared() {
+                self.shared_use().listed(key);
+            }
+        }
+        self.queue.add(key.clone(), priority);
+    }
+
+    pub(super) fn target_changed(&self, kind: &Kind, change: &Change<'_>) {
+        let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
+        let before = change.before.and_then(|before| before.owner());
+        let Some(object) = change.after.or(change.before) else { return };
+        if let Some(former) = before.filter(|former| object.owner() != Some(former)) {
+            self.enqueue_owner(former, priority);
+        }
+        self.enqueue_origin(kind, change.key, object, priority);
+    }
+
+    /// Queues the source of an object on the target: by our own index, else as its ownership annotations say, if they are
+    /// true.
+    pub(super) fn enqueue_origin(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
+        if object.owner().is_some_and(|owner| self.enqueue_owner(owner, priority)) {
+            return;
+        }
+        let reference =
+            Reference { kind: kind.clone(), namespace: at.namespace.to_string(), name: at.name.to_string() };
+        let origin = object.value().ok().and_then(|value| marks::origin(&self.writer, &value, &reference));
+        if let Some(key) = origin.and_then(|origin| self.key_of(&origin)) {
+            self.queue.add(key, priority);
+        }
+    }
+
+    /// Queues whose object carries this owner label: its source, or who reads what is shared in its namespace. `false`:
+    /// no source that is known.
+    fn enqueue_owner(&self, owner: &str, priority: Priority) -> bool {
+        self.wake(&Interest::Selection(Collection::Target, owner.into()), priority);
+        let known = self.feeds().origin(self.label_hash(owner));
+        let is_known = known.is_some();
+        known.into_iter().for_each(|key| self.queue.add(key, priority));
+        is_known
+    }
+
+    /// The owner of a source's objects, where its cluster is engaged.
+    fn owner(&self, key: &Key) -> Option<Owner> {
+        let source = &self.generation().mapping.source;
+        let cluster = self.shared.manager.cluster(&source.clusters, &key.cluster)?;
+        Some(self.writer.owner(&Origin::new(&source.resource, cluster.identity(), key)))
+    }
+
+    /// The key of a source that an object names, if it is of this mapping's resource. The cluster needs not be engaged: in
+    /// kcp, its identity is its name.
+    fn key_of(&self, origin: &Origin) -> Option<Key> {
+        let source = &self.generation().mapping.source;
+        if source.resource.group_plural() != origin.resource {
+            return None;
+        }
+        let engaged = self.shared.manager.cluster_of_identity(&source.clusters, &origin.cluster);
+        let name = match engaged {
+            Some(cluster) => cluster.spec.name.clone(),
+            None => ClusterName::try_from(origin.cluster.as_str()).ok()?,
+        };
+        Some(Key::new(name, origin.namespace.as_str(), origin.name.as_str()))
+    }
+
+    fn label_hash(&self, owner: &str) -> u64 {
+        self.hasher.hash_one(owner)
+    }
+
+    /// Nothing of a missing source is left.
+    pub fn forget(&self, key: &Key) {
+        if let Some(owner) = self.owner(key) {
+            let owner = self.label_hash(&owner.0);
+            self.feeds().disown(owner);
+        }
+        self.learned().forget(key);
+        self.interests.forget(key);
+        self.saw_placement(key, None);
+    }
+}
