@@ -1,6 +1,7 @@
 //! A world: servers, engines and what happens to them, in virtual time.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -26,6 +27,9 @@ const QUIET: Duration = Duration::from_secs(120);
 const BOOKMARKS: Duration = Duration::from_secs(10);
 const MERGE: &str = "application/merge-patch+json";
 
+/// Of real time. A world takes less than a second of it, on a busy machine some.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// What a run came to.
 pub struct Run {
     pub trace: Vec<String>,
@@ -42,7 +46,24 @@ pub fn run_aloud(plan: &Plan) -> Run {
     run_world(plan, true)
 }
 
+/// On a thread of its own: an engine that never rests would hold up virtual time for ever.
 fn run_world(plan: &Plan, aloud: bool) -> Run {
+    let (send, receive) = std::sync::mpsc::channel();
+    let lived = plan.clone();
+    let thread = std::thread::spawn(move || send.send(run_here(&lived, aloud)));
+    match receive.recv_timeout(PATIENCE) {
+        Ok(run) => run,
+        Err(RecvTimeoutError::Timeout) => {
+            panic!("seed {}: virtual time stands still: something is busy and waits for nothing", plan.seed)
+        }
+        Err(RecvTimeoutError::Disconnected) => {
+            let cause = thread.join().expect_err("it sent nothing");
+            std::panic::resume_unwind(cause)
+        }
+    }
+}
+
+fn run_here(plan: &Plan, aloud: bool) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
     runtime.block_on(async {
