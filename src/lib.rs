@@ -54,11 +54,11 @@ pub mod provider;
 
 pub mod reload;
 
+pub mod server;
+
 pub mod engine;
 
 pub mod survey;
-
-pub mod server;
 
 pub mod telemetry;
 

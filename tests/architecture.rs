@@ -24,7 +24,7 @@ const SHELL: [&str; 10] =
 /// What a pure module must not name, beside the shell.
 const IMPURE: [&str; 24] = [
     "tokio",
-    "kube",
+    "kube::",
     "hyper",
     "axum",
     "notify",
@@ -84,17 +84,86 @@ fn the_check_of_pure_modules_can_fail() {
     assert_eq!(trespass("use crate::engine::Worker;"), Some("engine"));
     assert_eq!(trespass("    let now = std::time::Instant::now();"), Some("Instant"));
     assert_eq!(trespass("pub async fn read() {}"), Some("async fn"));
-    assert_eq!(trespass("    let value = kube::core::x();"), Some("kube"));
+    assert_eq!(trespass("    let value = kube::core::x();"), Some("kube::"));
     assert_eq!(trespass("    accepts(\"kubectl's spelling\")"), None);
     assert_eq!(trespass("use crate::mapping::Mapping;"), None);
 }
 
 #[test]
 fn every_module_is_known_to_be_pure_or_shell() {
-    let lib = read(Path::new(ROOT).join("src/lib.rs"));
-    let declared = lib.lines().filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';'));
-    let unknown: Vec<_> = declared.filter(|name| !PURE.contains(name) && !SHELL.contains(name)).collect();
+    let declared = modules();
+    let unknown: Vec<_> =
+        declared.iter().filter(|name| !PURE.contains(&name.as_str()) && !SHELL.contains(&name.as_str())).collect();
     assert!(unknown.is_empty(), "say in this file whether these are pure: {unknown:?}");
+}
+
+/// The modules in the reading order of `src/lib.rs`.
+fn modules() -> Vec<String> {
+    let lib = read("src/lib.rs");
+    let declared = lib.lines().filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';'));
+    declared.map(str::to_owned).collect()
+}
+
+/// All lines count, those of tests too.
+#[test]
+fn modules_depend_on_those_above_them_alone() {
+    let modules = modules();
+    assert!(modules.len() >= PURE.len() + SHELL.len(), "{modules:?}");
+    let mut found = Vec::new();
+    for (rank, module) in modules.iter().enumerate() {
+        let files = files_of(module);
+        assert!(!files.is_empty(), "{module} has files");
+        for file in files {
+            let depth = depth(&file);
+            for (index, line) in read(&file).lines().enumerate() {
+                let below = named_modules(line, depth, &modules).into_iter().filter(|named| *named > rank);
+                found.extend(below.map(|named| {
+                    format!("{}:{}: {module} names {}: {}", short(&file), index + 1, modules[named], line.trim())
+                }));
+            }
+        }
+    }
+    assert!(found.is_empty(), "a module depends only on modules above it in src/lib.rs:\n{}", found.join("\n"));
+}
+
+/// How many modules deep a file is: 1 for `src/yaml.rs` and `src/yaml/mod.rs`.
+fn depth(file: &Path) -> usize {
+    let parts = file.strip_prefix(Path::new(ROOT).join("src")).expect("a source file").components().count();
+    if file.file_stem().is_some_and(|stem| stem == "mod") { parts - 1 } else { parts }
+}
+
+/// The positions of the top modules that a line of code names, from `crate` or by as many `super` as lead there.
+fn named_modules(line: &str, depth: usize, modules: &[String]) -> Vec<usize> {
+    let code = line.split("//").next().unwrap_or_default();
+    let up = "super::".repeat(depth);
+    let word =
+        |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default().to_owned();
+    let mut named = Vec::new();
+    for root in ["crate::", up.as_str()] {
+        for (at, _) in code.match_indices(root) {
+            let rest = &code[at + root.len()..];
+            let group = rest.strip_prefix('{').map(|group| group.split('}').next().unwrap_or_default());
+            let names: Vec<String> = match group {
+                Some(group) => group.split(',').map(|part| word(part.trim())).collect(),
+                None => vec![word(rest)],
+            };
+            named.extend(names.iter().filter_map(|name| modules.iter().position(|module| module == name)));
+        }
+    }
+    named
+}
+
+#[test]
+fn the_check_of_directions_can_fail() {
+    let modules: Vec<String> = ["yaml", "mapping", "engine"].map(str::to_owned).to_vec();
+    let named = |line: &str, depth| named_modules(line, depth, &modules);
+    assert_eq!(named("use crate::engine::Worker;", 2), [2]);
+    assert_eq!(named("    let x = crate::mapping::a(crate::engine::b());", 2), [1, 2]);
+    assert_eq!(named("use crate::{engine, mapping::Mapping};", 2), [2, 1]);
+    assert_eq!(named("use super::super::engine::Worker;", 2), [2]);
+    assert_eq!(named("use super::engine::Worker;", 2), Vec::<usize>::new(), "a module of its own");
+    assert_eq!(named("// crate::engine", 2), Vec::<usize>::new());
+    assert_eq!(depth(&Path::new(ROOT).join("src/mapping/check/mod.rs")), 2);
 }
 
 #[test]
@@ -292,14 +361,41 @@ fn files_with(folder: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Lines of a file up to its tests, with comments left out, and their numbers.
+/// Lines of a file without its tests and comments, and their numbers.
 fn code_lines(file: &Path) -> Vec<(usize, String)> {
     let text = if is_tests(file) { String::new() } else { read(file) };
-    text.lines()
-        .enumerate()
-        .take_while(|(_, line)| line.trim() != "#[cfg(test)]")
-        .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or_default().to_owned()))
+    without_tests(&text)
+        .map(|(number, line)| (number, line.split("//").next().unwrap_or_default().to_owned()))
         .collect()
+}
+
+/// Lines, numbered, without the items that are compiled for tests alone: what stands behind such an item counts.
+fn without_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    std::iter::from_fn(move || {
+        loop {
+            let (number, line) = lines.next()?;
+            let Some(indent) = line.strip_suffix("#[cfg(test)]") else { return Some((number, line)) };
+            let end = format!("{indent}}}");
+            let attributes = |line: &str| line.trim_start().starts_with("#[");
+            let (_, item) = lines.find(|(_, line)| !attributes(line))?;
+            if !item.ends_with([';', ',', '}']) {
+                lines.find(|(_, line)| line.starts_with(&end))?;
+            }
+        }
+    })
+}
+
+#[test]
+fn code_behind_tests_is_looked_at() {
+    let code = |text: &'static str| without_tests(text).map(|(number, _)| number).collect::<Vec<_>>();
+    assert_eq!(code("use a;\n#[cfg(test)]\nmod tests;\nuse b;\n"), [1, 4]);
+    assert_eq!(code("#[cfg(test)]\nmod tests {\n    fn a() {\n    }\n}\nuse b;\n"), [6]);
+    assert_eq!(
+        code("impl A {\n    #[cfg(test)]\n    #[must_use]\n    fn a(\n    ) {\n    }\n    fn b() {}\n}\n"),
+        [1, 7, 8]
+    );
+    assert_eq!(code("use a;\n#[cfg(test)]\nmod tests {\n    use b;\n}\n"), [1]);
 }
 
 fn is_tests(file: &Path) -> bool {

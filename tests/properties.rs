@@ -12,7 +12,7 @@ use sync_engine::mapping::compile::{Compiled, compile};
 use sync_engine::mapping::diagnostic::Diagnostic;
 use sync_engine::mapping::schema::Schemas;
 use sync_engine::object::ClusterName;
-use sync_engine::plan::preview::{Preview, Scene, preview};
+use sync_engine::plan::preview::{Preview, Scene, Unseen, preview};
 use sync_engine::yaml;
 
 /// Bytes that one template may come to: API servers take no larger object.
@@ -208,6 +208,10 @@ fn scene(spec: Value, standing: Vec<Value>) -> Scene {
     }
 }
 
+fn refused(unseen: Unseen) -> TestCaseError {
+    TestCaseError::fail(format!("no preview: {unseen:?}"))
+}
+
 /// Everything that came of it, as text.
 fn shown(preview: &Preview<'_>) -> Result<String, TestCaseError> {
     let mut shown = Map::new();
@@ -241,9 +245,9 @@ proptest! {
     fn the_shipped_mapping_takes_any_object(spec in data()) {
         let mapping = compiled(include_str!("../mappings/mongodb.yaml")).expect("it is good");
         let scene = scene(spec, Vec::new());
-        if let (Ok(one), Ok(other)) = (preview(&mapping, &scene), preview(&mapping, &scene)) {
-            prop_assert_eq!(shown(&one)?, shown(&other)?);
-        }
+        // Neither its filter nor its placement reads the spec: there is always something to show.
+        let previews = (preview(&mapping, &scene).map_err(refused)?, preview(&mapping, &scene).map_err(refused)?);
+        prop_assert_eq!(shown(&previews.0)?, shown(&previews.1)?);
     }
 
     /// Documents that are no mappings at all.
@@ -266,4 +270,23 @@ fn many_random_documents_compile() {
     });
     let good = good.count();
     assert!(good > tried / 4, "{good} of {tried} compile");
+}
+
+/// Most of what compiles has to show objects, or previews are compared that hold nothing.
+#[test]
+fn many_random_previews_show_objects() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut next = |strategy: &BoxedStrategy<Value>| strategy.new_tree(&mut runner).expect("a value").current();
+    let (documents, specs) = (document().boxed(), data().boxed());
+    let mappings: Vec<_> = (0..200).filter_map(|_| compiled(&next(&documents).to_string())).collect();
+    let (mut seen, mut filled) = (0, 0);
+    for mapping in &mappings {
+        let scene = scene(next(&specs), Vec::new());
+        let Ok(preview) = preview(mapping, &scene) else { continue };
+        seen += 1;
+        filled += usize::from(preview.objects().next().is_some());
+    }
+    let tried = mappings.len();
+    assert!(seen > tried * 9 / 10, "{seen} of {tried} are previewed");
+    assert!(filled > tried / 4, "{filled} of {tried} show objects");
 }

@@ -268,10 +268,13 @@ fn the_shipped_tests_pass() {
     mongodb (examples/mongodb/mongodb.test.yaml)
       ok    a new database is Pending
       ok    a running one says so, in the consumer's own words
+      ok    an edit that the operator has not seen is not Ready
+      ok    a version that does not run yet is not Ready
+      ok    where nothing else is asked for, Running is enough
 
-    mapping mongodb: 6 of 6 expressions and branches tested (100 %)
+    mapping mongodb: 12 of 12 expressions and branches tested (100 %)
 
-    2 cases passed, 0 failed
+    5 cases passed, 0 failed
     ");
 }
 

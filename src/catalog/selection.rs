@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::conflicts::{SourceKey, source_key};
 use super::files::{Document, File};
 use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
+use crate::mapping::check::common_object;
 use crate::mapping::compile::{Compiled, compile};
 use crate::mapping::diagnostic::{Diagnostic, Finding, Lines};
 use crate::mapping::{ClusterProvider, Mapping, SourceClusters};
@@ -224,6 +225,7 @@ impl<'a> Selection<'a> {
                 self.refuse(&candidate, finding);
                 continue;
             }
+            self.warn_of_rivals(&candidate);
             let before = self.before.mappings.get(&candidate.mapping.name);
             let (mapping, generation) = match before {
                 Some(entry) if unchanged => (entry.mapping.clone(), entry.generation),
@@ -239,6 +241,23 @@ impl<'a> Selection<'a> {
             };
             self.insert(entry);
         }
+    }
+
+    /// Mappings whose objects can get the names of the candidate's.
+    fn warn_of_rivals(&mut self, candidate: &Candidate<'a>) {
+        let clusters = source_key(&candidate.mapping).0;
+        let beside = self.mappings.values().filter(|entry| entry.standing != Standing::Retained);
+        let rivals = beside.filter(|entry| source_key(&entry.mapping).0 == clusters);
+        let findings = rivals.filter_map(|entry| {
+            let common = common_object(&candidate.mapping, &entry.mapping)?;
+            let message =
+                format!("the mapping `{}` can write the same object: {common}, for example", entry.mapping.name);
+            let finding = Finding::new("SE0708", candidate.name_span.clone(), message);
+            Some(finding.help("give the objects of each mapping a name with an ending of its own"))
+        });
+        let placed = findings.map(|finding| Placed { path: candidate.path, finding, about: None });
+        let placed: Vec<_> = placed.collect();
+        self.placed.extend(placed);
     }
 
     /// Whether a candidate says what is known of its mapping already.

@@ -6,7 +6,8 @@ use crate::yaml::Limits;
 fn mapping(name: &str, status: &str) -> String {
     format!(
         "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: {name}}}\nspec:\n  source: {{apiExport: {{name: {name}}}, \
-         resource: widgets.v1.example.com}}\n  objects:\n    - id: w\n      template: {{apiVersion: v1, kind: ConfigMap, data: {{a: b}}}}\n  \
+         resource: widgets.v1.example.com}}\n  objects:\n    - id: w\n      template: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: \"{{{{ placement.name \
+         }}}}-{name}\"}}, data: {{a: b}}}}\n  \
          status: {{fields: {{{status}}}}}\n"
     )
 }
@@ -212,6 +213,27 @@ fn a_taken_name_stays_with_the_running_one() {
     b.yaml:3:18: error[SE0121]: the mapping `mongodb` stands in a.yaml already (give one of the two another name)
     ");
     assert_eq!(start.catalog.mapping("mongodb").expect("running").file.as_deref(), Some("a.yaml"));
+}
+
+#[test]
+fn mappings_of_the_same_clusters_are_compared_by_the_names_of_their_objects() {
+    let beside = |objects: &str| {
+        let (head, _) =
+            mapping("second", "").split_once("  objects:").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let head = head.replace("{name: second}, resource: widgets", "{name: first}, resource: gadgets");
+        format!("{head}  objects:\n    - {{id: o, template: {{apiVersion: v1, {objects}}}}}\n")
+    };
+    let mut world = World::default();
+    world.write("first.yaml", &mapping("first", "x: $.x"));
+    let own = "kind: ConfigMap, metadata: {name: \"{{ placement.name }}-second\"}";
+    insta::assert_snapshot!(world.write("second.yaml", &beside(own)), @"mapping second: generation 1: added");
+    insta::assert_snapshot!(world.write("second.yaml", &beside("kind: ConfigMap")), @r"
+    mapping second: generation 2: template of object o changed
+    second.yaml:3:18: warning[SE0708]: the mapping `first` can write the same object: ConfigMap `default-awjngjkggz5jmake/my-database-first`, for example (give the objects of each mapping a name with an ending of its own)
+    ");
+    insta::assert_snapshot!(world.write("second.yaml", &beside("kind: Secret")), @"mapping second: generation 3: template of object o changed");
+    let other = beside("kind: ConfigMap").replace("apiExport: {name: first}", "apiExport: {name: other}");
+    insta::assert_snapshot!(world.write("second.yaml", &other), @"mapping second: generation 4: source changed; template of object o changed");
 }
 
 #[test]

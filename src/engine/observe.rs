@@ -17,7 +17,7 @@ use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
-use crate::plan::{Answers, Observed, Prune, Source, Target, TargetObject, render};
+use crate::plan::{Answers, Observed, Pin, Prune, Source, Target, TargetObject, render};
 
 /// What is known of one source now.
 pub fn observe(
@@ -34,20 +34,15 @@ pub fn observe(
     let version = schema.as_ref().map(|known| &*known.version).unwrap_or_default();
     let unkept_status = pipeline.learned().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
+    let target = target(pipeline, generation, facts);
     let mut observed = Observed {
         phase: generation.phase,
         workspace_path: cluster.spec.path.clone(),
         unkept_status,
         schema: schema.as_ref().and_then(|known| known.schema.clone()),
         prune: facts.read([Topic::Approval], || pipeline.prune(), |prune| *prune == Prune::Held),
-        ..Observed::new(
-            pipeline.writer.clone(),
-            key.clone(),
-            origin,
-            source,
-            target(pipeline, generation, facts),
-            Timestamp::now(),
-        )
+        pin: pin(generation),
+        ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, Timestamp::now())
     };
     observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     observed.owned = carrying(pipeline, &observed.owner, |at, object| observed.owns(at, object));
@@ -133,20 +128,24 @@ fn schema(pipeline: &Pipeline, feed: &SourceFeed, facts: &mut Facts<'_>) -> Opti
     facts.read([Topic::Schema(feed.scope.endpoint.url().into())], || pipeline.schema(feed), Option::is_none)
 }
 
+fn pin(generation: &Generation) -> Option<Pin> {
+    let identity = generation.target.identity().ok()?;
+    Some(Pin { connection: generation.target.name.clone(), identity })
+}
+
 fn target(pipeline: &Pipeline, generation: &Generation, facts: &mut Facts<'_>) -> Target {
     let at = &generation.target.cluster;
     let identity = facts.read([Topic::Identity(at.clone())], || generation.target.identity(), Result::is_err);
     let unconfirmed = facts.read([Topic::Store(at.clone())], || pipeline.unconfirmed(), Option::is_some);
-    let identity = match (identity, unconfirmed) {
-        (Ok(identity), None) => identity,
-        (Err(why), _) | (_, Some(why)) => return Target::Unknown(why),
-    };
+    if let Some(why) = identity.err().or(unconfirmed) {
+        return Target::Unknown(why);
+    }
     let kinds = pipeline.kinds().into_iter().map(|kind| {
         let topics = [Topic::Served(at.clone(), kind.clone()), Topic::Synced(Collection::Kind(kind.clone()))];
         let state = facts.read(topics, || kind_state(pipeline, generation, &kind), Result::is_err);
         (kind, state)
     });
-    Target::Known { name: generation.target.name.clone(), identity, kinds: Arc::new(kinds.collect()) }
+    Target::Known { kinds: Arc::new(kinds.collect()) }
 }
 
 fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Result<(), String> {

@@ -63,11 +63,13 @@ pub struct ServedKind {
 
 /// One lock per cluster and namespace, for its shared objects: connections that lead to one cluster share them.
 #[derive(Debug, Default)]
-pub struct NamespaceLocks(Mutex<BTreeMap<(String, String), Arc<tokio::sync::Mutex<()>>>>);
+pub struct NamespaceLocks(Mutex<BTreeMap<(String, String), NamespaceLock>>);
+
+type NamespaceLock = Arc<tokio::sync::Mutex<()>>;
 
 impl NamespaceLocks {
     /// Locks that nobody holds are forgotten.
-    fn lock(&self, cluster: String, namespace: &str) -> Arc<tokio::sync::Mutex<()>> {
+    fn lock(&self, cluster: String, namespace: &str) -> NamespaceLock {
         let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         locks.retain(|_, lock| Arc::strong_count(lock) > 1);
         locks.entry((cluster, namespace.to_owned())).or_default().clone()

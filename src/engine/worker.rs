@@ -11,6 +11,7 @@ use super::observe::observe;
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
 use crate::mapping::Mode;
+use crate::multicluster::identity::Known;
 use crate::multicluster::queue::Outcome as Finish;
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
@@ -81,6 +82,10 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mu
     let Some((cluster, feed)) = facts.read([Topic::Binding(key.cluster.clone())], engaged, Option::is_none) else {
         return (unengaged(pipeline, generation, key), 0, false);
     };
+    if !matches!(cluster.known(), Known::Identity(_)) {
+        let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
+        return (Ended::Retry(Reasons::one(Cause::Unknown, detail), Duration::ZERO), 0, false);
+    }
     let Some(lease) = pipeline.shared.lease.permit() else { return (Ended::Dropped, 0, false) };
     // Before anything is looked at: whatever changes from now on ends the right to write.
     let at_target = generation.target.endpoint().permitted(lease.clone());

@@ -10,6 +10,7 @@ pub mod diagnostic;
 pub mod document;
 pub mod expression;
 pub mod jsonpath;
+pub mod names;
 pub mod placement;
 pub mod schema;
 mod selector;

@@ -1,8 +1,8 @@
 //! Where a source's objects go: a namespace and a name, checked before they become part of a URL.
 
 use super::expression::{Names, RootSet, Scope};
+use super::names::{is_dns_label, is_dns_subdomain, is_label_value};
 use super::template::{Text, Unrendered};
-use crate::object::{is_dns_label, is_dns_subdomain};
 use crate::yaml::{Node, NodeValue, Scalar};
 
 /// The rule that places objects. A cluster-scoped source counts as one in a namespace called `cluster`, which the
@@ -112,14 +112,6 @@ fn render(text: &Text, field: &str, scope: &Scope) -> Result<String, Unrendered>
 fn invalid(field: &str, value: &str, rule: &str) -> Unrendered {
     let shown: String = value.chars().take(64).collect();
     Unrendered::Failed(format!("placement.{field}: {shown:?} is not {rule}"))
-}
-
-fn is_label_value(text: &str) -> bool {
-    let ends = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
-    text.len() <= 63
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-        && ends(text.chars().next())
-        && ends(text.chars().next_back())
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
+use super::names::unescape_pointer;
 use super::{Kind, Resource};
-use crate::object::compare::unescape_pointer;
 
 pub use view::{Field, Form, View};
 

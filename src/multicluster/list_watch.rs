@@ -102,7 +102,7 @@ const FORBIDDEN: Backoff = Backoff { min: Duration::from_secs(5), max: Duration:
 const SHORT_LIVED: Duration = Duration::from_secs(5);
 /// The least that a watch is asked to live.
 const WATCH_SECONDS: Duration = Duration::from_secs(240);
-/// A stream that lived almost as long as it was asked to ended in its time.
+/// A stream that lived about as long as it was asked to was ended by the server, in its time.
 const NEARLY: Duration = Duration::from_secs(2);
 /// So many short-lived streams on end are a failure; a single one is a server that was restarted.
 const SHORT_ENDS: u32 = 4;
@@ -219,7 +219,8 @@ impl ListWatch {
         self.failures = 0;
         self.restored = false;
         match heard {
-            _ if lived + NEARLY < self.asked => Phase::Verifying { version },
+            // Too early, or too late: then it was we who gave up a silent stream.
+            _ if lived.abs_diff(self.asked) > NEARLY => Phase::Verifying { version },
             true => Phase::Opening { version },
             // Minutes without even a bookmark: the version may lie in the server's future, where a watch is silent.
             false => Phase::Listing { page: None },
@@ -373,7 +374,7 @@ mod tests {
         assert_eq!((&opening, &watch.state), (&Phase::Opening { version: "7".into() }, &WatchState::Synced));
         let reading = watch.step(opening, Outcome::Opened);
         let reading = watch.step(reading, line("9"));
-        let again = watch.step(reading, Outcome::Ended { lived: Duration::from_secs(250) });
+        let again = watch.step(reading, Outcome::Ended { lived: WATCH_SECONDS });
         assert_eq!(again, Phase::Opening { version: "9".into() });
     }
 
@@ -465,8 +466,9 @@ mod tests {
     #[test]
     fn a_stream_that_ends_before_its_time_is_resumed_from_the_same_history_only() {
         let mut watch = ListWatch::new(1);
-        let early = Outcome::Ended { lived: Duration::from_secs(100) };
-        assert_eq!(watch.step(reading("7"), early), verifying("7"));
+        for lived in [Duration::from_secs(100), WATCH_SECONDS + Duration::from_secs(15)] {
+            assert_eq!(watch.step(reading("7"), Outcome::Ended { lived }), verifying("7"));
+        }
         assert_eq!(watch.step(verifying("7"), verified("9")), Phase::Opening { version: "7".into() });
         assert_eq!(paused(watch.step(verifying("7"), failed(status(503, "")))).1, verifying("7"));
         assert_eq!(paused(watch.step(verifying("7"), failed(refused()))).1, listing());
@@ -503,6 +505,6 @@ mod tests {
         (0..5).for_each(|_| drop(watch.step(reading("7"), ended(0))));
         assert!(matches!(watch.state, WatchState::Failed { .. }));
         let silent = Phase::Reading { version: "7".into(), heard: false };
-        assert_eq!(watch.step(silent, ended(250)), listing());
+        assert_eq!(watch.step(silent, ended(240)), listing());
     }
 }

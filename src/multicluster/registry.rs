@@ -128,7 +128,7 @@ impl fmt::Display for Reason {
 /// What a provider sends. The stream is level-based: after a restart everything is applied again.
 #[derive(Debug, Clone)]
 pub enum ProviderEvent {
-    Apply(ClusterSpec),
+    Apply(Box<ClusterSpec>),
     Gone(ClusterName, Reason),
     /// Everything there is was applied since the stream (re)started. No cluster at all is a normal case.
     Synced,
@@ -180,7 +180,7 @@ impl Registry {
     pub fn apply(&mut self, provider: &ProviderName, event: ProviderEvent) -> Vec<Transition> {
         let Some(described) = self.providers.get_mut(provider) else { return Vec::new() };
         match event {
-            ProviderEvent::Apply(spec) => described.apply(provider, spec),
+            ProviderEvent::Apply(spec) => described.apply(provider, *spec),
             ProviderEvent::Gone(name, reason) => described.gone(&name, reason).into_iter().collect(),
             ProviderEvent::Synced => described.sync(),
             ProviderEvent::Identity(identity) => described.identify(identity).into_iter().collect(),

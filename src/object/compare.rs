@@ -1,8 +1,8 @@
 //! Does what stands on a server hold what we want there?
 
-use std::borrow::Cow;
-
 use serde_json::{Number, Value};
+
+pub use crate::mapping::names::{escape_pointer, pointer, unescape_pointer};
 
 /// JSON pointers of what `desired` says and `actual` does not hold. Fields that only `actual` has are others', and no
 /// difference. Numbers are compared by value (a server stores `1.0` as `1`), and null is what is not there.
@@ -58,21 +58,6 @@ fn descend(path: &mut String, segment: &str, then: impl FnOnce(&mut String)) {
     path.push_str(&escape_pointer(segment));
     then(path);
     path.truncate(length);
-}
-
-/// JSON pointer (RFC 6901) of a path.
-pub fn pointer(path: &[String]) -> String {
-    path.iter().map(|segment| format!("/{}", escape_pointer(segment))).collect()
-}
-
-/// One segment of a JSON pointer.
-pub fn escape_pointer(segment: &str) -> Cow<'_, str> {
-    if segment.contains(['~', '/']) { segment.replace('~', "~0").replace('/', "~1").into() } else { segment.into() }
-}
-
-/// What a segment of a JSON pointer means.
-pub fn unescape_pointer(segment: &str) -> String {
-    segment.replace("~1", "/").replace("~0", "~")
 }
 
 fn same_number(a: &Number, b: &Number) -> bool {

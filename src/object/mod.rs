@@ -14,6 +14,8 @@ use std::sync::{Arc, LazyLock};
 use serde::Serialize;
 use serde_json::Value;
 
+pub use crate::mapping::names::{is_dns_label, is_dns_subdomain};
+
 /// Name of a cluster, unique within its provider: for kcp the logical cluster's name.
 ///
 /// Checked when it is made (DNS-1123 subdomain), for it becomes part of URLs.
@@ -160,25 +162,6 @@ impl fmt::Display for Key {
             write!(f, "{}|{}/{}", self.cluster, self.namespace, self.name)
         }
     }
-}
-
-/// Whether a text is a DNS-1123 label: what namespaces must be.
-pub fn is_dns_label(text: &str) -> bool {
-    (1..=63).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
-
-/// Whether a text is a DNS-1123 subdomain: what most names must be.
-pub fn is_dns_subdomain(text: &str) -> bool {
-    (1..=253).contains(&text.len()) && text.split('.').all(|label| !label.is_empty() && is_dns_part(label))
-}
-
-fn is_dns_part(label: &str) -> bool {
-    label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && !label.starts_with('-')
-        && !label.ends_with('-')
 }
 
 /// A text field of an object's metadata; empty where it is not there.

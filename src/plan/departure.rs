@@ -21,12 +21,12 @@ use crate::object::metadata;
 
 /// Rows "live, out" and "deleting".
 pub fn depart(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Stage) -> Plan {
-    if let Target::Unknown(why) = &observed.target {
-        return Reasons::one(Cause::Unknown, why.clone()).rest();
-    }
     let finalizer = owns_finalizer(observed, source);
     if finalizer && let Some(reason) = target_changed(observed, source) {
         return say(mapping, observed, source, None, Reasons(vec![reason]));
+    }
+    if let Target::Unknown(why) = &observed.target {
+        return Reasons::one(Cause::Unknown, why.clone()).rest();
     }
     let leaving = Leaving { mapping, observed, stage, finalizer };
     let Step { actions, reasons } = leaving.objects();

@@ -25,11 +25,11 @@ pub struct Step {
 
 /// Plans for a source that passes the filter.
 pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
-    if let Target::Unknown(why) = &observed.target {
-        return Reasons::one(Cause::Unknown, why.clone()).rest();
-    }
     if let Some(reason) = target_changed(observed, source) {
         return say(mapping, observed, source, None, Reasons(vec![reason]));
+    }
+    if let Target::Unknown(why) = &observed.target {
+        return Reasons::one(Cause::Unknown, why.clone()).rest();
     }
     match render::render(mapping, observed, source) {
         Err(unrendered) => say(mapping, observed, source, None, Reasons(vec![unrendered.into()])),

@@ -30,7 +30,8 @@ use serde_json::Value;
 
 pub use action::{Action, Intent, SourcePatch};
 pub use observed::{
-    Answers, Failure, FailureKind, Missing, ObjectState, Observed, Outcome, Phase, Prune, Source, Target, TargetObject,
+    Answers, Failure, FailureKind, Missing, ObjectState, Observed, Outcome, Phase, Pin, Prune, Source, Target,
+    TargetObject,
 };
 
 use crate::mapping::Mapping;
@@ -224,7 +225,7 @@ fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
 /// Whether the source is pinned to another target than the one at hand. A source without a pin is pinned before the first
 /// write.
 fn target_changed(observed: &Observed, source: &Value) -> Option<Reason> {
-    let Target::Known { name, identity, .. } = &observed.target else { return None };
+    let Pin { connection: name, identity } = observed.pin.as_ref()?;
     let pins = source::pins(observed, source);
     let changed = !pins.is_empty() && !pins.values().any(|pinned| pinned == identity);
     let pinned: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();

@@ -28,6 +28,8 @@ pub struct Observed {
     pub workspace_path: Option<String>,
     pub source: Source,
     pub target: Target,
+    /// The target as the source is pinned to it, also while nothing more is known of it.
+    pub pin: Option<Pin>,
     /// Namespaces on the target in which this source's objects may be: ownership labels and annotations count nowhere
     /// else.
     pub places: BTreeSet<String>,
@@ -138,13 +140,18 @@ pub enum Target {
     /// Not reachable, not identified, or its state store is not confirmed; the text says why.
     Unknown(String),
     Known {
-        /// The connection (or provider/cluster) by which the mapping names it.
-        name: String,
-        /// Hash of the target's identity.
-        identity: String,
         /// The kinds of the mapping and of its state store; an error says why a kind cannot be seen.
         kinds: Arc<BTreeMap<Kind, Result<(), String>>>,
     },
+}
+
+/// Which cluster a target is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// The connection (or provider/cluster) by which the mapping names it.
+    pub connection: String,
+    /// Hash of its identity.
+    pub identity: String,
 }
 
 /// An object on the target.
@@ -235,6 +242,7 @@ impl Observed {
             workspace_path: None,
             source,
             target,
+            pin: None,
             places: BTreeSet::new(),
             owned: Vec::new(),
             shared: Vec::new(),

@@ -6,16 +6,16 @@ use json_patch::jsonptr::{Pointer, PointerBuf};
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::{Value, json};
 
-use super::{Action, Observed, SourcePatch, Target};
+use super::{Action, Observed, Pin, SourcePatch};
 use crate::object::{has_finalizer, marks, metadata};
 
 /// Adds the finalizer, and pins the target, in one patch.
 pub fn add_finalizer(observed: &Observed, source: &Value) -> Action {
     let finalizer = observed.writer.finalizer();
     let mut patch = vec![guard(source)];
-    if let Target::Known { name, identity, .. } = &observed.target {
+    if let Some(Pin { connection, identity }) = &observed.pin {
         let (key, mut pins) = (observed.writer.target_annotation(), pins(observed, source));
-        pins.insert(name.clone(), identity.clone());
+        pins.insert(connection.clone(), identity.clone());
         let pins: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();
         let pins = pins.join(",");
         patch.push(match source.pointer("/metadata/annotations") {

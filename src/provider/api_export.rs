@@ -205,7 +205,7 @@ impl<'a> Discovery<'a> {
                 let known = self.described.get(cluster);
                 if known.is_none_or(|known| known.url != url || known.path != spec.path) {
                     self.described.insert(cluster.clone(), Described { url, path: spec.path.clone() });
-                    look.events.push(ProviderEvent::Apply(spec));
+                    look.events.push(ProviderEvent::Apply(Box::new(spec)));
                 }
             }
             None => {

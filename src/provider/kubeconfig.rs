@@ -66,8 +66,11 @@ impl Provider for KubeconfigProvider {
                     failures = 0;
                     self.report(Ok(()));
                     let identity = spec.identity.clone();
-                    let described =
-                        [ProviderEvent::Apply(spec), ProviderEvent::Identity(identity.clone()), ProviderEvent::Synced];
+                    let described = [
+                        ProviderEvent::Apply(Box::new(spec)),
+                        ProviderEvent::Identity(identity.clone()),
+                        ProviderEvent::Synced,
+                    ];
                     for event in described {
                         if events.send(event).await.is_err() {
                             return;

@@ -12,8 +12,8 @@ use crate::multicluster::RequestError;
 use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::{
-    Action, Intent, MAX_ROUNDS, Observed, Outcome, Phase, Plan, Rest, Source, Target, TargetObject, plan, rehearsal,
-    render,
+    Action, Intent, MAX_ROUNDS, Observed, Outcome, Phase, Pin, Plan, Rest, Source, Target, TargetObject, plan,
+    rehearsal, render,
 };
 
 /// What would be done for a source.
@@ -61,7 +61,8 @@ fn scene(
     let mut observed = Observed {
         phase: phase(mapping),
         workspace_path: path,
-        ..Observed::new(surveyor.writer(mapping), key, origin, source, known(mapping, target), Timestamp::now())
+        pin: Some(Pin { connection: mapping.target.clone(), identity: target.identity.clone() }),
+        ..Observed::new(surveyor.writer(mapping), key, origin, source, known(target), Timestamp::now())
     };
     let former = target.inventory.iter().flat_map(|store| &store.placements);
     let former: Vec<_> = former.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
@@ -110,9 +111,9 @@ fn phase(mapping: &Mapping) -> Phase {
     if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active }
 }
 
-fn known(mapping: &Mapping, target: &TargetCluster) -> Target {
+fn known(target: &TargetCluster) -> Target {
     let kinds = target.kinds.iter().map(|(kind, served)| (kind.clone(), served.clone().map(drop)));
-    Target::Known { name: mapping.target.clone(), identity: target.identity.clone(), kinds: Arc::new(kinds.collect()) }
+    Target::Known { kinds: Arc::new(kinds.collect()) }
 }
 
 /// The namespace that a source's objects go to, as far as it can be told.

@@ -110,6 +110,16 @@ impl Engine {
         answer.expect("an answer to the reload")
     }
 
+    /// Approves the deletions that `pruneGuard` holds, once there are some.
+    pub async fn approve(&self) {
+        eventually("deletions wait for approval", async || {
+            let answer = self.http.call(Method::POST, "/-/approve", "text/plain", Vec::new()).await?;
+            let text = answer.body.as_str().unwrap_or_default().to_owned();
+            text.contains("deletions approved").then_some(()).ok_or(text)
+        })
+        .await;
+    }
+
     /// The sum of a metric's samples, over all label sets.
     pub async fn metric(&self, name: &str) -> f64 {
         let answer = self.ask("/metrics").await.expect("the metrics");

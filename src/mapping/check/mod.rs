@@ -2,6 +2,7 @@
 //!
 //! Everything is found at once. What a schema leaves open, and what has no schema, is `any` and never a finding.
 
+mod collisions;
 mod commands;
 mod fit;
 mod places;
@@ -21,6 +22,7 @@ use super::template::Tree;
 use super::{Mapping, ObjectRule};
 use crate::yaml::{self, Node, NodeValue};
 
+pub use collisions::common_object;
 pub use commands::commands;
 use reads::{Reads, guards};
 pub use safety::{holds_pods, is_free_text, is_namespace};
@@ -36,6 +38,7 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
     checker.filter();
     checker.vars();
     places::check(spec, mapping, &mut checker.findings);
+    collisions::check(spec, mapping, &mut checker.findings);
     checker.related();
     checker.objects();
     status::check(spec, mapping, schemas, &checker.environment, &mut checker.findings);

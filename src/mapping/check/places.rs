@@ -30,10 +30,10 @@ const LONG_NAMES: [&str; 2] = [
 
 /// A source that the rule is tried on.
 #[derive(Debug, Clone, Copy)]
-struct Candidate {
-    cluster: &'static str,
-    namespace: &'static str,
-    name: &'static str,
+pub(super) struct Candidate<'n> {
+    pub cluster: &'static str,
+    pub namespace: &'static str,
+    pub name: &'n str,
 }
 
 pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
@@ -64,14 +64,14 @@ fn names(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
 }
 
 /// Two sources, and the place where they meet.
-type Pair = (Candidate, Candidate, String);
+type Pair = (Candidate<'static>, Candidate<'static>, String);
 
 /// The first two sources whose objects get one namespace and name.
 fn meeting(mapping: &Mapping, rule: Option<&ObjectRule>) -> Option<Pair> {
     let spec = source_stand_in(mapping, rule);
-    let mut taken: BTreeMap<(String, String), Candidate> = BTreeMap::new();
+    let mut taken: BTreeMap<(String, String), Candidate<'static>> = BTreeMap::new();
     for candidate in candidates(mapping) {
-        let Some(place) = place(mapping, rule, candidate, &spec) else { continue };
+        let Some(place) = placed(mapping, rule, candidate, &spec) else { continue };
         if let Some(first) = taken.get(&place) {
             return Some((*first, candidate, format!("{}/{}", place.0, place.1)));
         }
@@ -81,7 +81,7 @@ fn meeting(mapping: &Mapping, rule: Option<&ObjectRule>) -> Option<Pair> {
 }
 
 /// A single cluster tells no clusters apart, and needs not.
-fn candidates(mapping: &Mapping) -> impl Iterator<Item = Candidate> {
+fn candidates(mapping: &Mapping) -> impl Iterator<Item = Candidate<'static>> {
     let clusters = match mapping.source.clusters {
         SourceClusters::ApiExport(_) => &CLUSTERS[..],
         SourceClusters::Provider(_) => &CLUSTERS[..1],
@@ -97,10 +97,16 @@ fn candidates(mapping: &Mapping) -> impl Iterator<Item = Candidate> {
     NAMES.into_iter().flat_map(of)
 }
 
-fn place(
+/// A plain source of a namespace that is served.
+pub(super) fn served_candidate(mapping: &Mapping) -> Option<Candidate<'static>> {
+    candidates(mapping).next()
+}
+
+/// Namespace and name of a source's objects, or of the one object of a rule.
+pub(super) fn placed(
     mapping: &Mapping,
     rule: Option<&ObjectRule>,
-    candidate: Candidate,
+    candidate: Candidate<'_>,
     spec: &Map<String, Value>,
 ) -> Option<(String, String)> {
     let mut source = spec.clone();
@@ -126,7 +132,7 @@ fn place(
 }
 
 /// Fields of the source that the rule reads beside its identity: two sources may well have the same there.
-fn source_stand_in(mapping: &Mapping, rule: Option<&ObjectRule>) -> Map<String, Value> {
+pub(super) fn source_stand_in(mapping: &Mapping, rule: Option<&ObjectRule>) -> Map<String, Value> {
     let placement = &mapping.placement;
     let texts = [&placement.namespace, &placement.name].into_iter().chain(rule.and_then(|rule| rule.name.as_ref()));
     match stand_in(&texts.collect::<Vec<_>>(), &Base::Root(Root::Source)) {
@@ -214,7 +220,7 @@ fn finding(node: &Node, (first, second, place): &Pair) -> Finding {
         .note(format!("for example {first} and {second}"))
 }
 
-impl fmt::Display for Candidate {
+impl fmt::Display for Candidate<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}/{}` of workspace {}", self.namespace, self.name, self.cluster)
     }

@@ -271,7 +271,7 @@ impl Compiler {
     fn lifecycle(&mut self, spec: &LifecycleSpec, from_api_export: bool) -> Lifecycle {
         for finalizer in &spec.wait_for_other_finalizers {
             let (prefix, name) = finalizer.split_once('/').unwrap_or(("", finalizer));
-            if !crate::object::is_dns_subdomain(prefix) || name.is_empty() || names::is_mark(finalizer) {
+            if !crate::mapping::names::is_dns_subdomain(prefix) || name.is_empty() || names::is_mark(finalizer) {
                 let finding = Finding::new(
                     "SE0110",
                     finalizer.span(),

@@ -1,8 +1,8 @@
 //! Names, ids, resources and paths: what form each must have, and what was probably meant.
 
 use crate::mapping::diagnostic::Finding;
+use crate::mapping::names::{is_dns_label, is_dns_subdomain};
 use crate::mapping::{Kind, Resource};
-use crate::object::{is_dns_label, is_dns_subdomain};
 use crate::yaml::{Node, Spanned};
 
 /// The finalizer is `sync-engine.dev/<engine>.<mapping>`, and Kubernetes allows 63 characters after the slash: 40 for the

@@ -7,9 +7,9 @@ use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::{Adopt, DeletePolicy, ObjectSpec, PropagationSpec, Strategy};
 use crate::mapping::expression::{Expression, RootSet};
+use crate::mapping::names::is_dns_subdomain;
 use crate::mapping::template::{Template, Text};
 use crate::mapping::{Kind, ObjectRule, Propagation, RelatedRule};
-use crate::object::is_dns_subdomain;
 use crate::yaml::{Node, NodeValue, Raw, Spanned};
 
 /// What the server or the engine says about an object, never a template.

@@ -9,6 +9,7 @@ use crate::mapping::document::{
     TargetSpec,
 };
 use crate::mapping::expression::{Expression, RootSet};
+use crate::mapping::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
 use crate::mapping::placement::Placement;
 use crate::mapping::template::Text;
 use crate::mapping::{
@@ -172,7 +173,7 @@ impl Compiler {
             self.not_yet(name.span(), "the target `workspace`");
         } else if let Some((provider, cluster)) = name.value.split_once('/') {
             self.not_yet(name.span(), "a provider's cluster as target");
-            if !crate::object::is_dns_label(provider) || !crate::object::is_dns_subdomain(cluster) {
+            if !is_dns_label(provider) || !is_dns_subdomain(cluster) {
                 let message = format!("`{}` is no provider's cluster", name.value);
                 self.report(
                     Finding::new("SE0110", name.span(), message).help("`provider/cluster`, such as `edge/east`"),
@@ -213,7 +214,14 @@ impl Compiler {
             let finding = Finding::new("SE0113", key.span(), format!("`{}` is set by the engine", key.value));
             self.report(finding.help("leave it out"));
         }
-        self.leaf(value, RootSet::PLACEMENT, Text::compile).map(|value| (key.value.clone(), value))
+        let text = self.leaf(value, RootSet::PLACEMENT, Text::compile)?;
+        if let Some(literal) = text.literal().filter(|literal| !is_label_value(literal)) {
+            let finding = Finding::new("SE0110", value.0.headline(), format!("`{literal}` is no label's value"));
+            self.report(
+                finding.help("at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"),
+            );
+        }
+        Some((key.value.clone(), text))
     }
 
     fn placed(&mut self, given: Option<&Raw>, default: fn() -> Text) -> Option<Text> {
@@ -238,21 +246,4 @@ fn operator(spec: SelectorOperatorSpec) -> SelectorOperator {
         SelectorOperatorSpec::Exists => SelectorOperator::Exists,
         SelectorOperatorSpec::DoesNotExist => SelectorOperator::DoesNotExist,
     }
-}
-
-/// Kubernetes' rule for label keys: an optional DNS prefix, a slash, a name.
-fn is_label_key(key: &str) -> bool {
-    match key.split_once('/') {
-        Some((prefix, name)) => crate::object::is_dns_subdomain(prefix) && !name.is_empty() && is_label_value(name),
-        None => !key.is_empty() && is_label_value(key),
-    }
-}
-
-/// Kubernetes' rule for label values.
-fn is_label_value(value: &str) -> bool {
-    let edge = |c: char| c.is_ascii_alphanumeric();
-    value.len() <= 63
-        && value.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.'))
-        && value.chars().next().is_none_or(edge)
-        && value.chars().next_back().is_none_or(edge)
 }

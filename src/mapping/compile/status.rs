@@ -10,9 +10,9 @@ use crate::mapping::document::{
 };
 use crate::mapping::expression::{Root, RootSet};
 use crate::mapping::jsonpath::JsonPath;
+use crate::mapping::names::pointer;
 use crate::mapping::template::Template;
 use crate::mapping::{ConditionRule, EngineCondition, MirrorRule, StatusField, StatusRules, StatusValue, Take};
-use crate::object::compare::pointer;
 use crate::yaml::{Node, NodeValue, Raw, Spanned, closest};
 
 type Objects = [Spanned<ObjectSpec>];

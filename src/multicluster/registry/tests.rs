@@ -44,9 +44,9 @@ fn clusters_are_engaged_replaced_and_disengaged() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
     registry.start(&provider);
     let mut apply = |event| words(&registry.apply(&provider, event));
-    assert_eq!(apply(ProviderEvent::Apply(spec(&connection, "a", "http://one"))), ["+a"]);
-    assert_eq!(apply(ProviderEvent::Apply(spec(&connection, "a", "http://one/"))), [""; 0]);
-    assert_eq!(apply(ProviderEvent::Apply(spec(&connection, "a", "http://two"))), ["-a Replaced", "+a"]);
+    assert_eq!(apply(ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one")))), ["+a"]);
+    assert_eq!(apply(ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one/")))), [""; 0]);
+    assert_eq!(apply(ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://two")))), ["-a Replaced", "+a"]);
     assert_eq!(apply(ProviderEvent::Synced), ["synced"]);
     assert_eq!(apply(ProviderEvent::Synced), [""; 0]);
     assert_eq!(apply(ProviderEvent::Identity("u".into())), ["identity u"]);
@@ -58,7 +58,7 @@ fn clusters_are_engaged_replaced_and_disengaged() {
 #[test]
 fn a_stream_that_starts_again_keeps_what_it_applies_again() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
-    let applied = |cluster| ProviderEvent::Apply(spec(&connection, cluster, "http://one"));
+    let applied = |cluster| ProviderEvent::Apply(Box::new(spec(&connection, cluster, "http://one")));
     registry.start(&provider);
     for cluster in ["a", "b"] {
         registry.apply(&provider, applied(cluster));
@@ -74,9 +74,12 @@ fn a_stream_that_starts_again_keeps_what_it_applies_again() {
 fn a_stopped_provider_has_no_clusters_and_no_say() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
     registry.start(&provider);
-    registry.apply(&provider, ProviderEvent::Apply(spec(&connection, "a", "http://one")));
+    registry.apply(&provider, ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one"))));
     assert_eq!(words(&registry.stop(&provider, Reason::ProviderStopped)), ["-a ProviderStopped"]);
-    assert_eq!(words(&registry.apply(&provider, ProviderEvent::Apply(spec(&connection, "a", "http://one")))), [""; 0]);
+    assert_eq!(
+        words(&registry.apply(&provider, ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one"))))),
+        [""; 0]
+    );
     assert!(registry.clusters(&provider).next().is_none() && registry.replay().is_empty());
 }
 
@@ -85,7 +88,7 @@ fn who_comes_late_gets_everything_replayed() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
     registry.start(&provider);
     registry.apply(&provider, ProviderEvent::Identity("u".into()));
-    registry.apply(&provider, ProviderEvent::Apply(spec(&connection, "a", "http://one")));
+    registry.apply(&provider, ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one"))));
     registry.apply(&provider, ProviderEvent::Synced);
     let replayed: Vec<Transition> = registry.replay().into_iter().map(|(_, transition)| transition).collect();
     assert_eq!(words(&replayed), ["+a", "identity u", "synced"]);
@@ -112,7 +115,7 @@ fn a_slow_reader_hears_the_sum_of_what_happened() {
     let mut happens = |mailbox: &mut Mailbox, event| {
         registry.apply(&provider, event).into_iter().for_each(|transition| mailbox.put(&provider, transition));
     };
-    let applied = |url| ProviderEvent::Apply(spec(&connection, "a", url));
+    let applied = |url| ProviderEvent::Apply(Box::new(spec(&connection, "a", url)));
     let gone = || ProviderEvent::Gone(name("a"), Reason::Removed);
 
     happens(&mut mailbox, ProviderEvent::Synced);

@@ -115,7 +115,7 @@ fn only_what_changed_is_told() {
     let expected = [
         told("db", None, Some(5), Cause::Event),
         told("db", Some(5), Some(6), Cause::Event),
-        told("db", Some(6), None, Cause::Event),
+        told("db", Some(7), None, Cause::Event),
     ];
     assert_eq!(scene.heard(), expected);
 }

@@ -629,6 +629,21 @@ fn what_does_not_stick_is_written_twice_and_then_remembered() {
 }
 
 #[test]
+fn a_namespace_label_that_is_none_is_said_and_takes_no_finalizer() {
+    let labelled = changed(
+        "  objects:\n",
+        "  placement: {namespaceLabels: {team: \"{{ source.metadata.labels.team | default('Team A') }}\"}}\n  objects:\n",
+    );
+    let mut world = World::new(source());
+    let rest = world.settle(&labelled);
+    assert_eq!(cause(&rest), Some(Cause::RenderFailed));
+    assert!(format!("{rest:?}").contains("placement.namespaceLabels.team"), "{rest:?}");
+    assert!(world.objects.is_empty() && !has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
+    world.edit_source(|source| source["metadata"]["labels"] = json!({"team": "team-a"}));
+    assert_eq!(world.settle(&labelled), Rest::InSync);
+}
+
+#[test]
 fn placement_is_sticky() {
     let mut world = synced();
     let former = world.reference("Database");

@@ -12,7 +12,7 @@ use crate::mapping::{Kind, Mapping, Resource, placement};
 use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
 use crate::plan::{
-    Action, Failure, FailureKind, Intent, Missing, Observed, Outcome, Phase, Plan, Prune, Rest, Source, Target,
+    Action, Failure, FailureKind, Intent, Missing, Observed, Outcome, Phase, Pin, Plan, Prune, Rest, Source, Target,
     TargetObject, plan, render,
 };
 
@@ -92,11 +92,7 @@ impl World {
         });
         let target = match &self.target_unknown {
             Some(why) => Target::Unknown(why.clone()),
-            None => Target::Known {
-                name: "target".into(),
-                identity: self.identity.clone(),
-                kinds: Arc::new(kinds.collect()),
-            },
+            None => Target::Known { kinds: Arc::new(kinds.collect()) },
         };
         let missing = || Source::Missing(self.missing.clone());
         let source = self.source.clone().map_or_else(missing, |source| Source::Present(Arc::new(source)));
@@ -107,6 +103,7 @@ impl World {
             shared_in_use: self.in_use(),
             namespaces: self.namespaces.clone(),
             prune: self.prune,
+            pin: Some(Pin { connection: "target".into(), identity: self.identity.clone() }),
             ..Observed::new(Self::writer(), Self::key(), Self::origin(), source, target, now)
         };
         let former = self.former_placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new);

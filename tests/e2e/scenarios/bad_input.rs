@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::case::{Case, Stage, case};
 use crate::engine::{Engine, Launch};
-use crate::eventually::{DEADLINE, throughout};
+use crate::eventually::{DEADLINE, eventually, throughout};
 use crate::fleet::On;
 use crate::world::{WIDGETS, World};
 
@@ -198,6 +198,11 @@ async fn waits_without_haste(engine: &mut Engine, times: impl Fn() -> usize) {
         engine.is_running()?;
         let tried = times() - before;
         (tried < 30).then_some(()).ok_or_else(|| format!("{tried} requests"))
+    })
+    .await;
+    // An audit that records nothing would show no haste either.
+    eventually("the engine tries again", async || {
+        (times() > before).then_some(()).ok_or_else(|| "no request since".to_owned())
     })
     .await;
 }

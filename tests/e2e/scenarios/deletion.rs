@@ -14,7 +14,7 @@ pub fn cases() -> Vec<Case> {
         case!(downstream_goes_first),
         case!(a_deletion_while_the_engine_is_down_is_carried_out),
         case!(a_name_used_again_at_once_gets_a_new_object),
-        case!(a_source_replaced_behind_the_engine_gets_a_new_object),
+        case!(a_source_replaced_behind_the_engine_adopts_the_object),
         case!(a_deletion_needs_no_rendering),
         case!(an_orphaned_object_stays),
         case!(an_object_that_is_not_wanted_any_more_goes),
@@ -75,8 +75,10 @@ async fn a_name_used_again_at_once_gets_a_new_object(stage: &Stage) {
     is_replaced(&world, &first, &source, json!({"size": 2})).await;
 }
 
-async fn a_source_replaced_behind_the_engine_gets_a_new_object(stage: &Stage) {
+async fn a_source_replaced_behind_the_engine_adopts_the_object(stage: &Stage) {
     let world = stage.widgets().await;
+    let adopting = WIDGETS.replace("  objects:", "  lifecycle: {onSourceRecreated: Adopt}\n  objects:");
+    world.mappings.write("widgets.yaml", &adopting);
     let mut engine = world.engine().await;
     world.alpha.create("it", json!({"size": 1})).await;
     let first = world.target.copy(&world.alpha, "it").await;
@@ -88,7 +90,14 @@ async fn a_source_replaced_behind_the_engine_gets_a_new_object(stage: &Stage) {
     let source = world.alpha.create("it", json!({"size": 2})).await;
 
     let _engine = world.engine().await;
-    is_replaced(&world, &first, &source, json!({"size": 2})).await;
+    eventually("the object is adopted", async || {
+        let copy = world.target.find(&world.alpha, "it").await.ok_or("there is none")?;
+        let source_uid = &copy["metadata"]["annotations"]["sync-engine.dev/source-uid"];
+        let adopted = uid(&copy) == uid(&first) && *source_uid == uid(&source) && copy["spec"] == json!({"size": 2});
+        adopted.then_some(()).ok_or_else(|| copy.to_string())
+    })
+    .await;
+    world.alpha.synced("it", "True", "Adopted").await;
 }
 
 /// Waits until another object than `first` stands downstream for this very `source`.

@@ -46,13 +46,10 @@ async fn kcp_and_kubernetes_take_every_example(stage: &Stage) {
 
         on_target.run(&["apply", "-f", &file("schemas/crd.yaml")]);
         on_target.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
-        // What the engine refuses so far renders nothing.
-        if let Some(rendered) = rendered(&folder, &source) {
-            let rendered = stage.keep(&format!("{name}.rendered.yaml"), &rendered);
-            let rendered = rendered.display().to_string();
-            on_target.run(&["create", "namespace", &name]);
-            on_target.run(&["apply", "--dry-run=server", "--validate=strict", "-n", &name, "-f", &rendered]);
-        }
+        let rendered = stage.keep(&format!("{name}.rendered.yaml"), &rendered(&folder, &source));
+        let rendered = rendered.display().to_string();
+        on_target.run(&["create", "namespace", &name]);
+        on_target.run(&["apply", "--dry-run=server", "--validate=strict", "-n", &name, "-f", &rendered]);
     }
 }
 
@@ -84,11 +81,12 @@ fn object(folder: &Path) -> PathBuf {
 }
 
 /// The objects that are made of a source, without the namespaces that they are placed in.
-fn rendered(folder: &Path, source: &Path) -> Option<String> {
+fn rendered(folder: &Path, source: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
     command.arg("render").arg("--mappings").arg(folder.join("mappings")).arg("--source").arg(source).arg("--no-marks");
     let output = command.output().expect("the binary starts");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("kind: "), "{}: {text}{errors}", folder.display());
     let placed = text.lines().filter(|line| !line.starts_with("  namespace: "));
-    output.status.success().then(|| placed.map(|line| format!("{line}\n")).collect())
+    placed.map(|line| format!("{line}\n")).collect()
 }

@@ -22,7 +22,7 @@ pub fn cases() -> Vec<Case> {
         case!(an_api_that_is_not_served_for_a_while_loses_nothing),
         case!(an_api_removed_downstream_releases_no_source),
         case!(a_removed_mapping_file_deletes_nothing),
-        case!(a_dropped_object_id_deletes_nothing),
+        case!(a_dropped_object_id_is_held_until_a_person_approves),
         case!(a_changed_placement_moves_nothing),
         case!(a_source_that_leaves_the_selector_is_retained),
         case!(an_emptied_directory_deletes_nothing),
@@ -240,7 +240,7 @@ fn with_settings() -> String {
     WIDGETS.replace("  objects:\n", settings).replace("  status:\n", "  status:\n    from: widget\n")
 }
 
-async fn a_dropped_object_id_deletes_nothing(stage: &Stage) {
+async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     let world = stage.widgets().await;
     world.mappings.write("widgets.yaml", &with_settings());
     let mut engine = world.engine().await;
@@ -266,10 +266,17 @@ async fn a_dropped_object_id_deletes_nothing(stage: &Stage) {
     })
     .await;
 
-    // It is still ours: with its source it goes.
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
-    assert!(settings().await.is_empty());
+    world.alpha.synced("it", "False", "Held").await;
+    assert_eq!(engine.ask("/readyz").await.expect("an answer").status, 503, "an operator has to know");
+
+    engine.approve().await;
+    eventually("the dropped object is deleted", async || match settings().await.len() {
+        0 => Ok(()),
+        other => Err(format!("{other} of them")),
+    })
+    .await;
+    world.alpha.synced("it", "True", "Synced").await;
+    assert!(world.target.find(&world.alpha, "it").await.is_some(), "its neighbour stays");
 }
 
 async fn a_changed_placement_moves_nothing(stage: &Stage) {
@@ -305,6 +312,8 @@ async fn a_source_that_leaves_the_selector_is_retained(stage: &Stage) {
     world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &selective));
     let _engine = world.engine().await;
     world.alpha.create("it", json!({"size": 1})).await;
+    // The state store notes that the document is in force.
+    world.settled().await;
     world.no_write(Duration::from_secs(2)).await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None, "outside the selector nothing is made");
 

@@ -140,8 +140,8 @@ pub(super) const EXPRESSIONS: &[Code] = &[
         "SE0308",
         "several objects that are read as one",
         "An object with `forEach` is read by its key: `objects.user[\"bob\"]`, or `objects.user[name]`.",
-        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, data: \"${{ objects.user }}\"}}\n",
-        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, data: \"${{ objects.user[source.spec.users[0].name].data }}\"}}\n",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n  - {id: db, template: {apiVersion: v1, kind: Secret, data: \"${{ objects.user }}\"}}\n",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n  - {id: db, template: {apiVersion: v1, kind: Secret, data: \"${{ objects.user[source.spec.users[0].name].data }}\"}}\n",
     ),
     error(
         "SE0310",

@@ -52,4 +52,11 @@ pub(super) const SAFETY: &[Code] = &[
         "objects:\n  - id: db\n    template:\n      apiVersion: mongodbcommunity.mongodb.com/v1\n      kind: MongoDBCommunity\n      spec: {type: ReplicaSet, users: [], security: {}, agent: {logFile: \"${{ source.spec.region | default('') }}\"}}\n",
         "objects:\n  - id: db\n    template:\n      apiVersion: mongodbcommunity.mongodb.com/v1\n      kind: MongoDBCommunity\n      spec: {type: ReplicaSet, users: [], security: {}, agent: {logFile: /dev/stdout}}\n",
     ),
+    warning(
+        "SE0708",
+        "two objects of one kind that can get one name",
+        "A name that is `placement.name` alone can be every other: the source `x-ca` would get the name that `x` needs for its `-ca`. The engine overwrites nothing, but the later of the two sources waits in `Conflict`. The same holds for objects of two mappings of the same clusters.",
+        "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap}}\n  - {id: ca, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-ca\"}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-db\"}}}\n  - {id: ca, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-ca\"}}}\n",
+    ),
 ];

@@ -252,9 +252,9 @@ proptest! {
         let scope = scope_of(json!(text));
         let render = |filter: &str| compile_text(&format!("{{{{ source.spec | {filter} }}}}")).render(&scope).unwrap_or_default();
         let label = render(&format!("dns_label({length})"));
-        prop_assert!(crate::object::is_dns_label(&label) && label.len() <= length, "{label}");
+        prop_assert!(crate::mapping::names::is_dns_label(&label) && label.len() <= length, "{label}");
         let subdomain = render(&format!("dns_subdomain({length})"));
-        prop_assert!(crate::object::is_dns_subdomain(&subdomain) && subdomain.len() <= length, "{subdomain}");
+        prop_assert!(crate::mapping::names::is_dns_subdomain(&subdomain) && subdomain.len() <= length, "{subdomain}");
     }
 }
 

@@ -1,0 +1,54 @@
+//! Kubernetes' rules for names and labels, and RFC 6901's for pointers.
+
+use std::borrow::Cow;
+
+/// Whether a text is a DNS-1123 label: what namespaces must be.
+pub fn is_dns_label(text: &str) -> bool {
+    (1..=63).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Whether a text is a DNS-1123 subdomain: what most names must be.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    (1..=253).contains(&text.len()) && text.split('.').all(|label| !label.is_empty() && is_dns_part(label))
+}
+
+fn is_dns_part(label: &str) -> bool {
+    label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+/// Kubernetes' rule for label keys: an optional DNS prefix, a slash, a name.
+pub(super) fn is_label_key(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => is_dns_subdomain(prefix) && !name.is_empty() && is_label_value(name),
+        None => !key.is_empty() && is_label_value(key),
+    }
+}
+
+/// Kubernetes' rule for label values.
+pub(super) fn is_label_value(text: &str) -> bool {
+    let ends = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
+    text.len() <= 63
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && ends(text.chars().next())
+        && ends(text.chars().next_back())
+}
+
+/// JSON pointer (RFC 6901) of a path.
+pub fn pointer(path: &[String]) -> String {
+    path.iter().map(|segment| format!("/{}", escape_pointer(segment))).collect()
+}
+
+/// One segment of a JSON pointer.
+pub fn escape_pointer(segment: &str) -> Cow<'_, str> {
+    if segment.contains(['~', '/']) { segment.replace('~', "~0").replace('/', "~1").into() } else { segment.into() }
+}
+
+/// What a segment of a JSON pointer means.
+pub fn unescape_pointer(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
+}
