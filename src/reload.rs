@@ -85,6 +85,12 @@ pub struct Reloader {
 }
 
 impl Reload {
+    /// A content to run, and where the answer comes.
+    pub fn new(snapshot: Arc<Snapshot>) -> (Self, oneshot::Receiver<Outcome>) {
+        let (answer, reported) = oneshot::channel();
+        (Self { snapshot, answer }, reported)
+    }
+
     /// Says what became of it.
     pub fn answer(self, outcome: Outcome) {
         // Nobody listens when the reloader is shutting down.
@@ -102,8 +108,8 @@ pub struct Pending {
 impl Reload {
     /// The same content for somebody else to run, whose answer comes by here on its way.
     pub fn hand_on(self) -> (Reload, Pending) {
-        let (answer, reported) = oneshot::channel();
-        (Reload { snapshot: self.snapshot, answer }, Pending { reported, answer: self.answer })
+        let (reload, reported) = Reload::new(self.snapshot);
+        (reload, Pending { reported, answer: self.answer })
     }
 }
 

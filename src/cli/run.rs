@@ -7,6 +7,7 @@ use tracing::{info, warn};
 
 use super::signals::{Hangups, StopSignals};
 use super::{Misconfigured, RunOptions, connections, inputs};
+use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
 use crate::multicluster::permit::Lease;
 use crate::reload::{ReloadHandle, Reloader};
@@ -45,6 +46,7 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
         inventory_namespace: options.inventory_namespace,
         connections,
         schemas,
+        clock: Clock::default(),
         lease: Lease::default(),
     };
     tokio::select! {

@@ -5,6 +5,7 @@
 //! run, and the difference is started, stopped or swapped.
 
 mod apply;
+pub mod clock;
 pub mod consumer_schema;
 mod facts;
 pub mod inventory;
@@ -43,6 +44,7 @@ use crate::reload::{Outcome, Reload, Snapshot};
 use crate::server::Instruments;
 use crate::server::metrics::ReloadResult;
 
+use clock::Clock;
 use consumer_schema::ConsumerSchemas;
 use inventory::{Former, Inventory, SourceId};
 use pipeline::{Generation, Pipeline};
@@ -65,6 +67,7 @@ pub struct Settings {
     pub connections: BTreeMap<String, Arc<Connection>>,
     /// Schemas of `--schemas`.
     pub schemas: Schemas,
+    pub clock: Clock,
     /// Whether this process may write.
     pub lease: Lease,
 }
@@ -77,7 +80,15 @@ pub struct Shared {
     pub instruments: Instruments,
     pub schemas: ConsumerSchemas,
     pub inventory_namespace: String,
+    pub clock: Clock,
     pub lease: Lease,
+}
+
+/// An engine that is dropped in the middle leaves no provider running.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.manager.abort();
+    }
 }
 
 /// Everything that can happen to the engine.
@@ -104,7 +115,7 @@ enum Event {
 #[derive(Debug)]
 struct Running {
     pipeline: Arc<Pipeline>,
-    workers: tokio::task::JoinHandle<()>,
+    workers: JoinSet<()>,
     tasks: JoinSet<()>,
 }
 
@@ -146,6 +157,7 @@ pub async fn run(
         instruments,
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         inventory_namespace: settings.inventory_namespace.clone(),
+        clock: settings.clock.clone(),
         lease: settings.lease.clone(),
     });
     let catalog = Catalog::checking(settings.schemas.clone());
@@ -186,12 +198,14 @@ impl Engine {
             // Each arm is cancel-safe: receiving from a channel, a request that stays where it is, a tick, and a token that
             // stays cancelled.
             let event = tokio::select! {
+                biased;
                 () = shutdown.cancelled() => return,
+                // Before what may never cease: it comes every other second at most.
+                _ = ticks.tick() => Event::Tick,
                 Some(reload) = reloads.recv() => Event::Reload(reload),
                 Some(event) = clusters.next() => Event::Cluster(event),
                 Some(event) = received.recv() => event,
                 answer = approvals.next() => Event::Approve(answer),
-                _ = ticks.tick() => Event::Tick,
             };
             self.handle(event);
         }
@@ -433,7 +447,8 @@ impl Engine {
         let mut tasks = JoinSet::new();
         tasks.spawn(pipeline.clone().resync());
         tasks.spawn(keeper::keep(pipeline.clone(), self.events.clone()));
-        let workers = tokio::spawn(pipeline.clone().run());
+        let mut workers = JoinSet::new();
+        workers.spawn(pipeline.clone().run());
         let mut running = Running { pipeline, workers, tasks };
         self.engage(&mut running);
         running
@@ -466,8 +481,8 @@ impl Engine {
     fn end(&mut self, running: Running) {
         running.pipeline.queue.close();
         self.tasks.spawn(async move {
-            let Running { workers, tasks, .. } = running;
-            let _ = workers.await;
+            let Running { mut workers, tasks, .. } = running;
+            while workers.join_next().await.is_some() {}
             drop(tasks);
         });
     }
@@ -585,11 +600,9 @@ impl Engine {
     async fn drain(mut self) {
         let former = std::mem::take(&mut self.former).into_values().filter_map(|(_, running)| running);
         let mut workers = JoinSet::new();
-        for running in std::mem::take(&mut self.pipelines).into_values().chain(former) {
+        for mut running in std::mem::take(&mut self.pipelines).into_values().chain(former) {
             running.pipeline.queue.close();
-            workers.spawn(async move {
-                let _ = running.workers.await;
-            });
+            workers.spawn(async move { while running.workers.join_next().await.is_some() {} });
         }
         let ended = async { while workers.join_next().await.is_some() {} };
         if timeout(DRAIN, ended).await.is_err() {

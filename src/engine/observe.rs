@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -42,7 +41,7 @@ pub fn observe(
         schema: schema.as_ref().and_then(|known| known.schema.clone()),
         prune: facts.read([Topic::Approval], || pipeline.prune(), |prune| *prune == Prune::Held),
         pin: pin(generation),
-        ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, Timestamp::now())
+        ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };
     observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     observed.owned = carrying(pipeline, &observed.owner, |at, object| observed.owns(at, object));

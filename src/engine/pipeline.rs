@@ -118,7 +118,10 @@ pub struct Unsettled {
 impl Pipeline {
     pub fn new(writer: Writer, shared: Arc<Shared>, generation: Generation) -> Arc<Self> {
         let reconcile = &generation.mapping.reconcile;
-        let queue = WorkQueue::new(Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max });
+        let queue = WorkQueue::new(
+            Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max },
+            generation.target.endpoint().connection().entropy(),
+        );
         let state = State { unconfirmed: Some(NOT_READ.into()), ..State::default() };
         let generation = ArcSwap::from_pointee(generation);
         Arc::new(Self {
@@ -213,15 +216,17 @@ impl Pipeline {
 
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
     pub fn holds_no_source(&self) -> bool {
-        self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced) && self.sources_held() == 0
+        self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced) && self.sources_held("") == 0
     }
 
-    /// How many sources in sight carry the engine's finalizer.
-    pub fn sources_held(&self) -> usize {
+    /// How many sources in sight carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).
+    pub fn sources_held(&self, identity: &str) -> usize {
         let finalizer = format!("\"{}\"", self.writer.finalizer());
+        let pin = if identity.is_empty() { String::new() } else { format!("={identity}") };
         let held = |feed: &SourceFeed| {
             let store = feed.watch.store();
-            let carries = |key: &Key| store.get(key).is_some_and(|object| object.json().contains(&finalizer));
+            let is_held = |text: &str| text.contains(&finalizer) && text.contains(&pin);
+            let carries = |key: &Key| store.get(key).is_some_and(|object| is_held(&object.json()));
             store.keys().iter().filter(|key| carries(key)).count()
         };
         self.source_feeds().iter().map(|feed| held(feed)).sum()
@@ -276,6 +281,7 @@ impl Pipeline {
         loop {
             let full = running.len() >= self.generation().mapping.reconcile.concurrency.max(1);
             tokio::select! {
+                biased;
                 // Cancel-safe: a task that ended stays in the set.
                 Some(ended) = running.join_next() => if let Err(error) = ended {
                     error!(mapping = self.writer.mapping(), %error, "a reconcile ended abnormally; it is tried again");

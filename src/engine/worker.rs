@@ -1,8 +1,9 @@
 //! One reconcile: observe, plan, apply, until the plan rests.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::apply::{ApplyError, Executor};

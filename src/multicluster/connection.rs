@@ -1,17 +1,21 @@
 //! Connections: what the command line named, read as kubectl reads it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::Uri;
+use tokio::time::Instant;
 
 use super::endpoint::Endpoint;
 use super::http_stack::HttpStack;
 use super::identity::Confirmation;
+use super::in_process::InProcess;
 use super::kubeconfig::{self, Loaded};
 use super::lane::{Counters, Lane};
 use super::pool::Origin;
@@ -32,6 +36,8 @@ pub enum ConnectionSource {
     InCluster,
     /// As kubectl: `KUBECONFIG` (a list), `~/.kube/config`, else in-cluster.
     Default { context: Option<String> },
+    /// Servers in this process: no file is read and no network used.
+    InProcess(InProcess),
 }
 
 /// What is wrong with a connection as it was given: the command line's to mend (exit code 78).
@@ -132,6 +138,18 @@ impl Connection {
         &self.spec.name
     }
 
+    pub(super) fn in_process(&self) -> Option<&InProcess> {
+        match &self.spec.source {
+            ConnectionSource::InProcess(servers) => Some(servers),
+            _ => None,
+        }
+    }
+
+    /// A seed for what is random: requests that wait together must not come back together.
+    pub fn entropy(&self) -> u64 {
+        self.in_process().map_or_else(|| RandomState::new().build_hasher().finish(), |servers| servers.0.entropy())
+    }
+
     /// Requests sent so far, to any of the connection's addresses.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -189,6 +207,9 @@ impl Connection {
                 return false;
             }
             *reread = Some(Instant::now());
+        }
+        if self.in_process().is_some() {
+            return self.reread_credential();
         }
         let connection = self.clone();
         // A panic in there is a bug that has been reported by its hook; the credential stays.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use kube::config::{Config, Kubeconfig, KubeconfigError};
 
 use super::connection::{ConnectionError, ConnectionSource, ConnectionSpec};
+use super::in_process::InProcess;
 use super::proxy::Proxies;
 
 /// A configuration as it was read, and what to compare it by.
@@ -28,7 +29,18 @@ pub(super) fn load(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
         }
         ConnectionSource::InCluster => in_cluster(spec),
         ConnectionSource::Default { context } => by_default(spec, context.as_deref()),
+        ConnectionSource::InProcess(servers) => Ok(in_process(servers)),
     }
+}
+
+fn in_process(servers: &InProcess) -> Loaded {
+    let (address, token) = servers.0.kubeconfig();
+    let mut hasher = DefaultHasher::new();
+    (&address, &token).hash(&mut hasher);
+    let mut config = Config::new(address);
+    config.auth_info.token = Some(token.into());
+    let (proxies, fingerprint) = (Proxies::InProcess(servers.clone()), hasher.finish());
+    Loaded { config, proxies, fingerprint, origin: "this process".into() }
 }
 
 /// `KUBECONFIG`, else `~/.kube/config`, else the pod's service account.

@@ -166,10 +166,11 @@ impl Manager {
     /// is known which ones they are now. A broken configuration keeps what works, and is a condition.
     pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
         let connections = self.0.environment.connections.clone();
-        let read = tokio::task::spawn_blocking(move || {
+        let reads_files = connections.values().any(|connection| connection.in_process().is_none());
+        let read = move || {
             connections.iter().map(|(name, connection)| (name.clone(), connection.reload())).collect::<Vec<_>>()
-        });
-        let mut found = read.await.unwrap_or_default();
+        };
+        let mut found = if reads_files { tokio::task::spawn_blocking(read).await.unwrap_or_default() } else { read() };
         found.iter().for_each(|(name, result)| self.heed(name, result));
         found.retain(|(_, result)| !matches!(result, Ok(Reloaded::Unchanged)));
         found
@@ -197,6 +198,11 @@ impl Manager {
             // It was aborted: the error says so.
             let _ = task.await;
         }
+    }
+
+    /// The same at once, without waiting: for an engine that is dropped.
+    pub fn abort(&self) {
+        self.0.lock().stop_all().iter().for_each(JoinHandle::abort);
     }
 
     fn replace_users_of(&self, connection: &str) {

@@ -15,6 +15,7 @@ pub mod environment;
 mod exec_plugin;
 mod http_stack;
 pub mod identity;
+pub mod in_process;
 pub mod interests;
 mod kubeconfig;
 mod lane;

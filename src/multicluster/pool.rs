@@ -19,11 +19,12 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep};
 use tower::{BoxError, Service};
 
+use super::in_process::Stream;
 use super::proxy::Connector;
 
 /// Connections to one origin that may wait for their next request.
@@ -70,6 +71,8 @@ struct Idle {
     links: HashMap<Arc<Origin>, Vec<Waiting>>,
     /// Whether somebody looks after those that wait for too long.
     swept: bool,
+    /// Who does; it ends with the pool.
+    sweeper: JoinSet<()>,
 }
 
 /// A connection that waits for its next request.
@@ -89,7 +92,7 @@ type Body = Full<Bytes>;
 /// One connection, ready for a request or in the middle of one.
 struct Link {
     sender: http1::SendRequest<Body>,
-    connection: http1::Connection<MaybeHttpsStream<TokioIo<TcpStream>>, Body>,
+    connection: http1::Connection<MaybeHttpsStream<TokioIo<Stream>>, Body>,
     closed: bool,
 }
 
@@ -193,7 +196,8 @@ impl Pool {
             waiting.push(Waiting { since: Instant::now(), link });
         }
         if !std::mem::replace(&mut idle.swept, true) {
-            tokio::spawn(sweep(Arc::downgrade(self), self.patience));
+            while idle.sweeper.try_join_next().is_some() {}
+            idle.sweeper.spawn(sweep(Arc::downgrade(self), self.patience));
         }
     }
 }

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tower::{BoxError, Service};
 
 use super::http_stack::why_unreachable;
+use super::in_process::{InProcess, Stream};
 
 /// Which proxy leads to which address.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(super) enum Proxies {
     Named(Intercept),
     /// `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, and never to this machine itself.
     Environment(Matcher),
+    /// No address is on the network.
+    InProcess(InProcess),
 }
 
 impl Proxies {
@@ -50,6 +53,7 @@ impl Proxies {
             Self::Named(proxy) => Some(proxy.clone()),
             Self::Environment(_) if address.host().is_some_and(is_this_machine) => None,
             Self::Environment(matcher) => matcher.intercept(address),
+            Self::InProcess(_) => None,
         }
     }
 }
@@ -110,7 +114,7 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<TcpStream>;
+    type Response = TokioIo<Stream>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
@@ -119,14 +123,22 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
+        if let Proxies::InProcess(servers) = &*self.proxies {
+            let dialled = servers.0.dial(&to).map(|stream| TokioIo::new(Stream::InProcess(stream)));
+            return std::future::ready(dialled.map_err(BoxError::from)).boxed();
+        }
         match self.proxies.to(&to) {
-            None => self.tcp.call(to).map(|connected| connected.map_err(BoxError::from)).boxed(),
+            None => self.tcp.call(to).map(|connected| connected.map(of_tcp).map_err(BoxError::from)).boxed(),
             Some(proxy) => through(self.tcp.clone(), proxy, to).boxed(),
         }
     }
 }
 
-async fn through(tcp: HttpConnector, proxy: Intercept, to: Uri) -> Result<TokioIo<TcpStream>, BoxError> {
+fn of_tcp(stream: TokioIo<TcpStream>) -> TokioIo<Stream> {
+    TokioIo::new(Stream::Tcp(stream.into_inner()))
+}
+
+async fn through(tcp: HttpConnector, proxy: Intercept, to: Uri) -> Result<TokioIo<Stream>, BoxError> {
     let address = proxy.uri().clone();
     let socks = |local_dns| {
         let socks = SocksV5::new(address.clone(), tcp.clone()).local_dns(local_dns);
@@ -145,7 +157,7 @@ async fn through(tcp: HttpConnector, proxy: Intercept, to: Uri) -> Result<TokioI
         Some(Protocol::Socks) => opened(socks(false), to).await,
         Some(Protocol::SocksOfAddresses) => opened(socks(true), to).await,
     };
-    connected.map_err(|error: BoxError| {
+    connected.map(of_tcp).map_err(|error: BoxError| {
         let proxy = address.to_string().trim_end_matches('/').to_owned();
         ProxyError { proxy, reason: why_unreachable(&*error) }.into()
     })

@@ -1,9 +1,7 @@
 //! List, then watch: one resource of one endpoint, into a store, for as long as somebody holds the watch.
 
 use std::collections::BTreeMap;
-use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -160,7 +158,7 @@ impl Watches {
             store: store.clone(),
             states,
             health: self.health.clone(),
-            machine: ListWatch::new(RandomState::new().build_hasher().finish()),
+            machine: ListWatch::new(scope.endpoint.connection().entropy()),
         };
         let task = tokio::spawn(worker.run());
         Watch { key, endpoint: scope.endpoint.clone(), store, state, task, health: self.health.clone() }

@@ -1,8 +1,6 @@
 //! The queue as the event loop and the workers use it.
 
-use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,8 +21,8 @@ struct Shared<K> {
 }
 
 impl<K: Queued> WorkQueue<K> {
-    pub fn new(backoff: Backoff) -> Self {
-        let seed = RandomState::new().build_hasher().finish();
+    /// `seed`: of the jitter in its backoff.
+    pub fn new(backoff: Backoff, seed: u64) -> Self {
         Self { shared: Arc::new(Shared { queue: Mutex::new(Queue::new(backoff, seed)), changed: Notify::new() }) }
     }
 
@@ -146,7 +144,7 @@ mod tests {
     use crate::object::Key;
 
     fn queue() -> WorkQueue<Key> {
-        WorkQueue::new(Backoff { min: Duration::from_millis(1), max: Duration::from_millis(1) })
+        WorkQueue::new(Backoff { min: Duration::from_millis(1), max: Duration::from_millis(1) }, 7)
     }
 
     fn key(name: &str) -> Key {

@@ -170,9 +170,10 @@ fn place_of(standing: &TargetObject, mapping: &Mapping) -> Place {
     Place { namespace: standing.reference.namespace.clone(), name: placed_as(standing, mapping).to_owned() }
 }
 
-/// The name of that placement: the object's own, unless its rule gives another.
+/// The name of that placement: the object's own, unless its rule gives another. Of a rule that the mapping no longer has,
+/// the object tells.
 fn placed_as<'o>(standing: &'o TargetObject, mapping: &Mapping) -> &'o str {
-    let named = mapping.rule(standing.rule_id()).is_some_and(|rule| rule.name.is_some());
+    let named = mapping.rule(standing.rule_id()).is_none_or(|rule| rule.name.is_some());
     let marked = named.then(|| marks::annotation(&standing.object, marks::PLACEMENT_NAME)).flatten();
     marked.unwrap_or(&standing.reference.name)
 }

@@ -267,6 +267,7 @@ impl<'a> Discovery<'a> {
     async fn wait(&self, mut states: Vec<watch::Receiver<WatchState>>) {
         let changed = states.iter_mut().map(|state| Box::pin(state.changed()));
         tokio::select! {
+            biased;
             () = self.wake.notified() => {}
             _ = select_all(changed) => {}
         }

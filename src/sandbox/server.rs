@@ -130,7 +130,8 @@ impl Server {
         let core = &mut *self.lock();
         let version = core.state.version();
         core.watchers.retain_all(|watcher| {
-            let bookmark = watcher.bookmarks.then(|| watcher.interest.bookmark(version, None));
+            let wanted = watcher.bookmarks && !watcher.interest.is_ahead_of(version);
+            let bookmark = wanted.then(|| watcher.interest.bookmark(version, None));
             bookmark.map_or(!watcher.lines.is_closed(), |bookmark| watcher.lines.send(bookmark).is_ok())
         });
     }

@@ -191,6 +191,12 @@ impl State {
         self.version
     }
 
+    /// The same server with other uids from now on: a backup that was put back shares none with what came after it.
+    pub fn diverge(mut self, seed: &str) -> State {
+        self.settings.seed = seed.to_owned();
+        self
+    }
+
     /// Forgets all history: a watch from any version before now gets a 410.
     pub fn compact(&mut self) {
         let version = self.version;

@@ -136,6 +136,12 @@ impl Interest {
         line("DELETED", &self.body(&Stored::new(old.object(), change.object.version), change.at))
     }
 
+    /// Whether the watch began at a version that this one has not reached: it is sent nothing until then, as where a
+    /// server was put back.
+    pub fn is_ahead_of(&self, version: u64) -> bool {
+        self.after > version
+    }
+
     /// A bookmark at a version.
     pub fn bookmark(&self, version: u64, annotations: Option<Value>) -> Bytes {
         let mut metadata = json!({"resourceVersion": version.to_string()});

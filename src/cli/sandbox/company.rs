@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::stage::Stage;
 use crate::cli::{Misconfigured, inputs};
+use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
@@ -170,6 +171,7 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
         inventory_namespace: NOTES.to_owned(),
         connections,
         schemas,
+        clock: Clock::default(),
         lease: Lease::default(),
     })
 }

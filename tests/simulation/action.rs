@@ -1,0 +1,190 @@
+//! What the actors of a world may do, as data.
+
+use std::fmt;
+
+use super::core::Weather;
+use super::server::{Ahead, Side};
+
+/// Names that tell weak rules apart: `x-ca` is also what an object of `x` may be called.
+pub const NAMES: [&str; 2] = ["x", "x-ca"];
+pub const TENANTS: [&str; 2] = ["a", "b"];
+
+/// A consumer's object, as people speak of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceRef {
+    pub tenant: &'static str,
+    pub resource: &'static str,
+    pub name: &'static str,
+}
+
+impl fmt::Display for SourceRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{} of tenant {}", self.resource, self.name, self.tenant)
+    }
+}
+
+/// What an author does to the mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    Resource(&'static str),
+    /// Adds the object of this id, or removes it.
+    Toggle(&'static str),
+    /// Another text in every object.
+    Edition,
+    /// Turns the selector on or off.
+    Selector,
+    OnExit(&'static str),
+    OnSourceDelete(&'static str),
+    OnMappingRemoved(&'static str),
+    /// Another name for the first object: from `{{ placement.name }}` to one with this suffix.
+    Name(&'static str),
+    /// Another kind for the first object.
+    Kind(&'static str),
+    /// Another id for the first object.
+    Id(&'static str),
+    /// Another `metadata.name`.
+    Rename(&'static str),
+    /// The file is removed, or comes back.
+    Remove,
+    /// The file is broken, or repaired.
+    Break,
+}
+
+/// What people do to an object on the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meddling {
+    Edit,
+    Delete,
+    /// Strips the ownership labels and annotations.
+    Strip,
+    /// Copies it with all labels and annotations under another name.
+    Copy,
+    /// Adds a finalizer, as an operator does.
+    Hold,
+    /// Creates an object there, if there is none.
+    Squat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Create(SourceRef),
+    Change(SourceRef),
+    Delete(SourceRef),
+    /// Deletes it, strips its finalizers and creates it again.
+    Recreate(SourceRef),
+    /// Takes all finalizers off.
+    Strip(SourceRef),
+    /// Puts the label on that the selector asks for, or takes it off.
+    Label(SourceRef),
+    Bind(&'static str),
+    Unbind(&'static str),
+    CreateWorkspace(&'static str),
+    DeleteWorkspace(&'static str),
+    Edit(Edit),
+    Meddle(SourceRef, Meddling),
+    /// The namespace of a tenant's objects is deleted.
+    DeleteNamespace(SourceRef),
+    /// Takes all finalizers off that people added to the target's objects.
+    Release,
+    NoWidgets,
+    Widgets,
+    /// Admission refuses these writes at the target.
+    Deny(&'static str),
+    Allow,
+    /// History is forgotten: watches that resume get a 410.
+    Compact(Side),
+    /// The clocks jump by so many seconds.
+    Jump(i64),
+    /// Keeps a copy of a server's data.
+    BackUp(Side),
+    /// Puts it back.
+    Restore(Side, Ahead),
+    /// An empty server behind the same address, with the same APIs.
+    Rebuild(Side, Ahead),
+    /// A server is away.
+    Away(Side),
+    Back(Side),
+    Cut(Side),
+    Silence(Side),
+    Weather(Weather),
+    /// A process of the engine is killed.
+    Crash(u32),
+    /// It is told to stop, and stops.
+    Stop(u32),
+    Start(u32),
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(source) => write!(f, "a consumer creates {source}"),
+            Self::Change(source) => write!(f, "a consumer edits {source}"),
+            Self::Delete(source) => write!(f, "a consumer deletes {source}"),
+            Self::Recreate(source) => {
+                write!(f, "a consumer deletes {source}, strips its finalizers and creates it again")
+            }
+            Self::Strip(source) => write!(f, "a consumer strips the finalizers of {source}"),
+            Self::Label(source) => write!(f, "a consumer puts the selected label on {source}, or takes it off"),
+            Self::Bind(tenant) => write!(f, "tenant {tenant} binds the export"),
+            Self::Unbind(tenant) => write!(f, "tenant {tenant} unbinds the export"),
+            Self::CreateWorkspace(tenant) => write!(f, "the workspace of tenant {tenant} is created"),
+            Self::DeleteWorkspace(tenant) => write!(f, "the workspace of tenant {tenant} is deleted"),
+            Self::Meddle(source, meddling) => {
+                write!(f, "people meddle with the target object of {source}: {meddling:?}")
+            }
+            Self::DeleteNamespace(source) => write!(f, "people delete the target namespace of {source}"),
+            Self::Release => write!(f, "operators release the target's objects"),
+            Self::NoWidgets => write!(f, "the kind Widget is removed from the target"),
+            Self::Widgets => write!(f, "the kind Widget is installed on the target"),
+            Self::Deny(verb) => write!(f, "admission at the target refuses every {verb}"),
+            Self::Allow => write!(f, "admission at the target allows everything"),
+            Self::Compact(side) => write!(f, "the {} server forgets its history", side.name()),
+            Self::Jump(seconds) => write!(f, "the clocks jump by {seconds} s"),
+            Self::Edit(Edit::Resource(resource)) => write!(f, "the author sets source.resource to {resource}"),
+            Self::Edit(Edit::Toggle(id)) => write!(f, "the author adds or removes the object `{id}`"),
+            Self::Edit(Edit::Edition) => write!(f, "the author edits the templates"),
+            Self::Edit(edit) => write!(f, "the author edits the mapping: {edit:?}"),
+            Self::BackUp(side) => write!(f, "the {} server is backed up", side.name()),
+            Self::Restore(side, ahead) => write!(f, "the {} server is restored to its backup ({ahead:?})", side.name()),
+            Self::Rebuild(side, ahead) => write!(f, "the {} server is rebuilt empty ({ahead:?})", side.name()),
+            Self::Away(side) => write!(f, "the {} server goes away", side.name()),
+            Self::Back(side) => write!(f, "the {} server is back", side.name()),
+            Self::Cut(side) => write!(f, "the watches at the {} server are cut", side.name()),
+            Self::Silence(side) => write!(f, "the watches at the {} server fall silent", side.name()),
+            Self::Weather(weather) if *weather == Weather::default() => write!(f, "the network is well"),
+            Self::Weather(weather) => write!(f, "the network is bad: {weather:?}"),
+            Self::Crash(process) => write!(f, "engine {process} is killed"),
+            Self::Stop(process) => write!(f, "engine {process} is told to stop"),
+            Self::Start(process) => write!(f, "engine {process} starts"),
+        }
+    }
+}
+
+impl Action {
+    /// Its name, as in the matrix of actions and faults.
+    pub fn kind(&self) -> String {
+        let text = match self {
+            Self::Edit(edit) => format!("Edit{edit:?}"),
+            Self::Meddle(_, meddling) => format!("Meddle{meddling:?}"),
+            action => format!("{action:?}"),
+        };
+        let end = text.find(['(', '{', ' ']).unwrap_or(text.len());
+        text[..end].to_owned()
+    }
+}
+
+/// An action, and how long after the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub after_ms: u64,
+    pub action: Action,
+}
+
+/// Everything that is decided before a world begins. Steps can be left out of it, to find the ones that matter.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    /// Sources in kcp workspaces; else in one plain cluster, whose only tenant is `a`.
+    pub is_kcp: bool,
+    pub steps: Vec<Step>,
+}

@@ -1,0 +1,317 @@
+//! What must hold, judged by the world's own records: who asked for what, and who made which object.
+//!
+//! It shares no code with the engine's planner. The invariants are numbered as in `docs/simulation.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
+
+use super::mapping::Mapping;
+use super::records::{Made, Source};
+use super::server::{GROUP, Side};
+
+/// How long an engine may act on what it saw before the world changed behind its back.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// How long before a finalizer is released the engine may have looked for the last time.
+const RACE: Duration = Duration::from_secs(5);
+
+/// So many refusals of one request, in so short a time, are too many.
+const REFUSALS: (usize, Duration) = (8, Duration::from_secs(10));
+
+/// Namespace of the engine's own records.
+pub const RECORDS: &str = "sync-engine";
+
+/// Something that must never happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: &'static str,
+    pub text: String,
+}
+
+impl Violation {
+    /// Whether another says the same of other objects.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.invariant == other.invariant && self.words() == other.words()
+    }
+
+    /// The text without names and numbers.
+    pub fn words(&self) -> Vec<&str> {
+        self.text.split_whitespace().filter(|word| word.chars().all(|letter| letter.is_ascii_lowercase())).collect()
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.text)
+    }
+}
+
+#[derive(Default)]
+pub struct Checker {
+    pub violations: Vec<Violation>,
+    /// Objects that engines made on the target, by uid.
+    pub made: BTreeMap<String, Made>,
+    /// Sources there ever were, by uid.
+    pub sources: BTreeMap<String, Source>,
+    /// Mappings in force, each since when; `None`: none.
+    editions: Vec<(Duration, Option<Mapping>)>,
+    /// Writes of engines that changed something.
+    pub writes: u64,
+    /// Whose tokens are whose: token to logical cluster.
+    pub tokens: BTreeMap<String, String>,
+    /// Sources that went by an engine's request.
+    pub released: BTreeSet<String>,
+    /// The last of them, not judged yet.
+    just_released: Vec<String>,
+    /// When a request was refused.
+    refused: BTreeMap<String, Vec<Duration>>,
+}
+
+impl Checker {
+    pub fn edit(&mut self, at: Duration, mapping: Option<Mapping>) {
+        self.editions.push((at, mapping));
+    }
+
+    pub fn violated(&mut self, invariant: &'static str, text: impl Into<String>) {
+        self.violations.push(Violation { invariant, text: text.into() });
+    }
+
+    /// The source server was put back, and holds these sources now.
+    pub fn sources_restored<'a>(&mut self, at: Duration, alive: impl Iterator<Item = &'a Value>) {
+        for object in alive {
+            if let Some(source) = self.sources.get_mut(&uid(object)) {
+                source.is_restored(at, object, GRACE);
+            }
+        }
+    }
+
+    /// The target was put back, and holds these objects now.
+    pub fn target_restored<'a>(&mut self, objects: impl Iterator<Item = &'a Value>) {
+        self.made.values_mut().for_each(|made| made.gone = true);
+        for object in objects {
+            if let Some(made) = self.made.get_mut(&uid(object)) {
+                made.gone = false;
+                made.reread(object);
+            }
+        }
+    }
+
+    /// An engine sends a request.
+    pub fn sent(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
+        let call = request.call();
+        if side != Side::Target || call.namespace == RECORDS {
+            return;
+        }
+        match call.verb {
+            Verb::Delete => {}
+            Verb::DeleteCollection => return self.violated("I1", "a collection is deleted at once"),
+            _ => return,
+        }
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let what = format!("engine {process} deletes {} {}/{}", call.resource, call.namespace, call.name);
+        let Some(uid) = body["preconditions"]["uid"].as_str() else {
+            return self.violated("I1", format!("{what} without a uid"));
+        };
+        match self.made.get(uid) {
+            None => self.violated("I1", format!("{what}, which no engine made")),
+            Some(made) if self.may_delete(at, made) => {}
+            Some(made) => {
+                let text = format!("{what} of {}, and nobody asked for it", made.owner);
+                self.violated("I1", text);
+            }
+        }
+    }
+
+    /// Who asked for a deletion: the consumer, or the mapping.
+    fn may_delete(&self, at: Duration, made: &Made) -> bool {
+        let source = self.sources.get(&made.source_uid);
+        let asked = source.is_some_and(|source| source.was_asked(at));
+        let mut editions = self.recent(at);
+        let by_consumer = asked && editions.any(|edition| edition.is_none_or(|one| one.on_source_delete == "Delete"));
+        by_consumer || self.gave_up(at, made, source)
+    }
+
+    /// Mappings in force a moment ago.
+    fn recent(&self, at: Duration) -> impl Iterator<Item = Option<&Mapping>> {
+        let next = self.editions.iter().skip(1).map(|(since, _)| *since + GRACE).chain([Duration::MAX]);
+        self.editions.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, edition), _)| edition.as_ref())
+    }
+
+    /// Whether the mapping itself says that the object goes.
+    fn gave_up(&self, at: Duration, made: &Made, source: Option<&Source>) -> bool {
+        let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
+            None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Delete"),
+            Some(mapping) => {
+                let rule = mapping.rules.iter().find(|rule| made.is_by(rule));
+                let out = mapping.selects && source.is_none_or(|source| source.lately_unmanaged(at, GRACE));
+                let off = |rule: &super::mapping::Rule| {
+                    rule.conditional && source.is_none_or(|source| source.lately_plain(at, GRACE))
+                };
+                rule.is_none_or(off) || (out && mapping.on_exit == "Delete")
+            }
+        };
+        self.recent(at).any(by_edition)
+    }
+
+    /// Whether some policy lets the engine take its labels and annotations off an object.
+    fn may_orphan(&self, at: Duration, made: &Made) -> bool {
+        let source = self.sources.get(&made.source_uid);
+        let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
+            None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Orphan"),
+            Some(mapping) => {
+                let asked = source.is_some_and(|source| source.was_asked(at));
+                let out = mapping.selects && source.is_none_or(|source| source.lately_unmanaged(at, GRACE));
+                (asked && mapping.on_source_delete == "Orphan") || (out && mapping.on_exit == "Orphan")
+            }
+        };
+        self.recent(at).any(by_edition)
+    }
+
+    fn last_of(&self, name: &str) -> Option<&Mapping> {
+        self.editions.iter().rev().find_map(|(_, edition)| edition.as_ref().filter(|mapping| mapping.name == name))
+    }
+
+    /// Something was written at a server, by an engine or by somebody else.
+    pub fn happened(&mut self, at: Duration, side: Side, process: Option<u32>, events: &[Event]) {
+        for event in events {
+            self.writes += u64::from(process.is_some());
+            match side {
+                Side::Source => self.source_changed(at, event, process),
+                Side::Target => self.target_changed(at, event, process),
+            }
+        }
+    }
+
+    fn source_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
+        if &*event.storage.group != GROUP {
+            return;
+        }
+        let (uid, gone) = (event.object.uid.to_string(), event.kind == ChangeKind::Deleted);
+        let source = self.sources.entry(uid.clone()).or_default();
+        source.is_seen(at, &event.storage.plural, &event.object.object(), gone);
+        if gone && process.is_some() {
+            self.released.insert(uid.clone());
+            self.just_released.push(uid);
+        }
+    }
+
+    fn target_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
+        let plural = &*event.storage.plural;
+        if &*event.key.namespace == RECORDS || !matches!(plural, "configmaps" | "secrets" | "widgets" | "namespaces") {
+            return;
+        }
+        let place = format!("{plural} {}/{}", event.key.namespace, event.key.name);
+        let uid = &*event.object.uid;
+        let Some(process) = process else {
+            let Some(made) = self.made.get_mut(uid) else { return };
+            made.gone |= event.kind == ChangeKind::Deleted;
+            return made.reread(&event.object.object());
+        };
+        match (plural, event.kind) {
+            ("namespaces", ChangeKind::Added) => {}
+            ("namespaces", _) => self.violated("I2", format!("engine {process} writes to the existing {place}")),
+            (_, ChangeKind::Added) => self.created(at, event, process, &place),
+            (_, ChangeKind::Deleted) => {
+                if let Some(made) = self.made.get_mut(uid) {
+                    made.gone = true;
+                }
+            }
+            (_, ChangeKind::Modified) => self.changed(at, event, process, &place),
+        }
+    }
+
+    fn created(&mut self, at: Duration, event: &Event, process: u32, place: &str) {
+        let object = event.object.object();
+        match Made::read(&object, &event.storage.plural) {
+            Some(made) => {
+                self.check_tokens(&object, &made, place);
+                self.made.insert(event.object.uid.to_string(), Made { since: at, ..made });
+            }
+            None => self.violated("I2", format!("engine {process} creates {place} without its ownership annotations")),
+        }
+    }
+
+    fn changed(&mut self, at: Duration, event: &Event, process: u32, place: &str) {
+        let uid = event.object.uid.to_string();
+        let Some(before) = self.made.get(&uid).cloned() else {
+            return self.violated("I2", format!("engine {process} writes to {place}, which no engine made"));
+        };
+        let object = event.object.object();
+        match Made::read(&object, &event.storage.plural) {
+            None if before.stripped => {}
+            None if self.may_orphan(at, &before) => {
+                self.made.insert(uid, before.orphaned());
+            }
+            None => {
+                let text = format!("engine {process} strips {place} of {} of its ownership annotations", before.owner);
+                self.violated("I2", text);
+            }
+            Some(now) if self.is_other(&now, &before) => {
+                let text = format!(
+                    "engine {process} writes {} of {} over {place}, {} of {}",
+                    now.id, now.owner, before.id, before.owner
+                );
+                self.violated("I2", text);
+            }
+            Some(now) => {
+                self.check_tokens(&object, &now, place);
+                self.made.insert(uid, Made { since: before.since, ..now });
+            }
+        }
+    }
+
+    /// Whether two say different things about whose an object is. A recreated source may take over what it had.
+    fn is_other(&self, now: &Made, before: &Made) -> bool {
+        let resource = |made: &Made| self.sources.get(&made.source_uid).map(|source| source.resource.clone());
+        now.owner != before.owner || now.hash != before.hash || resource(now) != resource(before)
+    }
+
+    /// Nothing of one tenant may be in an object of another.
+    fn check_tokens(&mut self, object: &Value, made: &Made, place: &str) {
+        let text = object["data"].to_string();
+        let foreign = self.tokens.iter().find(|(token, owner)| text.contains(*token) && **owner != made.owner.cluster);
+        if let Some((token, owner)) = foreign {
+            let text = format!("{place} of {} holds {token} of {owner}", made.owner);
+            self.violated("I3", text);
+        }
+    }
+
+    /// An engine's request was answered.
+    pub fn answered(&mut self, at: Duration, process: u32, request: &Request, code: u16) {
+        for uid in std::mem::take(&mut self.just_released) {
+            // What arrived a moment ago may have been under way while the engine looked: it has to go later.
+            let remains = |made: &&Made| made.source_uid == uid && made.remains() && made.since + RACE < at;
+            let left: Vec<String> = self.made.values().filter(remains).map(Made::place).collect();
+            if !left.is_empty() {
+                let text = format!("a finalizer is released while these remain: {}", left.join(", "));
+                self.violated("I4", text);
+            }
+        }
+        let call = request.call();
+        let is_write = !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
+        if is_write && matches!(code, 400 | 403 | 405 | 422) {
+            self.count_refusal(at, process, request);
+        }
+    }
+
+    fn count_refusal(&mut self, at: Duration, process: u32, request: &Request) {
+        let call = request.call();
+        let body = String::from_utf8_lossy(&request.body);
+        let (many, within) = REFUSALS;
+        let times = self.refused.entry(format!("{process} {} {} {body}", call.verb, request.path)).or_default();
+        times.retain(|time| *time + within >= at);
+        times.push(at);
+        if times.len() == many {
+            let text = format!("engine {process} repeats a refused {} of {}/{}", call.verb, call.resource, call.name);
+            self.violated("I5", text);
+        }
+    }
+}
+
+fn uid(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+}

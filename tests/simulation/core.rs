@@ -1,0 +1,182 @@
+//! What all parts of a world share: servers, weather, clock, checker and trace, behind one lock.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::Value;
+use sync_engine::sandbox::{Flavor, Request, Timestamp};
+use tokio::time::Instant;
+
+use super::checker::Checker;
+use super::dice::Dice;
+use super::network::Link;
+use super::server::{Outcome, Server, Side};
+
+/// The moment at which every world begins.
+const BEGINNING: i64 = 1_785_585_600;
+
+/// A handle to a world's core; cheap to clone.
+#[derive(Clone)]
+pub struct Shared(Arc<Inner>);
+
+struct Inner {
+    core: Mutex<Core>,
+    /// Tasks of the world itself, which are not the engine's.
+    tasks: AtomicUsize,
+}
+
+pub struct Core {
+    source: Server,
+    target: Server,
+    pub checker: Checker,
+    pub trace: Vec<String>,
+    /// Whether the trace is printed as it comes.
+    pub aloud: bool,
+    /// Decides what the network does to a request.
+    pub dice: Dice,
+    /// Gives engines their seeds.
+    pub entropy: Dice,
+    pub weather: Weather,
+    start: Instant,
+    /// By how many seconds the wall clocks have jumped.
+    pub jumped: i64,
+    requests: u64,
+    /// The kind of writes that admission at the target refuses.
+    pub denied: Option<&'static str>,
+    /// Requests that wait for the next write of the same object, to arrive just before it.
+    pub held: Vec<Held>,
+}
+
+/// A request on its way whose client has given up.
+pub struct Held {
+    pub number: u64,
+    pub link: Link,
+    pub request: Request,
+}
+
+/// What the network does, in per cent of the requests of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weather {
+    pub lost_before: u64,
+    pub lost_after: u64,
+    /// Delivered long after the client gave up.
+    pub late: u64,
+    pub slow: u64,
+    pub refused: u64,
+    /// Writes alone.
+    pub only_writes: bool,
+}
+
+impl Shared {
+    pub fn new(flavor: Flavor, seed: u64) -> Self {
+        let now = Timestamp(BEGINNING);
+        let core = Core {
+            source: Server::new(Side::Source, flavor, now),
+            target: Server::new(Side::Target, Flavor::Kubernetes, now),
+            checker: Checker::default(),
+            trace: Vec::new(),
+            aloud: false,
+            dice: Dice::new(seed),
+            entropy: Dice::new(!seed),
+            weather: Weather::default(),
+            start: Instant::now(),
+            jumped: 0,
+            requests: 0,
+            held: Vec::new(),
+            denied: None,
+        };
+        Self(Arc::new(Inner { core: Mutex::new(core), tasks: AtomicUsize::new(0) }))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Core> {
+        self.0.core.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Runs something of the world's own beside the engines.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let counted = Counted::new(self.clone());
+        tokio::spawn(async move {
+            let _counted = counted;
+            task.await;
+        });
+    }
+
+    pub fn tasks(&self) -> usize {
+        self.0.tasks.load(Ordering::Relaxed)
+    }
+}
+
+/// A task of the world, for as long as it lives.
+struct Counted(Shared);
+
+impl Counted {
+    fn new(shared: Shared) -> Self {
+        shared.0.tasks.fetch_add(1, Ordering::Relaxed);
+        Self(shared)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.tasks.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Core {
+    /// Since the world began.
+    pub fn age(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// The time of day there.
+    pub fn now(&self) -> Timestamp {
+        Timestamp(BEGINNING + self.jumped + self.age().as_secs() as i64)
+    }
+
+    pub fn server(&mut self, side: Side) -> &mut Server {
+        match side {
+            Side::Source => &mut self.source,
+            Side::Target => &mut self.target,
+        }
+    }
+
+    pub fn note(&mut self, what: impl std::fmt::Display) {
+        let age = self.age();
+        let line = format!("{:>5}.{:03} {what}", age.as_secs(), age.subsec_millis());
+        if self.aloud {
+            println!("{line}");
+        }
+        self.trace.push(line);
+    }
+
+    /// Takes the held requests for which it holds.
+    pub fn release(&mut self, is_due: impl Fn(&Held) -> bool) -> Vec<Held> {
+        let (due, held) = std::mem::take(&mut self.held).into_iter().partition(is_due);
+        self.held = held;
+        due
+    }
+
+    pub fn next_request(&mut self) -> u64 {
+        self.requests += 1;
+        self.requests
+    }
+
+    /// A request of somebody who is no engine. Nothing is lost of it.
+    pub fn act(&mut self, side: Side, request: &Request) -> (u16, Value) {
+        let now = self.now();
+        let (outcome, events) = self.server(side).handle(request, now);
+        let age = self.age();
+        self.checker.happened(age, side, None, &events);
+        match outcome {
+            Outcome::Answer(answer) => (answer.code, answer.to_json()),
+            Outcome::Stream { .. } => (200, Value::Null),
+        }
+    }
+
+    /// A read that nobody notices.
+    pub fn get(&mut self, side: Side, url: &str) -> Option<Value> {
+        let (code, body) = self.act(side, &Request::get(url));
+        (code == 200).then_some(body)
+    }
+}

@@ -1,0 +1,148 @@
+//! What the world should look like once everything is quiet: mapping times sources, and nothing else.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::mapping::Wanted;
+use super::records::Made;
+use super::world::{File, SourceKey, World, text};
+
+/// Compares the world with the model.
+pub fn check(world: &World) {
+    let found: Vec<String> = differences(world);
+    let core = &mut *world.shared.lock();
+    for text in found {
+        core.checker.violated("I4", text);
+    }
+}
+
+/// What is not as it should be.
+pub fn differences(world: &World) -> Vec<String> {
+    let sources = world.sources();
+    let made = world.shared.lock().checker.made.clone();
+    let target = world.target_objects().into_iter().map(|object| (place_of(&object), object)).collect();
+    let view = View { world, target, made };
+    let mut found = Vec::new();
+    for (key, source) in &sources {
+        if !source["metadata"]["deletionTimestamp"].is_null() {
+            // Where the records are lost, nobody knows the mapping any more.
+            if world.file == File::Whole || !world.target_restored {
+                found.push(format!("the deletion of {} {} never ends", key.resource, key.name));
+            }
+        } else if key.resource == world.mapping.resource && world.file == File::Whole {
+            found.extend(view.of_source(key, source));
+        }
+    }
+    if !world.forgot {
+        let released = world.shared.lock().checker.released.clone();
+        let outlives = |made: &&Made| made.remains() && released.contains(&made.source_uid);
+        found.extend(view.made.values().filter(outlives).map(|made| format!("{} outlives its source", made.place())));
+    }
+    found
+}
+
+type Place = (String, String, String);
+
+struct View<'a> {
+    world: &'a World,
+    /// What is on the target, by kind, namespace and name.
+    target: BTreeMap<Place, Value>,
+    made: BTreeMap<String, Made>,
+}
+
+/// How one wanted object is.
+enum Found {
+    InOrder,
+    /// Something holds it up that the source must tell.
+    HeldUp,
+    /// It may be told, or not.
+    Unclear,
+    Wrong(String),
+}
+
+impl View<'_> {
+    /// What is wrong with the objects of one source.
+    fn of_source(&self, key: &SourceKey, source: &Value) -> Vec<String> {
+        if !self.world.mapping.selects(source) {
+            return self.of_unselected(key, source);
+        }
+        let wanted = self.world.mapping.objects(&key.cluster, source);
+        let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
+        for one in &wanted {
+            match self.of_object(key, source, one) {
+                Found::InOrder => {}
+                Found::HeldUp => held_up = true,
+                Found::Unclear => unclear = true,
+                Found::Wrong(why) => found.push(format!("{} of {} {} {why}", one.id, key.resource, key.name)),
+            }
+        }
+        let synced = synced(source).unwrap_or("missing");
+        let should = if held_up { "False" } else { "True" };
+        if synced != should && !unclear {
+            found.push(format!("`Synced` of {} {} should be {should} and is {synced}", key.resource, key.name));
+        }
+        let leftover = |made: &&Made| !wanted.iter().any(|one| one.id == made.id || made.is_at(one));
+        for made in self.made_of(source).filter(leftover) {
+            found.push(format!("{} of {} {} is no longer wanted and remains", made.id, key.resource, key.name));
+        }
+        found
+    }
+
+    fn of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
+        if self.world.mapping.on_exit != "Delete" {
+            return Vec::new();
+        }
+        let name = &self.world.mapping.name;
+        let left = self.made_of(source).filter(|made| made.owner.mapping == *name);
+        left.map(|made| format!("{} of {} {} is out of the filter and remains", made.id, key.resource, key.name))
+            .collect()
+    }
+
+    /// What engines made of a source, and still is there.
+    fn made_of(&self, source: &Value) -> impl Iterator<Item = &Made> {
+        let uid = text(source, "uid");
+        self.made.values().filter(move |made| made.source_uid == uid && made.remains())
+    }
+
+    fn of_object(&self, key: &SourceKey, source: &Value, wanted: &Wanted) -> Found {
+        let place = (wanted.kind.to_owned(), wanted.namespace.clone(), wanted.name.clone());
+        let Some(object) = self.target.get(&place) else {
+            // A change of kind or name is reported, and the former object stays.
+            let former = self.made_of(source).any(|made| made.id == wanted.id);
+            return if former { Found::HeldUp } else { Found::Wrong("is missing".into()) };
+        };
+        let Some(made) = self.made.get(&text(object, "uid")) else { return Found::HeldUp };
+        if made.stripped {
+            return Found::Unclear;
+        }
+        let mapping = self.world.mapping.name;
+        if made.source_uid != text(source, "uid") || made.owner.mapping != mapping {
+            let same = made.owner.name == key.name && made.owner.mapping == mapping && self.is_same_resource(made, key);
+            return match same && self.world.is_kcp {
+                true => Found::Wrong("is not adopted from the source of this name before it".into()),
+                false => Found::HeldUp,
+            };
+        }
+        if made.id != wanted.id && self.made_of(source).any(|other| other.id == wanted.id) {
+            return Found::HeldUp;
+        }
+        let data: BTreeMap<String, String> = serde_json::from_value(object["data"].clone()).unwrap_or_default();
+        let differs = wanted.data.iter().find(|(field, value)| data.get(*field) != Some(*value));
+        differs.map_or(Found::InOrder, |(field, _)| Found::Wrong(format!("is out of date: {field}")))
+    }
+
+    fn is_same_resource(&self, made: &Made, key: &SourceKey) -> bool {
+        let core = self.world.shared.lock();
+        core.checker.sources.get(&made.source_uid).is_some_and(|source| source.resource == key.resource)
+    }
+}
+
+fn synced(source: &Value) -> Option<&str> {
+    let conditions = source["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == "Synced")?["status"].as_str()
+}
+
+fn place_of(object: &Value) -> Place {
+    (object["kind"].as_str().unwrap_or_default().to_owned(), text(object, "namespace"), text(object, "name"))
+}

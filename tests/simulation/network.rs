@@ -1,0 +1,288 @@
+//! The network between engines and servers: HTTP over pipes in memory. What happens to a request is decided when it is
+//! sent; it may arrive after its client has given up, or was killed.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderValue, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use sync_engine::multicluster::in_process::{InProcess, Surroundings};
+use sync_engine::sandbox::{Answer, Failure, Query, Request, User, Verb};
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::checker::RECORDS;
+use super::core::{Core, Held, Shared};
+use super::server::{Outcome, Side};
+
+/// As long as a request may be under way.
+const LONGEST: u64 = 60_000;
+
+/// How one engine process reaches one server.
+#[derive(Clone)]
+pub struct Link {
+    pub shared: Shared,
+    pub process: u32,
+    pub side: Side,
+    pub path: &'static str,
+}
+
+impl Link {
+    pub fn surroundings(self) -> InProcess {
+        InProcess(Arc::new(self))
+    }
+}
+
+impl Surroundings for Link {
+    fn kubeconfig(&self) -> (Uri, String) {
+        (Uri::from_maybe_shared(format!("{}{}", self.side.url(), self.path)).expect("a URL"), "token".to_owned())
+    }
+
+    fn dial(&self, to: &Uri) -> io::Result<DuplexStream> {
+        let side = if to.host() == Some("source") { Side::Source } else { Side::Target };
+        if !self.shared.lock().server(side).up {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let (ours, theirs) = tokio::io::duplex(256 << 10);
+        let link = Self { side, ..self.clone() };
+        self.shared.spawn(async move {
+            let service = service_fn(|request| exchange(link.clone(), request));
+            let connection = hyper::server::conn::http1::Builder::new()
+                .auto_date_header(false)
+                .serve_connection(TokioIo::new(theirs), service);
+            // How a connection ends is the client's matter.
+            let _ = connection.await;
+        });
+        Ok(ours)
+    }
+
+    fn entropy(&self) -> u64 {
+        self.shared.lock().entropy.next()
+    }
+}
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fate {
+    /// Milliseconds until it arrives; `None`: never.
+    there: Option<u64>,
+    /// Milliseconds until its answer arrives; `None`: never.
+    back: Option<u64>,
+    /// Milliseconds until the client's connection breaks; `None`: it does not, the client waits for its own deadline.
+    cut: Option<u64>,
+    /// The server refuses it.
+    refused: bool,
+    /// It arrives earlier if there is another write of the same object: just before it.
+    lurks: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the connection broke")]
+struct Cut;
+
+type Content = UnsyncBoxBody<Bytes, Infallible>;
+
+async fn exchange(link: Link, request: hyper::Request<Incoming>) -> Result<hyper::Response<Content>, Cut> {
+    let request = read(request).await?;
+    let (number, fate) = send(&link, &request);
+    let (answer, answered) = oneshot::channel();
+    let carried = link.clone();
+    link.shared.spawn(async move {
+        let Some(there) = fate.there else { return };
+        if fate.lurks {
+            let held = Held { number, link: carried.clone(), request: request.clone() };
+            carried.shared.lock().held.push(held);
+        }
+        sleep(Duration::from_millis(there)).await;
+        if fate.lurks && carried.shared.lock().release(|held| held.number == number).is_empty() {
+            return;
+        }
+        let outcome = arrive(&carried, number, &request, fate.refused);
+        if let Some(back) = fate.back {
+            sleep(Duration::from_millis(back)).await;
+            // Whoever asked may be gone.
+            let _ = answer.send(outcome);
+        }
+    });
+    if let Some(cut) = fate.cut {
+        sleep(Duration::from_millis(cut)).await;
+        return Err(Cut);
+    }
+    match answered.await {
+        Ok(outcome) => Ok(respond(link.shared, outcome)),
+        // The client waits until its deadline.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Decides what happens to a request, and has it judged.
+fn send(link: &Link, request: &Request) -> (u64, Fate) {
+    let core = &mut *link.shared.lock();
+    let number = core.next_request();
+    let fate = fate(core, request);
+    let age = core.age();
+    core.checker.sent(age, link.process, link.side, request);
+    if fate.there != Some(0) && (fate.back.is_none() || fate.cut.is_some()) {
+        let told = match fate.there {
+            None => "is lost".to_owned(),
+            Some(there) if fate.cut.is_some() => format!("arrives after {there} ms, its client hears nothing"),
+            Some(there) => format!("arrives after {there} ms, the answer is lost"),
+        };
+        core.note(format_args!("#{number} of engine {} {told}", link.process));
+    }
+    (number, fate)
+}
+
+fn fate(core: &mut Core, request: &Request) -> Fate {
+    let verb = request.call().verb;
+    let reads = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    let dice = &mut core.dice;
+    let mut fate = Fate {
+        there: Some(dice.between(1, 4)),
+        back: Some(dice.between(1, 4)),
+        cut: None,
+        refused: false,
+        lurks: false,
+    };
+    let weather = core.weather;
+    if reads && weather.only_writes {
+        return fate;
+    }
+    if dice.percent(weather.slow) {
+        fate.there = Some(dice.between(1, 900));
+        fate.back = Some(dice.between(1, 900));
+    }
+    if dice.percent(weather.lost_before) {
+        fate.there = None;
+    } else if dice.percent(weather.lost_after) {
+        fate.back = None;
+    } else if dice.percent(weather.late) && verb != Verb::Watch {
+        fate.there = Some(dice.between(20, LONGEST));
+        fate.back = None;
+        fate.lurks = !reads && dice.percent(50);
+    } else if dice.percent(weather.refused) {
+        fate.refused = true;
+    }
+    if fate.there.is_none() || fate.back.is_none() {
+        // Mostly the connection breaks at once.
+        fate.cut = dice.percent(80).then(|| dice.between(1, 20));
+    }
+    fate
+}
+
+/// Carries a request out at its server, and before it what lurks for it.
+fn arrive(link: &Link, number: u64, request: &Request, refused: bool) -> Outcome {
+    let core = &mut *link.shared.lock();
+    if request.method != http::Method::GET {
+        let meets = |held: &Held| held.link.side == link.side && held.request.path == request.path;
+        for held in core.release(meets) {
+            carry_out(core, &held.link, held.number, &held.request, false);
+        }
+    }
+    carry_out(core, link, number, request, refused)
+}
+
+fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, refused: bool) -> Outcome {
+    let (now, age, up) = (core.now(), core.age(), core.server(link.side).up);
+    let failure = if refused || !up { Some(refusal(core)) } else { denial(core, link.side, request) };
+    let (outcome, events) = match failure {
+        Some(failure) => (Outcome::Answer(Answer::from(&failure)), Vec::new()),
+        None => core.server(link.side).handle(request, now),
+    };
+    let code = match &outcome {
+        Outcome::Answer(answer) => answer.code,
+        Outcome::Stream { .. } => 200,
+    };
+    let call = request.call();
+    core.note(format_args!(
+        "#{number} engine {} {} {} {} {}/{} at {}: {code}",
+        link.process,
+        call.verb,
+        call.resource,
+        call.cluster,
+        call.namespace,
+        call.name,
+        link.side.name()
+    ));
+    core.checker.happened(age, link.side, Some(link.process), &events);
+    core.checker.answered(age, link.process, request, code);
+    outcome
+}
+
+/// What admission at the target says.
+fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
+    let call = request.call();
+    let is_denied = side == Side::Target && call.namespace != RECORDS && call.name != RECORDS;
+    let verb = core.denied.filter(|verb| is_denied && *verb == call.verb.to_string())?;
+    let why = format!("admission webhook \"policy.example.dev\" denied the request: no {verb}");
+    Some(Failure::status(403, "Forbidden", why))
+}
+
+fn refusal(core: &mut Core) -> Failure {
+    match core.dice.below(4) {
+        0 => Failure::too_many_requests(1),
+        1 => Failure::server_error(503),
+        2 => Failure::server_error(500),
+        _ => Failure::server_error(504),
+    }
+}
+
+async fn read(request: hyper::Request<Incoming>) -> Result<Request, Cut> {
+    let (head, body) = request.into_parts();
+    let header = |name| head.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
+    let content_type = header("content-type").split(';').next().unwrap_or_default().trim().to_owned();
+    let (accept, user_agent) = (header("accept").to_owned(), header("user-agent").to_owned());
+    let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    let path = head.uri.path().to_owned();
+    let (method, user) = (head.method, User::Administrator);
+    Ok(Request { method, path, query, content_type, accept, user_agent, body, user, shard: 0 })
+}
+
+fn respond(shared: Shared, outcome: Outcome) -> hyper::Response<Content> {
+    match outcome {
+        Outcome::Answer(answer) => {
+            let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
+            *response.status_mut() = http::StatusCode::from_u16(answer.code).expect("a status code");
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+            if let Some(seconds) = answer.retry_after {
+                response.headers_mut().insert(RETRY_AFTER, seconds.into());
+            }
+            response
+        }
+        Outcome::Stream { lines, seconds } => {
+            let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
+            let stream = futures::stream::unfold(lines, move |lines| next_line(shared.clone(), lines, until));
+            let mut response = hyper::Response::new(StreamBody::new(stream).boxed_unsync());
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response
+        }
+    }
+}
+
+type Line = Result<Frame<Bytes>, Infallible>;
+
+/// The next line of a watch, some milliseconds after it was sent.
+async fn next_line(
+    shared: Shared,
+    mut lines: UnboundedReceiver<Bytes>,
+    until: Instant,
+) -> Option<(Line, UnboundedReceiver<Bytes>)> {
+    let line = timeout_at(until, lines.recv()).await.ok().flatten()?;
+    let delay = {
+        let core = &mut *shared.lock();
+        let most = if core.dice.percent(core.weather.slow) { 900 } else { 12 };
+        core.dice.below(most)
+    };
+    sleep(Duration::from_millis(delay)).await;
+    Some((Ok(Frame::data(line)), lines))
+}

@@ -1,0 +1,192 @@
+//! From a seed to what happens in its world.
+
+use super::action::{Action, Edit, Meddling, NAMES, Plan, SourceRef, Step, TENANTS};
+use super::core::Weather;
+use super::dice::Dice;
+use super::server::{Ahead, RESOURCES, Side};
+
+/// What the world of a seed does.
+pub fn plan(seed: u64) -> Plan {
+    let mut dice = Dice::new(seed);
+    let is_kcp = dice.percent(60);
+    // Few kinds of actions in a world, many of each: rare ones meet each other too.
+    let mood = Mood { bits: dice.next(), is_kcp };
+    let first = source(&mut dice, is_kcp);
+    let mut steps = vec![Step { after_ms: 0, action: Action::Create(first) }];
+    for _ in 0..dice.between(4, 24) {
+        let action = action(&mut dice, mood);
+        steps.push(Step { after_ms: pause(&mut dice), action });
+    }
+    Plan { seed, is_kcp, steps }
+}
+
+/// Which actors are busy in a world.
+#[derive(Clone, Copy)]
+struct Mood {
+    bits: u64,
+    is_kcp: bool,
+}
+
+impl Mood {
+    fn has(self, actor: u64) -> bool {
+        self.bits >> actor & 1 == 1
+    }
+}
+
+/// Mostly little: what happens at once is what nobody thought of.
+fn pause(dice: &mut Dice) -> u64 {
+    match dice.below(10) {
+        0..=2 => dice.below(20),
+        3..=6 => dice.below(2_000),
+        7..=8 => dice.below(20_000),
+        _ => dice.below(120_000),
+    }
+}
+
+fn source(dice: &mut Dice, is_kcp: bool) -> SourceRef {
+    let tenant = if is_kcp { *dice.pick(&TENANTS) } else { TENANTS[0] };
+    let resource = if dice.percent(75) { RESOURCES[0].0 } else { RESOURCES[1].0 };
+    SourceRef { tenant, resource, name: *dice.pick(&NAMES) }
+}
+
+fn ahead(dice: &mut Dice) -> Ahead {
+    if dice.percent(50) { Ahead::Silent } else { Ahead::Expired }
+}
+
+fn side(dice: &mut Dice) -> Side {
+    if dice.percent(50) { Side::Source } else { Side::Target }
+}
+
+fn action(dice: &mut Dice, mood: Mood) -> Action {
+    for _ in 0..8 {
+        let (actor, action) = match dice.below(11) {
+            0..=2 => return consumer(dice, mood.is_kcp),
+            3 => (0, author(dice)),
+            4 => (1, network(dice)),
+            5 => (2, operator(dice)),
+            6 => (3, backups(dice, mood.is_kcp)),
+            7 => (4, people(dice, mood.is_kcp)),
+            8 => (5, admission(dice)),
+            9 => (6, tenant(dice, mood.is_kcp)),
+            _ => (7, finalizers(dice, mood.is_kcp)),
+        };
+        if mood.has(actor) {
+            return action;
+        }
+    }
+    consumer(dice, mood.is_kcp)
+}
+
+fn consumer(dice: &mut Dice, is_kcp: bool) -> Action {
+    let source = source(dice, is_kcp);
+    match dice.below(10) {
+        0..=5 => Action::Create(source),
+        6..=7 => Action::Change(source),
+        _ => Action::Delete(source),
+    }
+}
+
+fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
+    let source = source(dice, is_kcp);
+    match dice.below(4) {
+        0 => Action::Recreate(source),
+        1 => Action::Strip(source),
+        _ => Action::Label(source),
+    }
+}
+
+fn author(dice: &mut Dice) -> Action {
+    let policy = |dice: &mut Dice, all: &[&'static str]| *dice.pick(all);
+    Action::Edit(match dice.below(16) {
+        0..=2 => Edit::Resource(dice.pick(&RESOURCES).0),
+        3..=5 => Edit::Toggle(*dice.pick(&["ca", "extra", "widget"])),
+        6 => Edit::Edition,
+        7..=8 => Edit::Selector,
+        9 => Edit::OnExit(policy(dice, &["Retain", "Delete", "Orphan"])),
+        10 => Edit::OnSourceDelete(policy(dice, &["Delete", "Orphan"])),
+        11 => Edit::OnMappingRemoved(policy(dice, &["Retain", "Delete", "Orphan"])),
+        12 => match dice.below(3) {
+            0 => Edit::Name(policy(dice, &["", "-2"])),
+            1 => Edit::Kind(policy(dice, &["ConfigMap", "Secret"])),
+            _ => Edit::Id(policy(dice, &["main", "first"])),
+        },
+        13 => Edit::Rename(policy(dice, &["m", "n"])),
+        14 => Edit::Remove,
+        _ => Edit::Break,
+    })
+}
+
+fn network(dice: &mut Dice) -> Action {
+    match dice.below(8) {
+        0 => Action::Away(side(dice)),
+        1 => Action::Back(side(dice)),
+        2 => Action::Cut(side(dice)),
+        3 => Action::Silence(side(dice)),
+        4 => Action::Compact(side(dice)),
+        _ => Action::Weather(weather(dice)),
+    }
+}
+
+fn operator(dice: &mut Dice) -> Action {
+    let process = dice.below(2) as u32;
+    match dice.below(8) {
+        0..=2 => Action::Crash(process),
+        3 => Action::Stop(process),
+        4 => Action::Jump(dice.between(0, 7200) as i64 - 3600),
+        _ => Action::Start(process),
+    }
+}
+
+fn backups(dice: &mut Dice, is_kcp: bool) -> Action {
+    let side = if dice.percent(75) { Side::Source } else { Side::Target };
+    match dice.below(9) {
+        0..=3 => Action::BackUp(side),
+        4 if !is_kcp => Action::Rebuild(Side::Source, ahead(dice)),
+        _ => Action::Restore(side, ahead(dice)),
+    }
+}
+
+fn people(dice: &mut Dice, is_kcp: bool) -> Action {
+    use Meddling::{Copy, Delete, Edit, Hold, Squat, Strip};
+    let source = source(dice, is_kcp);
+    match dice.below(12) {
+        0 => Action::DeleteNamespace(source),
+        1..=2 => Action::Release,
+        3 => Action::NoWidgets,
+        4 => Action::Widgets,
+        _ => Action::Meddle(source, *dice.pick(&[Edit, Delete, Strip, Copy, Hold, Squat])),
+    }
+}
+
+fn admission(dice: &mut Dice) -> Action {
+    match dice.below(4) {
+        0 => Action::Allow,
+        _ => Action::Deny(*dice.pick(&["apply", "delete", "create", "patch"])),
+    }
+}
+
+fn tenant(dice: &mut Dice, is_kcp: bool) -> Action {
+    let tenant = *dice.pick(&TENANTS);
+    match dice.below(6) {
+        _ if !is_kcp => consumer(dice, is_kcp),
+        0..=1 => Action::Unbind(tenant),
+        2..=3 => Action::Bind(tenant),
+        4 => Action::DeleteWorkspace(tenant),
+        _ => Action::CreateWorkspace(tenant),
+    }
+}
+
+fn weather(dice: &mut Dice) -> Weather {
+    if dice.percent(30) {
+        return Weather::default();
+    }
+    let mut chance = |most: u64| if dice.percent(50) { dice.below(most) } else { 0 };
+    Weather {
+        lost_before: chance(30),
+        lost_after: chance(30),
+        late: chance(40),
+        slow: chance(60),
+        refused: chance(30),
+        only_writes: chance(2) == 1,
+    }
+}

@@ -1,0 +1,100 @@
+//! A process of the engine in a world: the engine whole, from its event loop down to its HTTP stack.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use sync_engine::engine::clock::Clock;
+use sync_engine::engine::{self, Settings};
+use sync_engine::mapping::schema::Schemas;
+use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use sync_engine::multicluster::permit::Lease;
+use sync_engine::reload::{Reload, Snapshot};
+use sync_engine::server::Instruments;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::core::Shared;
+use super::network::Link;
+use super::server::Side;
+
+pub struct Process {
+    task: JoinSet<()>,
+    reloads: mpsc::Sender<Reload>,
+    shutdown: CancellationToken,
+}
+
+impl Process {
+    pub fn start(shared: &Shared, number: u32, is_kcp: bool) -> Self {
+        let (reloads, receiver) = mpsc::channel(16);
+        let shutdown = CancellationToken::new();
+        let settings = Settings {
+            engine: "main".into(),
+            inventory_namespace: super::checker::RECORDS.into(),
+            connections: connections(shared, number, is_kcp),
+            schemas: Schemas::default(),
+            clock: clock(shared.clone()),
+            lease: Lease::default(),
+        };
+        let mut task = JoinSet::new();
+        task.spawn(engine::run(settings, receiver, Instruments::default(), shutdown.clone()));
+        Self { task, reloads, shutdown }
+    }
+
+    /// Hands it the mappings directory, whose documents are `sound` or not.
+    pub fn reload(&self, shared: &Shared, documents: Option<String>, sound: bool) {
+        let files = documents.map(|text| ("mapping.yaml".to_owned(), text.into_bytes())).into_iter().collect();
+        let (reload, answer) = Reload::new(Arc::new(Snapshot { files, problems: Vec::new() }));
+        // A process that is stopping reads no more.
+        let _ = self.reloads.try_send(reload);
+        let judge = shared.clone();
+        shared.spawn(async move {
+            let Ok(outcome) = answer.await else { return };
+            if outcome.accepted != sound {
+                judge.lock().checker.violated("I4", format!("documents are taken for what they are not: {outcome}"));
+            }
+        });
+    }
+
+    /// Kills it in the middle of whatever it does.
+    pub async fn kill(mut self) {
+        self.task.shutdown().await;
+        drop(self);
+        settle().await;
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub async fn stop(mut self) {
+        self.shutdown.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(120), self.task.join_next()).await;
+        assert!(ended.is_ok(), "the engine does not stop");
+        drop(self);
+        settle().await;
+    }
+}
+
+/// Lets the runtime drop what was aborted.
+async fn settle() {
+    for _ in 0..64 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn connections(shared: &Shared, process: u32, is_kcp: bool) -> BTreeMap<String, Arc<Connection>> {
+    let source = if is_kcp { ("kcp", Side::Source, "/clusters/root") } else { ("source", Side::Source, "") };
+    [source, ("target", Side::Target, "")]
+        .into_iter()
+        .map(|(name, side, path)| {
+            let link = Link { shared: shared.clone(), process, side, path };
+            let source = ConnectionSource::InProcess(link.surroundings());
+            let connection = Connection::open(ConnectionSpec { name: name.into(), source }).expect("a connection");
+            (name.to_owned(), connection)
+        })
+        .collect()
+}
+
+fn clock(shared: Shared) -> Clock {
+    Clock::new(move || Timestamp::from_second(shared.lock().now().0).expect("a moment"))
+}

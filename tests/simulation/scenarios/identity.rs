@@ -1,0 +1,96 @@
+//! Mappings, sources and servers that are not what they were.
+
+use super::*;
+
+#[test]
+fn an_edit_of_the_source_resource_deletes_nothing() {
+    for sources in [Kcp, Plain] {
+        let steps = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::Resource("gadgets")))];
+        holds(&world(sources, &steps), 1);
+    }
+}
+
+#[test]
+fn an_edit_of_the_source_resource_across_a_restart_deletes_nothing() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Stop(0)),
+        (10, Action::Edit(Edit::Resource("gadgets"))),
+        (10, Action::Start(0)),
+    ];
+    holds(&world(Kcp, &steps), 4);
+}
+
+#[test]
+fn a_source_that_a_restored_server_never_had_keeps_its_objects() {
+    for sources in [Kcp, Plain] {
+        let steps = [
+            (1_000, Action::BackUp(Side::Source)),
+            (1_000, Action::Create(X)),
+            (5_000, Action::Restore(Side::Source, Ahead::Expired)),
+        ];
+        holds(&world(sources, &steps), 4);
+    }
+}
+
+#[test]
+fn a_restore_while_the_engine_is_down_deletes_nothing() {
+    let steps = [
+        (1_000, Action::BackUp(Side::Source)),
+        (1_000, Action::Create(X)),
+        (5_000, Action::Stop(0)),
+        (10, Action::Restore(Side::Source, Ahead::Expired)),
+        (10, Action::Start(0)),
+    ];
+    holds(&world(Kcp, &steps), 1);
+}
+
+#[test]
+fn a_source_cluster_that_is_rebuilt_empty_deletes_nothing() {
+    let steps = [(0, Action::Create(X)), (5_000, Action::Rebuild(Side::Source, Ahead::Expired))];
+    holds(&world(Plain, &steps), 4);
+}
+
+#[test]
+fn a_source_created_after_a_restore_is_seen() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::BackUp(Side::Source)),
+        (0, Action::Change(X)),
+        (5_000, Action::Change(X)),
+        (5_000, Action::Restore(Side::Source, Ahead::Silent)),
+        (5_000, Action::Create(X_CA)),
+    ];
+    holds(&world(Kcp, &steps), 2);
+}
+
+#[test]
+fn a_late_create_strips_nothing() {
+    let late = Weather { late: 30, only_writes: true, ..Weather::default() };
+    let steps = [(100, Action::Weather(late)), (0, Action::Create(X)), (5_000, Action::Weather(Weather::default()))];
+    holds(&world(Kcp, &steps), 24);
+}
+
+#[test]
+fn two_processes_of_one_engine_strip_nothing() {
+    let steps = [(0, Action::Start(1)), (5_000, Action::Create(X))];
+    holds(&world(Kcp, &steps), 8);
+}
+
+#[test]
+fn objects_of_two_sources_with_one_name_leave_each_other_alone() {
+    let steps = [(0, Action::Create(X)), (0, Action::Create(X_CA))];
+    holds(&world(Kcp, &steps), 8);
+}
+
+#[test]
+fn the_objects_of_an_id_that_was_removed_go() {
+    let steps = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::Toggle("ca")))];
+    holds(&world(Kcp, &steps), 1);
+}
+
+#[test]
+fn the_object_of_a_removed_id_says_where_the_others_were_placed() {
+    let steps = [(0, Action::Create(X)), (5_000, Action::Create(X_CA)), (5_000, Action::Edit(Edit::Toggle("ca")))];
+    holds(&world(Kcp, &steps), 2);
+}

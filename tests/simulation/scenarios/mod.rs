@@ -1,0 +1,52 @@
+//! Named worlds: each is what was left of a failing seed, or of a report, once every step that does not matter was gone.
+//!
+//! A scenario that the engine does not pass yet says which invariant it violates. The test fails when it passes: it is
+//! then to be listed as one that holds.
+
+mod identity;
+
+use super::action::{Action, Edit, Plan, SourceRef, Step};
+use super::checker::Violation;
+use super::core::Weather;
+use super::server::{Ahead, Side};
+use super::world::run;
+
+/// Sources of a scenario.
+const X: SourceRef = SourceRef { tenant: "a", resource: "things", name: "x" };
+const X_CA: SourceRef = SourceRef { name: "x-ca", ..X };
+
+/// Where the sources are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sources {
+    Kcp,
+    Plain,
+}
+
+use Sources::{Kcp, Plain};
+
+/// A scenario: what happens, each so many milliseconds after the one before.
+fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
+    let steps = steps.iter().map(|&(after_ms, action)| Step { after_ms, action }).collect();
+    Plan { seed: 0, is_kcp: sources == Kcp, steps }
+}
+
+/// What is violated where the network decides differently each time.
+fn violations(plan: &Plan, seeds: u64) -> Vec<(u64, Violation)> {
+    let of_seed = |seed| run(&Plan { seed, ..plan.clone() }).violations.into_iter().map(move |found| (seed, found));
+    (0..seeds).flat_map(of_seed).collect()
+}
+
+/// The scenario holds, whatever the network does.
+#[track_caller]
+fn holds(plan: &Plan, seeds: u64) {
+    let found = violations(plan, seeds);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The scenario is known not to hold.
+#[track_caller]
+fn is_known_to_violate(invariant: &str, plan: &Plan, seeds: u64) {
+    let found = violations(plan, seeds);
+    let expected = found.iter().any(|(_, violation)| violation.invariant == invariant);
+    assert!(expected, "this is expected to violate {invariant}; if it holds now, say so. Found: {found:#?}");
+}

@@ -1,0 +1,286 @@
+//! A simulated API server: the sandbox's state machine, its watches and its backups.
+
+use std::collections::BTreeMap;
+
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use sync_engine::sandbox::{Answer, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// One of the servers of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    Source,
+    Target,
+}
+
+impl Side {
+    pub fn url(self) -> &'static str {
+        match self {
+            Self::Source => "http://source",
+            Self::Target => "http://target",
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Target => "target",
+        }
+    }
+}
+
+pub struct Server {
+    pub state: State,
+    watchers: Vec<Watcher>,
+    /// Watches that stay open and bring nothing any more.
+    silenced: Vec<Watcher>,
+    pub backup: Option<State>,
+    /// Restores and rebuilds so far: each draws other uids.
+    epoch: u32,
+    flavor: Flavor,
+    side: Side,
+    /// Whether anything listens.
+    pub up: bool,
+    /// What a watch from a version that the server has not reached comes to.
+    pub ahead: Ahead,
+}
+
+/// What a watch from a version of the future comes to: servers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// It is silent until then.
+    Silent,
+    /// It is refused as too old.
+    Expired,
+}
+
+struct Watcher {
+    interest: Interest,
+    bookmarks: bool,
+    lines: UnboundedSender<Bytes>,
+}
+
+/// What a request comes to.
+pub enum Outcome {
+    Answer(Answer),
+    Stream { lines: UnboundedReceiver<Bytes>, seconds: Option<u64> },
+}
+
+impl Server {
+    pub fn new(side: Side, flavor: Flavor, now: Timestamp) -> Self {
+        let state = State::new(settings(side, flavor, 0), now);
+        Self {
+            state,
+            watchers: Vec::new(),
+            silenced: Vec::new(),
+            backup: None,
+            epoch: 0,
+            flavor,
+            side,
+            up: true,
+            ahead: Ahead::Silent,
+        }
+    }
+
+    /// Carries out a request and shows what it wrote to the watches.
+    pub fn handle(&mut self, request: &Request, now: Timestamp) -> (Outcome, Vec<Event>) {
+        if self.ahead == Ahead::Expired && self.is_ahead(request) {
+            let expired = Failure::expired("too old resource version");
+            return (Outcome::Answer(Answer::from(&expired)), Vec::new());
+        }
+        let (reply, events) = self.state.handle(request, now);
+        self.show(&events);
+        let outcome = match reply {
+            Reply::Answer(answer) => Outcome::Answer(answer),
+            Reply::Watch(subscription) => {
+                let (sender, lines) = unbounded_channel();
+                for line in subscription.backlog {
+                    let _ = sender.send(line);
+                }
+                if !subscription.refused {
+                    let (interest, bookmarks) = (subscription.interest, subscription.bookmarks);
+                    self.watchers.push(Watcher { interest, bookmarks, lines: sender });
+                }
+                Outcome::Stream { lines, seconds: subscription.timeout.map(|timeout| timeout.as_secs()) }
+            }
+        };
+        (outcome, events)
+    }
+
+    fn is_ahead(&self, request: &Request) -> bool {
+        let from = request.query.get("resourceVersion").and_then(|version| version.parse::<u64>().ok());
+        request.query.is_true("watch") && from.is_some_and(|from| from > self.state.version())
+    }
+
+    fn show(&mut self, events: &[Event]) {
+        for event in events {
+            self.watchers.retain(|watcher| match watcher.interest.line_for(event) {
+                Some(line) => watcher.lines.send(line).is_ok(),
+                None => !watcher.lines.is_closed(),
+            });
+        }
+    }
+
+    pub fn send_bookmarks(&mut self) {
+        let version = self.state.version();
+        self.silenced.retain(|watcher| !watcher.lines.is_closed());
+        self.watchers.retain(|watcher| match watcher.bookmarks && !watcher.interest.is_ahead_of(version) {
+            true => watcher.lines.send(watcher.interest.bookmark(version, None)).is_ok(),
+            false => !watcher.lines.is_closed(),
+        });
+    }
+
+    /// Ends every watch, as a broken connection does.
+    pub fn cut_watches(&mut self) {
+        self.watchers.clear();
+        self.silenced.clear();
+    }
+
+    /// Every watch stays open and brings nothing any more.
+    pub fn silence_watches(&mut self) {
+        self.silenced.append(&mut self.watchers);
+    }
+
+    pub fn back_up(&mut self) {
+        self.backup = Some(self.state.clone());
+    }
+
+    /// Puts the backup back: the former objects and versions, and other uids from now on.
+    pub fn restore(&mut self, ahead: Ahead) -> bool {
+        let Some(backup) = self.backup.clone() else { return false };
+        self.epoch += 1;
+        self.ahead = ahead;
+        self.state = backup.diverge(&seed(self.side, self.epoch));
+        self.cut_watches();
+        true
+    }
+
+    pub fn compact(&mut self) {
+        self.state.compact();
+    }
+
+    /// An empty server behind the same address.
+    pub fn rebuild(&mut self, now: Timestamp, ahead: Ahead) {
+        self.ahead = ahead;
+        self.epoch += 1;
+        self.state = State::new(settings(self.side, self.flavor, self.epoch), now);
+        self.cut_watches();
+    }
+}
+
+fn seed(side: Side, epoch: u32) -> String {
+    format!("{}-{epoch}", side.name())
+}
+
+fn settings(side: Side, flavor: Flavor, epoch: u32) -> Settings {
+    Settings { flavor, seed: seed(side, epoch), urls: vec![side.url().to_owned()], ..Settings::default() }
+}
+
+/// Plural and kind of the two APIs that consumers use.
+pub const RESOURCES: [(&str, &str); 2] = [("things", "Thing"), ("gadgets", "Gadget")];
+pub const GROUP: &str = "example.dev";
+
+fn schema() -> Value {
+    let condition = json!({"type": "object", "properties": {
+        "type": {"type": "string"}, "status": {"type": "string"}, "reason": {"type": "string"},
+        "message": {"type": "string"}, "lastTransitionTime": {"type": "string"},
+        "observedGeneration": {"type": "integer"},
+    }});
+    json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "size": {"type": "integer"}, "token": {"type": "string"}, "extra": {"type": "boolean"},
+        }},
+        "status": {"type": "object", "properties": {
+            "size": {"type": "string"}, "observedGeneration": {"type": "integer"},
+            "conditions": {"type": "array", "items": condition},
+        }},
+    }})
+}
+
+fn version(schema: Value) -> Value {
+    json!({"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema})
+}
+
+/// Requests that define the APIs in a plain cluster.
+pub fn definitions() -> Vec<Request> {
+    let definition = |(plural, kind): &(&str, &str)| {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{GROUP}")},
+            "spec": {
+                "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+                "versions": [version(json!({"openAPIV3Schema": schema()}))],
+            },
+        })
+    };
+    RESOURCES.iter().map(|resource| Request::post(DEFINITIONS, &definition(resource))).collect()
+}
+
+/// Defines the kind of objects that are not built in.
+pub fn widgets() -> Request {
+    let data = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("widgets.{GROUP}")},
+        "spec": {
+            "group": GROUP, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version(json!({"openAPIV3Schema": {"type": "object", "properties": {"data": data}}}))],
+        },
+    });
+    Request::post(DEFINITIONS, &definition)
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Takes it away, with all its objects.
+pub fn no_widgets() -> Request {
+    Request::delete(&format!("{DEFINITIONS}/widgets.{GROUP}"))
+}
+
+/// Requests that publish the APIs from kcp's `root`.
+pub fn export() -> Vec<Request> {
+    let apis = "/clusters/root/apis/apis.kcp.io";
+    let schema = |(plural, kind): &(&str, &str)| {
+        let object = json!({
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+            "metadata": {"name": format!("v1.{plural}.{GROUP}")},
+            "spec": {
+                "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+                "versions": [version(schema())],
+            },
+        });
+        Request::post(&format!("{apis}/v1alpha1/apiresourceschemas"), &object)
+    };
+    let resource = |(plural, _): &(&str, &str)| json!({"group": GROUP, "name": plural, "schema": format!("v1.{plural}.{GROUP}"), "storage": {"crd": {}}});
+    let resources: Vec<Value> = RESOURCES.iter().map(resource).collect();
+    let export = json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "things"},
+        "spec": {"resources": resources},
+    });
+    let mut requests: Vec<Request> = RESOURCES.iter().map(schema).collect();
+    requests.push(Request::post(&format!("{apis}/v1alpha2/apiexports"), &export));
+    requests
+}
+
+/// Makes a workspace below `root`.
+pub fn workspace(name: &str) -> Request {
+    let workspace = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+    Request::post("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces", &workspace)
+}
+
+/// Binds the export in a workspace.
+pub fn binding(workspace: &str) -> Request {
+    let binding = json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "things"},
+        "spec": {"reference": {"export": {"path": "root", "name": "things"}}},
+    });
+    Request::post(&format!("/clusters/root:{workspace}/apis/apis.kcp.io/v1alpha2/apibindings"), &binding)
+}
+
+/// Objects of a list, by namespace and name.
+pub fn items(list: &Value) -> BTreeMap<(String, String), Value> {
+    let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    items.into_iter().map(|item| ((text(&item, "namespace"), text(&item, "name")), item)).collect()
+}

@@ -1,0 +1,538 @@
+//! A world: servers, engines and what happens to them, in virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sync_engine::sandbox::{Flavor, Request};
+use tokio::time::sleep;
+
+use super::action::{Action, Edit, Meddling, Plan, SourceRef, TENANTS};
+use super::checker::RECORDS;
+use super::checker::Violation;
+use super::core::{Core, Shared, Weather};
+use super::mapping::{KINDS, Mapping, OPTIONAL, api_version, first, placement, url};
+use super::process::Process;
+use super::server::{
+    Ahead, GROUP, RESOURCES, Side, binding, definitions, export, items, no_widgets, widgets, workspace,
+};
+
+/// Within this time after the last fault everything is in order.
+const RECOVERY: Duration = Duration::from_secs(600);
+/// How often somebody looks whether everything is.
+const LOOK: Duration = Duration::from_secs(20);
+/// How long nothing must happen then.
+const QUIET: Duration = Duration::from_secs(120);
+const BOOKMARKS: Duration = Duration::from_secs(10);
+const MERGE: &str = "application/merge-patch+json";
+
+/// What a run came to.
+pub struct Run {
+    pub trace: Vec<String>,
+    pub violations: Vec<Violation>,
+}
+
+/// Runs a plan in a world of its own.
+pub fn run(plan: &Plan) -> Run {
+    run_world(plan, false)
+}
+
+/// The same, with its trace printed as it comes.
+pub fn run_aloud(plan: &Plan) -> Run {
+    run_world(plan, true)
+}
+
+fn run_world(plan: &Plan, aloud: bool) -> Run {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime");
+    runtime.block_on(async {
+        let mut world = World::new(plan);
+        world.shared.lock().aloud = aloud;
+        world.live(plan).await;
+        let mut core = world.shared.lock();
+        Run { trace: std::mem::take(&mut core.trace), violations: std::mem::take(&mut core.checker.violations) }
+    })
+}
+
+pub struct World {
+    pub shared: Shared,
+    pub is_kcp: bool,
+    pub mapping: Mapping,
+    pub file: File,
+    /// Whether the target was put back: what the engine knew of it may be lost.
+    pub target_restored: bool,
+    /// Whether an engine ended, and with it its memory of late requests.
+    pub forgot: bool,
+    /// The mapping whose records the target's backup holds.
+    backed_up: Option<&'static str>,
+    processes: BTreeMap<u32, Process>,
+    /// Counts what consumers write, so that no two tokens are alike.
+    written: u32,
+}
+
+/// What is in the mappings directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    Whole,
+    Missing,
+    Broken,
+}
+
+impl World {
+    fn new(plan: &Plan) -> Self {
+        let flavor = if plan.is_kcp { Flavor::Kcp } else { Flavor::Kubernetes };
+        let mapping = first(RESOURCES[0].0);
+        let world = Self {
+            shared: Shared::new(flavor, plan.seed),
+            is_kcp: plan.is_kcp,
+            mapping,
+            file: File::Whole,
+            target_restored: false,
+            forgot: false,
+            backed_up: None,
+            processes: BTreeMap::new(),
+            written: 0,
+        };
+        world.furnish();
+        world.shared.lock().act(Side::Target, &widgets());
+        world.shared.lock().checker.edit(Duration::ZERO, Some(world.mapping.clone()));
+        world
+    }
+
+    /// What the source server has before any consumer comes.
+    fn furnish(&self) {
+        let core = &mut *self.shared.lock();
+        let requests = match self.is_kcp {
+            true => {
+                let workspaces = TENANTS.map(|tenant| [workspace(tenant), binding(tenant)]);
+                export().into_iter().chain(workspaces.into_iter().flatten()).collect()
+            }
+            false => definitions(),
+        };
+        for request in requests {
+            let (code, body) = core.act(Side::Source, &request);
+            assert!(code < 300, "{} {}: {body}", request.method, request.path);
+        }
+    }
+
+    async fn live(&mut self, plan: &Plan) {
+        let shared = self.shared.clone();
+        self.shared.spawn(async move {
+            loop {
+                sleep(BOOKMARKS).await;
+                let core = &mut *shared.lock();
+                core.server(Side::Source).send_bookmarks();
+                core.server(Side::Target).send_bookmarks();
+            }
+        });
+        self.start(0);
+        for step in &plan.steps {
+            sleep(Duration::from_millis(step.after_ms)).await;
+            self.act(step.action).await;
+            if self.is_over() {
+                return;
+            }
+        }
+        self.end_faults().await;
+        self.come_to_rest().await;
+        self.end().await;
+    }
+
+    fn is_over(&self) -> bool {
+        !self.shared.lock().checker.violations.is_empty()
+    }
+
+    /// Ends all faults, and gives the engine its time.
+    async fn end_faults(&mut self) {
+        self.note("all faults end");
+        let ends = [
+            Action::Weather(Weather::default()),
+            Action::Back(Side::Source),
+            Action::Back(Side::Target),
+            Action::Allow,
+            Action::Release,
+            Action::Widgets,
+        ];
+        for action in ends {
+            self.act(action).await;
+        }
+        if self.file == File::Broken {
+            self.act(Action::Edit(Edit::Break)).await;
+        }
+        // What is still under way arrives.
+        sleep(Duration::from_secs(60)).await;
+        if !self.processes.contains_key(&0) && !self.processes.contains_key(&1) {
+            self.act(Action::Start(0)).await;
+        }
+    }
+
+    /// Until the world is as the model says and nothing is written any more, or the time is over.
+    async fn come_to_rest(&mut self) {
+        let since = self.core(|core| core.age());
+        loop {
+            // Twice in a row: what is in order for a moment may be on its way elsewhere.
+            let mut in_order = 0;
+            while in_order < 2 && !self.is_over() && self.core(|core| core.age()) < since + RECOVERY {
+                sleep(LOOK).await;
+                in_order = if super::model::differences(self).is_empty() { in_order + 1 } else { 0 };
+            }
+            if self.is_over() {
+                return;
+            }
+            let late = self.core(|core| core.age()) >= since + RECOVERY;
+            if late {
+                super::model::check(self);
+            }
+            let before = self.core(|core| core.checker.writes);
+            sleep(QUIET).await;
+            let writes = self.core(|core| core.checker.writes) - before;
+            if writes == 0 && in_order == 2 {
+                return;
+            }
+            if late {
+                if writes > 0 {
+                    self.core(|core| core.checker.violated("I5", format!("{writes} writes in a quiet world")));
+                }
+                return;
+            }
+        }
+    }
+
+    /// Kills what runs, and sees whether anything of it is left.
+    async fn end(&mut self) {
+        let processes = std::mem::take(&mut self.processes);
+        for (_, process) in processes {
+            process.kill().await;
+        }
+        self.check_tasks();
+    }
+
+    fn check_tasks(&self) {
+        if !self.processes.is_empty() {
+            return;
+        }
+        let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let ours = self.shared.tasks();
+        if alive > ours {
+            let text = format!("{} tasks of dead engines live on", alive - ours);
+            self.shared.lock().checker.violated("I7", text);
+        }
+    }
+
+    pub fn note(&self, what: impl std::fmt::Display) {
+        self.shared.lock().note(format_args!("** {what}"));
+    }
+
+    fn start(&mut self, number: u32) {
+        let process = Process::start(&self.shared, number, self.is_kcp);
+        process.reload(&self.shared, self.documents(), self.file != File::Broken);
+        self.processes.insert(number, process);
+    }
+
+    fn documents(&self) -> Option<String> {
+        match self.file {
+            File::Whole => Some(self.mapping.document(self.is_kcp)),
+            File::Missing => None,
+            File::Broken => Some("apiVersion: [".to_owned()),
+        }
+    }
+
+    async fn act(&mut self, action: Action) {
+        self.note(action);
+        match action {
+            Action::Create(source) => self.create(source),
+            Action::Change(source) => self.change(source),
+            Action::Delete(source) => self.delete(source),
+            Action::Recreate(source) => {
+                self.delete(source);
+                self.strip(source);
+                self.create(source);
+            }
+            Action::Strip(source) => self.strip(source),
+            Action::Label(source) => self.label(source),
+            Action::Bind(tenant) => self.source_server(&binding(tenant)),
+            Action::Unbind(tenant) => {
+                let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
+                self.source_server(&Request::delete(&url));
+            }
+            Action::CreateWorkspace(tenant) => {
+                self.source_server(&workspace(tenant));
+                self.source_server(&binding(tenant));
+            }
+            Action::DeleteWorkspace(tenant) => {
+                let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
+                self.source_server(&Request::delete(&url));
+            }
+            Action::Meddle(source, meddling) => self.meddle(source, meddling),
+            Action::DeleteNamespace(source) => {
+                let namespace = placement(&self.cluster(source.tenant), "default");
+                self.target_server(&Request::delete(&format!("/api/v1/namespaces/{namespace}")));
+            }
+            Action::Release => self.release(),
+            Action::NoWidgets => self.target_server(&no_widgets()),
+            Action::Widgets => self.target_server(&widgets()),
+            Action::Deny(verb) => self.core(|core| core.denied = Some(verb)),
+            Action::Allow => self.core(|core| core.denied = None),
+            Action::Compact(side) => self.core(|core| core.server(side).compact()),
+            Action::Jump(seconds) => self.core(|core| core.jumped += seconds),
+            Action::Edit(edit) => self.edit(edit),
+            Action::BackUp(side) => self.back_up(side),
+            Action::Restore(side, ahead) => self.restore(side, ahead),
+            Action::Rebuild(side, ahead) => self.rebuild(side, ahead),
+            Action::Away(side) => self.core(|core| {
+                core.server(side).up = false;
+                core.server(side).cut_watches();
+            }),
+            Action::Back(side) => self.core(|core| core.server(side).up = true),
+            Action::Cut(side) => self.core(|core| core.server(side).cut_watches()),
+            Action::Silence(side) => self.core(|core| core.server(side).silence_watches()),
+            Action::Weather(weather) => self.core(|core| core.weather = weather),
+            Action::Start(number) if !self.processes.contains_key(&number) => self.start(number),
+            Action::Start(_) => {}
+            Action::Crash(number) => {
+                self.forgot = true;
+                if let Some(process) = self.processes.remove(&number) {
+                    process.kill().await;
+                    self.check_tasks();
+                }
+            }
+            Action::Stop(number) => {
+                self.forgot = true;
+                if let Some(process) = self.processes.remove(&number) {
+                    process.stop().await;
+                    self.check_tasks();
+                }
+            }
+        }
+    }
+
+    fn core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
+        act(&mut self.shared.lock())
+    }
+
+    fn create(&mut self, source: SourceRef) {
+        self.written += 1;
+        let kind = RESOURCES.iter().find(|(plural, _)| *plural == source.resource).map_or("", |(_, kind)| kind);
+        let token = format!("token-{}-of-{}", self.written, source.tenant);
+        let object = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": kind,
+            "metadata": {"name": source.name, "namespace": "default", "labels": {"tier": "managed"}},
+            "spec": {"size": self.written, "token": token, "extra": self.written % 2 == 0},
+        });
+        let cluster = self.cluster(source.tenant);
+        if cluster.is_empty() {
+            return;
+        }
+        let url = self.url(source.tenant, source.resource, "");
+        let is_kcp = self.is_kcp;
+        self.core(|core| {
+            if is_kcp {
+                core.checker.tokens.insert(token, cluster);
+            }
+            core.act(Side::Source, &Request::post(&url, &object))
+        });
+    }
+
+    fn change(&mut self, source: SourceRef) {
+        self.written += 1;
+        let patch = json!({"spec": {"size": self.written, "extra": self.written % 2 == 0}});
+        let url = self.url(source.tenant, source.resource, source.name);
+        self.core(|core| core.act(Side::Source, &Request::patch(&url, MERGE, &patch)));
+    }
+
+    fn delete(&mut self, source: SourceRef) {
+        let url = self.url(source.tenant, source.resource, source.name);
+        self.core(|core| core.act(Side::Source, &Request::delete(&url)));
+    }
+
+    fn source_server(&self, request: &Request) {
+        self.core(|core| core.act(Side::Source, request));
+    }
+
+    fn target_server(&self, request: &Request) {
+        self.core(|core| core.act(Side::Target, request));
+    }
+
+    fn strip(&self, source: SourceRef) {
+        let url = self.url(source.tenant, source.resource, source.name);
+        let patch = json!({"metadata": {"finalizers": null}});
+        self.source_server(&Request::patch(&url, MERGE, &patch));
+    }
+
+    fn label(&self, source: SourceRef) {
+        let url = self.url(source.tenant, source.resource, source.name);
+        let Some(object) = self.core(|core| core.get(Side::Source, &url)) else { return };
+        let managed = object["metadata"]["labels"]["tier"] == "managed";
+        let tier = if managed { Value::Null } else { "managed".into() };
+        self.source_server(&Request::patch(&url, MERGE, &json!({"metadata": {"labels": {"tier": tier}}})));
+    }
+
+    fn meddle(&self, source: SourceRef, meddling: Meddling) {
+        let namespace = placement(&self.cluster(source.tenant), "default");
+        let place = url("ConfigMap", &namespace, source.name);
+        let present = self.core(|core| core.get(Side::Target, &place));
+        let patch =
+            |body: Value| self.target_server(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &body));
+        match (meddling, present) {
+            (Meddling::Edit, Some(_)) => patch(json!({"data": {"size": "edited", "more": "edited"}})),
+            (Meddling::Delete, Some(_)) => self.target_server(&Request::delete(&place)),
+            (Meddling::Strip, Some(_)) => patch(json!({"metadata": {"labels": null, "annotations": null}})),
+            (Meddling::Hold, Some(_)) => patch(json!({"metadata": {"finalizers": ["example.dev/hold"]}})),
+            (Meddling::Copy, Some(mut object)) => {
+                let metadata = object["metadata"].as_object_mut().expect("metadata");
+                metadata.retain(|field, _| matches!(field.as_str(), "labels" | "annotations" | "namespace"));
+                metadata.insert("name".to_owned(), format!("{}-copy", source.name).into());
+                self.target_server(&Request::post(&url("ConfigMap", &namespace, ""), &object));
+            }
+            (Meddling::Squat, None) => {
+                let name = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+                self.target_server(&Request::post("/api/v1/namespaces", &name));
+                let object = json!({
+                    "apiVersion": api_version("ConfigMap"), "kind": "ConfigMap",
+                    "metadata": {"name": source.name}, "data": {"of": "people"},
+                });
+                self.target_server(&Request::post(&url("ConfigMap", &namespace, ""), &object));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes people's finalizers off.
+    fn release(&self) {
+        for object in self.target_objects() {
+            if !object["metadata"]["finalizers"].is_null() {
+                let kind = object["kind"].as_str().unwrap_or_default();
+                let place = url(kind, &text(&object, "namespace"), &text(&object, "name"));
+                let patch = json!({"metadata": {"finalizers": null}});
+                self.target_server(&Request::patch(&place, MERGE, &patch));
+            }
+        }
+    }
+
+    /// Every object on the target of the kinds that mappings make.
+    pub fn target_objects(&self) -> Vec<Value> {
+        let of_kind = |kind: &str| {
+            let list = self.core(|core| core.get(Side::Target, &url(kind, "", ""))).unwrap_or_default();
+            let mut objects: Vec<Value> = items(&list).into_values().collect();
+            objects.iter_mut().for_each(|object| object["kind"] = kind.into());
+            objects
+        };
+        let all = KINDS.iter().flat_map(|(kind, _)| of_kind(kind));
+        all.filter(|object| text(object, "namespace") != RECORDS).collect()
+    }
+
+    fn edit(&mut self, edit: Edit) {
+        self.file = match (edit, self.file) {
+            (Edit::Remove, File::Whole) => File::Missing,
+            (Edit::Break, File::Whole) => File::Broken,
+            _ => File::Whole,
+        };
+        self.mapping.edit(edit, &OPTIONAL);
+        let edition = match self.file {
+            File::Whole => Some(Some(self.mapping.clone())),
+            File::Missing => Some(None),
+            // What ran before goes on.
+            File::Broken => None,
+        };
+        if let Some(edition) = edition {
+            self.core(|core| {
+                let age = core.age();
+                core.checker.edit(age, edition);
+            });
+        }
+        let sound = self.file != File::Broken;
+        self.processes.values().for_each(|process| process.reload(&self.shared, self.documents(), sound));
+    }
+
+    fn back_up(&mut self, side: Side) {
+        if side == Side::Target {
+            // Not before the engine has its records there: without them it waits for a person.
+            let name = self.mapping.name;
+            let records = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
+            if self.core(|core| core.get(Side::Target, &records)).is_none() {
+                return;
+            }
+            self.backed_up = Some(name);
+        }
+        self.core(|core| core.server(side).back_up());
+    }
+
+    fn restore(&mut self, side: Side, ahead: Ahead) {
+        if side == Side::Target && self.backed_up != Some(self.mapping.name) {
+            return;
+        }
+        if !self.core(|core| core.server(side).restore(ahead)) {
+            return;
+        }
+        match side {
+            Side::Source => {
+                let sources = self.sources();
+                self.core(|core| {
+                    let age = core.age();
+                    core.checker.sources_restored(age, sources.values());
+                });
+            }
+            Side::Target => {
+                self.target_restored = true;
+                let objects = self.target_objects();
+                self.core(|core| core.checker.target_restored(objects.iter()));
+            }
+        }
+    }
+
+    fn rebuild(&mut self, side: Side, ahead: Ahead) {
+        self.core(|core| {
+            let now = core.now();
+            core.server(side).rebuild(now, ahead);
+        });
+        if side == Side::Source {
+            self.furnish();
+        }
+    }
+
+    /// The cluster that a tenant's objects are in, as the engine names it.
+    pub fn cluster(&self, tenant: &str) -> String {
+        if !self.is_kcp {
+            return "plain".into();
+        }
+        let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
+        let workspace = self.core(|core| core.get(Side::Source, &url)).unwrap_or_default();
+        workspace["spec"]["cluster"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn url(&self, tenant: &str, resource: &str, name: &str) -> String {
+        let cluster = if self.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() };
+        let url = format!("{cluster}/apis/{GROUP}/v1/namespaces/default/{resource}");
+        if name.is_empty() { url } else { format!("{url}/{name}") }
+    }
+
+    /// Every source there is of either resource.
+    pub fn sources(&self) -> BTreeMap<SourceKey, Value> {
+        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
+        let mut sources = BTreeMap::new();
+        for tenant in tenants {
+            let cluster = self.cluster(tenant);
+            for (resource, _) in RESOURCES {
+                let url = self.url(tenant, resource, "");
+                let list = self.core(|core| core.get(Side::Source, &url)).unwrap_or_default();
+                for ((namespace, name), source) in items(&list) {
+                    sources.insert(SourceKey { cluster: cluster.clone(), resource, namespace, name }, source);
+                }
+            }
+        }
+        sources
+    }
+}
+
+/// A source, as servers speak of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceKey {
+    pub cluster: String,
+    pub resource: &'static str,
+    pub namespace: String,
+    pub name: String,
+}
+
+pub fn text(object: &Value, field: &str) -> String {
+    object["metadata"][field].as_str().unwrap_or_default().to_owned()
+}
