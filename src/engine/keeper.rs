@@ -139,8 +139,8 @@ fn confirm_former(
     found.ok_or_else(|| unreadable(generation, "it is missing"))
 }
 
-/// Before the first write of a state store, no source may carry this engine's finalizer: it was synced to a target that
-/// held a state store.
+/// Before the first write of a state store, no source may be pinned to this very target: it was synced while the target held a
+/// state store. (A source that is pinned to another target is reported as TargetChanged.)
 fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), String> {
     let feeds = pipeline.source_feeds();
     let listed = feeds.iter().all(|feed| matches!(feed.watch.state(), WatchState::Synced | WatchState::NotServed));
@@ -150,13 +150,14 @@ fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), Strin
             generation.target.name
         ));
     }
-    match pipeline.sources_held() {
+    match pipeline.sources_held(&generation.target.identity()?) {
         0 => Ok(()),
         held => Err(format!(
-            "target `{}` holds no state store of this engine, although {held} sources were synced with it: the state was \
-             deleted, or this is another cluster; nothing is written or deleted. Give the engine the kubeconfig of the \
-             former target, or run `sync-engine retarget`",
-            generation.target.name
+            "target `{}` holds no state store of this engine, although {held} sources were synced with it: somebody deleted \
+             the ConfigMap, or the cluster was put back to an earlier state; nothing is written or deleted. Restore the \
+             ConfigMap, or remove the annotation `{}` from those sources",
+            generation.target.name,
+            pipeline.writer.target_annotation(),
         )),
     }
 }

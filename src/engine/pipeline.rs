@@ -216,15 +216,17 @@ impl Pipeline {
 
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
     pub fn holds_no_source(&self) -> bool {
-        self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced) && self.sources_held() == 0
+        self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced) && self.sources_held("") == 0
     }
 
-    /// How many sources in sight carry the engine's finalizer.
-    pub fn sources_held(&self) -> usize {
+    /// How many sources in sight carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).
+    pub fn sources_held(&self, identity: &str) -> usize {
         let finalizer = format!("\"{}\"", self.writer.finalizer());
+        let pin = if identity.is_empty() { String::new() } else { format!("={identity}") };
         let held = |feed: &SourceFeed| {
             let store = feed.watch.store();
-            let carries = |key: &Key| store.get(key).is_some_and(|object| object.json().contains(&finalizer));
+            let is_held = |text: &str| text.contains(&finalizer) && text.contains(&pin);
+            let carries = |key: &Key| store.get(key).is_some_and(|object| is_held(&object.json()));
             store.keys().iter().filter(|key| carries(key)).count()
         };
         self.source_feeds().iter().map(|feed| held(feed)).sum()
