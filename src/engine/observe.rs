@@ -17,7 +17,7 @@ use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
-use crate::plan::{Answers, Missing, Observed, Pin, Prune, Source, Target, TargetObject, render};
+use crate::plan::{Answers, Observed, Pin, Prune, Source, Target, TargetObject, render};
 
 /// What is known of one source now.
 pub fn observe(
@@ -32,30 +32,27 @@ pub fn observe(
     let schema = schema(pipeline, feed, facts);
     let source = source(pipeline, generation, feed, key, schema.is_some(), facts);
     let version = schema.as_ref().map(|known| &*known.version).unwrap_or_default();
+    let unkept_status = pipeline.learned().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
+    let target = target(pipeline, generation, facts);
     let mut observed = Observed {
         phase: generation.phase,
         workspace_path: cluster.spec.path.clone(),
-        unkept_status: pipeline.learned().dropped.of(&key.cluster, version),
+        unkept_status,
         schema: schema.as_ref().and_then(|known| known.schema.clone()),
         prune: facts.read([Topic::Approval], || pipeline.prune(), |prune| *prune == Prune::Held),
         pin: pin(generation),
-        ..Observed::new(
-            pipeline.writer.clone(),
-            key.clone(),
-            origin,
-            source,
-            target(pipeline, generation, facts),
-            Timestamp::now(),
-        )
+        ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, Timestamp::now())
     };
     observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     observed.owned = carrying(pipeline, &observed.owner, |at, object| observed.owns(at, object));
+    let mut learned = pipeline.learned();
     observed.answers = Answers {
-        unanswered: pipeline.learned().unanswered(Instant::now()),
-        refused_status: pipeline.learned().refused_status(key, &generation.mapping),
+        unanswered: learned.unanswered(Instant::now()),
+        refused_status: learned.refused_status(key, &generation.mapping),
         ..Answers::default()
     };
+    drop(learned);
     observe_namespaces(pipeline, generation, &mut observed, facts);
     observed
 }
@@ -100,12 +97,11 @@ fn source(
     if let Some(object) = feed.watch.store().get(key) {
         return present(pipeline, key, &object);
     }
-    let now = Instant::now();
     match state {
-        WatchState::Synced => Source::Missing(Missing {
-            deleted: pipeline.learned().deleted(key, now),
-            long: pipeline.learned().is_missing_for(key, generation.mapping.lifecycle.stuck_after, now),
-        }),
+        WatchState::Synced => {
+            let stuck_after = generation.mapping.lifecycle.stuck_after;
+            Source::Missing(pipeline.learned().missing(key, stuck_after, Instant::now()))
+        }
         WatchState::Starting => Source::Unknown("its collection is not listed yet".into()),
         WatchState::NotServed => Source::Unknown("its API is not served (any more)".into()),
         WatchState::Failed { reason, .. } => Source::Unknown(reason),

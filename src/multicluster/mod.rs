@@ -3,7 +3,8 @@
 //! Reading order: a [`Connection`](connection::Connection) is what the command line named; an
 //! [`Endpoint`] is one address behind it; a [`Watch`](watch::Watch) fills a [`Store`]
 //! from an endpoint; the [`Manager`](manager::Manager) says which clusters there are; the
-//! [`WorkQueue`](work_queue::WorkQueue) hands out what is to be reconciled.
+//! [`WorkQueue`](work_queue::WorkQueue) hands out what is to be reconciled; and
+//! [`Interests`](interests::Interests) say who is to be reconciled when something changes.
 
 pub mod api_path;
 pub mod backoff;

@@ -13,6 +13,7 @@ use crate::engine::consumer_schema::dropped::DroppedFields;
 use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{ClusterName, Key};
+use crate::plan::Missing;
 
 /// For how long objects of a source that was deleted or released are deleted as well: a create may come late.
 const LATE_CREATE: Duration = Duration::from_secs(600);
@@ -78,21 +79,17 @@ impl Learned {
         self.deleted.insert(key.clone(), (uid.to_owned(), now));
     }
 
-    /// The uid under which a missing source was seen being deleted.
-    pub fn deleted(&self, key: &Key, now: Instant) -> Option<String> {
+    /// What is known of a source that is missing now.
+    pub fn missing(&mut self, key: &Key, stuck_after: Duration, now: Instant) -> Missing {
         let seen = self.deleted.get(key).filter(|(_, at)| now.duration_since(*at) < LATE_CREATE);
-        seen.map(|(uid, _)| uid.clone())
+        let since = *self.missing.entry(key.clone()).or_insert(now);
+        Missing { deleted: seen.map(|(uid, _)| uid.clone()), long: now.duration_since(since) >= stuck_after }
     }
 
     /// A source is live: what was seen of an earlier one of its name counts no more.
     pub fn lives(&mut self, key: &Key) {
         self.deleted.remove(key);
         self.missing.remove(key);
-    }
-
-    /// Whether a source has been missing for so long, since it was first asked for.
-    pub fn is_missing_for(&mut self, key: &Key, long: Duration, now: Instant) -> bool {
-        now.duration_since(*self.missing.entry(key.clone()).or_insert(now)) >= long
     }
 
     /// Nothing of a missing source is left. That it was deleted still counts for objects that come late.
@@ -136,10 +133,11 @@ mod tests {
         let (mut learned, start) = (Learned::default(), Instant::now());
         learned.saw_deletion(&key("a"), "u1", start);
         learned.forget(&key("a"));
-        assert_eq!(learned.deleted(&key("a"), start + LATE_CREATE / 2).as_deref(), Some("u1"));
-        assert_eq!(learned.deleted(&key("a"), start + LATE_CREATE), None);
+        let deleted = |learned: &mut Learned, at| learned.missing(&key("a"), LATE_CREATE, at).deleted;
+        assert_eq!(deleted(&mut learned, start + LATE_CREATE / 2).as_deref(), Some("u1"));
+        assert_eq!(deleted(&mut learned, start + LATE_CREATE), None);
         learned.lives(&key("a"));
-        assert_eq!(learned.deleted(&key("a"), start), None);
+        assert_eq!(deleted(&mut learned, start), None);
     }
 
     #[test]
@@ -155,7 +153,7 @@ mod tests {
         let (mut learned, start) = (Learned::default(), Instant::now());
         for cluster in ["gone", "stays"] {
             learned.conflicted(&key(cluster), "1");
-            learned.is_missing_for(&key(cluster), LATE_CREATE, start);
+            assert!(!learned.missing(&key(cluster), LATE_CREATE, start).long);
             learned.dropped.note(&key(cluster).cluster, &Arc::from("1"), &["/x"]);
         }
         learned.forget_cluster(&key("gone").cluster);

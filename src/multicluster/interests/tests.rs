@@ -217,13 +217,20 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// A run, and what it has read.
+struct Running<'i> {
+    request: Key,
+    reader: Reader<'i, Key, char>,
+    read: BTreeMap<usize, u32>,
+}
+
 /// Values that change, requests that read them, and the queue in between.
 struct World<'i> {
     index: &'i Index,
     queue: Queue<Key>,
     values: [u32; VALUES],
     untold: Vec<usize>,
-    running: Vec<(Key, Reader<'i, Key, char>, BTreeMap<usize, u32>)>,
+    running: Vec<Running<'i>>,
     /// What the last run of each request read.
     read: BTreeMap<Key, BTreeMap<usize, u32>>,
     now: Instant,
@@ -266,13 +273,13 @@ impl<'i> World<'i> {
     fn begin(&mut self) -> bool {
         let Next::Ready(request) = self.queue.next(self.now) else { return false };
         let reader = self.index.reader(&request);
-        self.running.push((request, reader, BTreeMap::new()));
+        self.running.push(Running { request, reader, read: BTreeMap::new() });
         true
     }
 
     fn read(&mut self, run: usize, value: usize, changes: bool) {
         let (index, values, mut woken) = (self.index, &mut self.values, Vec::new());
-        let (_, reader, read) = &mut self.running[run];
+        let Running { reader, read, .. } = &mut self.running[run];
         let (seen, _) = reader.get(&'s', &key(&value.to_string()), || {
             let before = values[value];
             if changes {
@@ -286,14 +293,14 @@ impl<'i> World<'i> {
     }
 
     fn finish(&mut self, run: usize) {
-        let (request, reader, read) = self.running.remove(run);
+        let Running { request, reader, read } = self.running.remove(run);
         let outcome = reader.finish(&nothing());
         self.read.insert(request.clone(), read);
         self.queue.finish(request, outcome, 1, self.now);
     }
 
     fn break_off(&mut self, run: usize) {
-        let (request, reader, _) = self.running.remove(run);
+        let Running { request, reader, .. } = self.running.remove(run);
         drop(reader);
         self.queue.finish(request, Outcome::Retry, 1, self.now);
     }
@@ -308,7 +315,7 @@ impl<'i> World<'i> {
             }
             while !self.running.is_empty() {
                 // Each run reads again what its request read before.
-                let before = self.read.get(&self.running[0].0).cloned().unwrap_or_default();
+                let before = self.read.get(&self.running[0].request).cloned().unwrap_or_default();
                 before.keys().for_each(|value| self.read(0, *value, false));
                 self.finish(0);
             }
