@@ -106,10 +106,10 @@ impl Memory {
         async move { begun.await.expect("the server runs") }
     }
 
-    /// Every request of this kind for a target object of this name is refused, as admission would.
-    pub async fn refuse(&self, verb: Verb, name: &str) {
-        let name = name.to_owned();
-        let matches = move |call: &Call| call.verb == verb && call.name == name;
+    /// Every request of this kind for this object of the target is refused, as admission would.
+    pub async fn refuse(&self, verb: Verb, resource: &str, name: &str) {
+        let (resource, name) = (resource.to_owned(), name.to_owned());
+        let matches = move |call: &Call| call.verb == verb && call.resource == resource && call.name == name;
         let refusal = || Fault::Refuse(Failure::status(422, "Invalid", "denied by a policy"));
         self.target.lock().await.faults().inject(move |call| matches(call).then(refusal));
     }

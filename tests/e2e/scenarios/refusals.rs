@@ -52,7 +52,7 @@ impl Refused {
     /// Has the target refuse it from now on.
     async fn refuse(self, world: &World<'_>) {
         if world.stage.on == On::Sandbox {
-            return world.memory().refuse(self.verb(), NAME).await;
+            return world.memory().refuse(self.verb(), &world.api.plural, NAME).await;
         }
         let name = &world.name;
         let policy = json!({
