@@ -227,8 +227,9 @@ impl Engine {
 
     /// Sources that need somebody's help, and deletions that wait for approval, by mapping.
     fn report_blocked(&self) {
-        for (name, running) in &self.pipelines {
-            let component = format!("mapping {name}: sources");
+        let former = self.former.values().filter_map(|(_, running)| running.as_ref());
+        for running in self.pipelines.values().chain(former) {
+            let component = sources_component(&running.pipeline);
             match blocked(&running.pipeline) {
                 Some(why) => drop(self.shared.instruments.health.set(&component, Condition::waiting(why))),
                 None => self.shared.instruments.health.remove(&component),
@@ -473,13 +474,13 @@ impl Engine {
     fn stop(&mut self, mapping: &str) {
         let Some(running) = self.pipelines.remove(mapping) else { return };
         self.end(running);
-        self.shared.instruments.health.remove(&format!("mapping {mapping}: sources"));
         self.shared.instruments.metrics.forget_mapping(mapping);
     }
 
     /// Reconciles under way end by themselves; their task is joined with the engine's.
     fn end(&mut self, running: Running) {
         running.pipeline.queue.close();
+        self.shared.instruments.health.remove(&sources_component(&running.pipeline));
         self.tasks.spawn(async move {
             let Running { mut workers, tasks, .. } = running;
             while workers.join_next().await.is_some() {}
@@ -524,8 +525,7 @@ impl Engine {
     fn engage_target(&mut self, name: &str, cluster: &Arc<Cluster>) {
         let Some(target) = self.targets.get(name) else { return };
         if target.engage(cluster) {
-            let of = |running: &&Running| running.pipeline.generation().target.name == name;
-            for running in self.pipelines.values().filter(of) {
+            for running in self.running().filter(|running| running.pipeline.generation().target.name == name) {
                 running.pipeline.target_replaced();
                 running.pipeline.enqueue_all();
             }
@@ -611,6 +611,11 @@ impl Engine {
         self.shared.manager.shutdown().await;
         self.tasks.shutdown().await;
     }
+}
+
+/// The name in `/readyz` of what holds up a pipeline's sources.
+fn sources_component(pipeline: &Pipeline) -> String {
+    format!("mapping {}: sources", pipeline.name())
 }
 
 /// What an operator has to mend for a mapping's sources: a refused request, a deletion that hangs, deletions to approve.

@@ -37,6 +37,8 @@ pub fn publish(engine: &Engine) {
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let running = engine.pipelines.get(&entry.mapping.name);
     let count = |count: fn(&Running) -> usize| running.map(count).unwrap_or_default();
+    let former = engine.former.iter().filter(|((of, _), _)| *of == entry.mapping.name);
+    let orphans_of_former: usize = former.filter_map(|(_, (_, running))| running.as_ref().map(orphans)).sum();
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "inventory".to_owned()),
@@ -45,8 +47,13 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         sources: count(|one| one.pipeline.source_feeds().iter().map(|feed| feed.watch.store().len()).sum()),
         objects: count(|one| one.pipeline.kind_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()),
         queued: count(|one| one.pipeline.queue.depth().ready),
-        orphans: count(|one| one.pipeline.unsettled().values().filter(|how| how.orphans).count()),
+        orphans: count(orphans) + orphans_of_former,
     }
+}
+
+/// Sources with orphaned objects.
+fn orphans(running: &Running) -> usize {
+    running.pipeline.unsettled().values().filter(|how| how.orphans).count()
 }
 
 fn standing(entry: &Entry, running: Option<&Running>) -> String {

@@ -80,7 +80,9 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mu
         let feed = pipeline.feed_of(&cluster)?;
         Some((cluster, feed))
     };
-    let Some((cluster, feed)) = facts.read([Topic::Binding(key.cluster.clone())], engaged, Option::is_none) else {
+    let Some((cluster, feed)) =
+        facts.read([Topic::Binding(key.cluster.clone()), Topic::PassComplete], engaged, Option::is_none)
+    else {
         return (unengaged(pipeline, generation, key), 0, false);
     };
     if !matches!(cluster.known(), Known::Identity(_)) {
@@ -128,8 +130,13 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mu
 /// A source whose workspace or cluster the engine does not see: what it has on the target is orphaned for as long.
 fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     let source = &generation.mapping.source;
-    if !pipeline.shared.manager.is_synced(&source.clusters) || !pipeline.has_objects(key) {
+    if !pipeline.has_objects(key) {
         return Ended::Dropped;
+    }
+    let manager = &pipeline.shared.manager;
+    if !manager.is_synced(&source.clusters) || manager.cluster(&source.clusters, &key.cluster).is_some() {
+        let detail = format!("source: whether {} is engaged is not known yet", key.cluster);
+        return Ended::Waiting(Reasons::one(Cause::Unknown, detail));
     }
     let detail = format!("{key}: its workspace is not bound (any more), or its cluster is gone: its objects are kept");
     Ended::Waiting(Reasons::one(Cause::Orphaned, detail))

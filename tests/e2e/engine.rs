@@ -128,6 +128,28 @@ impl Engine {
         samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
+    /// Waits until the metric and the status page count so many orphaned objects' sources.
+    pub async fn counts_orphans(&self, expected: usize) {
+        eventually(&format!("{expected} sources have orphaned objects"), async || {
+            let counted = self.metric("sync_engine_orphans").await;
+            let shown = self.orphans_shown().await?;
+            let met = counted == expected as f64 && shown == expected;
+            met.then_some(()).ok_or_else(|| format!("the metric says {counted}, the page {shown}"))
+        })
+        .await;
+    }
+
+    /// The sum of the status page's column ORPHANS.
+    async fn orphans_shown(&self) -> Result<usize, String> {
+        let answer = self.ask("/").await?;
+        let page = answer.body.as_str().unwrap_or_default().to_owned();
+        let rows = page.lines().skip_while(|line| !line.contains("ORPHANS"));
+        let at = rows.clone().next().and_then(|titles| titles.split_whitespace().position(|title| title == "ORPHANS"));
+        let at = at.ok_or_else(|| format!("no column ORPHANS in {page}"))?;
+        let rows = rows.skip(1).take_while(|line| !line.is_empty());
+        Ok(rows.filter_map(|row| row.split_whitespace().nth(at)?.parse::<usize>().ok()).sum())
+    }
+
     /// Waits for a log line that contains all of `fragments`.
     pub async fn says(&mut self, fragments: &[&str]) -> String {
         self.says_after(0, fragments).await

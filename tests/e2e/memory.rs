@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_engine::sandbox::{Backup, Call, Exchange, Fault, Options, Sandbox, Verb};
+use sync_engine::sandbox::{Backup, Call, Exchange, Failure, Fault, Options, Sandbox, Verb};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::audit::{AuditLog, Request};
@@ -104,6 +104,18 @@ impl Memory {
             begins.send(()).ok().map(|()| Fault::Delay(by))
         });
         async move { begun.await.expect("the server runs") }
+    }
+
+    /// Every request of this kind for this object of the target is refused, as admission would.
+    pub async fn refuse(&self, verb: Verb, resource: &str, name: &str) {
+        let (resource, name) = (resource.to_owned(), name.to_owned());
+        let matches = move |call: &Call| call.verb == verb && call.resource == resource && call.name == name;
+        let refusal = || Fault::Refuse(Failure::status(422, "Invalid", "denied by a policy"));
+        self.target.lock().await.faults().inject(move |call| matches(call).then(refusal));
+    }
+
+    pub async fn refuse_no_more(&self) {
+        self.target.lock().await.faults().clear();
     }
 
     /// Makes the workspace `root:<name>`.

@@ -21,6 +21,11 @@ impl Tenant {
         Self { rest, namespace, cluster, api }
     }
 
+    /// The same place, for the objects of another API.
+    pub fn of(&self, api: &Api) -> Self {
+        Self { api: api.clone(), ..self.clone() }
+    }
+
     pub fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.api.collection(&self.namespace))
     }

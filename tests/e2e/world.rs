@@ -289,6 +289,27 @@ impl World<'_> {
         }
     }
 
+    /// Has the source serve another API beside the case's own, where the consumers bind that.
+    pub async fn serve_at_source(&self, api: &Api) {
+        let Some(provider) = &self.provider else { return api.install(&self.alpha.rest).await };
+        provider.publish_beside(&self.api, api).await;
+        for tenant in [&self.alpha, &self.beta] {
+            eventually(&format!("{} is served", api.resource()), async || {
+                let answer = tenant.rest.look(&api.everywhere()).await?;
+                answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
+            })
+            .await;
+        }
+    }
+
+    /// Has the source serve another revision of the case's API.
+    pub async fn update_source(&self, api: &Api) {
+        match &self.provider {
+            Some(provider) => provider.republish(api).await,
+            None => api.update(&self.alpha.rest).await,
+        }
+    }
+
     /// The workspace `root` as its administrator sees it.
     pub async fn root(&self) -> Rest {
         match &self.memory {

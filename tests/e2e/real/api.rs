@@ -40,6 +40,18 @@ impl Api {
         api
     }
 
+    /// The same API whose status takes no other phase than these.
+    pub fn with_phases(&self, phases: &[&str]) -> Self {
+        let mut api = Self { revision: self.revision + 1, ..self.clone() };
+        api.schema["properties"]["status"]["properties"]["phase"]["enum"] = json!(phases);
+        api
+    }
+
+    /// Another resource of the same group and schema.
+    pub fn sibling(&self, plural: &str, kind: &str) -> Self {
+        Self { plural: plural.to_owned(), kind: kind.to_owned(), ..self.clone() }
+    }
+
     /// As a mapping writes it: `plural.version.group`.
     pub fn resource(&self) -> String {
         format!("{}.v1.{}", self.plural, self.group)

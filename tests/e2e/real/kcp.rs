@@ -211,6 +211,14 @@ impl Workspace {
         self.rest.patch(Patch::Merge, &path, &change).await;
     }
 
+    /// Adds `api` to the export of another API.
+    pub async fn publish_beside(&self, export: &Api, api: &Api) {
+        self.rest.create("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &api.resource_schema()).await;
+        let path = format!("/apis/apis.kcp.io/v1alpha2/apiexports/{}", export.plural);
+        let change = json!([{"op": "add", "path": "/spec/resources/-", "value": api.export()["spec"]["resources"][0]}]);
+        self.rest.patch(Patch::Json, &path, &change).await;
+    }
+
     /// The least rights of an engine in the workspace of the export `export`.
     pub async fn allow(&self, engine: &str, export: &str) {
         let name = format!("sync-engine-{engine}");

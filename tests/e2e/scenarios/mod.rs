@@ -4,6 +4,7 @@ mod bad_input;
 mod cost;
 mod deletion;
 mod examples;
+mod former_sources;
 mod harness;
 mod informers;
 mod isolation;
@@ -11,8 +12,10 @@ mod kubectl;
 mod mongodb;
 mod objects;
 mod operation;
+mod orphans;
 mod outages;
 mod ownership;
+mod refusals;
 mod reload;
 mod restarts;
 mod retention;
@@ -37,6 +40,9 @@ pub fn cases() -> Vec<Case> {
         reload::cases(),
         cost::cases(),
         retention::cases(),
+        former_sources::cases(),
+        orphans::cases(),
+        refusals::cases(),
         outages::cases(),
     ];
     let on_real_servers = [

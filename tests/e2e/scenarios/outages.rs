@@ -1,8 +1,9 @@
 //! Servers that are gone for a while: the engine stays up, says so, and recovers.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
 use crate::eventually::throughout;
@@ -17,7 +18,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_target_that_comes_up_later_is_served),
         case!(a_target_api_that_comes_later_is_served),
         case!(a_killed_source_comes_back).alone(),
-        case!(a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once).on_kcp().alone(),
+        case!(a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_loses_no_object).on_kcp().alone(),
     ]
 }
 
@@ -110,16 +111,18 @@ async fn a_target_api_that_comes_later_is_served(stage: &Stage) {
 /// Longer than any backoff of a watch, much shorter than a watch that waits for a version of the future.
 const AT_ONCE: Duration = Duration::from_secs(40);
 
-async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once(stage: &Stage) {
+async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_loses_no_object(stage: &Stage) {
     let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let engine = world.engine().await;
     world.alpha.create("kept", json!({"size": 1})).await;
     world.target.copy(&world.alpha, "kept").await;
     let backup = Backup::take(&world).await;
     for n in 0..20 {
         world.alpha.create(&format!("lost-{n}"), json!({"size": 1})).await;
     }
-    world.target.copy(&world.alpha, "lost-19").await;
+    world.settled().await;
+    let before = uids(&world.target.copies().await);
+    assert_eq!(before.len(), 21);
 
     backup.put_back(&world).await;
     let back = Instant::now();
@@ -128,6 +131,15 @@ async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once(stage: &
     world.alpha.patch("kept", json!({"spec": {"size": 2}})).await;
     world.target.has_spec(&world.alpha, "kept", json!({"size": 2})).await;
     assert!(back.elapsed() < AT_ONCE, "the engine was blind for {:?}", back.elapsed());
+
+    // The sources that were created after the copy never asked for a deletion.
+    engine.counts_orphans(20).await;
+    let after = uids(&world.target.copies().await);
+    assert!(after.is_superset(&before), "objects of sources that a restore lost are kept: {before:?} {after:?}");
+}
+
+fn uids(objects: &[Value]) -> BTreeSet<String> {
+    objects.iter().map(uid).collect()
 }
 
 /// An earlier state of kcp.

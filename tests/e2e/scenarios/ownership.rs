@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sync_engine::mapping::Kind;
+use sync_engine::object::marks::{Owner, Reference};
 
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
-use crate::target::{namespace, uid};
+use crate::target::{name, namespace, uid};
 use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
@@ -14,6 +16,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_foreign_object_is_not_touched),
         case!(copied_marks_do_not_make_an_object_ours),
         case!(forged_marks_carry_no_status),
+        case!(forged_marks_of_a_future_source_do_not_move_it),
         case!(a_service_account_is_shared_until_the_last_source_goes),
         case!(the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out).in_memory_alone(),
         case!(two_engines_leave_each_other_alone),
@@ -112,6 +115,44 @@ async fn forged_marks_carry_no_status(stage: &Stage) {
     world.beta.delete("victim").await;
     world.beta.gone("victim").await;
     unchanged(&world, &forged).await;
+}
+
+async fn forged_marks_of_a_future_source_do_not_move_it(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    let place = place_of_alpha(&world).await;
+    world.beta.create("victim", json!({"size": 1})).await;
+    let real = world.target.copy(&world.beta, "victim").await;
+    world.beta.delete("victim").await;
+    world.beta.gone("victim").await;
+
+    let mut forged = with_marks_of(&world, &real, "victim", json!({"note": "forged"}));
+    forged["metadata"]["annotations"]["sync-engine.dev/self"] = true_self_mark(&world, &real, &place).into();
+    let forged = world.target.rest.create(&world.api.collection(&place), &forged).await;
+    world.beta.create("victim", json!({"size": 2})).await;
+    world.beta.synced("victim", "True", "Synced").await;
+    let path = world.target.path(&real);
+    let made = world.target.rest.get(&path).await.expect("the object is made in the source's own namespace");
+    assert_eq!(made["spec"], json!({"size": 2}));
+    unchanged(&world, &forged).await;
+
+    world.beta.delete("victim").await;
+    world.beta.gone("victim").await;
+    assert_eq!(world.target.rest.get(&path).await, None);
+    unchanged(&world, &forged).await;
+}
+
+/// What anybody can compute: the self mark that `object`, an object of the case's mapping, would have in another namespace.
+fn true_self_mark(world: &World<'_>, object: &Value, place: &str) -> String {
+    let owner = object["metadata"]["labels"]["sync-engine.dev/owner"].as_str().expect("an owner");
+    let mark = |namespace: &str| {
+        let kind = Kind::new(&world.api.group, "v1", "Widget");
+        let reference = Reference { kind, namespace: namespace.to_owned(), name: name(object) };
+        Owner(owner.to_owned()).self_mark("widget", &reference)
+    };
+    let real = object["metadata"]["annotations"]["sync-engine.dev/self"].as_str().expect("a self mark");
+    assert_eq!(mark(&namespace(object)), real, "self marks are computed as the engine does");
+    mark(place)
 }
 
 const WITH_SERVICE_ACCOUNT: &str = r#"

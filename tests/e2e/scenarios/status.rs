@@ -207,10 +207,7 @@ async fn a_field_of_a_new_schema_is_written_without_a_restart(stage: &Stage) {
     world.alpha.create("it", json!({})).await;
     world.alpha.synced("it", "True", "Synced").await;
     let api = world.api.with_status_field("tier");
-    match &world.provider {
-        Some(provider) => provider.republish(&api).await,
-        None => api.update(&world.alpha.rest).await,
-    }
+    world.update_source(&api).await;
     world.mappings.write("widgets.yaml", NEW_FIELD);
     world.alpha.status("it", json!({"phase": "Running", "tier": "gold"})).await;
 }

@@ -1,0 +1,89 @@
+//! Objects whose source is gone although the engine did not process its deletion: they are kept and counted.
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, Stage, case};
+use crate::engine::Engine;
+use crate::eventually::eventually;
+use crate::target::uid;
+use crate::world::World;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(the_object_of_a_source_that_vanished_is_kept_and_counted),
+        case!(objects_of_a_workspace_that_was_unbound_are_kept_and_counted).on_kcp(),
+        case!(objects_of_a_workspace_that_is_gone_are_kept_and_counted).on_kcp(),
+    ]
+}
+
+/// An object of each tenant, in sync, and then no engine; alpha's source has lost its finalizer.
+async fn stripped(world: &World<'_>) -> [Value; 2] {
+    let mut engine = world.engine().await;
+    for tenant in [&world.alpha, &world.beta] {
+        tenant.create("it", json!({"size": 1})).await;
+        tenant.synced("it", "True", "Synced").await;
+    }
+    engine.counts_orphans(0).await;
+    assert!(engine.terminate().await.success());
+    world.alpha.patch("it", json!({"metadata": {"finalizers": null}})).await;
+    [world.target.copy(&world.alpha, "it").await, world.target.copy(&world.beta, "it").await]
+}
+
+/// Alpha's object is orphaned, and beta is served as before.
+async fn alpha_is_orphaned(world: &World<'_>, [alphas, betas]: &[Value; 2], why: &str) -> Engine {
+    let mut engine = world.engine().await;
+    engine.counts_orphans(1).await;
+    engine.says(&["Orphaned", why]).await;
+    world.beta.patch("it", json!({"spec": {"size": 2}})).await;
+    let now = world.target.has_spec(&world.beta, "it", json!({"size": 2})).await;
+    assert_eq!(uid(&now), uid(betas));
+    let now = world.target.again(alphas).await;
+    assert_eq!(now["metadata"], alphas["metadata"], "an orphaned object stays as it is");
+    engine
+}
+
+async fn the_object_of_a_source_that_vanished_is_kept_and_counted(stage: &Stage) {
+    let world = stage.widgets().await;
+    let objects = stripped(&world).await;
+    world.alpha.delete("it").await;
+    world.alpha.gone("it").await;
+    let engine = alpha_is_orphaned(&world, &objects, "its source is missing").await;
+
+    // A source of the same name takes it over.
+    world.alpha.create("it", json!({"size": 3})).await;
+    match &world.provider {
+        Some(_) => {
+            let now = world.target.has_spec(&world.alpha, "it", json!({"size": 3})).await;
+            assert_eq!(uid(&now), uid(&objects[0]));
+        }
+        None => drop(world.alpha.synced("it", "False", "Recreated").await),
+    }
+    engine.counts_orphans(0).await;
+}
+
+async fn objects_of_a_workspace_that_was_unbound_are_kept_and_counted(stage: &Stage) {
+    let world = stage.widgets().await;
+    let objects = stripped(&world).await;
+    let alpha = &world.workspaces[0];
+    alpha.unbind(&world.api.plural).await;
+    eventually("the binding is gone", async || {
+        let binding = alpha.binding(&world.api.plural).await;
+        binding.map_or(Ok(()), |binding| Err(binding["status"]["conditions"].to_string()))
+    })
+    .await;
+    alpha_is_orphaned(&world, &objects, "its workspace is not bound").await;
+}
+
+async fn objects_of_a_workspace_that_is_gone_are_kept_and_counted(stage: &Stage) {
+    let world = stage.widgets().await;
+    let objects = stripped(&world).await;
+    let root = world.root().await;
+    let alpha = &world.workspaces[0];
+    alpha.delete(&root).await;
+    eventually("the workspace is gone", async || {
+        let left = alpha.stands(&root).await;
+        (!left).then_some(()).ok_or_else(|| "it still exists".to_owned())
+    })
+    .await;
+    alpha_is_orphaned(&world, &objects, "its workspace is not bound").await;
+}

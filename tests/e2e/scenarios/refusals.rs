@@ -1,0 +1,229 @@
+//! A server refuses a request: the engine says so, asks no more often than its backoff, and goes on with everything else.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sync_engine::sandbox::Verb;
+
+use crate::case::{Case, Stage, case};
+use crate::eventually::{eventually, throughout};
+use crate::fleet::On;
+use crate::target::namespace;
+use crate::tenant::condition;
+use crate::world::{WIDGETS, World};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(a_refused_deletion_is_reported_and_not_repeated_at_once),
+        case!(a_refused_object_does_not_keep_the_others_nor_the_status_back),
+        case!(a_status_value_that_the_consumers_api_refuses_keeps_no_other_back),
+        case!(a_missing_namespace_is_reported),
+    ]
+}
+
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+const POLICY_BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+
+/// What a policy of the target refuses of the widget `NAME`.
+#[derive(Clone, Copy)]
+enum Refused {
+    Creation,
+    Deletion,
+}
+
+/// The widget that the policy is about.
+const NAME: &str = "held";
+
+impl Refused {
+    fn operation(self) -> &'static str {
+        match self {
+            Self::Creation => "CREATE",
+            Self::Deletion => "DELETE",
+        }
+    }
+
+    fn verb(self) -> Verb {
+        match self {
+            Self::Creation => Verb::Apply,
+            Self::Deletion => Verb::Delete,
+        }
+    }
+
+    /// Has the target refuse it from now on.
+    async fn refuse(self, world: &World<'_>) {
+        if world.stage.on == On::Sandbox {
+            return world.memory().refuse(self.verb(), &world.api.plural, NAME).await;
+        }
+        let name = &world.name;
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "matchConstraints": {"resourceRules": [{
+                    "apiGroups": [world.api.group], "apiVersions": ["*"], "resources": [world.api.plural],
+                    "operations": [self.operation()],
+                }]},
+                "validations": [{"expression": format!("request.name != '{NAME}'"), "message": "denied by a policy"}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]},
+        });
+        world.target.rest.create(POLICIES, &policy).await;
+        world.target.rest.create(POLICY_BINDINGS, &binding).await;
+        eventually("the policy is in force", async || {
+            let answer = self.rehearse(world).await;
+            (answer == 422).then_some(()).ok_or_else(|| format!("it answers {answer}"))
+        })
+        .await;
+    }
+
+    /// What the target answers to such a request in a dry run.
+    async fn rehearse(self, world: &World<'_>) -> u16 {
+        let rest = &world.target.rest;
+        match self {
+            Self::Creation => {
+                let path = format!("{}?dryRun=All", world.api.collection("default"));
+                rest.try_create(&path, &world.api.object(NAME, json!({}))).await.status
+            }
+            Self::Deletion => {
+                let copy = world.target.copy(&world.alpha, NAME).await;
+                rest.rehearse_delete(&world.target.path(&copy)).await.status
+            }
+        }
+    }
+
+    async fn refuse_no_more(world: &World<'_>) {
+        match world.stage.on {
+            On::Sandbox => world.memory().refuse_no_more().await,
+            _ => world.target.rest.delete(&format!("{POLICY_BINDINGS}/{}", world.name)).await,
+        }
+    }
+}
+
+fn deletions(world: &World<'_>) -> usize {
+    let of_held = format!("/{NAME}");
+    let path = |uri: &str| uri.split('?').next().unwrap_or_default().to_owned();
+    let requests = world.target_requests().into_iter();
+    requests.filter(|request| request.verb == "delete" && path(&request.uri).ends_with(&of_held)).count()
+}
+
+async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    for name in [NAME, "other"] {
+        world.alpha.create(name, json!({"size": 1})).await;
+        world.alpha.synced(name, "True", "Synced").await;
+    }
+    Refused::Deletion.refuse(&world).await;
+
+    world.alpha.delete(NAME).await;
+    world.alpha.synced(NAME, "False", "Refused").await;
+    engine.becomes_unready(&format!("mapping {}: sources", world.name), "denied by a policy").await;
+    let before = deletions(&world);
+    throughout(
+        Duration::from_secs(10),
+        "the deletion is repeated no more often than the backoff asks for",
+        async || {
+            let sent = deletions(&world) - before;
+            (sent <= 10).then_some(()).ok_or_else(|| format!("{sent} deletions"))
+        },
+    )
+    .await;
+    assert!(deletions(&world) > before, "the deletion is tried again");
+    world.alpha.patch("other", json!({"spec": {"size": 2}})).await;
+    world.target.has_spec(&world.alpha, "other", json!({"size": 2})).await;
+
+    Refused::refuse_no_more(&world).await;
+    world.alpha.gone(NAME).await;
+    assert_eq!(world.target.find(&world.alpha, NAME).await, None);
+    engine.becomes_ready().await;
+}
+
+const WITH_SETTINGS: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  objects:
+    - id: widget
+      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
+  status:
+    from: settings
+    fields:
+      version: $.data.size
+  reconcile: {backoff: {min: 1s, max: 5s}}
+"#;
+
+async fn a_refused_object_does_not_keep_the_others_nor_the_status_back(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", WITH_SETTINGS);
+    Refused::Creation.refuse(&world).await;
+    let mut engine = world.engine().await;
+    world.alpha.create(NAME, json!({"size": 1})).await;
+    world.alpha.synced(NAME, "False", "Refused").await;
+    world.alpha.status(NAME, json!({"version": "1"})).await;
+    engine.becomes_unready(&format!("mapping {}: sources", world.name), "denied by a policy").await;
+    assert_eq!(world.target.find(&world.alpha, NAME).await, None);
+
+    // A change of the source reaches the other object as well.
+    world.alpha.patch(NAME, json!({"spec": {"size": 2}})).await;
+    world.alpha.status(NAME, json!({"version": "2"})).await;
+
+    Refused::refuse_no_more(&world).await;
+    world.target.has_spec(&world.alpha, NAME, json!({"size": 2})).await;
+    world.alpha.synced(NAME, "True", "Synced").await;
+    engine.becomes_ready().await;
+}
+
+async fn a_status_value_that_the_consumers_api_refuses_keeps_no_other_back(stage: &Stage) {
+    let world = stage.widgets().await;
+    let narrow = world.api.with_phases(&["Pending", "Running"]);
+    world.update_source(&narrow).await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({})).await;
+    world.alpha.status("it", json!({"phase": "Pending"})).await;
+    world.target.operate(&world.alpha, "it", json!({"phase": "Exotic", "version": "7"})).await;
+    world.alpha.status("it", json!({"version": "7"})).await;
+    let condition = world.alpha.synced("it", "False", "StatusFailed").await;
+    assert!(condition["message"].as_str().is_some_and(|text| text.contains("phase")), "{condition}");
+
+    world.target.operate(&world.alpha, "it", json!({"phase": "Running", "version": "8"})).await;
+    world.alpha.status("it", json!({"phase": "Running", "version": "8"})).await;
+    world.alpha.synced("it", "True", "Synced").await;
+}
+
+async fn a_missing_namespace_is_reported(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    world.alpha.create("scout", json!({})).await;
+    let place = namespace(&world.target.copy(&world.alpha, "scout").await);
+    // In memory and on a plain cluster, the places of the tenants differ in their hash alone: beta's is found by its refusal.
+    world
+        .mappings
+        .write("widgets.yaml", &WIDGETS.replace("  objects:", "  placement: {createNamespace: false}\n  objects:"));
+    engine.says(&["generation 2"]).await;
+
+    world.beta.create("it", json!({"size": 1})).await;
+    let missing = eventually("the source says what holds it up", async || {
+        let object = world.beta.object("it").await;
+        let synced = condition(&object, "Synced").cloned().unwrap_or(Value::Null);
+        (synced["status"] == "False").then_some(()).ok_or_else(|| object["status"].to_string())?;
+        let refused = world.target_requests().into_iter().find(|request| request.code == 404 && request.is_write());
+        refused.ok_or_else(|| "no write was answered by 404".to_owned())
+    })
+    .await;
+    engine.becomes_unready(&format!("mapping {}: sources", world.name), "not found").await;
+    let missing =
+        missing.uri.split("/namespaces/").nth(1).and_then(|rest| rest.split('/').next()).expect("a namespace");
+    assert_ne!(missing, place);
+
+    world.target.make_namespace(missing).await;
+    world.target.has_spec(&world.beta, "it", json!({"size": 1})).await;
+    world.beta.synced("it", "True", "Synced").await;
+    engine.becomes_ready().await;
+}
