@@ -4,8 +4,8 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use sync_engine::engine::compiled;
 use sync_engine::engine::consumer_schema::ConsumerSchemas;
-use sync_engine::mapping::Kind;
 use sync_engine::mapping::schema::Schemas;
+use sync_engine::mapping::{Kind, Resource};
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::object::hash::tuple_hash;
 use sync_engine::object::marks::{self, Origin, Owner, Reference, Writer};
@@ -82,21 +82,29 @@ impl Scene {
 
     /// An object with the marks of an engine that made it for a source; `marked` is what it was called then.
     fn made(&self, kind: &str, name: &str, marked: &str, id: &str, source: (&str, &str, &str)) {
-        let (cluster, of, uid) = source;
-        self.made_of("things.example.com", kind, name, marked, id, (cluster, of, uid));
+        self.made_of(("things", "things.example.com"), kind, name, marked, id, source);
     }
 
-    fn made_of(&self, resource: &str, kind: &str, name: &str, marked: &str, id: &str, source: (&str, &str, &str)) {
-        let (cluster, of, uid) = source;
+    /// The same for a mapping and a resource.
+    fn made_of(
+        &self,
+        (mapping, resource): (&str, &str),
+        kind: &str,
+        name: &str,
+        marked: &str,
+        id: &str,
+        (cluster, of, uid): (&str, &str, &str),
+    ) {
+        let writer = Writer::new("main", mapping);
         let origin =
             Origin { resource: resource.into(), cluster: cluster.into(), namespace: "default".into(), name: of.into() };
-        let owner = writer().owner(&origin);
+        let owner = writer.owner(&origin);
         let mark = owner.self_mark(id, &reference(kind, &self.placed(cluster), marked));
         let mut annotations = json!({marks::OBJECT: id, marks::SOURCE_UID: uid, marks::SELF: mark});
         for (key, value) in marks::origin_annotations(&origin) {
             annotations[key] = json!(value);
         }
-        self.put(kind, &self.placed(cluster), name, &owner, &annotations);
+        self.put(&writer, (kind, &self.placed(cluster), name), &owner, &annotations);
     }
 
     /// The namespace that the mapping gives to the sources of a workspace's namespace `default`.
@@ -107,12 +115,17 @@ impl Scene {
     fn made_for_all(&self, namespace: &str, name: &str) {
         let owner = writer().shared_owner(namespace);
         let mark = owner.self_mark("common", &reference("ConfigMap", namespace, name));
-        self.put("ConfigMap", namespace, name, &owner, &json!({marks::OBJECT: "common", marks::SELF: mark}));
+        self.put(
+            &writer(),
+            ("ConfigMap", namespace, name),
+            &owner,
+            &json!({marks::OBJECT: "common", marks::SELF: mark}),
+        );
     }
 
-    fn put(&self, kind: &str, namespace: &str, name: &str, owner: &Owner, annotations: &Value) {
+    fn put(&self, writer: &Writer, (kind, namespace, name): (&str, &str, &str), owner: &Owner, annotations: &Value) {
         let resource = if kind == "Secret" { "secrets.v1" } else { "configmaps.v1" };
-        let labels = json!({marks::OWNER: owner.0, marks::MAPPING: writer().label()});
+        let labels = json!({marks::OWNER: owner.0, marks::MAPPING: writer.label()});
         let metadata = json!({"name": name, "namespace": namespace, "labels": labels, "annotations": annotations});
         let object = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
         self.target.create(ApiRef { cluster: "", resource }, &object).expect("an object");
@@ -197,20 +210,9 @@ async fn what_the_mapping_no_longer_has_stays_with_its_source() {
     scene.made("ConfigMap", "spare", "spare", "spare", here);
     scene.made("Secret", "here", "here", "login", here);
     scene.remember();
-    let orphans = |said: &str| {
-        let lines = said.lines().skip_while(|line| !line.starts_with("orphan"));
-        lines.map(|line| format!("{line}\n")).collect::<String>()
-    };
-    assert_snapshot!(orphans(&scene.diff(MAPPING, &[])), @r"
-    orphan ConfigMap tenant/spare (mapping things, for things default/here of ACME)
-      the mapping has no object `spare` any more; it goes with its source
-    orphan Secret tenant/here (mapping things, for things default/here of ACME)
-      the mapping has no object `login` any more; it goes with its source
-    ");
-    assert_snapshot!(orphans(&scene.diff(MAPPING, &["--inventory-namespace", "elsewhere"])), @r"
-    orphan ConfigMap tenant/spare (mapping things, for things default/here of ACME)
-      the mapping has no object `spare` any more; it goes with its source
-    ");
+    assert_snapshot!("dropped", scene.diff(MAPPING, &[]));
+    let elsewhere = scene.diff(MAPPING, &["--inventory-namespace", "elsewhere"]);
+    assert!(elsewhere.contains("/spare") && !elsewhere.contains("Secret"), "{elsewhere}");
 }
 
 impl Scene {
@@ -224,7 +226,14 @@ impl Scene {
         scene.made("ConfigMap", "gone", "gone", "settings", (acme, "gone", "u"));
         scene.made("ConfigMap", "gone-too", "gone-too", "settings", (acme, "gone-too", "u"));
         scene.made("ConfigMap", "copy", "original", "settings", (acme, "gone", "u"));
-        scene.made_of("relics.example.com", "ConfigMap", "relic", "relic", "settings", (acme, "relic", "u"));
+        scene.made_of(
+            ("things", "relics.example.com"),
+            "ConfigMap",
+            "relic",
+            "relic",
+            "settings",
+            (acme, "relic", "u"),
+        );
         scene.made("ConfigMap", "lost", "lost", "settings", (globex, "lost", "u"));
         scene.kcp.unbind(globex, "things").expect("unbound");
         scene.made_for_all("empty", "common");
@@ -288,10 +297,15 @@ async fn an_object_of_a_living_source_is_refused() {
     scene.kcp.create(gadgets, &gadget).expect("a source");
     let here = scene.order("here");
     scene.made("ConfigMap", "here", "here", "settings", (&scene.acme, "here", &here));
-    scene.made_of("gadgets.example.com", "ConfigMap", "old", "old", "settings", (&scene.acme, "old", "u"));
+    scene.made_of(("things", "gadgets.example.com"), "ConfigMap", "old", "old", "settings", (&scene.acme, "old", "u"));
     let (here, old) = (scene.placed_object("here"), scene.placed_object("old"));
     let named = ["--object", "ConfigMap", &here, "--object", "ConfigMap", &old, "--delete", "--yes"];
-    assert_snapshot!(scene.orphans(&named), @"");
+    assert_snapshot!(scene.orphans(&named), @r"
+    exit 1
+    stderr:
+    refused: ConfigMap placed-acme/here: it is not orphaned, or not for this reason
+    refused: ConfigMap placed-acme/old: it is not orphaned, or not for this reason
+    ");
     assert!(scene.object("here").is_some() && scene.object("old").is_some());
     // A gadget that is gone leaves an orphan.
     scene.kcp.delete(gadgets, "default", "old").expect("deleted");
@@ -336,4 +350,48 @@ async fn a_source_that_came_back_asks_for_its_objects_again() {
     assert!(again().await, "nothing has changed");
     scene.order("gone");
     assert!(!again().await, "its source asks for it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mapping_without_a_file_is_read_from_its_state_store() {
+    let scene = Scene::new().await;
+    let store = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "main.old", "namespace": "sync-engine", "labels": {marks::ENGINE: "main"}},
+        "data": {"mapping": "old", "kinds": "v1 ConfigMap", "document": MAPPING.replace("name: things}", "name: old}")},
+    });
+    scene.target.create(CONFIG_MAPS, &store).expect("a state store");
+    scene.made_of(("old", "things.example.com"), "ConfigMap", "a", "a", "settings", (&scene.acme, "a", "u"));
+    assert_eq!(scene.orphans(&[]), "exit 0\n");
+    assert_snapshot!(scene.orphans(&["--retained", "-o", "text"]), @r"
+    exit 0
+    kept ConfigMap placed-acme/a (mapping old, for things default/a of ACME)
+      SourceMissing: its source is missing, and nobody saw it being deleted
+    stderr:
+    mapping `old`: its file is gone; its last document is read from the state store
+    ");
+    let object = scene.placed_object("a");
+    scene.orphans(&["--retained", "--object", "ConfigMap", &object, "--delete", "--yes"]);
+    assert!(scene.object("a").is_none());
+}
+
+/// Ownership names a plain cluster by its identity, not by the provider's name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_of_a_plain_cluster_belong_to_its_identity() {
+    let scene = Scene::new().await;
+    let namespaces = ApiRef { cluster: "", resource: "namespaces.v1" };
+    let identity = scene.target.get(namespaces, "", "kube-system").expect("a namespace");
+    let identity = metadata(&identity, "uid");
+    let placed = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed(identity)}});
+    scene.target.create(namespaces, &placed).expect("a namespace");
+    let resource = Resource { group: String::new(), version: "v1".into(), plural: "serviceaccounts".into() };
+    let of = ("things", &*resource.group_plural());
+    scene.made_of(of, "ConfigMap", "gone", "gone", "settings", (identity, "gone", "u"));
+    let mapping = MAPPING
+        .replace("apiExport: {name: things, path: root:provider}", "provider: plain")
+        .replace("things.v1.example.com", "serviceaccounts.v1");
+    let provider = "---\napiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider\nmetadata: {name: plain}\n\
+        spec: {kubeconfig: {connection: target}}\n";
+    let said = scene.shown("orphans", &format!("{mapping}{provider}"), &scene.target.kubeconfig(None), &["-o", "text"]);
+    assert!(said.contains("SourceMissing"), "{said}");
 }

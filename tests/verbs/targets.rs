@@ -83,6 +83,9 @@ async fn a_lost_target_is_abandoned_and_a_reachable_one_is_not() {
     assert_eq!(scene.pin("served"), (Some(present), true));
     assert_eq!(scene.pin("both"), (Some("other=x".to_owned()), true), "another target is pinned too");
     assert_eq!(scene.pin("elsewhere"), (Some("other=x".to_owned()), true));
+    let stranger = scene.abandon(&target.replace(scene.target.token(), "unknown"), &["--yes"]);
+    assert!(stranger.starts_with("exit 1\n") && stranger.contains("TargetUnidentified"), "{stranger}");
+    assert!(scene.pin("served").1, "a server that refuses the credential is not lost");
     assert!(scene.abandon(UNREACHABLE, &["--yes"]).contains("TargetUnreachable"));
     assert_eq!(scene.pin("served"), (None, false), "its target cannot be reached");
 }
