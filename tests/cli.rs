@@ -78,21 +78,26 @@ fn help_is_for_strangers() {
            sync-engine <COMMAND>
 
     Commands:
-      run          Run the engine: the same as giving its flags without a verb
-      sandbox      Play the whole story on this machine, in memory: a kcp, a cluster, consumers, an
-                   operator, and the engine
-      init         Make a folder that offers an operator's API to workspaces, of its
-                   CustomResourceDefinition
-      diff         Say what a change of mappings changes, or what the engine would change on live
-                   clusters now
-      validate     Say everything that is wrong with mappings, without a cluster
-      explain      Say what a code of `validate` stands for, or list all codes
-      render       Print the objects that a mapping makes of a consumer's object, without a cluster
-      rbac         Print the least rights that the engine needs for mappings, without a cluster
-      test         Run MappingTest documents, without a cluster
-      schema       The JSON Schema of the documents, for editors; and schemas from live clusters, for
-                   checks
-      completions  Print a completion script for a shell
+      run             Run the engine: the same as giving its flags without a verb
+      sandbox         Play the whole story on this machine, in memory: a kcp, a cluster, consumers, an
+                      operator, and the engine
+      init            Make a folder that offers an operator's API to workspaces, of its
+                      CustomResourceDefinition
+      diff            Say what a change of mappings changes, or what the engine would change on live
+                      clusters now
+      orphans         List the objects on targets that no source asks for, and delete or release those
+                      that you select
+      retarget        Pin sources to the target that the connection leads to now: the move to another
+                      cluster is meant
+      abandon-target  Release the sources of a lost target. Nothing is deleted
+      validate        Say everything that is wrong with mappings, without a cluster
+      explain         Say what a code of `validate` stands for, or list all codes
+      render          Print the objects that a mapping makes of a consumer's object, without a cluster
+      rbac            Print the least rights that the engine needs for mappings, without a cluster
+      test            Run MappingTest documents, without a cluster
+      schema          The JSON Schema of the documents, for editors; and schemas from live clusters, for
+                      checks
+      completions     Print a completion script for a shell
 
     Options:
           --mappings <DIR>

@@ -18,6 +18,8 @@ mod provenance;
 mod rbac;
 #[path = "verbs/schemas.rs"]
 mod schemas;
+#[path = "verbs/targets.rs"]
+mod targets;
 #[path = "verbs/validate_live.rs"]
 mod validate_live;
 #[path = "verbs/watch.rs"]

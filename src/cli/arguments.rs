@@ -6,13 +6,16 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 
+use super::abandon_target::{self, AbandonTargetArguments};
 use super::completions::{self, CompletionsArguments};
 use super::diff::{self, DiffArguments};
 use super::explain::ExplainArguments;
 use super::init::{self, InitArguments};
 use super::options::{KubeconfigRef, Listen, NamedKubeconfig};
+use super::orphans::{self, OrphansArguments};
 use super::rbac::{self, RbacArguments};
 use super::render::{self, RenderArguments};
+use super::retarget::{self, RetargetArguments};
 use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
 use super::test::{self, TestArguments};
@@ -69,6 +72,15 @@ pub enum Verb {
     /// Say what a change of mappings changes, or what the engine would change on live clusters now.
     #[command(after_help = diff::AFTER_HELP)]
     Diff(DiffArguments),
+    /// List the objects on targets that no source asks for, and delete or release those that you select.
+    #[command(after_help = orphans::AFTER_HELP)]
+    Orphans(OrphansArguments),
+    /// Pin sources to the target that the connection leads to now: the move to another cluster is meant.
+    #[command(after_help = retarget::AFTER_HELP)]
+    Retarget(RetargetArguments),
+    /// Release the sources of a lost target. Nothing is deleted.
+    #[command(after_help = abandon_target::AFTER_HELP)]
+    AbandonTarget(AbandonTargetArguments),
     /// Say everything that is wrong with mappings, without a cluster.
     #[command(after_help = validate::AFTER_HELP)]
     Validate(ValidateArguments),

@@ -17,8 +17,8 @@ For example: sync-engine diff main/mappings mappings --sources examples
 
 With two directories, what becomes of the given sources is compared, without a cluster. With one, the engine's own planner is \
 followed to its end for every source that stands on the clusters; they are read, and nothing is written. What stands on the \
-target for a source that is gone, or for an object that the mapping no longer has, is listed too: as `delete` or `give up` where \
-the engine would do so, else as `orphan`, with the reason.
+target for a source that is gone, or for an object that the mapping no longer has, is listed too, as `orphan` with the reason: \
+`sync-engine orphans` deletes or releases it.
 
 Exit codes: 0 there is no difference; 1 there is; 2 the command line cannot be understood; 78 a file, a cluster or an object \
 cannot be read, or a mapping is wrong.";

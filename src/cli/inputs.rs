@@ -89,6 +89,16 @@ pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
     }
 }
 
+/// The same with the mappings that only state stores know, by name.
+///
+/// # Errors
+/// When a file can no longer be read.
+pub(super) fn with_retained(paths: &[PathBuf], retained: &BTreeMap<String, String>) -> Result<Catalog, Misconfigured> {
+    let inputs = Inputs::read(paths)?.only_ours();
+    let files = Files { readable: &inputs.readable, unreadable: &inputs.unreadable };
+    Ok(Catalog::default().update(files, retained).0)
+}
+
 /// What keeps documents from running.
 pub(super) fn errors(update: &Update) -> Option<String> {
     let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());

@@ -1,5 +1,6 @@
 //! The command line: one file a verb. The only place that prints, and the only user of `anyhow`.
 
+pub mod abandon_target;
 pub mod arguments;
 pub mod completions;
 mod connections;
@@ -8,9 +9,13 @@ mod difference;
 pub mod explain;
 pub mod init;
 mod inputs;
+pub mod live;
 pub mod options;
+pub mod orphans;
+mod pinned;
 pub mod rbac;
 pub mod render;
+pub mod retarget;
 mod run;
 pub mod sandbox;
 pub mod schema;
@@ -56,6 +61,9 @@ pub fn execute(verb: Verb) -> Exit {
         Verb::Sandbox(arguments) => play_sandbox(arguments),
         Verb::Init(arguments) => init::init(&arguments),
         Verb::Diff(arguments) => diff::diff(&arguments),
+        Verb::Orphans(arguments) => orphans::orphans(&arguments),
+        Verb::Retarget(arguments) => retarget::retarget(&arguments),
+        Verb::AbandonTarget(arguments) => abandon_target::abandon_target(&arguments),
         Verb::Validate(arguments) => validate::validate(&arguments),
         Verb::Explain(arguments) => explain::explain(&arguments),
         Verb::Render(arguments) => render::render(&arguments),

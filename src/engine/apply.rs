@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tracing::debug;
 
 use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
-use crate::mapping::{Kind, Propagation, Resource};
+use crate::mapping::{Kind, Resource};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
@@ -66,7 +66,7 @@ impl Executor<'_> {
             Action::CreateNamespace { name, labels } => self.create_namespace(name, labels).await,
             Action::Apply { reference, body, intent } => self.apply(reference, body, intent).await,
             Action::Delete { reference, uid, resource_version, propagation } => {
-                let propagation = propagation_policy(*propagation);
+                let propagation = propagation.as_str();
                 self.delete(reference, DeleteOptions { uid, resource_version, propagation }).await
             }
             Action::GiveUp { reference, patch } => self.give_up(reference, patch).await,
@@ -85,7 +85,8 @@ impl Executor<'_> {
     /// What became of a request about the target.
     fn failed_on_target(&mut self, error: &RequestError) -> Failure {
         let kind = match error {
-            error if error.is_invalid() || error.is_forbidden() => FailureKind::Refused,
+            // A 404 of something that the object needs: its namespace, the Role of a RoleBinding.
+            error if error.is_invalid() || error.is_forbidden() || error.code() == Some(404) => FailureKind::Refused,
             error if error.code().is_none() || matches!(error.code(), Some(408 | 429 | 503 | 504)) => {
                 FailureKind::Unreachable
             }
@@ -343,14 +344,6 @@ fn owned_object(item: &Value, kind: &Kind, owners: &[String]) -> Option<TargetOb
 
 fn is_owned(object: &Value, reference: &Reference, owners: &[String]) -> bool {
     owners.iter().any(|owner| marks::is_ours(object, reference, &Owner(owner.clone())))
-}
-
-fn propagation_policy(propagation: Propagation) -> &'static str {
-    match propagation {
-        Propagation::Background => "Background",
-        Propagation::Foreground => "Foreground",
-        Propagation::Orphan => "Orphan",
-    }
 }
 
 /// A newer version makes the plan stale; a status that the schema refuses is told leaf by leaf; all else is tried again.

@@ -636,7 +636,7 @@ fn blocked(pipeline: &Pipeline) -> Option<String> {
 }
 
 /// The mapping of a document as the state store keeps it.
-fn compiled(document: &str) -> Option<Arc<Mapping>> {
+pub fn compiled(document: &str) -> Option<Arc<Mapping>> {
     let document = crate::yaml::parse_one(document)?;
     match crate::mapping::compile::compile(&document).compiled? {
         Compiled::Mapping(mapping) => Some(mapping),

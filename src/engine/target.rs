@@ -275,7 +275,8 @@ pub async fn identity(endpoint: &Endpoint) -> Result<String, String> {
     cluster_identity(endpoint).await.map(|identity| hashed(&identity)).map_err(|error| describe(&error))
 }
 
-fn hashed(identity: &str) -> String {
+/// An identity as annotations show it.
+pub fn hashed(identity: &str) -> String {
     tuple_hash([identity], 10)
 }
 

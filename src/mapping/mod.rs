@@ -264,6 +264,17 @@ pub enum Propagation {
     Orphan,
 }
 
+impl Propagation {
+    /// As `DeleteOptions` have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
+    }
+}
+
 /// What flows back to the consumer's `.status`.
 #[derive(Debug, Default)]
 pub struct StatusRules {

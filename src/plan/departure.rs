@@ -205,7 +205,7 @@ impl Leaving<'_> {
         {
             return Plan::Act(vec![action]);
         }
-        Plan::Act(vec![source::release_finalizer(self.observed, source)])
+        Plan::Act(vec![source::release_finalizer(&self.observed.writer, source)])
     }
 
     /// The source's own, and that of the shared objects which leave with it.

@@ -29,10 +29,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use action::{Action, Intent, SourcePatch};
+pub use departure::give_up;
 pub use observed::{
     Answers, Failure, FailureKind, Missing, ObjectState, Observed, Outcome, Phase, Pin, Prune, Source, Target,
     TargetObject,
 };
+pub use source::{guard, pins, release_finalizer};
 
 use crate::mapping::Mapping;
 use crate::mapping::template::Unrendered;
@@ -226,7 +228,7 @@ fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
 /// write.
 fn target_changed(observed: &Observed, source: &Value) -> Option<Reason> {
     let Pin { connection: name, identity } = observed.pin.as_ref()?;
-    let pins = source::pins(observed, source);
+    let pins = source::pins(&observed.writer, source);
     let changed = !pins.is_empty() && !pins.values().any(|pinned| pinned == identity);
     let pinned: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();
     changed.then(|| Reason {

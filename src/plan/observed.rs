@@ -92,7 +92,7 @@ pub struct Failure {
 pub enum FailureKind {
     /// The server's word on this very request: only a change of it helps.
     Refused,
-    /// An error that says nothing about the request (404 of something else, 5xx).
+    /// An error that says nothing about the request (5xx).
     Error,
     /// No answer, or the server asks for patience.
     Unreachable,

@@ -7,14 +7,15 @@ use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOp
 use serde_json::{Value, json};
 
 use super::{Action, Observed, Pin, SourcePatch};
-use crate::object::{has_finalizer, marks, metadata};
+use crate::object::marks::{self, Writer};
+use crate::object::{has_finalizer, metadata};
 
 /// Adds the finalizer, and pins the target, in one patch.
 pub fn add_finalizer(observed: &Observed, source: &Value) -> Action {
     let finalizer = observed.writer.finalizer();
     let mut patch = vec![guard(source)];
     if let Some(Pin { connection, identity }) = &observed.pin {
-        let (key, mut pins) = (observed.writer.target_annotation(), pins(observed, source));
+        let (key, mut pins) = (observed.writer.target_annotation(), pins(&observed.writer, source));
         pins.insert(connection.clone(), identity.clone());
         let pins: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();
         let pins = pins.join(",");
@@ -33,19 +34,19 @@ pub fn add_finalizer(observed: &Observed, source: &Value) -> Action {
 }
 
 /// The targets that a source was synced to: identity by connection.
-pub fn pins(observed: &Observed, source: &Value) -> BTreeMap<String, String> {
-    let pins = marks::annotation(source, observed.writer.target_annotation()).unwrap_or_default();
+pub fn pins(writer: &Writer, source: &Value) -> BTreeMap<String, String> {
+    let pins = marks::annotation(source, writer.target_annotation()).unwrap_or_default();
     let pair =
         |pair: &str| pair.split_once('=').map(|(connection, identity)| (connection.to_owned(), identity.to_owned()));
     pins.split(',').filter_map(pair).collect()
 }
 
 /// Removes the finalizer and the pinned targets.
-pub fn release_finalizer(observed: &Observed, source: &Value) -> Action {
-    let ours = observed.writer.finalizer();
+pub fn release_finalizer(writer: &Writer, source: &Value) -> Action {
+    let ours = writer.finalizer();
     let patch = metadata_patch(source, |finalizers, annotations| {
         finalizers.retain(|finalizer| finalizer != ours);
-        annotations.remove(observed.writer.target_annotation());
+        annotations.remove(writer.target_annotation());
     });
     Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, patch }
 }

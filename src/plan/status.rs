@@ -433,7 +433,7 @@ fn synced(reasons: &Reasons) -> Condition {
         Cause::Retained => "the object is not selected (any more); what it has is kept as it is",
         Cause::Orphaned => "what an earlier object of this name had is kept",
         Cause::StatusFailed => "part of the status could not be computed or written",
-        Cause::RequestFailed => "the service's cluster did not answer; the request is repeated",
+        Cause::RequestFailed => "a request to the service's cluster failed; it is repeated",
         Cause::Waiting | Cause::Unknown => "waits for what it depends on",
     };
     let detail =

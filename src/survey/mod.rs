@@ -8,6 +8,7 @@ mod openapi;
 pub mod orphans;
 pub mod schemas;
 pub mod trial;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
 use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, SourceClusters};
 use crate::multicluster::connection::Connection;
-
+use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::ClusterName;
@@ -28,6 +29,7 @@ use crate::object::marks::{self, Writer};
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 
 pub use observe::{Rehearsed, rehearse};
+pub use whole::{Former, Whole};
 
 /// The connections by their names, and what says where providers' clusters are.
 pub struct Surveyor {
@@ -38,8 +40,11 @@ pub struct Surveyor {
 }
 
 /// A workspace or cluster where sources of a mapping stand, or could.
+#[derive(Clone)]
 pub struct SourceCluster {
     pub name: ClusterName,
+    /// As ownership labels and annotations have it.
+    pub identity: String,
     pub path: Option<String>,
     /// Where its API is served, for all clusters of a shard.
     pub shard: Endpoint,
@@ -51,6 +56,7 @@ pub struct SourceCluster {
 }
 
 /// A target, and what of a mapping stands there.
+#[derive(Clone)]
 pub struct TargetCluster {
     pub endpoint: Endpoint,
     /// Hash of its identity.
@@ -160,7 +166,9 @@ impl Surveyor {
                 let name =
                     ClusterName::try_from(provider.as_str()).map_err(|error| Unseen::Connection(error.to_string()))?;
                 let sources = items(&shard, &mapping.source.resource, None).await?.into_iter().map(Arc::new).collect();
-                Ok(vec![SourceCluster { name, path: None, own: shard.clone(), shard, engaged: true, sources }])
+                let identity = cluster_identity(&shard).await?;
+                let own = shard.clone();
+                Ok(vec![SourceCluster { name, identity, path: None, own, shard, engaged: true, sources }])
             }
         }
     }
@@ -186,6 +194,7 @@ impl Surveyor {
                 path: None,
                 shard: everywhere.clone(),
                 own: shard.at(&format!("/clusters/{name}")),
+                identity: name.to_string(),
                 name,
                 engaged: false,
                 sources: Vec::new(),

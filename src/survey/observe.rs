@@ -22,6 +22,9 @@ pub struct Rehearsed {
     pub writes: Vec<(Action, Option<Arc<Value>>)>,
     /// The source as it is, and as it would be.
     pub source: (Arc<Value>, Arc<Value>),
+    pub key: Key,
+    /// The workspace or cluster of the source, for people.
+    pub place: String,
     /// Where its objects would stand; `None`: it would have none.
     pub namespace: Option<String>,
     pub rest: Option<Rest>,
@@ -46,21 +49,30 @@ pub async fn rehearse(
         _ => source.clone(),
     };
     let namespace = has_finalizer(&after, observed.writer.finalizer()).then(|| namespace(mapping, &observed, &after));
-    Ok(Rehearsed { writes, source: (source.clone(), after), namespace: namespace.flatten(), rest })
+    let place = cluster.path.as_deref().unwrap_or(cluster.name.as_str()).to_owned();
+    Ok(Rehearsed {
+        key: observed.key,
+        writes,
+        source: (source.clone(), after),
+        place,
+        namespace: namespace.flatten(),
+        rest,
+    })
 }
 
 fn scene(
     surveyor: &Surveyor,
     mapping: &Mapping,
     target: &TargetCluster,
-    key: Key,
-    source: Source,
-    path: Option<String>,
+    cluster: &SourceCluster,
+    source: &Arc<Value>,
 ) -> Observed {
-    let origin = Origin::new(&mapping.source.resource, key.cluster.as_str(), &key);
+    let key = Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
+    let origin = Origin::new(&mapping.source.resource, &cluster.identity, &key);
+    let source = Source::Present(source.clone());
     let mut observed = Observed {
         phase: phase(mapping),
-        workspace_path: path,
+        workspace_path: cluster.path.clone(),
         pin: Some(Pin { connection: mapping.target.clone(), identity: target.identity.clone() }),
         ..Observed::new(surveyor.writer(mapping), key, origin, source, known(target), Timestamp::now())
     };
@@ -129,9 +141,7 @@ fn observed(
     schema: Option<Arc<Schema>>,
     source: &Arc<Value>,
 ) -> Observed {
-    let key = Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
-    let present = Source::Present(source.clone());
-    let mut observed = scene(surveyor, mapping, target, key, present, cluster.path.clone());
+    let mut observed = scene(surveyor, mapping, target, cluster, source);
     observed.schema = schema;
     observed.owned = owned(target, |at, object| observed.owns(at, object));
     observed.shared = owned(target, |at, object| observed.shares(at, object));

@@ -1,17 +1,17 @@
 //! Objects on a target that belong to a mapping although no source asks for them: what the engine keeps and reports as
 //! orphaned.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Rehearsed, SourceCluster, Surveyor, TargetCluster, Unseen, object};
+use super::{Rehearsed, SourceCluster, Surveyor, TargetCluster, Unseen, Whole, object};
 use crate::mapping::Mapping;
 use crate::multicluster::RequestError;
 use crate::object::marks::{self, Origin, Reference};
-use crate::object::{Key, metadata};
-use crate::plan::TargetObject;
+use crate::object::{Key, has_finalizer, metadata};
+use crate::plan::{Cause, Rest, TargetObject};
 
 /// An object that carries a true self mark of the engine and the mapping.
 #[derive(Debug, Clone)]
@@ -65,19 +65,25 @@ impl OrphanReason {
     }
 }
 
-/// Finds what no source asks for; `rehearsed` are the plans of all sources that exist.
+impl Orphan {
+    /// `widgets default/a of root:acme`
+    pub fn source(&self) -> String {
+        let Some(origin) = &self.origin else { return format!("all in {}", self.object.reference.namespace) };
+        let separator = if origin.namespace.is_empty() { "" } else { "/" };
+        let place = self.path.as_deref().unwrap_or(&origin.cluster);
+        let plural = origin.resource.split('.').next().unwrap_or_default();
+        format!("{plural} {}{separator}{} of {place}", origin.namespace, origin.name)
+    }
+}
+
+/// Finds what no source asks for.
 ///
 /// # Errors
 /// Of a read of the clusters.
-pub async fn orphans(
-    surveyor: &Surveyor,
-    mapping: &Mapping,
-    clusters: &[SourceCluster],
-    target: &TargetCluster,
-    rehearsed: &[Rehearsed],
-) -> Result<Vec<Orphan>, Unseen> {
+pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> Result<Vec<Orphan>, Unseen> {
+    let Whole { target, rehearsed, .. } = whole;
+    let plans: Plans<'_> = rehearsed.iter().map(|one| (&one.key, one)).collect();
     let writer = surveyor.writer(mapping);
-    let sources: BTreeSet<Key> = clusters.iter().flat_map(keys).collect();
     let in_use: BTreeSet<&str> = rehearsed.iter().filter_map(|one| one.namespace.as_deref()).collect();
     let written: BTreeSet<&Reference> = rehearsed.iter().flat_map(written).collect();
     let mut orphans = Vec::new();
@@ -85,7 +91,9 @@ pub async fn orphans(
         let namespace = &object.reference.namespace;
         let origin = marks::origin(&writer, &object.object, &object.reference);
         let found = match &origin {
-            Some(origin) => of_source(mapping, clusters, &sources, &object, origin).await?,
+            // The engine serves sources of an earlier document to their end.
+            Some(origin) if whole.former.iter().any(|former| former.may_have(origin)) => None,
+            Some(origin) => of_source(surveyor, mapping, (whole, &plans), &object, origin).await?,
             None if marks::is_ours(&object.object, &object.reference, &writer.shared_owner(namespace)) => {
                 let unused = format!("no source needs what is shared in {namespace}");
                 (!in_use.contains(namespace.as_str())).then_some((OrphanReason::NotShared, unused)).or_else(|| {
@@ -105,11 +113,14 @@ pub async fn orphans(
     Ok(orphans)
 }
 
+/// The plans of all sources.
+type Plans<'r> = BTreeMap<&'r Key, &'r Rehearsed>;
+
 /// Why an object of a source is orphaned. Both sides are read afresh: a source that exists has no orphans by being missing.
 async fn of_source(
+    surveyor: &Surveyor,
     mapping: &Mapping,
-    clusters: &[SourceCluster],
-    sources: &BTreeSet<Key>,
+    (whole, plans): (&Whole, &Plans<'_>),
     object: &TargetObject,
     origin: &Origin,
 ) -> Result<Option<(OrphanReason, String)>, RequestError> {
@@ -118,15 +129,14 @@ async fn of_source(
             format!("it was made for {}, and the mapping now serves {}", origin.resource, mapping.source.resource);
         return Ok(Some((OrphanReason::OtherResource, why)));
     }
-    let Some(cluster) = clusters.iter().find(|one| one.name.as_str() == origin.cluster && one.engaged) else {
+    let cluster = whole.clusters.iter().find(|one| one.identity == origin.cluster);
+    if let Some(rehearsed) = cluster.and_then(|cluster| of(plans, cluster, origin)) {
+        return Ok(of_living_source(surveyor, mapping, rehearsed, object));
+    }
+    let Some(cluster) = cluster.filter(|cluster| cluster.engaged) else {
         let why = "the workspace or cluster of its source is not seen".to_owned();
         return Ok(Some((OrphanReason::ClusterUnseen, why)));
     };
-    let key = Key::new(cluster.name.clone(), origin.namespace.as_str(), origin.name.as_str());
-    if sources.contains(&key) {
-        let why = format!("{}; it goes with its source", no_such(object));
-        return Ok((!is_known(mapping, object)).then_some((OrphanReason::Dropped, why)));
-    }
     match self::object(&cluster.own, &mapping.source.resource, &origin.namespace, &origin.name).await {
         Ok(_) => Ok(None),
         Err(error) if error.is_not_found_of(&origin.name) => {
@@ -140,9 +150,32 @@ async fn of_source(
     }
 }
 
-fn keys(cluster: &SourceCluster) -> impl Iterator<Item = Key> {
-    let key = |source| Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
-    cluster.sources.iter().map(move |source| key(source))
+/// Why an object of a source that exists is orphaned.
+fn of_living_source(
+    surveyor: &Surveyor,
+    mapping: &Mapping,
+    rehearsed: &Rehearsed,
+    object: &TargetObject,
+) -> Option<(OrphanReason, String)> {
+    if !is_known(mapping, object) {
+        return Some((OrphanReason::Dropped, format!("{}; it goes with its source", no_such(object))));
+    }
+    let (source, after) = &rehearsed.source;
+    let Some(Rest::Waiting(reasons) | Rest::Blocked(reasons)) = &rehearsed.rest else { return None };
+    let is_orphaned = reasons.0.iter().any(|reason| reason.cause == Cause::Orphaned);
+    let is_earlier = object.source_uid() != metadata(source, "uid");
+    let is_released = !has_finalizer(after, surveyor.writer(mapping).finalizer());
+    let why = match is_earlier {
+        true => "it was made for an earlier source of the same name",
+        false => "its source does not pass the mapping's filter",
+    };
+    (is_orphaned && (is_earlier || is_released)).then(|| (OrphanReason::NotWanted, why.to_owned()))
+}
+
+/// The plan of a source.
+fn of<'r>(plans: &Plans<'r>, cluster: &SourceCluster, origin: &Origin) -> Option<&'r Rehearsed> {
+    let key = Key::new(cluster.name.clone(), origin.namespace.as_str(), origin.name.as_str());
+    plans.get(&key).copied()
 }
 
 /// What the plan of a source that stands takes away, or takes over: an object can be another of the mapping's now.

@@ -64,7 +64,8 @@ fn bash_completes_every_verb_and_its_flags() {
     holds("bash", |script, verb| {
         let (last, around) = verb.words.split_last()?;
         let name = |words: &[String]| {
-            words.iter().fold("sync__engine".to_owned(), |all, word| format!("{all}__subcmd__{word}"))
+            let words = words.iter().flat_map(|word| word.split('-'));
+            words.fold("sync__engine".to_owned(), |all, word| format!("{all}__subcmd__{word}"))
         };
         let leads_to = format!("{},{last})\n                cmd=\"{}\"\n", name(around), name(&verb.words));
         script.contains(&leads_to).then_some(())?;

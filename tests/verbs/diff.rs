@@ -61,7 +61,7 @@ fn what_cannot_be_read_is_said() {
 }
 
 /// Nothing listens on port 1.
-const UNREACHABLE: &str = "\
+pub const UNREACHABLE: &str = "\
 apiVersion: v1
 kind: Config
 clusters: [{name: it, cluster: {server: 'http://127.0.0.1:1'}}]

@@ -1,15 +1,22 @@
-//! `sync-engine diff` on live clusters: what stands there for no source, or for no object of the mapping.
+//! `sync-engine orphans`, and what `diff` on live clusters says of orphaned objects.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use sync_engine::mapping::Kind;
+use sync_engine::engine::compiled;
+use sync_engine::engine::consumer_schema::ConsumerSchemas;
+use sync_engine::mapping::schema::Schemas;
+use sync_engine::mapping::{Kind, Resource};
+use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::object::hash::tuple_hash;
 use sync_engine::object::marks::{self, Origin, Owner, Reference, Writer};
+use sync_engine::object::metadata;
 use sync_engine::sandbox::{ApiRef, Options, Sandbox};
+use sync_engine::survey::Surveyor;
+use sync_engine::survey::orphans::orphans;
 
 use super::{directory, shown_in};
 
-const MAPPING: &str = "\
+pub const MAPPING: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
 kind: Mapping
 metadata: {name: things}
@@ -25,35 +32,38 @@ spec:
 
 const CONFIG_MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
 
-fn schema() -> Value {
+fn schema(plural: &str, kind: &str) -> Value {
     json!({
-        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.things.example.com"},
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+        "metadata": {"name": format!("v1.{plural}.example.com")},
         "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"type": "object"}}],
         },
     })
 }
 
 /// A provider with two consumers, and a target.
-struct Scene {
-    kcp: Sandbox,
-    target: Sandbox,
-    acme: String,
+pub struct Scene {
+    pub kcp: Sandbox,
+    pub target: Sandbox,
+    pub acme: String,
     globex: String,
+    provider: String,
 }
 
 impl Scene {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let kcp = Options::kcp().start().await.expect("starts");
         let target = Options::kubernetes().start().await.expect("starts");
         let workspace = |name: &str| kcp.create_workspace("root", name).expect("a workspace");
-        let [_, acme, globex] = ["provider", "acme", "globex"].map(workspace);
-        kcp.publish("root:provider", "things", &[schema()], &[]).expect("an export");
+        let [provider, acme, globex] = ["provider", "acme", "globex"].map(workspace);
+        kcp.publish("root:provider", "things", &[schema("things", "Thing"), schema("gadgets", "Gadget")], &[])
+            .expect("an export");
         for consumer in [&acme, &globex] {
             kcp.bind(consumer, "root:provider", "things", &[]).expect("a binding");
         }
-        let scene = Self { kcp, target, acme, globex };
+        let scene = Self { kcp, target, acme, globex, provider };
         let placed = [&scene.acme, &scene.globex].map(|cluster| scene.placed(cluster));
         for name in placed.iter().map(String::as_str).chain(["empty", "sync-engine"]) {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -72,20 +82,29 @@ impl Scene {
 
     /// An object with the marks of an engine that made it for a source; `marked` is what it was called then.
     fn made(&self, kind: &str, name: &str, marked: &str, id: &str, source: (&str, &str, &str)) {
-        let (cluster, of, uid) = source;
-        let origin = Origin {
-            resource: "things.example.com".into(),
-            cluster: cluster.into(),
-            namespace: "default".into(),
-            name: of.into(),
-        };
-        let owner = writer().owner(&origin);
+        self.made_of(("things", "things.example.com"), kind, name, marked, id, source);
+    }
+
+    /// The same for a mapping and a resource.
+    fn made_of(
+        &self,
+        (mapping, resource): (&str, &str),
+        kind: &str,
+        name: &str,
+        marked: &str,
+        id: &str,
+        (cluster, of, uid): (&str, &str, &str),
+    ) {
+        let writer = Writer::new("main", mapping);
+        let origin =
+            Origin { resource: resource.into(), cluster: cluster.into(), namespace: "default".into(), name: of.into() };
+        let owner = writer.owner(&origin);
         let mark = owner.self_mark(id, &reference(kind, &self.placed(cluster), marked));
         let mut annotations = json!({marks::OBJECT: id, marks::SOURCE_UID: uid, marks::SELF: mark});
         for (key, value) in marks::origin_annotations(&origin) {
             annotations[key] = json!(value);
         }
-        self.put(kind, &self.placed(cluster), name, &owner, &annotations);
+        self.put(&writer, (kind, &self.placed(cluster), name), &owner, &annotations);
     }
 
     /// The namespace that the mapping gives to the sources of a workspace's namespace `default`.
@@ -96,30 +115,50 @@ impl Scene {
     fn made_for_all(&self, namespace: &str, name: &str) {
         let owner = writer().shared_owner(namespace);
         let mark = owner.self_mark("common", &reference("ConfigMap", namespace, name));
-        self.put("ConfigMap", namespace, name, &owner, &json!({marks::OBJECT: "common", marks::SELF: mark}));
+        self.put(
+            &writer(),
+            ("ConfigMap", namespace, name),
+            &owner,
+            &json!({marks::OBJECT: "common", marks::SELF: mark}),
+        );
     }
 
-    fn put(&self, kind: &str, namespace: &str, name: &str, owner: &Owner, annotations: &Value) {
+    fn put(&self, writer: &Writer, (kind, namespace, name): (&str, &str, &str), owner: &Owner, annotations: &Value) {
         let resource = if kind == "Secret" { "secrets.v1" } else { "configmaps.v1" };
-        let labels = json!({marks::OWNER: owner.0, marks::MAPPING: writer().label()});
+        let labels = json!({marks::OWNER: owner.0, marks::MAPPING: writer.label()});
         let metadata = json!({"name": name, "namespace": namespace, "labels": labels, "annotations": annotations});
         let object = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
         self.target.create(ApiRef { cluster: "", resource }, &object).expect("an object");
     }
 
-    /// The engine's notes of what it made, and of which source.
+    /// The state store. It remembers a former document, which served gadgets.
     fn remember(&self) {
+        let exports = ApiRef { cluster: &self.provider, resource: "apiexports.v1alpha2.apis.kcp.io" };
+        let export = self.kcp.get(exports, "", "things").expect("the export");
+        let former = json!([{
+            "source": {"resource": "gadgets.example.com", "identity": export["status"]["identityHash"]},
+            "document": MAPPING.replace("things.v1", "gadgets.v1"),
+        }]);
         let inventory = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "main.things", "namespace": "sync-engine"},
-            "data": {"mapping": "things", "kinds": "v1 ConfigMap\nv1 Secret", "document": "", "source": ""},
+            "data": {"mapping": "things", "kinds": "v1 ConfigMap\nv1 Secret", "document": "", "source": "", "former": former.to_string()},
         });
         self.target.create(CONFIG_MAPS, &inventory).expect("an inventory");
     }
 
     fn diff(&self, mapping: &str, flags: &[&str]) -> String {
-        let (kcp, target) = (self.kcp.kubeconfig(None), self.target.kubeconfig(None));
-        let root = directory(&[("maps/a.yaml", mapping), ("kcp", &kcp), ("target", &target)]);
-        let arguments = ["diff", "ROOT/maps", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
+        self.shown("diff", mapping, &self.target.kubeconfig(None), flags)
+    }
+
+    fn orphans(&self, flags: &[&str]) -> String {
+        self.shown("orphans", MAPPING, &self.target.kubeconfig(None), flags)
+    }
+
+    /// What a verb prints, with the names of the workspaces replaced.
+    pub fn shown(&self, verb: &str, mapping: &str, target: &str, flags: &[&str]) -> String {
+        let kcp = self.kcp.kubeconfig(None);
+        let root = directory(&[("maps/a.yaml", mapping), ("kcp", &kcp), ("target", target)]);
+        let arguments = [verb, "ROOT/maps", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
         let arguments = [&arguments[..], flags].concat();
         // The servers stand in this process: they must go on meanwhile.
         let said = tokio::task::block_in_place(|| shown_in(&root, &arguments));
@@ -171,18 +210,188 @@ async fn what_the_mapping_no_longer_has_stays_with_its_source() {
     scene.made("ConfigMap", "spare", "spare", "spare", here);
     scene.made("Secret", "here", "here", "login", here);
     scene.remember();
-    let orphans = |said: &str| {
-        let lines = said.lines().skip_while(|line| !line.starts_with("orphan"));
-        lines.map(|line| format!("{line}\n")).collect::<String>()
+    assert_snapshot!("dropped", scene.diff(MAPPING, &[]));
+    let elsewhere = scene.diff(MAPPING, &["--inventory-namespace", "elsewhere"]);
+    assert!(elsewhere.contains("/spare") && !elsewhere.contains("Secret"), "{elsewhere}");
+}
+
+impl Scene {
+    /// An orphan for each reason; the state store knows the mapping.
+    async fn with_orphans() -> Self {
+        let scene = Self::new().await;
+        scene.remember();
+        let (acme, globex) = (scene.acme.as_str(), scene.globex.as_str());
+        let out = scene.order("out");
+        scene.made("ConfigMap", "out", "out", "settings", (acme, "out", &out));
+        scene.made("ConfigMap", "gone", "gone", "settings", (acme, "gone", "u"));
+        scene.made("ConfigMap", "gone-too", "gone-too", "settings", (acme, "gone-too", "u"));
+        scene.made("ConfigMap", "copy", "original", "settings", (acme, "gone", "u"));
+        scene.made_of(
+            ("things", "relics.example.com"),
+            "ConfigMap",
+            "relic",
+            "relic",
+            "settings",
+            (acme, "relic", "u"),
+        );
+        scene.made("ConfigMap", "lost", "lost", "settings", (globex, "lost", "u"));
+        scene.kcp.unbind(globex, "things").expect("unbound");
+        scene.made_for_all("empty", "common");
+        scene
+    }
+
+    /// Names of the ConfigMaps that the scene made.
+    fn left(&self) -> Vec<String> {
+        let names = self.target.list(CONFIG_MAPS).into_iter().map(|one| metadata(&one, "name").to_owned());
+        names.filter(|name| name != "main.things").collect()
+    }
+
+    fn placed_object(&self, name: &str) -> String {
+        format!("{}/{name}", self.placed(&self.acme))
+    }
+
+    fn object(&self, name: &str) -> Option<Value> {
+        self.target.get(CONFIG_MAPS, &self.placed(&self.acme), name)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orphans_are_listed_with_their_reasons() {
+    let scene = Scene::with_orphans().await;
+    assert_snapshot!("list-table", scene.orphans(&[]));
+    assert_snapshot!("list-text", scene.orphans(&["-o", "text"]));
+    assert_snapshot!("list-yaml", scene.orphans(&["-o", "yaml", "--reason", "ClusterUnseen", "--reason", "NotShared"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_deletes_nothing_and_yes_deletes_what_is_selected() {
+    let scene = Scene::with_orphans().await;
+    let before = scene.left();
+    let selected = ["--reason", "SourceMissing", "--delete"];
+    assert_snapshot!("delete-dry-run", scene.orphans(&selected));
+    assert_eq!(scene.left(), before, "nothing was written");
+    assert_snapshot!("delete", scene.orphans(&[&selected[..], &["--yes"]].concat()));
+    let rest: Vec<String> = before.into_iter().filter(|name| !name.starts_with("gone")).collect();
+    assert_eq!(scene.left(), rest);
+    assert!(scene.orphans(&["--delete", "--yes"]).starts_with("exit 2\n"), "nothing is selected");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_released_object_stays_without_ownership() {
+    let scene = Scene::with_orphans().await;
+    let gone = scene.placed_object("gone");
+    assert_snapshot!("release", scene.orphans(&["--object", "ConfigMap", &gone, "--release", "--yes"]));
+    let released = scene.object("gone").expect("it stays");
+    assert!(!released.to_string().contains("sync-engine.dev/"), "{released}");
+    let other = scene.object("gone-too").expect("it was not selected");
+    assert!(other.to_string().contains("sync-engine.dev/"), "{other}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_of_a_living_source_is_refused() {
+    let scene = Scene::with_orphans().await;
+    // The engine still serves gadgets: the state store remembers the document.
+    let gadgets = ApiRef { cluster: &scene.acme, resource: "gadgets.v1.example.com" };
+    let gadget =
+        json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "old", "namespace": "default"}});
+    scene.kcp.create(gadgets, &gadget).expect("a source");
+    let here = scene.order("here");
+    scene.made("ConfigMap", "here", "here", "settings", (&scene.acme, "here", &here));
+    scene.made_of(("things", "gadgets.example.com"), "ConfigMap", "old", "old", "settings", (&scene.acme, "old", "u"));
+    let (here, old) = (scene.placed_object("here"), scene.placed_object("old"));
+    let named = ["--object", "ConfigMap", &here, "--object", "ConfigMap", &old, "--delete", "--yes"];
+    assert_snapshot!(scene.orphans(&named), @r"
+    exit 1
+    stderr:
+    refused: ConfigMap placed-acme/here: it is not orphaned, or not for this reason
+    refused: ConfigMap placed-acme/old: it is not orphaned, or not for this reason
+    ");
+    assert!(scene.object("here").is_some() && scene.object("old").is_some());
+    // A gadget that is gone leaves an orphan.
+    scene.kcp.delete(gadgets, "default", "old").expect("deleted");
+    assert!(scene.orphans(&["--object", "ConfigMap", &old]).contains("OtherResource"));
+}
+
+/// Another namespace of state stores would hide the sources of earlier documents.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_deleted_without_the_state_store() {
+    let scene = Scene::with_orphans().await;
+    let before = scene.left();
+    let flags = ["--reason", "SourceMissing", "--delete", "--yes", "--inventory-namespace", "empty"];
+    let said = scene.orphans(&flags);
+    assert!(said.starts_with("exit 1\n") && said.contains("holds no state store of the mapping"), "{said}");
+    assert_eq!(scene.left(), before);
+}
+
+/// The verb looks at one orphan again before it acts: here the source has come back in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_came_back_asks_for_its_objects_again() {
+    let scene = Scene::with_orphans().await;
+    let root = directory(&[("kcp", &scene.kcp.kubeconfig(None)), ("target", &scene.target.kubeconfig(None))]);
+    let connection = |name: &str| {
+        let source = ConnectionSource::Kubeconfig { path: root.path().join(name), context: None };
+        let spec = ConnectionSpec { name: name.to_owned(), source };
+        (name.to_owned(), Connection::open(spec).expect("a connection"))
     };
-    assert_snapshot!(orphans(&scene.diff(MAPPING, &[])), @r"
-    orphan ConfigMap tenant/spare (mapping things, for things default/here of ACME)
-      the mapping has no object `spare` any more; it goes with its source
-    orphan Secret tenant/here (mapping things, for things default/here of ACME)
-      the mapping has no object `login` any more; it goes with its source
+    let surveyor = Surveyor {
+        connections: ["kcp", "target"].map(connection).into(),
+        providers: Default::default(),
+        engine: "main".to_owned(),
+    };
+    let (mapping, schemas) = (compiled(MAPPING).expect("a mapping"), ConsumerSchemas::new(Schemas::default()));
+    let whole = surveyor.whole(&schemas, &mapping, "sync-engine").await.expect("reads");
+    let all = orphans(&surveyor, &mapping, &whole).await.expect("reads");
+    let gone = all.iter().find(|one| one.object.reference.name == "gone").expect("an orphan");
+    let again = async || {
+        let fresh = surveyor.afresh(&schemas, &mapping, "sync-engine", (&whole, gone)).await.expect("reads");
+        let all = orphans(&surveyor, &mapping, &fresh).await.expect("reads");
+        all.iter().any(|one| one.object.uid() == gone.object.uid())
+    };
+    assert!(again().await, "nothing has changed");
+    scene.order("gone");
+    assert!(!again().await, "its source asks for it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mapping_without_a_file_is_read_from_its_state_store() {
+    let scene = Scene::new().await;
+    let store = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "main.old", "namespace": "sync-engine", "labels": {marks::ENGINE: "main"}},
+        "data": {"mapping": "old", "kinds": "v1 ConfigMap", "document": MAPPING.replace("name: things}", "name: old}")},
+    });
+    scene.target.create(CONFIG_MAPS, &store).expect("a state store");
+    scene.made_of(("old", "things.example.com"), "ConfigMap", "a", "a", "settings", (&scene.acme, "a", "u"));
+    assert_eq!(scene.orphans(&[]), "exit 0\n");
+    assert_snapshot!(scene.orphans(&["--retained", "-o", "text"]), @r"
+    exit 0
+    kept ConfigMap placed-acme/a (mapping old, for things default/a of ACME)
+      SourceMissing: its source is missing, and nobody saw it being deleted
+    stderr:
+    mapping `old`: its file is gone; its last document is read from the state store
     ");
-    assert_snapshot!(orphans(&scene.diff(MAPPING, &["--inventory-namespace", "elsewhere"])), @r"
-    orphan ConfigMap tenant/spare (mapping things, for things default/here of ACME)
-      the mapping has no object `spare` any more; it goes with its source
-    ");
+    let object = scene.placed_object("a");
+    scene.orphans(&["--retained", "--object", "ConfigMap", &object, "--delete", "--yes"]);
+    assert!(scene.object("a").is_none());
+}
+
+/// Ownership names a plain cluster by its identity, not by the provider's name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_of_a_plain_cluster_belong_to_its_identity() {
+    let scene = Scene::new().await;
+    let namespaces = ApiRef { cluster: "", resource: "namespaces.v1" };
+    let identity = scene.target.get(namespaces, "", "kube-system").expect("a namespace");
+    let identity = metadata(&identity, "uid");
+    let placed = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed(identity)}});
+    scene.target.create(namespaces, &placed).expect("a namespace");
+    let resource = Resource { group: String::new(), version: "v1".into(), plural: "serviceaccounts".into() };
+    let of = ("things", &*resource.group_plural());
+    scene.made_of(of, "ConfigMap", "gone", "gone", "settings", (identity, "gone", "u"));
+    let mapping = MAPPING
+        .replace("apiExport: {name: things, path: root:provider}", "provider: plain")
+        .replace("things.v1.example.com", "serviceaccounts.v1");
+    let provider = "---\napiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider\nmetadata: {name: plain}\n\
+        spec: {kubeconfig: {connection: target}}\n";
+    let said = scene.shown("orphans", &format!("{mapping}{provider}"), &scene.target.kubeconfig(None), &["-o", "text"]);
+    assert!(said.contains("SourceMissing"), "{said}");
 }

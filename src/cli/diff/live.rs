@@ -12,7 +12,7 @@ use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
 use crate::plan::{Action, Intent, Rest, SourcePatch, rehearsal};
 use crate::survey::orphans::{Orphan, orphans};
-use crate::survey::{Rehearsed, SourceCluster, Surveyor, rehearse};
+use crate::survey::{Rehearsed, Surveyor};
 
 pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<Vec<Change>> {
     let catalog = inputs::sound(&[path.to_owned()])?;
@@ -39,48 +39,32 @@ async fn of_mapping(
     schemas: &ConsumerSchemas,
     mapping: &Mapping,
 ) -> anyhow::Result<Vec<Change>> {
-    let target = surveyor.target_with_past(mapping, &arguments.inventory_namespace).await?;
+    let whole = surveyor.whole(schemas, mapping, &arguments.inventory_namespace).await?;
+    let target = &whole.target;
     for why in target.kinds.values().filter_map(|served| served.as_ref().err()).chain(target.inventory.as_ref().err()) {
         eprintln!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target);
     }
     if mapping.mode == Mode::Observe {
         eprintln!("mapping `{}`: its mode is Observe, so the engine writes none of this", mapping.name);
     }
-    let resource = &mapping.source.resource;
-    let (mut changes, mut plans) = (Vec::new(), Vec::new());
-    let clusters = surveyor.sources(mapping).await?;
-    for cluster in clusters.iter().filter(|cluster| !cluster.sources.is_empty()) {
-        let schema = schemas.check(&cluster.shard, resource).await?.schema;
-        for source in &cluster.sources {
-            let rehearsed = rehearse(surveyor, mapping, cluster, &target, schema.clone(), source).await?;
-            let title = title(cluster, source);
-            say(&title, &rehearsed);
-            changes.extend(of_source(mapping, &title, &rehearsed));
-            plans.push(rehearsed);
-        }
+    let mut changes = Vec::new();
+    for rehearsed in &whole.rehearsed {
+        let title = title(rehearsed);
+        say(&title, rehearsed);
+        changes.extend(of_source(mapping, &title, rehearsed));
     }
-    let orphans = orphans(surveyor, mapping, &clusters, &target, &plans).await?;
+    let orphans = orphans(surveyor, mapping, &whole).await?;
     changes.extend(orphans.iter().map(|orphan| of_orphan(mapping, orphan)));
     Ok(changes)
 }
 
 /// An object that no source asks for.
 fn of_orphan(mapping: &Mapping, orphan: &Orphan) -> Change {
-    let reference = &orphan.object.reference;
-    let source = match &orphan.origin {
-        None => format!("all in {}", reference.namespace),
-        Some(origin) => {
-            let separator = if origin.namespace.is_empty() { "" } else { "/" };
-            let place = orphan.path.as_deref().unwrap_or(&origin.cluster);
-            let plural = origin.resource.split('.').next().unwrap_or_default();
-            format!("{plural} {}{separator}{} of {place}", origin.namespace, origin.name)
-        }
-    };
     Change {
         what: What::Orphan,
         mapping: mapping.name.clone(),
-        source,
-        object: reference.to_string(),
+        source: orphan.source(),
+        object: orphan.object.reference.to_string(),
         old: Value::Null,
         new: Value::Null,
         why: Some(orphan.why.clone()),
@@ -88,9 +72,8 @@ fn of_orphan(mapping: &Mapping, orphan: &Orphan) -> Change {
 }
 
 /// `Widget default/a of root:acme`
-fn title(cluster: &SourceCluster, source: &Value) -> String {
-    let place = cluster.path.as_deref().unwrap_or(cluster.name.as_str());
-    format!("{} of {place}", sources::title(source))
+fn title(rehearsed: &Rehearsed) -> String {
+    format!("{} of {}", sources::title(&rehearsed.source.0), rehearsed.place)
 }
 
 /// Why the plan rests, where it is not in sync.

@@ -1,0 +1,172 @@
+//! What the verbs that act on live clusters share: flags, findings, and how a person's request is carried out.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use json_patch::Patch;
+use serde_json::{Value, json};
+
+use super::arguments::{ConnectionArguments, Format};
+use super::{Exit, Misconfigured, connections, table, terminal};
+use crate::catalog::Catalog;
+use crate::multicluster::endpoint::DeleteOptions;
+use crate::multicluster::{ApiPath, Body, Endpoint, RequestError};
+use crate::object::marks::Writer;
+use crate::survey::Surveyor;
+use crate::yaml;
+
+/// Flags of a verb that acts on live clusters.
+#[derive(Debug, Args)]
+pub struct LiveArguments {
+    /// Directories or files of mappings.
+    #[arg(value_name = "DIR|FILE", required = true)]
+    pub mappings: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub connections: ConnectionArguments,
+
+    /// Which engine is meant, as `run` is told it.
+    #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main")]
+    pub engine_id: String,
+
+    /// Write. Without this flag the verb prints what it would do, and writes nothing.
+    #[arg(long)]
+    pub yes: bool,
+
+    /// A row for each finding, line by line, or as documents for programs.
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+}
+
+impl LiveArguments {
+    pub(super) fn surveyor(&self, catalog: &Catalog) -> anyhow::Result<Surveyor> {
+        Ok(Surveyor {
+            connections: connections::open(&self.connections.clone().by_name()?)?,
+            providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
+            engine: self.engine_id.clone(),
+        })
+    }
+}
+
+/// Why a mapping cannot be looked at.
+pub(super) fn unseen(mapping: &str, why: &dyn std::fmt::Display) -> Misconfigured {
+    Misconfigured(format!("mapping `{mapping}`: {why}"))
+}
+
+/// One object, and what becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub outcome: Outcome,
+    pub mapping: String,
+    /// `ConfigMap tenant/a`
+    pub object: String,
+    /// What the object belongs to, with its workspace.
+    pub source: String,
+    pub reason: &'static str,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is only listed.
+    Kept,
+    /// What `--yes` would do: `delete`.
+    Would(&'static str),
+    /// What was done: `deleted`.
+    Done(&'static str),
+    Refused(String),
+}
+
+impl Outcome {
+    /// What became of a request, which is `(would, done)`.
+    pub(super) fn of(result: Result<(), String>, yes: bool, (would, done): (&'static str, &'static str)) -> Self {
+        match result {
+            Err(why) => Self::Refused(why),
+            Ok(()) if yes => Self::Done(done),
+            Ok(()) => Self::Would(would),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Kept => "kept".to_owned(),
+            Self::Would(what) => format!("would {what}"),
+            Self::Done(what) => (*what).to_owned(),
+            Self::Refused(_) => "refused".to_owned(),
+        }
+    }
+}
+
+impl Finding {
+    fn to_json(&self) -> Value {
+        let Self { mapping, object, source, reason, why, .. } = self;
+        let mut json = json!({
+            "outcome": self.outcome.text(), "mapping": mapping, "object": object, "source": source, "reason": reason,
+            "why": why,
+        });
+        if let Outcome::Refused(why) = &self.outcome {
+            json["refused"] = why.as_str().into();
+        }
+        json
+    }
+
+    fn for_people(&self) -> String {
+        let Self { mapping, object, source, reason, why, .. } = self;
+        format!("{} {object} (mapping {mapping}, for {source})\n  {reason}: {why}\n", self.outcome.text())
+    }
+}
+
+/// Prints findings; what was refused, and that nothing was written, goes to standard error.
+pub(super) fn report(findings: &[Finding], format: Format) -> anyhow::Result<Exit> {
+    terminal::print(&shown(findings, format))?;
+    let mut exit = Exit::Success;
+    for finding in findings {
+        if let Outcome::Refused(why) = &finding.outcome {
+            eprintln!("refused: {}: {why}", finding.object);
+            exit = Exit::Failure;
+        }
+    }
+    if findings.iter().any(|finding| matches!(finding.outcome, Outcome::Would(_))) {
+        eprintln!("nothing was written; --yes writes");
+    }
+    Ok(exit)
+}
+
+fn shown(findings: &[Finding], format: Format) -> String {
+    match format {
+        Format::Text => findings.iter().map(Finding::for_people).collect(),
+        Format::Yaml => yaml::write_all(&findings.iter().map(Finding::to_json).collect::<Vec<_>>()),
+        Format::Json => format!("{:#}\n", findings.iter().map(Finding::to_json).collect::<Value>()),
+        Format::Table if findings.is_empty() => String::new(),
+        Format::Table => {
+            let row = |one: &Finding| {
+                let Finding { mapping, object, source, reason, .. } = one;
+                [one.outcome.text(), (*reason).to_owned(), object.clone(), source.clone(), mapping.clone()]
+            };
+            let rows: Vec<_> = findings.iter().map(row).collect();
+            table::table(["OUTCOME", "REASON", "OBJECT", "FOR", "MAPPING"], &rows)
+        }
+    }
+}
+
+/// A write that a person asked for.
+pub(super) enum Write<'a> {
+    Delete(DeleteOptions<'a>),
+    /// Guarded by the resourceVersion.
+    Patch(&'a Patch),
+}
+
+/// Sends one write. It takes effect only on the version that was read.
+pub(super) async fn act(at: &Endpoint, path: &ApiPath, writer: &Writer, write: Write<'_>) -> Result<(), String> {
+    let answer = match write {
+        Write::Delete(options) => at.delete(path, options).await,
+        Write::Patch(patch) => {
+            let body = serde_json::to_string(patch).map_err(|error| error.to_string())?;
+            at.patch(path, writer.field_manager(), Body::json_patch(body)).await
+        }
+    };
+    answer.map(drop).map_err(|error: RequestError| match error.is_conflict() {
+        true => "it changed meanwhile; run the command again".to_owned(),
+        false => error.to_string(),
+    })
+}

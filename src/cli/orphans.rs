@@ -1,0 +1,231 @@
+//! `sync-engine orphans`: lists orphaned objects, and deletes or releases those that a person selects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Args};
+
+use super::live::{Finding, LiveArguments, Outcome, Write, act, report, unseen};
+use super::{Exit, ask, inputs};
+use crate::catalog::{Catalog, Standing};
+use crate::engine::consumer_schema::ConsumerSchemas;
+use crate::engine::inventory::Inventories;
+use crate::mapping::Mapping;
+use crate::multicluster::ApiPath;
+use crate::multicluster::endpoint::DeleteOptions;
+use crate::plan::{Action, TargetObject, give_up};
+use crate::survey::orphans::{Orphan, OrphanReason, orphans as find};
+use crate::survey::{Surveyor, TargetCluster, Unseen, Whole};
+
+pub(super) const AFTER_HELP: &str = "\
+For example: sync-engine orphans mappings --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
+             sync-engine orphans mappings --reason SourceMissing --delete
+             sync-engine orphans mappings --object ConfigMap tenant/a --release --yes
+
+Nothing is written without --yes. Before each write, the object and its source are read again. An object whose source asks for \
+it is refused, and so is an object that is another or has changed.
+
+Exit codes: 0 listed or done; 1 an object was refused; 2 the command line cannot be understood; 78 a file or a cluster cannot be \
+read, or a mapping is wrong.";
+
+/// Flags of `orphans`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("selection").multiple(true))]
+pub struct OrphansArguments {
+    #[command(flatten)]
+    pub live: LiveArguments,
+
+    /// Namespace on each target of the state stores, as `run` is told it.
+    #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_INVENTORY_NAMESPACE", default_value = "sync-engine")]
+    pub inventory_namespace: String,
+
+    /// Directory of schemas of the consumers' APIs, where a server publishes none.
+    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
+    pub schemas: Option<std::path::PathBuf>,
+
+    /// Include mappings whose files are gone: the state stores on the targets keep their last documents.
+    #[arg(long)]
+    pub retained: bool,
+
+    /// Only objects that are orphaned for this reason. May be given several times.
+    #[arg(long, value_name = "REASON", group = "selection", value_parser = reasons())]
+    pub reason: Vec<OrphanReason>,
+
+    /// Only this object. May be given several times.
+    #[arg(long, num_args = 2, value_names = ["KIND", "[NAMESPACE/]NAME"], group = "selection")]
+    pub object: Vec<String>,
+
+    /// Delete the selected objects.
+    #[arg(long, requires = "selection", conflicts_with = "release")]
+    pub delete: bool,
+
+    /// Remove the ownership labels and annotations from the selected objects. The objects stay.
+    #[arg(long, requires = "selection")]
+    pub release: bool,
+}
+
+fn reasons() -> impl TypedValueParser<Value = OrphanReason> {
+    let known = |name: String| OrphanReason::ALL.into_iter().find(|reason| reason.as_str() == name);
+    PossibleValuesParser::new(OrphanReason::ALL.map(OrphanReason::as_str))
+        .try_map(move |name| known(name).ok_or("no such reason"))
+}
+
+pub(super) fn orphans(arguments: &OrphansArguments) -> anyhow::Result<Exit> {
+    let catalog = inputs::sound(&arguments.live.mappings)?;
+    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
+    let surveyor = arguments.live.surveyor(&catalog)?;
+    let verb = Verb { arguments, surveyor: &surveyor, schemas: ConsumerSchemas::new(schemas) };
+    let findings = ask(verb.findings(&catalog))?;
+    let exit = report(&findings, arguments.live.output)?;
+    Ok(if arguments.says_what_is_not_there(&findings) { Exit::Failure } else { exit })
+}
+
+impl OrphansArguments {
+    fn selects(&self, orphan: &Orphan) -> bool {
+        let object = orphan.object.reference.to_string();
+        let is_named = || self.named().any(|name| name == object);
+        (self.reason.is_empty() || self.reason.contains(&orphan.reason)) && (self.object.is_empty() || is_named())
+    }
+
+    /// `ConfigMap tenant/a`
+    fn named(&self) -> impl Iterator<Item = String> {
+        self.object.chunks(2).map(|words| words.join(" "))
+    }
+
+    /// Whether an object was named that is not orphaned.
+    fn says_what_is_not_there(&self, findings: &[Finding]) -> bool {
+        let found: BTreeSet<&str> = findings.iter().map(|finding| finding.object.as_str()).collect();
+        let missing: Vec<String> = self.named().filter(|name| !found.contains(name.as_str())).collect();
+        missing.iter().for_each(|name| eprintln!("refused: {name}: it is not orphaned, or not for this reason"));
+        !missing.is_empty()
+    }
+}
+
+struct Verb<'a> {
+    arguments: &'a OrphansArguments,
+    surveyor: &'a Surveyor,
+    schemas: ConsumerSchemas,
+}
+
+impl Verb<'_> {
+    async fn findings(&self, catalog: &Catalog) -> anyhow::Result<Vec<Finding>> {
+        let retained = if self.arguments.retained { Some(self.retained(catalog).await?) } else { None };
+        let mut findings = Vec::new();
+        for (name, entry) in retained.as_ref().unwrap_or(catalog).mappings() {
+            findings.extend(self.of_mapping(&entry.mapping).await.map_err(|why| unseen(name, &why))?);
+        }
+        Ok(findings)
+    }
+
+    /// The catalog with the mappings that only state stores know.
+    async fn retained(&self, catalog: &Catalog) -> anyhow::Result<Catalog> {
+        let mut targets: BTreeSet<&str> = catalog.mappings().map(|(_, entry)| &*entry.mapping.target).collect();
+        targets.insert("target");
+        let mut documents = BTreeMap::new();
+        for target in targets {
+            let endpoint = self.surveyor.connection(target)?.endpoint();
+            let (engine, namespace) = (self.surveyor.engine.clone(), self.arguments.inventory_namespace.clone());
+            let stores = Inventories { endpoint, engine, namespace };
+            let stores = stores.list().await.map_err(|why| unseen_target(target, &why))?;
+            documents.extend(stores.into_iter().map(|store| (store.mapping, store.document)));
+        }
+        let all = inputs::with_retained(&self.arguments.live.mappings, &documents)?;
+        for (name, _) in all.mappings().filter(|(_, entry)| entry.standing == Standing::Retained) {
+            eprintln!("mapping `{name}`: its file is gone; its last document is read from the state store");
+        }
+        Ok(all)
+    }
+
+    async fn of_mapping(&self, mapping: &Mapping) -> Result<Vec<Finding>, Unseen> {
+        let whole = self.surveyor.whole(&self.schemas, mapping, &self.arguments.inventory_namespace).await?;
+        warn(mapping, &whole);
+        let all = find(self.surveyor, mapping, &whole).await?;
+        let mut findings = Vec::new();
+        for orphan in all.into_iter().filter(|orphan| self.arguments.selects(orphan)) {
+            let outcome = self.outcome(mapping, &whole, &orphan).await;
+            findings.push(Finding {
+                outcome,
+                mapping: mapping.name.clone(),
+                object: orphan.object.reference.to_string(),
+                source: orphan.source(),
+                reason: orphan.reason.as_str(),
+                why: orphan.why,
+            });
+        }
+        Ok(findings)
+    }
+
+    async fn outcome(&self, mapping: &Mapping, whole: &Whole, orphan: &Orphan) -> Outcome {
+        let words = match (self.arguments.delete, self.arguments.release) {
+            (true, _) => ("delete", "deleted"),
+            (_, true) => ("release", "released"),
+            _ => return Outcome::Kept,
+        };
+        Outcome::of(self.act(mapping, whole, orphan).await, self.arguments.live.yes, words)
+    }
+
+    /// Reads both sides again, and writes if `--yes` says so.
+    async fn act(&self, mapping: &Mapping, whole: &Whole, orphan: &Orphan) -> Result<(), String> {
+        is_remembered(&whole.target)?;
+        let namespace = &self.arguments.inventory_namespace;
+        let fresh = self.surveyor.afresh(&self.schemas, mapping, namespace, (whole, orphan)).await;
+        let fresh = fresh.map_err(|error| error.to_string())?;
+        let found = find(self.surveyor, mapping, &fresh).await.map_err(|error| error.to_string())?;
+        let found =
+            found.into_iter().find(|one| one.object.uid() == orphan.object.uid() && one.reason == orphan.reason);
+        let object = found.ok_or("it is gone, or its source asks for it now")?.object;
+        if object.is_deleting() {
+            return Err("it is being deleted already".to_owned());
+        }
+        if self.arguments.live.yes { self.write(mapping, &fresh.target, &object).await } else { Ok(()) }
+    }
+
+    async fn write(&self, mapping: &Mapping, target: &TargetCluster, object: &TargetObject) -> Result<(), String> {
+        let at = &object.reference;
+        let served = target.kinds.get(&at.kind).ok_or("its kind is not served")?.as_ref()?;
+        let path = ApiPath::object(&served.resource, &at.namespace, &at.name).map_err(|error| error.to_string())?;
+        let writer = self.surveyor.writer(mapping);
+        let propagation = mapping.rule(object.rule_id()).map(|rule| rule.propagation).unwrap_or_default();
+        let released = give_up(object);
+        let write = match &released {
+            Action::GiveUp { patch, .. } if self.arguments.release => Write::Patch(patch),
+            _ => Write::Delete(DeleteOptions {
+                uid: object.uid(),
+                resource_version: object.resource_version(),
+                propagation: propagation.as_str(),
+            }),
+        };
+        act(&target.endpoint, &path, &writer, write).await
+    }
+}
+
+/// The state store names the sources of earlier documents. Without it, a source can exist that nobody has looked for.
+fn is_remembered(target: &TargetCluster) -> Result<(), String> {
+    match &target.inventory {
+        Err(why) => Err(why.clone()),
+        Ok(store) if store.mapping.is_empty() => {
+            Err("the target holds no state store of the mapping, which names the \
+            sources of earlier documents; name its namespace with --inventory-namespace"
+                .to_owned())
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// What keeps objects out of the list.
+fn warn(mapping: &Mapping, whole: &Whole) {
+    let kinds = whole.target.kinds.values().filter_map(|served| served.as_ref().err());
+    for why in kinds.chain(whole.target.inventory.as_ref().err()) {
+        eprintln!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target);
+    }
+    for former in &whole.former {
+        if let Err(why) = &former.clusters {
+            let (name, resource) = (&mapping.name, &former.resource);
+            eprintln!("mapping `{name}`: objects of {resource} are left out, for their sources cannot be read: {why}");
+        }
+    }
+}
+
+fn unseen_target(target: &str, why: &dyn std::fmt::Display) -> super::Misconfigured {
+    super::Misconfigured(format!("target `{target}`: the state stores cannot be read: {why}"))
+}

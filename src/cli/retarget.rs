@@ -1,0 +1,59 @@
+//! `sync-engine retarget`: a person says that the move of sources to another target is meant.
+
+use clap::Args;
+
+use super::live::{Finding, LiveArguments, Outcome, report, unseen};
+use super::pinned::{Pinned, pinned};
+use super::{Exit, ask, inputs};
+use crate::engine::target::identity;
+use crate::mapping::Mapping;
+use crate::survey::{Surveyor, Unseen};
+
+pub(super) const AFTER_HELP: &str = "\
+For example: sync-engine retarget mappings --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig new.kubeconfig
+             sync-engine retarget mappings --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig new.kubeconfig --yes
+
+A source is pinned to the target that it was synced to. This verb pins the sources of another target to the target that the \
+connection leads to now. Nothing is written to any target: objects on the former target stay there.
+
+Exit codes: 0 listed or done; 1 a source was refused; 2 the command line cannot be understood; 78 a file or a cluster cannot be \
+read, or a mapping is wrong.";
+
+/// Flags of `retarget`.
+#[derive(Debug, Args)]
+pub struct RetargetArguments {
+    #[command(flatten)]
+    pub live: LiveArguments,
+}
+
+pub(super) fn retarget(arguments: &RetargetArguments) -> anyhow::Result<Exit> {
+    let live = &arguments.live;
+    let catalog = inputs::sound(&live.mappings)?;
+    let surveyor = live.surveyor(&catalog)?;
+    let findings = ask(async {
+        let mut findings = Vec::new();
+        for (name, entry) in catalog.mappings() {
+            let found = of_mapping(&surveyor, &entry.mapping, live.yes).await;
+            findings.extend(found.map_err(|why| unseen(name, &why))?);
+        }
+        Ok(findings)
+    })?;
+    report(&findings, live.output)
+}
+
+async fn of_mapping(surveyor: &Surveyor, mapping: &Mapping, yes: bool) -> Result<Vec<Finding>, Unseen> {
+    let endpoint = surveyor.connection(&mapping.target)?.endpoint();
+    let identity = identity(&endpoint).await.map_err(Unseen::Connection)?;
+    let found = format!("`{}` leads to {identity} now", mapping.target);
+    let mut findings = Vec::new();
+    for one in pinned(surveyor, mapping).await?.iter().filter(|one| one.pins.values().all(|pin| *pin != identity)) {
+        let result = if yes { pin(one, &mapping.target, &identity).await } else { Ok(()) };
+        let outcome = Outcome::of(result, yes, ("retarget", "retargeted"));
+        findings.push(one.finding(outcome, "TargetChanged", &found));
+    }
+    Ok(findings)
+}
+
+async fn pin(one: &Pinned, connection: &str, identity: &str) -> Result<(), String> {
+    one.write(&one.pinned_to(&[(connection.to_owned(), identity.to_owned())].into())).await
+}
