@@ -370,12 +370,6 @@ pub struct Reconcile {
 }
 
 impl Mapping {
-    /// Ids of the objects that templates and conditions of objects read as `objects.<id>`.
-    pub fn objects_read(&self) -> impl Iterator<Item = &str> {
-        let vars = self.vars.iter().flat_map(|(_, template)| template.objects_read());
-        vars.chain(self.objects.iter().flat_map(ObjectRule::objects_read))
-    }
-
     /// The rule of this id.
     pub fn rule(&self, id: &str) -> Option<&ObjectRule> {
         self.objects.iter().find(|rule| rule.id == id)
@@ -387,36 +381,9 @@ impl Mapping {
         direct.into_iter().any(|other| other.id == id || self.depends(other, id))
     }
 
-    /// Whether what a source's objects come to follows from the source alone: then a source that was found in sync needs
-    /// no other look for as long as only what objects report changes.
-    pub fn renders_from_source_alone(&self) -> bool {
-        self.objects_read().next().is_none() && self.related.is_empty() && self.target_rule.is_none()
-    }
-
-    /// Whether a source that needs not be rendered, and its objects, need not be read as a whole for what the consumer is
-    /// told: their type, metadata and status will do.
-    pub fn reports_from_heads(&self) -> bool {
-        let vars = self.vars.iter().map(|(_, template)| template.references());
-        let within = !vars.chain(self.status.templates().map(Template::references)).any(|read| read.beyond_heads);
-        within && self.status.paths().all(|(_, path)| matches!(path.field(), Some("metadata" | "status")))
-    }
-
     /// Whether any object is shared by the sources of a namespace.
     pub fn has_shared(&self) -> bool {
         self.objects.iter().any(|rule| rule.shared)
-    }
-
-    /// Whether what its shared objects come to is the same for all sources of a namespace, and looked at by nothing else:
-    /// then it needs not be computed for each of them.
-    pub fn shares_without_reading(&self) -> bool {
-        let read_by = |rule: &ObjectRule| self.objects_read().chain(self.status.objects_read()).any(|id| id == rule.id);
-        let verdicts = |rule: &ObjectRule| {
-            let verdicts = self.objects.iter().flat_map(|other| other.ready.iter().chain(&other.failed));
-            verdicts.flat_map(Expression::objects_read).any(|id| id == rule.id)
-        };
-        let needed = |rule: &ObjectRule| self.objects.iter().any(|other| self.depends(other, &rule.id));
-        let is_read = |rule: &ObjectRule| rule.when.is_some() || read_by(rule) || verdicts(rule) || needed(rule);
-        self.has_shared() && !self.objects.iter().any(|rule| rule.shared && is_read(rule))
     }
 }
 
@@ -426,43 +393,9 @@ impl StatusRules {
         let mirrored = self.mirrors.iter().flat_map(|rule| rule.types.iter().map(|(_, written)| written.as_str()));
         self.conditions.iter().map(|rule| rule.kind.as_str()).chain(mirrored)
     }
-
-    fn objects_read(&self) -> impl Iterator<Item = &str> {
-        let at = self.paths().map(|(object, _)| object);
-        let mirrors = self.mirrors.iter().map(|rule| rule.object.as_str());
-        at.chain(self.templates().flat_map(Template::objects_read)).chain(mirrors)
-    }
-
-    /// Every template of the fields and conditions.
-    fn templates(&self) -> impl Iterator<Item = &Template> {
-        let fields = self.fields.iter().flat_map(|field| {
-            let value = match &field.from {
-                StatusValue::Path { .. } => None,
-                StatusValue::Value(template) => Some(&**template),
-            };
-            value.into_iter().chain(&field.transform)
-        });
-        let conditions = self.conditions.iter();
-        fields.chain(conditions.flat_map(|rule| std::iter::once(&rule.status).chain(&rule.reason).chain(&rule.message)))
-    }
-
-    /// Every path of the fields, with the object that it is read from.
-    fn paths(&self) -> impl Iterator<Item = (&str, &JsonPath)> {
-        self.fields.iter().filter_map(|field| match &field.from {
-            StatusValue::Path { object, path, .. } => Some((object.as_str(), path)),
-            StatusValue::Value(_) => None,
-        })
-    }
 }
 
 impl ObjectRule {
-    fn objects_read(&self) -> impl Iterator<Item = &str> {
-        let when = self.when.iter().flat_map(Expression::objects_read);
-        let name = self.name.iter().flat_map(Text::objects_read);
-        let each = self.for_each.iter().flat_map(|each| each.list.objects_read().chain(each.key.objects_read()));
-        self.template.objects_read().chain(when).chain(name).chain(each)
-    }
-
     /// Whether this is the rule of a shared object at a place.
     pub fn is_shared_at(&self, kind: &Kind, name: &str) -> bool {
         self.shared && self.kind == *kind && self.name.as_ref().and_then(Text::literal) == Some(name)

@@ -30,7 +30,7 @@ impl Dice {
         self.below(100) < chance
     }
 
-    pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len() as u64) as usize]
+    pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
     }
 }

@@ -44,9 +44,9 @@ fn pause(dice: &mut Dice) -> u64 {
 }
 
 fn source(dice: &mut Dice, is_kcp: bool) -> SourceRef {
-    let tenant = if is_kcp { *dice.pick(&TENANTS) } else { TENANTS[0] };
+    let tenant = if is_kcp { dice.pick(&TENANTS) } else { TENANTS[0] };
     let resource = if dice.percent(75) { RESOURCES[0].0 } else { RESOURCES[1].0 };
-    SourceRef { tenant, resource, name: *dice.pick(&NAMES) }
+    SourceRef { tenant, resource, name: dice.pick(&NAMES) }
 }
 
 fn ahead(dice: &mut Dice) -> Ahead {
@@ -96,10 +96,10 @@ fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
 }
 
 fn author(dice: &mut Dice) -> Action {
-    let policy = |dice: &mut Dice, all: &[&'static str]| *dice.pick(all);
+    let policy = |dice: &mut Dice, all: &[&'static str]| dice.pick(all);
     Action::Edit(match dice.below(16) {
         0..=2 => Edit::Resource(dice.pick(&RESOURCES).0),
-        3..=5 => Edit::Toggle(*dice.pick(&["ca", "extra", "widget"])),
+        3..=5 => Edit::Toggle(dice.pick(&["ca", "extra", "widget"])),
         6 => Edit::Edition,
         7..=8 => Edit::Selector,
         9 => Edit::OnExit(policy(dice, &["Retain", "Delete", "Orphan"])),
@@ -154,19 +154,19 @@ fn people(dice: &mut Dice, is_kcp: bool) -> Action {
         1..=2 => Action::Release,
         3 => Action::NoWidgets,
         4 => Action::Widgets,
-        _ => Action::Meddle(source, *dice.pick(&[Edit, Delete, Strip, Copy, Hold, Squat])),
+        _ => Action::Meddle(source, dice.pick(&[Edit, Delete, Strip, Copy, Hold, Squat])),
     }
 }
 
 fn admission(dice: &mut Dice) -> Action {
     match dice.below(4) {
         0 => Action::Allow,
-        _ => Action::Deny(*dice.pick(&["apply", "delete", "create", "patch"])),
+        _ => Action::Deny(dice.pick(&["apply", "delete", "create", "patch"])),
     }
 }
 
 fn tenant(dice: &mut Dice, is_kcp: bool) -> Action {
-    let tenant = *dice.pick(&TENANTS);
+    let tenant = dice.pick(&TENANTS);
     match dice.below(6) {
         _ if !is_kcp => consumer(dice, is_kcp),
         0..=1 => Action::Unbind(tenant),

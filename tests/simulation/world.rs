@@ -338,7 +338,7 @@ impl World {
         let object = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": kind,
             "metadata": {"name": source.name, "namespace": "default", "labels": {"tier": "managed"}},
-            "spec": {"size": self.written, "token": token, "extra": self.written % 2 == 0},
+            "spec": {"size": self.written, "token": token, "extra": self.written.is_multiple_of(2)},
         });
         let cluster = self.cluster(source.tenant);
         if cluster.is_empty() {
@@ -356,7 +356,7 @@ impl World {
 
     fn change(&mut self, source: SourceRef) {
         self.written += 1;
-        let patch = json!({"spec": {"size": self.written, "extra": self.written % 2 == 0}});
+        let patch = json!({"spec": {"size": self.written, "extra": self.written.is_multiple_of(2)}});
         let url = self.url(source.tenant, source.resource, source.name);
         self.core(|core| core.act(Side::Source, &Request::patch(&url, MERGE, &patch)));
     }

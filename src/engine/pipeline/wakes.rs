@@ -1,5 +1,5 @@
 //! Who is woken by what: sources by their own events and by those of their objects, and who reads or waits for something
-//! else by the index of [interests](crate::multicluster::interests).
+//! else by the index of [interests].
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

@@ -90,36 +90,6 @@ fn dependencies_are_named_or_read() {
 }
 
 #[test]
-fn what_a_status_reads_beyond_metadata_and_status() {
-    let reads_heads = |vars: &str, field: &str| {
-        let small = include_str!("../../../tests/ui/documents/small.yaml").split("  status:").next().unwrap();
-        mapping(&format!("{small}  vars: {{{vars}}}\n  status: {{from: db, fields: {{field: {field}}}}}\n"))
-            .reports_from_heads()
-    };
-    for field in [
-        "$.status.phase",
-        "{path: $.metadata.name, transform: '${{ value | replace(source.metadata.namespace, placement.name) }}'}",
-        "{value: '${{ objects.db.status.phase }}'}",
-        "{value: '{{ workspace.cluster }}'}",
-    ] {
-        assert!(reads_heads("", field), "{field}");
-    }
-    for field in [
-        "$.spec.size",
-        "$..phase",
-        "$.*",
-        "{path: $.status.phase, transform: '${{ value + source.spec.size | string }}'}",
-        "{value: '${{ objects.db.spec.size }}'}",
-        "{value: '${{ objects.db | tojson }}'}",
-        "{value: '${{ objects.db[source.metadata.name] }}'}",
-    ] {
-        assert!(!reads_heads("", field), "{field}");
-    }
-    assert!(!reads_heads("size: '${{ source.spec.size }}'", "$.status.phase"));
-    assert!(reads_heads("name: '${{ source.metadata.name }}'", "$.status.phase"));
-}
-
-#[test]
 fn only_an_api_export_gives_objects_to_a_recreated_source_by_default() {
     let text = include_str!("../../../tests/ui/documents/small.yaml");
     let (before, rest) = text.split_once("    apiExport:").expect("the source of an APIExport");

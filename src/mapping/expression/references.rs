@@ -15,8 +15,6 @@ pub struct References {
     pub related: BTreeSet<String>,
     /// Names that stand without a root.
     pub locals: BTreeSet<String>,
-    /// Whether more of the source or of an object is read than its metadata and, of an object, its status.
-    pub beyond_heads: bool,
 }
 
 impl References {
@@ -39,6 +37,5 @@ impl References {
         self.vars.extend(other.vars.iter().cloned());
         self.related.extend(other.related.iter().cloned());
         self.locals.extend(other.locals.iter().cloned());
-        self.beyond_heads |= other.beyond_heads;
     }
 }

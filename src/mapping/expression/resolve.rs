@@ -88,15 +88,6 @@ impl Compiler<'_> {
         if let Some((Segment::Key(name), _)) = steps.first() {
             self.references.add(root, name);
         }
-        let field = |at: usize, fields: &[&str]| match steps.get(at) {
-            Some((Segment::Key(name), _)) => fields.contains(&name.as_str()),
-            _ => false,
-        };
-        self.references.beyond_heads |= match root {
-            Root::Source => !field(0, &["metadata"]),
-            Root::Objects => !field(1, &["metadata", "status"]),
-            _ => false,
-        };
         match root {
             Root::Vars => self.declared(root, range, steps, Base::Var),
             Root::Objects => self.declared(root, range, steps, Base::Object),

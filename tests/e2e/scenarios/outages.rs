@@ -145,13 +145,13 @@ fn uids(objects: &[Value]) -> BTreeSet<String> {
 /// An earlier state of kcp.
 enum Backup {
     Real,
-    Memory(sync_engine::sandbox::Backup),
+    Memory(Box<sync_engine::sandbox::Backup>),
 }
 
 impl Backup {
     async fn take(world: &World<'_>) -> Self {
         if world.stage.on == On::Sandbox {
-            return Self::Memory(world.memory().backup_of_source().await);
+            return Self::Memory(Box::new(world.memory().backup_of_source().await));
         }
         let kcp = world.stage.fleet.kcp().await;
         kcp.kill();
