@@ -71,9 +71,14 @@ fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
     inventory.kinds.iter().all(is_current) && !matches!(generation.phase, Phase::Leaving(_))
 }
 
+/// The condition of a pipeline's state store in readiness.
+pub fn component(pipeline: &Pipeline) -> String {
+    format!("state store {}", pipeline.name())
+}
+
 fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
     let health = &pipeline.shared.instruments.health;
-    let what = format!("state store {}", pipeline.name());
+    let what = component(pipeline);
     match &result {
         Ok(_) => drop(health.set(&what, Condition::ready(""))),
         Err(why) => {

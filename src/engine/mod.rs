@@ -480,11 +480,14 @@ impl Engine {
     /// Reconciles under way end by themselves; their task is joined with the engine's.
     fn end(&mut self, running: Running) {
         running.pipeline.queue.close();
-        self.shared.instruments.health.remove(&sources_component(&running.pipeline));
+        let health = self.shared.instruments.health.clone();
+        health.remove(&sources_component(&running.pipeline));
+        let state_store = keeper::component(&running.pipeline);
         self.tasks.spawn(async move {
-            let Running { mut workers, tasks, .. } = running;
+            let Running { mut workers, mut tasks, .. } = running;
             while workers.join_next().await.is_some() {}
-            drop(tasks);
+            tasks.shutdown().await;
+            health.remove(&state_store);
         });
     }
 
