@@ -119,8 +119,8 @@ async fn an_export_without_consumers_is_synced_and_consumers_come_and_go() {
     scene.sandbox.unbind(&one, "things").expect("unbound");
     assert_eq!(scene.next_of_clusters().await, format!("-{one} Removed"));
     let exports = ApiRef { cluster: "root:provider", resource: "apiexports.v1alpha2.apis.kcp.io" };
-    let uid = scene.sandbox.get(exports, "", "things").expect("the export")["metadata"]["uid"].clone();
-    assert_eq!(scene.manager.identity(&things).map(Into::into), Some(uid));
+    let hash = scene.sandbox.get(exports, "", "things").expect("the export")["status"]["identityHash"].clone();
+    assert_eq!(scene.manager.identity(&things).map(Into::into), Some(hash));
 
     let mut late = scene.manager.subscribe();
     assert_eq!(next(&mut late).await, format!("+{two} root:two"));

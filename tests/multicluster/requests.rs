@@ -77,7 +77,7 @@ async fn objects_are_created_read_patched_applied_and_deleted() {
         ("apply", 409, 1),
         ("create", 201, 1),
         ("delete", 200, 1),
-        ("delete", 409, 1),
+        ("delete", 409, 2),
         ("get", 200, 1),
         ("get", 404, 1),
         ("patch", 200, 1),
