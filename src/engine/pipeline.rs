@@ -255,7 +255,8 @@ impl Pipeline {
     pub fn disengage(&self, cluster: &Cluster, still_used: bool) {
         let name = &cluster.spec.name;
         self.queue.remove_cluster(name);
-        self.unfollow(cluster, still_used);
+        let known = self.unfollow(cluster, still_used);
+        let mut left: Vec<Key> = known.iter().map(|key| key.in_cluster(cluster.named_by_identity())).collect();
         self.interests.retain(|key| key.cluster != *name);
         self.learned().forget_cluster(name);
         let news = self.shared_use().forget_cluster(name);
@@ -263,7 +264,7 @@ impl Pipeline {
         let mut state = self.state();
         state.unplanned.retain(|key| key.cluster != *name);
         state.guard.forget_cluster(name);
-        let left: Vec<Key> = state.unsettled.keys().filter(|key| key.cluster == *name).cloned().collect();
+        left.extend(state.unsettled.keys().filter(|key| key.cluster == *name).cloned());
         drop(state);
         self.sources_told();
         // What they have on the target is counted as orphaned.

@@ -13,7 +13,7 @@ use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
 use crate::mapping::Mode;
 use crate::multicluster::identity::Known;
-use crate::multicluster::queue::Outcome as Finish;
+use crate::multicluster::queue::{Outcome as Finish, Priority};
 use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
@@ -60,7 +60,7 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     pipeline.guard(&key, held);
     lease.finish(finish, cost);
     if overtaken {
-        pipeline.queue.add(key, crate::multicluster::queue::Priority::Live);
+        pipeline.queue.add(key, Priority::Live);
     }
 }
 
@@ -134,6 +134,12 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
         return Ended::Dropped;
     }
     let manager = &pipeline.shared.manager;
+    let known = manager.cluster_of_identity(&source.clusters, key.cluster.as_str());
+    if let Some(cluster) = known.filter(|cluster| cluster.spec.name != key.cluster) {
+        // The key was made from ownership annotations before the cluster was engaged.
+        pipeline.queue.add(key.in_cluster(cluster.spec.name.clone()), Priority::Initial);
+        return Ended::Dropped;
+    }
     if !manager.is_synced(&source.clusters) || manager.cluster(&source.clusters, &key.cluster).is_some() {
         let detail = format!("source: whether {} is engaged is not known yet", key.cluster);
         return Ended::Waiting(Reasons::one(Cause::Unknown, detail));

@@ -89,6 +89,11 @@ impl Cluster {
         &self.spec.identity
     }
 
+    /// What the sources of this cluster are called while it is not engaged: ownership annotations tell the identity alone.
+    pub fn named_by_identity(&self) -> ClusterName {
+        ClusterName::try_from(self.identity()).unwrap_or_else(|_| self.spec.name.clone())
+    }
+
     /// What is known of its identity right now. An object of a kcp shard says itself whose it is; of a cluster behind an
     /// address of its own this has to be confirmed again after each reason for doubt.
     pub fn known(&self) -> Known {

@@ -74,6 +74,11 @@ impl Key {
         Self { rank, parts: Arc::new(KeyParts { cluster, namespace, name }) }
     }
 
+    /// The object of the same namespace and name in another cluster.
+    pub fn in_cluster(&self, cluster: ClusterName) -> Self {
+        Self::new(cluster, self.namespace.clone(), self.name.clone())
+    }
+
     /// None of a cluster's keys sorts before it, and no object has it.
     pub fn least_of(cluster: &ClusterName) -> Self {
         static NOTHING: LazyLock<Arc<KeyParts>> = LazyLock::new(|| {

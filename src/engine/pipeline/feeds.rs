@@ -79,18 +79,21 @@ impl Pipeline {
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
             self.enqueue_source(&key, Priority::Initial);
         }
-        // Orphans wait for their cluster.
+        // Orphans wait for their cluster, by its name or by the identity in their ownership annotations.
         self.touch(Topic::Binding(cluster.spec.name.clone()));
+        self.touch(Topic::Binding(cluster.named_by_identity()));
     }
 
-    /// Forgets the origins of a cluster, and the feed that served no other.
-    pub(super) fn unfollow(&self, cluster: &Cluster, still_used: bool) {
+    /// Forgets the feed that served no other cluster, and returns the sources of the cluster that were known.
+    pub(super) fn unfollow(&self, cluster: &Cluster, still_used: bool) -> Vec<Key> {
         let mut feeds = self.feeds();
-        feeds.origins.retain(|_, key| key.cluster != cluster.spec.name);
+        let known = feeds.origins.extract_if(|_, key| key.cluster == cluster.spec.name);
+        let known = known.map(|(_, key)| key).collect();
         let dropped = if still_used { None } else { feeds.sources.remove(cluster.spec.scope.endpoint.url()) };
         // The end of a subscription must not meet the lock.
         drop(feeds);
         drop(dropped);
+        known
     }
 
     fn source_feed(self: &Arc<Self>, scope: &WatchScope, tasks: &mut JoinSet<()>) -> Arc<SourceFeed> {
