@@ -187,8 +187,8 @@ impl Compiler {
     pub(super) fn placement(&mut self, spec: Option<&PlacementSpec>) -> Option<Placement> {
         let default = PlacementSpec::default();
         let spec = spec.unwrap_or(&default);
-        let namespace = self.placed(spec.namespace.as_ref(), Placement::default_namespace);
-        let name = self.placed(spec.name.as_ref(), Placement::default_name);
+        let namespace = self.placed(spec.namespace.as_ref(), RootSet::NAMESPACE, Placement::default_namespace);
+        let name = self.placed(spec.name.as_ref(), RootSet::PLACEMENT, Placement::default_name);
         let labels: Vec<_> =
             spec.namespace_labels.0.iter().map(|(key, value)| self.namespace_label(key, value)).collect();
         let namespace_labels: Option<Vec<_>> = labels.into_iter().collect();
@@ -224,9 +224,9 @@ impl Compiler {
         Some((key.value.clone(), text))
     }
 
-    fn placed(&mut self, given: Option<&Raw>, default: fn() -> Text) -> Option<Text> {
+    fn placed(&mut self, given: Option<&Raw>, roots: RootSet, default: fn() -> Text) -> Option<Text> {
         match given {
-            Some(raw) => self.leaf(raw, RootSet::PLACEMENT, Text::compile),
+            Some(raw) => self.leaf(raw, roots, Text::compile),
             None => Some(default()),
         }
     }

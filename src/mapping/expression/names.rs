@@ -76,12 +76,17 @@ pub struct RootSet {
     namespace_only: bool,
     /// Whether an object that is several can be read as a whole: those of it that stand.
     whole: bool,
+    /// Of `source`, its namespace and name alone.
+    identity_only: bool,
 }
 
 impl RootSet {
     /// The filter of the source (`source.when`): what is known before anything is decided.
     pub const FILTER: Self = Self::of(&[Root::Source, Root::Workspace, Root::Target, Root::Mapping]);
     pub const PLACEMENT: Self = Self::FILTER;
+    /// A namespace rule: ownership labels and annotations count in the namespaces that it gives, so it reads what cannot
+    /// change.
+    pub const NAMESPACE: Self = Self { identity_only: true, ..Self::of(&[Root::Source, Root::Workspace]) };
     /// The choice of a target.
     pub const TARGET: Self = Self::of(&[Root::Source, Root::Workspace, Root::Mapping]);
     /// Everything but `value`.
@@ -109,7 +114,7 @@ impl RootSet {
             bits |= roots[index].bit();
             index += 1;
         }
-        Self { roots: bits, namespace_only: false, whole: false }
+        Self { roots: bits, namespace_only: false, whole: false, identity_only: false }
     }
 
     pub const fn contains(self, root: Root) -> bool {
@@ -123,6 +128,11 @@ impl RootSet {
     /// Whether an object that is several can be read as a whole.
     pub fn reads_whole(self) -> bool {
         self.whole
+    }
+
+    /// Whether nothing of the source can be read beside its namespace and name.
+    pub fn reads_identity_only(self) -> bool {
+        self.identity_only
     }
 
     /// The fields that can be read of a root of fixed shape; `None`: any.

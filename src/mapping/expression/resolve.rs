@@ -16,6 +16,9 @@ type Steps = Vec<(Segment, Range<usize>)>;
 /// Fields of the source that the engine's own writes change.
 const FEEDBACK: [&[&str]; 3] = [&["status"], &["metadata", "resourceVersion"], &["metadata", "managedFields"]];
 
+/// Fields of the source that cannot change while it exists, and are the same when it is created again.
+const IDENTITY: [&str; 2] = ["namespace", "name"];
+
 impl Compiler<'_> {
     /// An expression that is a name with keys and indexes known at load. The outer `None`: it is none; the inner:
     /// it is one, and is wrong.
@@ -92,7 +95,7 @@ impl Compiler<'_> {
             Root::Vars => self.declared(root, range, steps, Base::Var),
             Root::Objects => self.declared(root, range, steps, Base::Object),
             Root::Related => self.declared(root, range, steps, Base::Related),
-            Root::Source => self.source_path(steps),
+            Root::Source => self.source_path(range, steps),
             _ => self.fixed(root, range, steps),
         }
     }
@@ -129,7 +132,14 @@ impl Compiler<'_> {
         None
     }
 
-    fn source_path(&mut self, steps: Steps) -> Option<Expr> {
+    fn source_path(&mut self, range: Range<usize>, steps: Steps) -> Option<Expr> {
+        if self.names.roots.reads_identity_only() && !is_identity(&steps) {
+            let place = steps.last().map_or(range.clone(), |(_, last)| range.start..last.end);
+            self.report("SE0313", place, "a namespace rule reads what can change".to_owned()).help = Some(
+                "here can be read: `source.metadata.namespace`, `source.metadata.name` and `workspace`".to_owned(),
+            );
+            return None;
+        }
         for field in FEEDBACK {
             let reads = steps.len() >= field.len()
                 && steps.iter().zip(field).all(|((segment, _), name)| *segment == Segment::Key((*name).to_owned()));
@@ -186,6 +196,12 @@ impl Compiler<'_> {
         self.report("SE0301", range, format!("`{name}` is not known")).help = Some(help);
         None
     }
+}
+
+fn is_identity(steps: &Steps) -> bool {
+    let keys: Vec<_> = steps.iter().map(|(segment, _)| segment).collect();
+    matches!(keys[..], [Segment::Key(metadata), Segment::Key(field)]
+        if metadata == "metadata" && IDENTITY.contains(&field.as_str()))
 }
 
 fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {

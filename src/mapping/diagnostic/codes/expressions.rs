@@ -164,4 +164,11 @@ pub(super) const EXPRESSIONS: &[Code] = &[
         "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap}}\n  - id: account\n    shared: Namespace\n    dependsOn: [db]\n    template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: database}}\n",
         "objects:\n  - {id: db, dependsOn: [account], template: {apiVersion: v1, kind: ConfigMap}}\n  - id: account\n    shared: Namespace\n    template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: database}}\n",
     ),
+    error(
+        "SE0313",
+        "a namespace rule that reads what can change",
+        "The engine takes an object for its own only in the namespaces that the rule gives for its source. A rule that reads a field that somebody can edit would lose the objects with the edit, or find those that somebody planted elsewhere. The workspace, and the namespace and name of the source, never change.",
+        "placement: {namespace: \"{{ source.spec.region | default('none') }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}\n",
+        "placement: {namespace: \"db-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}\n",
+    ),
 ];
