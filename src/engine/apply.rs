@@ -203,7 +203,6 @@ impl Executor<'_> {
         }
         for reference in objects {
             if let Outcome::Object(object) = self.look(reference).await?
-                && is_owned(&object, reference, owners)
                 && !found.iter().any(|one: &TargetObject| &one.reference == reference)
             {
                 found.push(TargetObject::new(reference.clone(), object));
@@ -307,6 +306,7 @@ impl Executor<'_> {
 
     async fn give_up(&mut self, reference: &Reference, patch: &Patch) -> Result<Outcome, RequestError> {
         self.cost += 1;
+        self.pipeline.learned().gives_up(reference);
         let body = Body::json_patch(json_text(patch));
         match self.target().patch(&self.path(reference)?, self.pipeline.writer.field_manager(), body).await {
             Ok(reply) => shown(self.target(), &reply).map(Outcome::Object),

@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::consumer_schema::Known;
 use super::facts::Facts;
-use super::pipeline::wakes::{Collection, Topic};
+use super::pipeline::wakes::{Collection, Topic, target_reference};
 use super::pipeline::{Generation, Pipeline, SourceFeed};
 use crate::mapping::Kind;
 use crate::multicluster::Object;
@@ -44,16 +44,24 @@ pub fn observe(
         ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };
     observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
-    observed.owned = carrying(pipeline, &observed.owner, |at, object| observed.owns(at, object));
     let mut learned = pipeline.learned();
+    observed.stripped = learned.stripped(&owners(generation, &observed));
     observed.answers = Answers {
         unanswered: learned.unanswered(Instant::now()),
         refused_status: learned.refused_status(key, &generation.mapping),
         ..Answers::default()
     };
     drop(learned);
+    observed.owned = carrying(pipeline, &observed, &observed.owner, |at, object| observed.owns(at, object));
     observe_namespaces(pipeline, generation, &mut observed, facts);
     observed
+}
+
+/// The source's own, and those of the shared objects in its namespaces.
+fn owners(generation: &Generation, observed: &Observed) -> Vec<Owner> {
+    let shared = observed.places.iter().filter(|_| generation.mapping.has_shared());
+    let shared = shared.map(|namespace| observed.writer.shared_owner(namespace));
+    std::iter::once(observed.owner.clone()).chain(shared).collect()
 }
 
 /// The namespaces that a source's objects may be in: whether they exist, what is shared there, and who else needs it.
@@ -71,7 +79,7 @@ fn observe_namespaces(pipeline: &Pipeline, generation: &Generation, observed: &m
                 observed.shared_in_use.insert(namespace.clone(), in_use);
             }
             let owner = observed.writer.shared_owner(namespace);
-            let read = || carrying(pipeline, &owner, |at, object| observed.shares(at, object));
+            let read = || carrying(pipeline, observed, &owner, |at, object| observed.shares(at, object));
             shared.extend(facts.owned_by(&owner.0, read));
         }
     }
@@ -173,6 +181,7 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
 /// refuses to create it anew, and the uncached read that follows fails.
 fn carrying(
     pipeline: &Pipeline,
+    observed: &Observed,
     owner: &Owner,
     passes: impl Fn(&Reference, &serde_json::Value) -> bool,
 ) -> Vec<TargetObject> {
@@ -181,13 +190,9 @@ fn carrying(
         feed.watch.store().of_owner(&owner.0).into_iter().filter_map(read).collect()
     });
     let found = found.into_iter().filter(|(reference, object)| passes(reference, object));
-    found.map(|(reference, object)| TargetObject::new(reference, object)).collect()
+    found.map(|(reference, object)| observed.recognize(reference, object)).collect()
 }
 
 fn read(object: &Object) -> Result<Arc<serde_json::Value>, Unreadable> {
     object.value().map(Arc::new)
-}
-
-fn target_reference(kind: &Kind, key: &Key) -> Reference {
-    Reference { kind: kind.clone(), namespace: key.namespace.to_string(), name: key.name.to_string() }
 }

@@ -185,6 +185,7 @@ impl Pipeline {
         let another_target = !Arc::ptr_eq(&former.target, &current.target);
         if another_target {
             self.feeds().forget_kinds();
+            self.learned().forget_target();
         }
         let edited = former.mapping.text != current.mapping.text;
         if another_target || edited {
@@ -211,6 +212,7 @@ impl Pipeline {
     /// The target is another cluster: nothing that was found out there holds here.
     pub fn target_replaced(&self) {
         self.feeds().forget_kinds();
+        self.learned().forget_target();
         self.state().unconfirmed = Some(NOT_READ.into());
     }
 
@@ -258,7 +260,7 @@ impl Pipeline {
         let known = self.unfollow(cluster, still_used);
         let mut left: Vec<Key> = known.iter().map(|key| key.in_cluster(cluster.named_by_identity())).collect();
         self.interests.retain(|key| key.cluster != *name);
-        self.learned().forget_cluster(name);
+        self.learned().forget_cluster(name, cluster.identity());
         let news = self.shared_use().forget_cluster(name);
         self.tell(news);
         let mut state = self.state();

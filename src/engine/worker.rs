@@ -18,8 +18,8 @@ use crate::multicluster::work_queue::Lease;
 use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::{
-    Action, Cause, FailureKind, MAX_ROUNDS, Missing, Observed, Outcome, Plan, Reasons, Rest, Source, SourcePatch, plan,
-    render, status,
+    Action, Cause, FailureKind, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Source,
+    SourcePatch, plan, render, status,
 };
 use crate::server::metrics::ReconcileResult;
 
@@ -117,6 +117,9 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mu
     learned.note_unanswered(&unanswered, &answers.unanswered, tokio::time::Instant::now());
     learned.refuse_status(key, &generation.mapping, &answers.refused_status);
     drop(learned);
+    if matches!(ended, Ended::InSync) && generation.phase != Phase::DeletionsOnly {
+        pipeline.learned().restored(&observed.stripped);
+    }
     let ended = match (ended, executor.retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
         (ended, _) => ended,

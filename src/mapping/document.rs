@@ -133,8 +133,8 @@ pub struct LifecycleSpec {
     /// The source is gone, and the engine did not process its deletion.
     #[serde(default)]
     pub on_source_vanished: SourceVanished,
-    /// The source has the name of an earlier one, and another uid. Default: `Adopt` for an APIExport, `Block` for other
-    /// providers.
+    /// The source has the name of an earlier one, and another uid. Default: `Adopt` for an APIExport, but `Block` for
+    /// home workspaces (below `root:users`), whose names are used again, and for other providers.
     pub on_source_recreated: Option<SourceRecreated>,
     /// Finalizers of others on the source that must be gone before the downstream objects are deleted.
     #[serde(default)]

@@ -346,7 +346,8 @@ pub struct Lifecycle {
     pub on_source_delete: SourceDelete,
     pub on_mapping_removed: MappingRemoved,
     pub on_source_vanished: SourceVanished,
-    pub on_source_recreated: SourceRecreated,
+    /// `None`: it depends on the source's workspace.
+    pub on_source_recreated: Option<SourceRecreated>,
     pub stuck_after: Duration,
     pub prune_guard: PruneGuard,
 }

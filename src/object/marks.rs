@@ -8,6 +8,7 @@
 //! The marks are not secret: whoever can write objects on the target can forge them. Therefore they count only in the
 //! namespaces where the mapping places the source (see [`crate::plan::Observed::owns`]).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -15,6 +16,9 @@ use serde_json::{Map, Value};
 use super::Key;
 use super::hash::tuple_hash;
 use crate::mapping::{Kind, Resource};
+
+/// Of the engine's own labels and annotations.
+const PREFIX: &str = "sync-engine.dev/";
 
 pub const OWNER: &str = "sync-engine.dev/owner";
 pub const MAPPING: &str = "sync-engine.dev/mapping";
@@ -196,6 +200,49 @@ pub fn origin(writer: &Writer, object: &Value, reference: &Reference) -> Option<
     is_ours(object, reference, &writer.owner(&origin)).then_some(origin)
 }
 
+/// An owned object as this process saw it last, before somebody took its ownership annotations off or changed them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    pub owner: Owner,
+    pub uid: String,
+    /// The ownership annotations as they were.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Known {
+    /// `None`: its self mark is not true.
+    pub fn of(writer: &Writer, object: &Value, reference: &Reference) -> Option<Self> {
+        let shared =
+            || Some(writer.shared_owner(&reference.namespace)).filter(|owner| is_ours(object, reference, owner));
+        let owner = origin(writer, object, reference).map(|origin| writer.owner(&origin)).or_else(shared)?;
+        let annotations = object.get("metadata")?.get("annotations")?.as_object()?;
+        let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+        let annotations = annotations.iter().filter(|(key, _)| key.starts_with(PREFIX)).filter_map(text).collect();
+        Some(Self { owner, uid: super::metadata(object, "uid").to_owned(), annotations })
+    }
+
+    /// Whether an object at the same place is that very object.
+    pub fn is(&self, object: &Value) -> bool {
+        !self.uid.is_empty() && super::metadata(object, "uid") == self.uid
+    }
+}
+
+/// Whether two texts of one object, as servers write them, say the same of whom it belongs to. `false` where that cannot be
+/// told at a glance.
+pub fn says_the_same(before: &str, after: &str) -> bool {
+    [SELF, OBJECT, SOURCE_UID].iter().all(|key| entry(before, key).is_some_and(|entry| after.contains(entry)))
+}
+
+/// `"key":"value"`
+fn entry<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let start = text.find(&format!("\"{key}\":\""))?;
+    let value = start + key.len() + "\"\":\"".len();
+    let end = text.get(value..)?.find('"')?;
+    let entry = text.get(start..=value + end)?;
+    // An escaped quote does not end the value.
+    (!entry.ends_with("\\\"")).then_some(entry)
+}
+
 /// The annotations that name the source, for people and for [`origin`].
 pub fn origin_annotations(origin: &Origin) -> impl Iterator<Item = (&'static str, String)> {
     let namespace = (!origin.namespace.is_empty()).then(|| (NAMESPACE, origin.namespace.clone()));
@@ -273,6 +320,29 @@ mod tests {
     fn a_true_mark_names_its_source() {
         let object = marked(&source("abc"), &reference("db"));
         assert_eq!(origin(&writer(), &object, &reference("db")), Some(source("abc")));
+    }
+
+    #[test]
+    fn what_an_object_said_is_known_while_it_was_true() {
+        let mut object = marked(&source("abc"), &reference("db"));
+        object["metadata"]["uid"] = json!("u1");
+        let known = Known::of(&writer(), &object, &reference("db")).expect("its self mark is true");
+        assert_eq!(known.owner, writer().owner(&source("abc")));
+        assert!(known.is(&json!({"metadata": {"uid": "u1"}})) && !known.is(&json!({"metadata": {"uid": "u2"}})));
+        assert_eq!(Known::of(&writer(), &object, &reference("copy")), None);
+    }
+
+    #[test]
+    fn a_changed_mark_is_seen_in_the_text() {
+        let object = |mark: &str, id: &str| {
+            json!({"metadata": {"annotations": {SELF: mark, OBJECT: id, SOURCE_UID: "s"}, "labels": {"a": mark}}})
+                .to_string()
+        };
+        let before = object("m1", "db");
+        assert!(says_the_same(&before, &object("m1", "db")));
+        assert!(!says_the_same(&before, &object("m2", "db")) && !says_the_same(&before, &object("m1", "db2")));
+        let quoted = object("m1", "db[a\"b]");
+        assert!(!says_the_same(&quoted, &quoted), "it cannot be told at a glance");
     }
 
     #[test]

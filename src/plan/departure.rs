@@ -14,7 +14,9 @@ use serde_json::{Map, Value};
 use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
 use super::live::{self, Step, say};
 use super::observed::{Missing, ObjectState, Observed, Prune, Source, Target, TargetObject};
-use super::{Action, Cause, Plan, Reason, Reasons, owns_finalizer, render, source, status, target_changed};
+use super::{
+    Action, Cause, Plan, Reason, Reasons, on_source_recreated, owns_finalizer, render, source, status, target_changed,
+};
 use crate::mapping::{Mapping, OnExit, Propagation, SourceDelete, SourceVanished};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
@@ -95,7 +97,7 @@ impl Leaving<'_> {
             _ if object.is_deleting() => Found::BeingDeleted,
             ObjectState::Ours(_) => Found::Ours(Fit::Uncompared { needed: self.is_needed(object, shared) }),
             _ if self.vanished() => Found::Ours(Fit::Uncompared { needed: self.is_needed(object, shared) }),
-            _ => Found::OursOfEarlier(self.mapping.lifecycle.on_source_recreated),
+            _ => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed)),
         };
         let orphan = rule.is_some_and(|rule| rule.orphan_on_delete);
         match decide(self.stage, self.finalizer || shared, found, Wish::Dropped) {
@@ -218,7 +220,11 @@ impl Leaving<'_> {
 
     /// Where objects of the source are whose label somebody stripped, as far as it can be told.
     fn expected(&self, source: &Arc<Value>) -> Vec<Reference> {
-        render::expected(self.mapping, self.observed, source)
+        let mut all = render::expected(self.mapping, self.observed, source);
+        let stripped = self.observed.stripped.keys().filter(|one| !all.contains(one));
+        let stripped: Vec<Reference> = stripped.cloned().collect();
+        all.extend(stripped);
+        all
     }
 }
 

@@ -8,12 +8,12 @@ use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
 use super::observed::{Failure, FailureKind, ObjectState, Observed, Prune, Target, TargetObject};
 use super::render::{self, Desired, Instance, Rendering, Wanted};
 use super::{
-    Action, Cause, Intent, Plan, Reason, Reasons, departure, each, owns_finalizer, readiness, source, status,
-    target_changed,
+    Action, Cause, Intent, Plan, Reason, Reasons, departure, each, on_source_recreated, owns_finalizer, readiness,
+    source, status, target_changed,
 };
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, SourceRecreated};
-use crate::object::compare::differences;
+use crate::object::compare::{differences, escape_pointer};
 use crate::object::marks::{self, Reference};
 
 /// What one object comes to: something to do, something to wait for, or nothing.
@@ -160,7 +160,7 @@ impl<'a> Live<'a> {
             ObjectState::Ours(object) | ObjectState::OursOfEarlier(object) if object.is_deleting() => {
                 Found::BeingDeleted
             }
-            ObjectState::OursOfEarlier(_) => Found::OursOfEarlier(self.mapping.lifecycle.on_source_recreated),
+            ObjectState::OursOfEarlier(_) => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed)),
             ObjectState::Ours(object) => Found::Ours(fit(object)),
         }
     }
@@ -188,8 +188,9 @@ impl<'a> Live<'a> {
             let doubted = answers.unanswered.contains(&object.reference);
             return if doubted { Fit::Differs } else { Fit::Same };
         }
-        let rendered_anew = differing.iter().any(|path| path == &hash_pointer());
-        if rendered_anew || answers.applied.contains(&desired.reference) {
+        // Ownership labels and annotations are restored, whatever `drift` says.
+        let is_the_engines = |path: &String| path == &hash_pointer() || is_ownership(path);
+        if differing.iter().any(is_the_engines) || answers.applied.contains(&desired.reference) {
             Fit::Differs
         } else {
             Fit::Drifted(rule.drift)
@@ -373,8 +374,14 @@ fn unkept(object: &Value) -> Vec<String> {
     marked.lines().map(str::to_owned).collect()
 }
 
+/// Whether a JSON pointer leads to an ownership label or annotation.
+fn is_ownership(path: &str) -> bool {
+    let key = path.strip_prefix("/metadata/labels/").or_else(|| path.strip_prefix("/metadata/annotations/"));
+    key.is_some_and(|key| key.starts_with("sync-engine.dev~1") || key == escape_pointer(marks::MANAGED_BY))
+}
+
 fn hash_pointer() -> String {
-    format!("/metadata/annotations/{}", crate::object::compare::escape_pointer(marks::HASH))
+    format!("/metadata/annotations/{}", escape_pointer(marks::HASH))
 }
 
 /// Ends a plan: the status that follows from it, or, once that is written, the reasons themselves.

@@ -36,8 +36,8 @@ pub use observed::{
 };
 pub use source::{guard, pins, release_finalizer};
 
-use crate::mapping::Mapping;
 use crate::mapping::template::Unrendered;
+use crate::mapping::{Mapping, SourceRecreated};
 use crate::object::{has_finalizer, metadata};
 
 use decision::Stage;
@@ -218,6 +218,17 @@ fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<
 
 fn is_deleting(source: &Value) -> bool {
     !metadata(source, "deletionTimestamp").is_empty()
+}
+
+/// Home workspaces are below it, unless kcp is told otherwise (`--home-workspaces-root`).
+const HOMES: &str = "root:users:";
+
+/// What becomes of objects that were made for an earlier source of the same name. The name of a home workspace, and so of its
+/// logical cluster, derives from its user's name and is used again.
+fn on_source_recreated(mapping: &Mapping, observed: &Observed) -> SourceRecreated {
+    let is_home = || observed.workspace_path.as_ref().is_none_or(|path| path.starts_with(HOMES));
+    let default = || if is_home() { SourceRecreated::Block } else { SourceRecreated::Adopt };
+    mapping.lifecycle.on_source_recreated.unwrap_or_else(default)
 }
 
 fn owns_finalizer(observed: &Observed, source: &Value) -> bool {

@@ -10,7 +10,7 @@ use super::action::Action;
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, OnExit};
-use crate::object::marks::{self, Origin, Owner, Reference, Writer};
+use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
 use crate::object::{Key, metadata};
 
 /// The planner's whole input beside the mapping. The shell fills it from its caches, and [`Observed::absorb`] adds what
@@ -33,6 +33,9 @@ pub struct Observed {
     /// Namespaces on the target in which this source's objects may be: ownership labels and annotations count nowhere
     /// else.
     pub places: BTreeSet<String>,
+    /// Objects of these owners that somebody stripped of their ownership annotations while this process watched: they are
+    /// owned still.
+    pub stripped: BTreeMap<Reference, Known>,
     /// What belongs to this source.
     pub owned: Vec<TargetObject>,
     /// Shared objects of this mapping in the namespaces of this source.
@@ -159,6 +162,8 @@ pub struct Pin {
 pub struct TargetObject {
     pub reference: Reference,
     pub object: Arc<Value>,
+    /// What its ownership annotations said, where somebody stripped them.
+    stripped_of: Option<BTreeMap<String, String>>,
 }
 
 /// What an object on the target is to a source. Computed in one place: [`Observed::state`].
@@ -180,7 +185,7 @@ pub enum Outcome {
     Object(Arc<Value>),
     /// The object is not there (any more), or gone with this write.
     Absent,
-    /// What a sweep found: true self marks only.
+    /// What a sweep found: true self marks, and what is where an object of the source is expected.
     Found(Vec<TargetObject>),
     Failed(Failure),
     /// A status that the consumer's server refuses: the leaves that it names, as JSON pointers below `.status`.
@@ -192,7 +197,15 @@ pub enum Outcome {
 
 impl TargetObject {
     pub fn new(reference: Reference, object: Arc<Value>) -> Self {
-        Self { reference, object }
+        Self { reference, object, stripped_of: None }
+    }
+
+    /// One of the engine's annotations, as the engine wrote it.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        match &self.stripped_of {
+            Some(known) => known.get(key).map(String::as_str),
+            None => marks::annotation(&self.object, key),
+        }
     }
 
     pub fn uid(&self) -> &str {
@@ -209,12 +222,12 @@ impl TargetObject {
 
     /// uid of the source that it was made for.
     pub fn source_uid(&self) -> &str {
-        marks::annotation(&self.object, marks::SOURCE_UID).unwrap_or_default()
+        self.annotation(marks::SOURCE_UID).unwrap_or_default()
     }
 
     /// Id of the mapping's object that this one was rendered from; of several, `id[key]`.
     pub fn object_id(&self) -> &str {
-        marks::annotation(&self.object, marks::OBJECT).unwrap_or_default()
+        self.annotation(marks::OBJECT).unwrap_or_default()
     }
 
     /// Id of the mapping's rule that this one was rendered from.
@@ -244,6 +257,7 @@ impl Observed {
             target,
             pin: None,
             places: BTreeSet::new(),
+            stripped: BTreeMap::new(),
             owned: Vec::new(),
             shared: Vec::new(),
             shared_in_use: BTreeMap::new(),
@@ -266,15 +280,29 @@ impl Observed {
         }
     }
 
-    /// Whether an object belongs to this source: it is in one of the source's namespaces, and its self mark is true.
+    /// Whether an object belongs to this source: it is in one of the source's namespaces, and its self mark is true, or was
+    /// true when this process saw it last.
     pub fn owns(&self, reference: &Reference, object: &Value) -> bool {
-        self.places.contains(&reference.namespace) && marks::is_ours(object, reference, &self.owner)
+        self.is_of(reference, object, &self.owner)
     }
 
     /// Whether it is a shared object of this mapping in one of the source's namespaces.
     pub fn shares(&self, reference: &Reference, object: &Value) -> bool {
-        self.places.contains(&reference.namespace)
-            && marks::is_ours(object, reference, &self.writer.shared_owner(&reference.namespace))
+        self.is_of(reference, object, &self.writer.shared_owner(&reference.namespace))
+    }
+
+    fn is_of(&self, reference: &Reference, object: &Value, owner: &Owner) -> bool {
+        let known = || self.stripped.get(reference).filter(|known| known.owner == *owner && known.is(object));
+        self.places.contains(&reference.namespace) && (marks::is_ours(object, reference, owner) || known().is_some())
+    }
+
+    /// An owned object, with what its ownership annotations said where somebody stripped them.
+    pub fn recognize(&self, reference: Reference, object: Arc<Value>) -> TargetObject {
+        let known = self.stripped.get(&reference).filter(|known| known.is(&object));
+        let stripped_of = known
+            .filter(|known| !marks::is_ours(&object, &reference, &known.owner))
+            .map(|known| known.annotations.clone());
+        TargetObject { reference, object, stripped_of }
     }
 
     /// What an object on the target is to this source.
@@ -398,7 +426,7 @@ impl Observed {
     /// Files an object under what it is: this source's, shared, or foreign.
     fn see(&mut self, reference: &Reference, object: Arc<Value>) {
         self.forget(reference);
-        let seen = TargetObject::new(reference.clone(), object);
+        let seen = self.recognize(reference.clone(), object);
         if self.owns(reference, &seen.object) {
             self.owned.push(seen);
         } else if self.shares(reference, &seen.object) {

@@ -124,7 +124,7 @@ fn chosen(rule: &TargetRule, scope: &Scope) -> Result<String, Unrendered> {
 /// The place that the rule gives, unless objects of the source exist and none of them is there: placement is sticky.
 pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Place, Unrendered> {
     let rule = mapping.placement.name(&base_scope(mapping, observed, source)).and_then(|name| {
-        let namespace = placement::namespace(&mapping.placement.namespace, &fixed_scope(mapping, observed))?;
+        let namespace = placement::namespace(&mapping.placement.namespace, &fixed_scope(Fixed::of(observed)))?;
         Ok(Place { namespace, name })
     });
     if let Ok(place) = &rule
@@ -135,23 +135,40 @@ pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     oldest(&observed.owned).map_or(rule, |object| Ok(place_of(object, mapping)))
 }
 
-/// What of a source cannot change: its workspace, namespace and name.
-fn fixed_scope(mapping: &Mapping, observed: &Observed) -> Scope {
-    let namespace = if observed.key.namespace.is_empty() { "cluster" } else { &*observed.key.namespace };
-    let metadata = json!({"metadata": {"namespace": namespace, "name": &*observed.key.name}});
+/// What of a source cannot change: all that a namespace rule reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Fixed<'a> {
+    pub cluster: &'a str,
+    pub workspace_path: Option<&'a str>,
+    /// Empty for cluster-scoped sources.
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+impl<'a> Fixed<'a> {
+    fn of(observed: &'a Observed) -> Self {
+        let (key, path) = (&observed.key, observed.workspace_path.as_deref());
+        Self { cluster: key.cluster.as_str(), workspace_path: path, namespace: &key.namespace, name: &key.name }
+    }
+}
+
+fn fixed_scope(source: Fixed<'_>) -> Scope {
+    let namespace = if source.namespace.is_empty() { "cluster" } else { source.namespace };
     let mut scope = Scope::new();
-    scope.set(Root::Source, Arc::new(metadata));
-    let path = observed.workspace_path.as_deref();
-    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
-    scope.set(Root::Mapping, mapping.constants.mapping.clone());
-    scope.set(Root::Target, mapping.constants.target.clone());
+    scope.set(Root::Source, Arc::new(json!({"metadata": {"namespace": namespace, "name": source.name}})));
+    scope.set(Root::Workspace, Arc::new(json!({"cluster": source.cluster, "path": source.workspace_path})));
     scope
 }
 
 /// The namespaces in which a source's objects may be: those that the current rule and the former ones give. A rule that
 /// cannot be evaluated gives none.
 pub fn namespaces(mapping: &Mapping, former: &[Arc<Text>], observed: &Observed) -> BTreeSet<String> {
-    let scope = fixed_scope(mapping, observed);
+    namespaces_of(mapping, former, Fixed::of(observed))
+}
+
+/// The same of a source that may not exist any more.
+pub fn namespaces_of(mapping: &Mapping, former: &[Arc<Text>], source: Fixed<'_>) -> BTreeSet<String> {
+    let scope = fixed_scope(source);
     let rules = std::iter::once(&mapping.placement.namespace).chain(former.iter().map(|rule| &**rule));
     rules.filter_map(|rule| placement::namespace(rule, &scope).ok()).collect()
 }
@@ -174,7 +191,7 @@ fn place_of(standing: &TargetObject, mapping: &Mapping) -> Place {
 /// the object tells.
 fn placed_as<'o>(standing: &'o TargetObject, mapping: &Mapping) -> &'o str {
     let named = mapping.rule(standing.rule_id()).is_none_or(|rule| rule.name.is_some());
-    let marked = named.then(|| marks::annotation(&standing.object, marks::PLACEMENT_NAME)).flatten();
+    let marked = named.then(|| standing.annotation(marks::PLACEMENT_NAME)).flatten();
     marked.unwrap_or(&standing.reference.name)
 }
 

@@ -114,6 +114,16 @@ pub enum Action {
     Start(u32),
 }
 
+impl Action {
+    /// What consumers and people at the target do, while the engine runs and sees everything.
+    pub fn is_everyday(self) -> bool {
+        matches!(
+            self,
+            Self::Create(_) | Self::Change(_) | Self::Delete(_) | Self::Recreate(_) | Self::Label(_) | Self::Meddle(..)
+        )
+    }
+}
+
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

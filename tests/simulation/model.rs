@@ -56,8 +56,6 @@ enum Found {
     InOrder,
     /// Something holds it up that the source must tell.
     HeldUp,
-    /// It may be told, or not.
-    Unclear,
     Wrong(String),
 }
 
@@ -68,18 +66,17 @@ impl View<'_> {
             return self.of_unselected(key, source);
         }
         let wanted = self.world.mapping.objects(&key.cluster, source);
-        let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
+        let (mut found, mut held_up) = (Vec::new(), false);
         for one in &wanted {
             match self.of_object(key, source, one) {
                 Found::InOrder => {}
                 Found::HeldUp => held_up = true,
-                Found::Unclear => unclear = true,
                 Found::Wrong(why) => found.push(format!("{} of {} {} {why}", one.id, key.resource, key.name)),
             }
         }
         let synced = synced(source).unwrap_or("missing");
         let should = if held_up { "False" } else { "True" };
-        if synced != should && !unclear {
+        if synced != should {
             found.push(format!("`Synced` of {} {} should be {should} and is {synced}", key.resource, key.name));
         }
         let leftover = |made: &&Made| !wanted.iter().any(|one| one.id == made.id || made.is_at(one));
@@ -114,7 +111,12 @@ impl View<'_> {
         };
         let Some(made) = self.made.get(&text(object, "uid")) else { return Found::HeldUp };
         if made.stripped {
-            return Found::Unclear;
+            // A process that started later, or was cut off meanwhile, may have found it stripped already.
+            let nobody_knows = self.world.is_disturbed || made.given_up || made.source_uid != text(source, "uid");
+            return match nobody_knows {
+                true => Found::HeldUp,
+                false => Found::Wrong("was stripped of its labels and annotations, and is not restored".into()),
+            };
         }
         let mapping = self.world.mapping.name;
         if made.source_uid != text(source, "uid") || made.owner.mapping != mapping {

@@ -31,8 +31,10 @@ pub struct Made {
     /// The engine's own hash of whom it belongs to.
     pub hash: String,
     pub gone: bool,
-    /// Its labels or annotations were taken off: the engine may know it still, or not.
+    /// Its labels or annotations were taken off: a process that saw it before knows it still.
     pub stripped: bool,
+    /// The engine took them off.
+    pub given_up: bool,
 }
 
 /// A source as an owner of objects.
@@ -75,12 +77,13 @@ impl Made {
             since: Duration::ZERO,
             gone: false,
             stripped: false,
+            given_up: false,
         })
     }
 
     /// The engine gave it up.
     pub fn orphaned(self) -> Self {
-        Self { stripped: true, ..self }
+        Self { stripped: true, given_up: true, ..self }
     }
 
     /// Somebody else changed the object.

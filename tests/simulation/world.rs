@@ -84,6 +84,8 @@ pub struct World {
     pub target_restored: bool,
     /// Whether an engine ended, and with it its memory of late requests.
     pub forgot: bool,
+    /// Whether something happened beside what consumers and people at the target do.
+    pub is_disturbed: bool,
     /// The mapping whose records the target's backup holds.
     backed_up: Option<&'static str>,
     processes: BTreeMap<u32, Process>,
@@ -110,6 +112,7 @@ impl World {
             file: File::Whole,
             target_restored: false,
             forgot: false,
+            is_disturbed: false,
             backed_up: None,
             processes: BTreeMap::new(),
             written: 0,
@@ -260,6 +263,7 @@ impl World {
 
     async fn act(&mut self, action: Action) {
         self.note(action);
+        self.is_disturbed |= !action.is_everyday();
         match action {
             Action::Create(source) => self.create(source),
             Action::Change(source) => self.change(source),

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::engine::consumer_schema::dropped::DroppedFields;
 use crate::mapping::Mapping;
-use crate::object::marks::Reference;
+use crate::object::marks::{self, Known, Owner, Reference};
 use crate::object::{ClusterName, Key};
 use crate::plan::Missing;
 
@@ -35,6 +35,10 @@ pub struct Learned {
     missing: HashMap<Key, Instant>,
     /// Deletions without an answer.
     unanswered: BTreeMap<Reference, Instant>,
+    /// Owned objects that were stripped of their ownership annotations, or left the watch, until their source is in sync.
+    stripped: BTreeMap<Reference, Known>,
+    /// Objects whose ownership annotations this process takes off itself, until it sees that.
+    given_up: BTreeSet<Reference>,
 }
 
 /// Refused leaves by JSON pointer, and the mapping that they were written by.
@@ -100,7 +104,9 @@ impl Learned {
     }
 
     /// A cluster is no longer engaged. What was seen of its deletions counts if it comes back.
-    pub fn forget_cluster(&mut self, cluster: &ClusterName) {
+    pub fn forget_cluster(&mut self, cluster: &ClusterName, identity: &str) {
+        let is_of = |known: &Known| known.annotations.get(marks::CLUSTER).is_some_and(|of| of == identity);
+        self.stripped.retain(|_, known| !is_of(known));
         self.dropped.forget(cluster);
         self.missing.retain(|key, _| key.cluster != *cluster);
         self.refused_status.retain(|key, _| key.cluster != *cluster);
@@ -111,6 +117,37 @@ impl Learned {
     pub fn unanswered(&mut self, now: Instant) -> BTreeSet<Reference> {
         self.unanswered.retain(|_, since| now.duration_since(*since) < LATE_REQUEST);
         self.unanswered.keys().cloned().collect()
+    }
+
+    /// Somebody stripped an owned object of its ownership annotations, unless the engine does so itself.
+    pub fn saw_stripped(&mut self, reference: Reference, known: Known) {
+        if !self.given_up.remove(&reference) {
+            self.stripped.insert(reference, known);
+        }
+    }
+
+    /// The engine is about to take the ownership annotations off.
+    pub fn gives_up(&mut self, reference: &Reference) {
+        self.stripped.remove(reference);
+        self.given_up.insert(reference.clone());
+    }
+
+    /// What is known of stripped objects of these owners.
+    pub fn stripped(&self, owners: &[Owner]) -> BTreeMap<Reference, Known> {
+        let of = self.stripped.iter().filter(|(_, known)| owners.contains(&known.owner));
+        of.map(|(reference, known)| (reference.clone(), known.clone())).collect()
+    }
+
+    /// A source is in sync that was planned with these: they are restored, or gone.
+    pub fn restored(&mut self, known: &BTreeMap<Reference, Known>) {
+        self.stripped.retain(|reference, one| known.get(reference) != Some(one));
+    }
+
+    /// The target is another cluster.
+    pub fn forget_target(&mut self) {
+        self.stripped.clear();
+        self.given_up.clear();
+        self.unanswered.clear();
     }
 
     /// Notes which deletions are without an answer now, of those that a reconcile knew of before and those it knows of after.
@@ -140,6 +177,40 @@ mod tests {
         assert_eq!(deleted(&mut learned, start), None);
     }
 
+    fn known(owner: &str, cluster: &str) -> (Reference, Known) {
+        let kind = crate::mapping::Kind::new("", "v1", "ConfigMap");
+        let reference = Reference { kind, namespace: "ns".into(), name: format!("{owner}-{cluster}") };
+        let annotations = BTreeMap::from([(marks::CLUSTER.to_owned(), cluster.to_owned())]);
+        (reference, Known { owner: Owner(owner.into()), uid: "u".into(), annotations })
+    }
+
+    #[test]
+    fn a_stripped_object_is_known_until_a_plan_that_knew_it_is_in_sync() {
+        let mut learned = Learned::default();
+        let ((one, of_one), (other, of_other)) = (known("a", "c"), known("b", "c"));
+        learned.saw_stripped(one.clone(), of_one.clone());
+        let planned = learned.stripped(&[Owner("a".into())]);
+        assert_eq!(planned, BTreeMap::from([(one.clone(), of_one.clone())]));
+        let again = Known { uid: "u2".into(), ..of_one };
+        learned.saw_stripped(one.clone(), again.clone());
+        learned.saw_stripped(other, of_other);
+        learned.restored(&planned);
+        assert_eq!(learned.stripped(&[Owner("a".into())]), BTreeMap::from([(one, again)]), "it was seen since");
+        learned.forget_cluster(&key("c").cluster, "c");
+        assert!(learned.stripped.is_empty());
+    }
+
+    #[test]
+    fn what_the_engine_gives_up_is_not_taken_for_stripped() {
+        let mut learned = Learned::default();
+        let (reference, known) = known("a", "c");
+        learned.gives_up(&reference);
+        learned.saw_stripped(reference.clone(), known.clone());
+        assert!(learned.stripped.is_empty());
+        learned.saw_stripped(reference, known);
+        assert_eq!(learned.stripped.len(), 1, "that was somebody else");
+    }
+
     #[test]
     fn old_deletions_leave_nothing_behind() {
         let (mut learned, start) = (Learned::default(), Instant::now());
@@ -156,7 +227,7 @@ mod tests {
             assert!(!learned.missing(&key(cluster), LATE_CREATE, start).long);
             learned.dropped.note(&key(cluster).cluster, &Arc::from("1"), &["/x"]);
         }
-        learned.forget_cluster(&key("gone").cluster);
+        learned.forget_cluster(&key("gone").cluster, "gone");
         assert!(!learned.is_stale(&key("gone"), "1") && learned.is_stale(&key("stays"), "1"));
         assert_eq!(learned.missing.len(), 1);
         assert!(learned.dropped.of(&key("gone").cluster, "1").is_empty());

@@ -100,6 +100,7 @@ impl Pipeline {
     }
 
     pub(super) fn target_changed(&self, kind: &Kind, change: &Change<'_>) {
+        self.note_stripped(kind, change);
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         let before = change.before.and_then(|before| before.owner());
         let Some(object) = change.after.or(change.before) else { return };
@@ -109,14 +110,28 @@ impl Pipeline {
         self.enqueue_origin(kind, change.key, object, priority);
     }
 
+    /// Remembers an owned object that lost its ownership annotations, or left the watch with its label.
+    fn note_stripped(&self, kind: &Kind, change: &Change<'_>) {
+        let Some(before) = change.before else { return };
+        if change.after.is_some_and(|after| marks::says_the_same(&before.json(), &after.json())) {
+            return;
+        }
+        let reference = target_reference(kind, change.key);
+        let known = before.value().ok().and_then(|before| marks::Known::of(&self.writer, &before, &reference));
+        let Some(known) = known else { return };
+        let after = change.after.and_then(|after| after.value().ok());
+        if !after.is_some_and(|after| marks::is_ours(&after, &reference, &known.owner)) {
+            self.learned().saw_stripped(reference, known);
+        }
+    }
+
     /// Queues the source of an object on the target: by our own index, else as its ownership annotations say, if they are
     /// true.
     pub(super) fn enqueue_origin(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
         if object.owner().is_some_and(|owner| self.enqueue_owner(owner, priority)) {
             return;
         }
-        let reference =
-            Reference { kind: kind.clone(), namespace: at.namespace.to_string(), name: at.name.to_string() };
+        let reference = target_reference(kind, at);
         let origin = object.value().ok().and_then(|value| marks::origin(&self.writer, &value, &reference));
         if let Some(key) = origin.and_then(|origin| self.key_of(&origin)) {
             self.queue.add(key, priority);
@@ -169,4 +184,9 @@ impl Pipeline {
         self.interests.forget(key);
         self.saw_placement(key, None);
     }
+}
+
+/// The object of a kind at a place of the target.
+pub fn target_reference(kind: &Kind, at: &Key) -> Reference {
+    Reference { kind: kind.clone(), namespace: at.namespace.to_string(), name: at.name.to_string() }
 }

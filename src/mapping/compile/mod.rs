@@ -280,13 +280,13 @@ impl Compiler {
                 self.report(finding.help("a DNS name, a slash and a word: `example.com/backup`"));
             }
         }
-        // An APIExport's workspaces are known by their identity; elsewhere, names are used again.
-        let recreated = if from_api_export { SourceRecreated::Adopt } else { SourceRecreated::Block };
+        // Outside of an APIExport's workspaces, the names of clusters are used again.
+        let recreated = (!from_api_export).then_some(SourceRecreated::Block);
         Lifecycle {
             on_source_delete: spec.on_source_delete,
             on_mapping_removed: spec.on_mapping_removed,
             on_source_vanished: spec.on_source_vanished,
-            on_source_recreated: spec.on_source_recreated.unwrap_or(recreated),
+            on_source_recreated: spec.on_source_recreated.or(recreated),
             stuck_after: spec.stuck_after.map_or(Duration::from_secs(900), |period| period.0),
             prune_guard: self.prune_guard(&spec.prune_guard),
         }

@@ -76,7 +76,7 @@ fn everything_written_is_kept() {
     assert_eq!(mapping.status.condition_types().collect::<Vec<_>>(), ["Ready", "BackendReady", "BackendHealthy"]);
     assert_eq!(mapping.lifecycle.stuck_after, Duration::from_secs(5400));
     assert_eq!(mapping.lifecycle.on_source_vanished, SourceVanished::Delete);
-    assert_eq!(mapping.lifecycle.on_source_recreated, SourceRecreated::Replace);
+    assert_eq!(mapping.lifecycle.on_source_recreated, Some(SourceRecreated::Replace));
     assert_eq!(mapping.lifecycle.prune_guard, PruneGuard { max_objects: 100, max_percent: 20 });
     assert_eq!((mapping.reconcile.concurrency, mapping.reconcile.target_writes_per_second), (4, 10));
     assert!(mapping.text.starts_with("# Everything") && mapping.text.ends_with("PerSecond: 10}\n"));
@@ -95,7 +95,7 @@ fn only_an_api_export_gives_objects_to_a_recreated_source_by_default() {
     let (before, rest) = text.split_once("    apiExport:").expect("the source of an APIExport");
     let (_, after) = rest.split_once('\n').expect("one line");
     let mapping = mapping(&format!("{before}    provider: edge\n{after}"));
-    assert_eq!(mapping.lifecycle.on_source_recreated, SourceRecreated::Block);
+    assert_eq!(mapping.lifecycle.on_source_recreated, Some(SourceRecreated::Block));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn defaults() {
     assert_eq!(mapping.status.engine_conditions.len(), 1);
     assert_eq!(mapping.lifecycle.stuck_after, Duration::from_secs(900));
     assert_eq!(mapping.lifecycle.on_source_vanished, SourceVanished::Retain);
-    assert_eq!(mapping.lifecycle.on_source_recreated, SourceRecreated::Adopt);
+    assert_eq!(mapping.lifecycle.on_source_recreated, None);
     assert_eq!(mapping.lifecycle.prune_guard, PruneGuard { max_objects: 10, max_percent: 20 });
     assert_eq!(mapping.reconcile.backoff_max, Duration::from_secs(300));
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::world::{World, foreign};
 use super::{DATABASES, changed, mapping, source};
 use crate::mapping::{Kind, OnExit};
-use crate::object::marks::{self, Reference};
+use crate::object::marks::{self, Known, Owner, Reference};
 use crate::object::{generation, has_finalizer};
 use crate::plan::{Cause, Phase, Plan, Prune, Reasons, Rest, plan};
 
@@ -99,7 +99,7 @@ fn placement_that_cannot_be_rendered_takes_no_finalizer() {
     let mut world = World::new(source());
     let failing = changed(
         "  objects:\n",
-        "  placement: {namespace: \"{{ source.spec.where }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}\n  objects:\n",
+        "  placement: {name: \"{{ source.spec.where }}-{{ source.metadata.name }}\"}\n  objects:\n",
     );
     assert_eq!(cause(&world.settle(&failing)), Some(Cause::RenderFailed));
     assert!(!has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
@@ -141,6 +141,23 @@ fn ours_of_earlier_is_blocked() {
     assert_eq!(cause(&rest), Some(Cause::Recreated));
     assert_eq!(world.object("Database")["metadata"]["uid"], former);
     assert_eq!(marks::annotation(world.object("Database"), marks::SOURCE_UID), Some("source-1"));
+}
+
+#[test]
+fn by_default_a_recreated_source_takes_over_its_objects_but_not_in_a_home_workspace() {
+    let cases = [
+        (Some("root:acme"), None),
+        (Some("root:users:ab:cd:jane"), Some(Cause::Recreated)),
+        (Some("root:users-guide"), None),
+        (None, Some(Cause::Recreated)),
+    ];
+    for (path, expected) in cases {
+        let mut world = synced();
+        world.workspace_path = path.map(str::to_owned);
+        world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
+        let rest = world.settle(&mapping(DATABASES));
+        assert_eq!(if rest == Rest::InSync { None } else { cause(&rest) }, expected, "{path:?}");
+    }
 }
 
 #[test]
@@ -305,6 +322,62 @@ fn ours_without_its_label_is_found_by_the_create_and_labelled_again() {
     world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels")));
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(marks::label(world.object("Database"), marks::OWNER).is_some());
+}
+
+/// Takes every label and annotation off, as this process sees it happen or not.
+fn stripped(mut world: World, seen: bool) -> World {
+    let reference = world.reference("Database");
+    let known = Known::of(&World::writer(), world.object("Database"), &reference).expect("it is owned");
+    world.edit("Database", |object| {
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        metadata.retain(|field, _| field != "labels" && field != "annotations");
+    });
+    world.stripped.extend(seen.then_some((reference, known)));
+    world
+}
+
+#[test]
+fn a_stripped_object_is_restored_by_the_process_that_saw_it_as_owned() {
+    let mut world = stripped(synced(), true);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert_eq!(marks::annotation(world.object("Database"), marks::SOURCE_UID), Some("source-1"));
+    let mut unknown = stripped(synced(), false);
+    assert_eq!(cause(&unknown.settle(&mapping(DATABASES))), Some(Cause::Conflict));
+}
+
+#[test]
+fn another_object_in_the_place_of_a_stripped_one_is_foreign() {
+    for change in ["another uid", "another owner", "another namespace"] {
+        let mut world = stripped(synced(), true);
+        match change {
+            "another uid" => world.edit("Database", |object| object["metadata"]["uid"] = json!("u2")),
+            "another owner" => world.stripped.values_mut().for_each(|known| known.owner = Owner("other".into())),
+            _ => {
+                let (mut reference, known) = world.stripped.pop_first().unwrap();
+                reference.namespace = "elsewhere".into();
+                world.stripped.insert(reference, known);
+            }
+        }
+        assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Conflict), "{change}");
+        assert!(marks::annotation(world.object("Database"), marks::SELF).is_none(), "{change}");
+    }
+}
+
+#[test]
+fn a_stripped_object_goes_with_its_source() {
+    let mut world = stripped(synced(), true);
+    world.delete_source();
+    world.settle(&mapping(DATABASES));
+    assert!(world.objects.is_empty() && world.source.is_none(), "{:?}", world.log);
+}
+
+#[test]
+fn ownership_labels_and_annotations_are_restored_whatever_drift_says() {
+    let report = changed("    - id: db\n", "    - id: db\n      drift: Report\n");
+    let mut world = synced();
+    world.edit("Database", |object| object["metadata"]["labels"][marks::MANAGED_BY] = json!("people"));
+    assert_eq!(world.settle(&report), Rest::InSync);
+    assert_eq!(marks::label(world.object("Database"), marks::MANAGED_BY), Some(marks::MANAGER));
 }
 
 #[test]

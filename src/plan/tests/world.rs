@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::mapping::{Kind, Mapping, Resource, placement};
-use crate::object::marks::{self, Origin, Owner, Reference, Writer};
+use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
 use crate::plan::{
     Action, Failure, FailureKind, Intent, Missing, Observed, Outcome, Phase, Pin, Plan, Prune, Rest, Source, Target,
@@ -23,6 +23,7 @@ pub struct World {
     pub namespaces: BTreeSet<String>,
     pub phase: Phase,
     pub identity: String,
+    pub workspace_path: Option<String>,
     pub unseen_kinds: BTreeMap<Kind, String>,
     pub target_unknown: Option<String>,
     /// Namespace rules of former documents.
@@ -30,6 +31,8 @@ pub struct World {
     /// What is known of a source that is missing.
     pub missing: Missing,
     pub prune: Prune,
+    /// Objects that the process saw being stripped.
+    pub stripped: BTreeMap<Reference, Known>,
     /// Requests that the target refuses, by the beginning of their log lines.
     pub refuses: Vec<String>,
     /// Status leaves that the consumer's server refuses, by their values.
@@ -53,11 +56,13 @@ impl World {
             namespaces: BTreeSet::new(),
             phase: Phase::Active,
             identity: "target-1".into(),
+            workspace_path: Some("root:acme".into()),
             unseen_kinds: BTreeMap::new(),
             target_unknown: None,
             former_placements: Vec::new(),
             missing: Missing::default(),
             prune: Prune::Allowed,
+            stripped: BTreeMap::new(),
             refuses: Vec::new(),
             refused_status: Vec::new(),
             shared_in_use: Some(false),
@@ -99,10 +104,11 @@ impl World {
         let now = Timestamp::from_second(1_800_000_000).expect("a time in range");
         let mut observed = Observed {
             phase: self.phase,
-            workspace_path: Some("root:acme".into()),
+            workspace_path: self.workspace_path.clone(),
             shared_in_use: self.in_use(),
             namespaces: self.namespaces.clone(),
             prune: self.prune,
+            stripped: self.stripped.clone(),
             pin: Some(Pin { connection: "target".into(), identity: self.identity.clone() }),
             ..Observed::new(Self::writer(), Self::key(), Self::origin(), source, target, now)
         };
@@ -220,10 +226,11 @@ impl World {
         };
         let labelled =
             |object: &Value| marks::label(object, marks::OWNER).is_some_and(|label| owners.iter().any(|o| o == label));
-        let found = self.objects.iter().filter(|(reference, object)| {
-            ours(reference, object)
-                && ((labelled(object) && namespaces.contains(&reference.namespace)) || places.contains(reference))
-        });
+        let listed = |reference: &Reference, object: &Value| {
+            ours(reference, object) && labelled(object) && namespaces.contains(&reference.namespace)
+        };
+        let found =
+            self.objects.iter().filter(|(reference, object)| listed(reference, object) || places.contains(reference));
         Outcome::Found(
             found.map(|(reference, object)| TargetObject::new(reference.clone(), Arc::new(object.clone()))).collect(),
         )

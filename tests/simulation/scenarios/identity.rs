@@ -94,3 +94,17 @@ fn the_object_of_a_removed_id_says_where_the_others_were_placed() {
     let steps = [(0, Action::Create(X)), (5_000, Action::Create(X_CA)), (5_000, Action::Edit(Edit::Toggle("ca")))];
     holds(&world(Kcp, &steps), 2);
 }
+
+#[test]
+fn a_stripped_object_is_restored() {
+    for sources in [Kcp, Plain] {
+        let steps = [(0, Action::Create(X)), (5_000, Action::Meddle(X, Meddling::Strip)), (5_000, Action::Change(X))];
+        holds(&world(sources, &steps), 4);
+    }
+}
+
+#[test]
+fn a_stripped_object_goes_with_its_source() {
+    let steps = [(0, Action::Create(X)), (5_000, Action::Meddle(X, Meddling::Strip)), (1, Action::Delete(X))];
+    holds(&world(Kcp, &steps), 4);
+}
