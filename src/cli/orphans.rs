@@ -23,7 +23,7 @@ For example: sync-engine orphans mappings --kcp-kubeconfig kcp.kubeconfig --targ
              sync-engine orphans mappings --object ConfigMap tenant/a --release --yes
 
 Nothing is written without --yes. Before each write, the object and its source are read again. An object whose source asks for \
-it is refused, and so is an object that is another or has changed.
+it is refused, and so is an object that is another, has changed, or is in no namespace of its source.
 
 Exit codes: 0 listed or done; 1 an object was refused; 2 the command line cannot be understood; 78 a file or a cluster cannot be \
 read, or a mapping is wrong.";
@@ -166,6 +166,9 @@ impl Verb<'_> {
 
     /// Reads both sides again, and writes if `--yes` says so.
     async fn act(&self, mapping: &Mapping, whole: &Whole, orphan: &Orphan) -> Result<(), String> {
+        if orphan.reason == OrphanReason::OtherNamespace {
+            return Err("it is in no namespace of its source, and somebody else can have made it".to_owned());
+        }
         is_remembered(&whole.target)?;
         let namespace = &self.arguments.inventory_namespace;
         let fresh = self.surveyor.afresh(&self.schemas, mapping, namespace, (whole, orphan)).await;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Rehearsed, SourceCluster, Surveyor, TargetCluster, Unseen, Whole, object};
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, SourceClusters, placement};
 use crate::multicluster::RequestError;
 use crate::object::marks::{self, Origin, Reference};
 use crate::object::{Key, has_finalizer, metadata};
+use crate::plan::render::{self, Fixed};
 use crate::plan::{Cause, Rest, TargetObject};
 
 /// An object that carries a true self mark of the engine and the mapping.
@@ -41,16 +42,19 @@ pub enum OrphanReason {
     NotWanted,
     /// No source needs what is shared there.
     NotShared,
+    /// It is in no namespace of its source: whoever can write on the target can have put it there.
+    OtherNamespace,
 }
 
 impl OrphanReason {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::SourceMissing,
         Self::ClusterUnseen,
         Self::OtherResource,
         Self::Dropped,
         Self::NotWanted,
         Self::NotShared,
+        Self::OtherNamespace,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -61,6 +65,7 @@ impl OrphanReason {
             Self::Dropped => "Dropped",
             Self::NotWanted => "NotWanted",
             Self::NotShared => "NotShared",
+            Self::OtherNamespace => "OtherNamespace",
         }
     }
 }
@@ -91,6 +96,10 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
         let namespace = &object.reference.namespace;
         let origin = marks::origin(&writer, &object.object, &object.reference);
         let found = match &origin {
+            Some(origin) if !is_placed(mapping, whole, origin, namespace) => {
+                let why = "it is in no namespace of its source, where ownership labels and annotations do not count";
+                Some((OrphanReason::OtherNamespace, why.to_owned()))
+            }
             // The engine serves sources of an earlier document to their end.
             Some(origin) if whole.former.iter().any(|former| former.may_have(origin)) => None,
             Some(origin) => of_source(surveyor, mapping, (whole, &plans), &object, origin).await?,
@@ -111,6 +120,22 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
     }
     orphans.sort_by(|one, other| one.object.reference.cmp(&other.object.reference));
     Ok(orphans)
+}
+
+/// Whether the namespace is one that the mapping, now or in an earlier document, gives for a source.
+fn is_placed(mapping: &Mapping, whole: &Whole, origin: &Origin, namespace: &str) -> bool {
+    let rules = whole.target.inventory.iter().flat_map(|store| &store.placements);
+    let rules: Vec<_> = rules.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
+    let gives = |cluster: &str, workspace_path: Option<&str>| {
+        let source = Fixed { cluster, workspace_path, namespace: &origin.namespace, name: &origin.name };
+        render::namespaces_of(mapping, &rules, source).contains(namespace)
+    };
+    match (&mapping.source.clusters, whole.clusters.iter().find(|one| one.identity == origin.cluster)) {
+        (_, Some(cluster)) => gives(cluster.name.as_str(), cluster.path.as_deref()),
+        // A workspace is named by its identity, also where it is not seen; a plain cluster goes by its provider's name.
+        (SourceClusters::ApiExport(_), None) => gives(&origin.cluster, None),
+        (SourceClusters::Provider(provider), None) => gives(provider, None),
+    }
 }
 
 /// The plans of all sources.

@@ -86,12 +86,16 @@ impl Scene {
     }
 
     /// The same for a mapping and a resource.
-    fn made_of(
+    fn made_of(&self, of: (&str, &str), kind: &str, name: &str, marked: &str, id: &str, source: (&str, &str, &str)) {
+        self.made_at(&self.placed(source.0), of, (kind, name, marked), id, source);
+    }
+
+    /// The same in any namespace.
+    fn made_at(
         &self,
+        namespace: &str,
         (mapping, resource): (&str, &str),
-        kind: &str,
-        name: &str,
-        marked: &str,
+        (kind, name, marked): (&str, &str, &str),
         id: &str,
         (cluster, of, uid): (&str, &str, &str),
     ) {
@@ -99,12 +103,12 @@ impl Scene {
         let origin =
             Origin { resource: resource.into(), cluster: cluster.into(), namespace: "default".into(), name: of.into() };
         let owner = writer.owner(&origin);
-        let mark = owner.self_mark(id, &reference(kind, &self.placed(cluster), marked));
+        let mark = owner.self_mark(id, &reference(kind, namespace, marked));
         let mut annotations = json!({marks::OBJECT: id, marks::SOURCE_UID: uid, marks::SELF: mark});
         for (key, value) in marks::origin_annotations(&origin) {
             annotations[key] = json!(value);
         }
-        self.put(&writer, (kind, &self.placed(cluster), name), &owner, &annotations);
+        self.put(&writer, (kind, namespace, name), &owner, &annotations);
     }
 
     /// The namespace that the mapping gives to the sources of a workspace's namespace `default`.
@@ -375,6 +379,31 @@ async fn a_mapping_without_a_file_is_read_from_its_state_store() {
     assert!(scene.object("a").is_none());
 }
 
+/// Whoever can write on the target can compute the ownership labels and annotations of any source.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn planted_objects_are_refused_in_every_namespace_but_their_sources() {
+    let scene = Scene::with_orphans().await;
+    let of = ("things", "things.example.com");
+    scene.made_at(
+        &scene.placed(&scene.globex),
+        of,
+        ("ConfigMap", "gone", "gone"),
+        "settings",
+        (&scene.acme, "gone", "u"),
+    );
+    let planted = format!("{}/gone", scene.placed(&scene.globex));
+    let listed = scene.orphans(&["--object", "ConfigMap", &planted, "-o", "text"]);
+    assert!(listed.contains("OtherNamespace"), "{listed}");
+    let before = scene.left();
+    for verb in ["--delete", "--release"] {
+        let said = scene.orphans(&["--object", "ConfigMap", &planted, verb, "--yes"]);
+        assert!(said.starts_with("exit 1\n") && said.contains("it is in no namespace of its source"), "{said}");
+    }
+    assert_eq!(scene.left(), before);
+    scene.orphans(&["--reason", "SourceMissing", "--delete", "--yes"]);
+    assert!(scene.target.get(CONFIG_MAPS, &scene.placed(&scene.globex), "gone").is_some());
+}
+
 /// Ownership names a plain cluster by its identity, not by the provider's name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_of_a_plain_cluster_belong_to_its_identity() {
@@ -382,11 +411,12 @@ async fn objects_of_a_plain_cluster_belong_to_its_identity() {
     let namespaces = ApiRef { cluster: "", resource: "namespaces.v1" };
     let identity = scene.target.get(namespaces, "", "kube-system").expect("a namespace");
     let identity = metadata(&identity, "uid");
-    let placed = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed(identity)}});
+    let placed = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed("plain")}});
     scene.target.create(namespaces, &placed).expect("a namespace");
     let resource = Resource { group: String::new(), version: "v1".into(), plural: "serviceaccounts".into() };
     let of = ("things", &*resource.group_plural());
-    scene.made_of(of, "ConfigMap", "gone", "gone", "settings", (identity, "gone", "u"));
+    let source = (identity, "gone", "u");
+    scene.made_at(&scene.placed("plain"), of, ("ConfigMap", "gone", "gone"), "settings", source);
     let mapping = MAPPING
         .replace("apiExport: {name: things, path: root:provider}", "provider: plain")
         .replace("things.v1.example.com", "serviceaccounts.v1");
