@@ -96,7 +96,7 @@ impl Provider for KubeconfigProvider {
 fn advice(error: &RequestError) -> String {
     match error.code() {
         Some(403) => format!(
-            "{error}; let the engine's user get the namespaces `kube-system` and `default`, and in a kcp workspace the LogicalCluster `cluster`"
+            "{error}; let the engine's user get the namespaces `kube-system` and `default`, and in a kcp workspace the LogicalCluster `cluster`; `sync-engine rbac` prints these rights"
         ),
         _ => error.to_string(),
     }

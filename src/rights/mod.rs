@@ -110,15 +110,27 @@ impl Rights {
     /// What every target is asked, whatever the mappings are.
     fn reach_target(&mut self, place: &Place, setting: &Setting<'_>) {
         let notes = setting.inventory_namespace;
-        let mut known = rule("", "namespaces", &["get"], "tells the cluster from others, and finds the engine's notes");
-        known.names = vec!["default".to_owned(), "kube-system".to_owned(), notes.to_owned()];
-        known.names.sort();
-        known.names.dedup();
-        self.add(place, known);
+        self.identify(place, &[notes], "tells the cluster from others, and finds the engine's notes");
         self.add(place, urls(&["/api/*", "/apis/*"], "finds out which kinds are served"));
         let verbs = &["get", "list", "create", "patch", "delete"];
         let inventory = rule("", "configmaps", verbs, "the engine's notes of what it has made");
         self.add(place, Rule { namespace: Some(notes.to_owned()), ..inventory });
+    }
+
+    /// What tells a cluster from others; in kcp, a workspace is entered first, and has its LogicalCluster beside.
+    fn identify(&mut self, place: &Place, namespaces: &[&str], why: &str) {
+        let mut known = rule("", "namespaces", &["get"], why);
+        known.names = texts(&[&["default", "kube-system"], namespaces].concat());
+        known.names.sort();
+        known.names.dedup();
+        self.add(place, known);
+        let in_kcp = "tells the workspace from others, where the cluster is one of kcp";
+        let logical_cluster = rule("core.kcp.io", "logicalclusters", &["get"], in_kcp);
+        self.add(place, Rule { names: texts(&["cluster"]), ..logical_cluster });
+        self.add(
+            place,
+            Rule { verbs: texts(&["access"]), ..urls(&["/"], "enters the workspace, where it is one of kcp") },
+        );
     }
 
     fn on_source(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
@@ -145,9 +157,7 @@ impl Rights {
 
     fn on_cluster(&mut self, mapping: &Mapping, provider: &str, setting: &Setting<'_>) {
         let place = source_of(provider, setting);
-        let mut known = rule("", "namespaces", &["get"], "tells the cluster from others");
-        known.names = texts(&["default", "kube-system"]);
-        self.add(&place, known);
+        self.identify(&place, &[], "tells the cluster from others");
         self.add(&place, urls(&["/openapi/v3", "/openapi/v3/*"], "the schema of the status"));
         let resource = &mapping.source.resource;
         let why = format!("mapping {}: its sources", mapping.name);
