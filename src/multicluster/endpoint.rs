@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
@@ -14,14 +15,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::api_path::ApiPath;
 use super::connection::{Connection, Site};
 use super::http_stack::{HttpStack, why_unreachable, with_causes};
+use super::identity::cluster_identity;
 use super::lane::Lane;
 use super::lines::Lines;
 use super::permit::{Epoch, Permit};
-use super::pool::{Answer, SendError};
+use super::pool::{Answer, Kept, Ready, SendError};
 use super::request_error::RequestError;
 
 /// Deadline of a request where the caller gives none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
+/// Why a connection that was just in use takes no request.
+const CLOSED: &str = "the connection closed";
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("sync-engine/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -34,6 +38,8 @@ pub struct Endpoint {
     site: Site,
     /// The cluster that it was found to lead to, where that may change.
     cluster: Option<Arc<str>>,
+    /// The one connection that its requests go over.
+    over: Option<Kept>,
     /// What must hold at the moment a write leaves.
     permits: Vec<Permit>,
     /// 0: no limit.
@@ -88,7 +94,16 @@ pub struct DeleteOptions<'a> {
 
 impl Endpoint {
     pub(super) fn new(connection: Arc<Connection>, base: String, lane: Arc<Lane>, site: Site) -> Self {
-        Self { connection, base: base.into(), lane, site, cluster: None, permits: Vec::new(), writes_per_second: 0 }
+        Self {
+            connection,
+            base: base.into(),
+            lane,
+            site,
+            cluster: None,
+            over: None,
+            permits: Vec::new(),
+            writes_per_second: 0,
+        }
     }
 
     /// A view one level deeper: `at("/clusters/abc")`. The prefix is the caller's to check.
@@ -259,11 +274,7 @@ impl Endpoint {
             let stack = self.site.load_full();
             let credential = stack.authorization().await;
             let header = credential.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
-            // The last moment: nothing waits between here and the connection.
-            if method != Method::GET && !self.is_permitted() {
-                return Err(RequestError::NotPermitted { url: self.url_of(path) });
-            }
-            let request = build(&method, &uri, body.as_ref(), header.as_ref());
+            let request = stack.impersonating(build(&method, &uri, body.as_ref(), header.as_ref()));
             let until = Instant::now() + deadline;
             let answer = self.head(&stack, path, request, deadline).await?;
             if answer.status().is_success() {
@@ -286,12 +297,66 @@ impl Endpoint {
         request: Request<Full<Bytes>>,
         deadline: Duration,
     ) -> Result<Answer, RequestError> {
-        let sending = pin!(stack.send(&self.lane.origin, request));
-        match timeout(deadline, sending).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(SendError::Connect(error))) => Err(self.unreachable(path, why_unreachable(&*error))),
-            Ok(Err(SendError::Lost(error))) => Err(self.lost(path, with_causes(&error))),
-            Err(_) => Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))),
+        let sending = pin!(self.transmit(stack, path, request));
+        let sent = timeout(deadline, sending).await;
+        sent.unwrap_or_else(|_| Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))))
+    }
+
+    /// A write goes over a connection that is known to lead to the cluster: whatever is in between may lead elsewhere with
+    /// each new connection.
+    async fn transmit(
+        &self,
+        stack: &HttpStack,
+        path: &ApiPath,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Answer, RequestError> {
+        let origin = &self.lane.origin;
+        let (writes, failed) = (request.method() != Method::GET, |error| self.not_sent(path, error));
+        loop {
+            let ready = match (&self.over, &self.cluster) {
+                (Some(kept), _) => kept.next().ok_or_else(|| self.lost(path, CLOSED.into()))?,
+                (None, Some(cluster)) if writes => {
+                    let ready = stack.open(origin, Some(cluster)).await.map_err(failed)?;
+                    if ready.leads_to(cluster) { ready } else { self.confirm(path, ready, cluster).await? }
+                }
+                (None, _) => stack.open(origin, None).await.map_err(failed)?,
+            };
+            // The last moment: nothing waits between here and the connection.
+            if writes && !self.is_permitted() {
+                ready.put_back();
+                return Err(RequestError::NotPermitted { url: self.url_of(path) });
+            }
+            match ready.send(request).await {
+                Ok(answer) => return Ok(answer),
+                Err((Some(unsent), _)) => request = unsent,
+                Err((None, error)) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Asks over a connection whether it leads to the cluster: requests within a request.
+    fn confirm<'a>(
+        &'a self,
+        path: &'a ApiPath,
+        ready: Ready,
+        cluster: &'a Arc<str>,
+    ) -> BoxFuture<'a, Result<Ready, RequestError>> {
+        Box::pin(async move {
+            let closed = || self.lost(path, CLOSED.into());
+            let kept = ready.kept().ok_or_else(closed)?;
+            let over = Self { over: Some(kept.clone()), ..self.clone() };
+            if cluster_identity(&over).await? != **cluster {
+                self.connection.identity().doubt();
+                return Err(RequestError::NotPermitted { url: self.url_of(path) });
+            }
+            Ok(kept.end().ok_or_else(closed)?.found_to_lead_to(cluster))
+        })
+    }
+
+    fn not_sent(&self, path: &ApiPath, error: SendError) -> RequestError {
+        match error {
+            SendError::Connect(error) => self.unreachable(path, why_unreachable(&*error)),
+            SendError::Lost(error) => self.lost(path, with_causes(&error)),
         }
     }
 

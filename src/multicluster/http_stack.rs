@@ -12,7 +12,7 @@ use kube::client::ConfigExt;
 use kube::config::{AuthInfo, Config};
 
 use super::credential::{Credential, CredentialError};
-use super::pool::{Answer, Origin, Pool, SendError};
+use super::pool::{Origin, Pool, Ready, SendError};
 use super::proxy::{Connector, Proxies};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
@@ -62,12 +62,17 @@ impl HttpStack {
         self.credential.refused(header)
     }
 
-    pub(super) async fn send(&self, to: &Arc<Origin>, mut request: Request<Full<Bytes>>) -> Result<Answer, SendError> {
+    /// A connection for one request; with an identity, rather one that was found to lead to that cluster.
+    pub(super) async fn open(&self, to: &Arc<Origin>, identity: Option<&str>) -> Result<Ready, SendError> {
+        self.pool.load_full().open(to, identity).await
+    }
+
+    /// The request, as whom the kubeconfig says.
+    pub(super) fn impersonating(&self, mut request: Request<Full<Bytes>>) -> Request<Full<Bytes>> {
         for (name, value) in &self.impersonation {
             request.headers_mut().append(name, value.clone());
         }
-        let pool = self.pool.load_full();
-        pool.send(to, request).await
+        request
     }
 }
 

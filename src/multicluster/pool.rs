@@ -94,15 +94,100 @@ struct Link {
     sender: http1::SendRequest<Body>,
     connection: http1::Connection<MaybeHttpsStream<TokioIo<Stream>>, Body>,
     closed: bool,
+    /// Whether it carried a request before.
+    used: bool,
+    /// Identity of the cluster that it was found to lead to.
+    leads_to: Option<Arc<str>>,
+}
+
+/// A connection that is ready for one request. Dropped, it closes.
+pub(super) struct Ready {
+    link: Box<Link>,
+    origin: Arc<Origin>,
+    home: Home,
+}
+
+/// Where a connection goes once its answer is read.
+#[derive(Clone)]
+enum Home {
+    Pool(Arc<Pool>),
+    Kept(Kept),
+}
+
+/// A connection that several requests follow each other on, and nobody else's in between.
+#[derive(Clone)]
+pub(super) struct Kept {
+    slot: Arc<Mutex<Option<Box<Link>>>>,
+    origin: Arc<Origin>,
+    pool: Arc<Pool>,
+}
+
+impl Ready {
+    /// Whether it was found to lead to the cluster of this identity.
+    pub(super) fn leads_to(&self, identity: &str) -> bool {
+        self.link.leads_to.as_deref() == Some(identity)
+    }
+
+    pub(super) fn found_to_lead_to(mut self, identity: &Arc<str>) -> Self {
+        self.link.leads_to = Some(identity.clone());
+        self
+    }
+
+    /// Sends a request, whose address is a path, up to the head of its answer. The error comes with the request where the
+    /// connection closed at this very moment, and nothing of it was sent.
+    pub(super) async fn send(
+        mut self,
+        mut request: Request<Body>,
+    ) -> Result<Answer, (Option<Request<Body>>, SendError)> {
+        request.headers_mut().insert(header::HOST, self.origin.host.clone());
+        let used = std::mem::replace(&mut self.link.used, true);
+        match self.link.exchange(request).await {
+            Ok(answer) => {
+                let (head, body) = answer.into_parts();
+                Ok(Answer { head: Response::from_parts(head, ()), body: BodyDataStream::new(body), ready: self })
+            }
+            Err((unsent, error)) => Err((unsent.filter(|_| used), error.into())),
+        }
+    }
+
+    /// Has it wait for its next request.
+    pub(super) fn put_back(self) {
+        match self.home {
+            Home::Pool(pool) => pool.put(&self.origin, self.link),
+            Home::Kept(kept) => *kept.slot() = Some(self.link),
+        }
+    }
+
+    /// Keeps it for requests that follow each other; `None`: it is kept already.
+    pub(super) fn kept(self) -> Option<Kept> {
+        let Home::Pool(pool) = self.home else { return None };
+        Some(Kept { slot: Arc::new(Mutex::new(Some(self.link))), origin: self.origin, pool })
+    }
+}
+
+impl Kept {
+    /// For the next of its requests; `None`: the one before is not answered, or the connection has closed.
+    pub(super) fn next(&self) -> Option<Ready> {
+        let link = self.slot().take()?;
+        Some(Ready { link, origin: self.origin.clone(), home: Home::Kept(self.clone()) })
+    }
+
+    /// The connection is anybody's again.
+    pub(super) fn end(&self) -> Option<Ready> {
+        let mut link = self.slot().take()?;
+        link.is_ready().then(|| Ready { link, origin: self.origin.clone(), home: Home::Pool(self.pool.clone()) })
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Box<Link>>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An answer whose body is still to be read. Dropped before its end, it closes its connection.
 pub(super) struct Answer {
     head: Response<()>,
     body: BodyDataStream<Incoming>,
-    link: Box<Link>,
-    origin: Arc<Origin>,
-    pool: Arc<Pool>,
+    ready: Ready,
 }
 
 impl Origin {
@@ -133,33 +218,18 @@ impl Pool {
         Arc::new(Self { connector, patience, idle: Mutex::default() })
     }
 
-    /// Sends a request, whose address is a path, up to the head of its answer. Must be called within a Tokio runtime.
-    pub(super) async fn send(
+    /// A connection that waits for a request, if there is one, and else a new one. With an identity, rather one that was
+    /// found to lead to that cluster. Must be called within a Tokio runtime.
+    pub(super) async fn open(
         self: &Arc<Self>,
         origin: &Arc<Origin>,
-        mut request: Request<Body>,
-    ) -> Result<Answer, SendError> {
-        request.headers_mut().insert(header::HOST, origin.host.clone());
-        loop {
-            let (mut link, used) = match self.take(origin) {
-                Some(link) => (link, true),
-                None => (Box::pin(self.connect(origin)).await?, false),
-            };
-            let sent = link.exchange(request).await;
-            let answer = match sent {
-                Ok(answer) => answer,
-                // It closed at this very moment, and nothing of the request was sent.
-                Err((Some(unsent), _)) if used => {
-                    request = unsent;
-                    continue;
-                }
-                Err((_, error)) => return Err(error.into()),
-            };
-            let (head, body) = answer.into_parts();
-            let head = Response::from_parts(head, ());
-            let body = BodyDataStream::new(body);
-            return Ok(Answer { head, body, link, origin: origin.clone(), pool: self.clone() });
-        }
+        identity: Option<&str>,
+    ) -> Result<Ready, SendError> {
+        let link = match self.take(origin, identity) {
+            Some(link) => link,
+            None => Box::pin(self.connect(origin)).await?,
+        };
+        Ok(Ready { link, origin: origin.clone(), home: Home::Pool(self.clone()) })
     }
 
     async fn connect(&self, origin: &Origin) -> Result<Box<Link>, SendError> {
@@ -168,22 +238,21 @@ impl Pool {
         poll_fn(|cx| connector.poll_ready(cx)).await.map_err(SendError::Connect)?;
         let stream = connector.call(uri).await.map_err(SendError::Connect)?;
         let (sender, connection) = http1::handshake(stream).await?;
-        Ok(Box::new(Link { sender, connection, closed: false }))
+        Ok(Box::new(Link { sender, connection, closed: false, used: false, leads_to: None }))
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, origin: &Origin) -> Option<Box<Link>> {
+    fn take(&self, origin: &Origin, identity: Option<&str>) -> Option<Box<Link>> {
         let mut idle = self.idle();
         let waiting = idle.links.get_mut(origin)?;
-        while let Some(mut last) = waiting.pop() {
-            if last.is_usable(self.patience) {
-                return Some(last.link);
-            }
-        }
-        None
+        waiting.retain_mut(|one| one.is_usable(self.patience));
+        let found = identity
+            .and_then(|identity| waiting.iter().rposition(|one| one.link.leads_to.as_deref() == Some(identity)));
+        let last = found.or_else(|| waiting.len().checked_sub(1))?;
+        Some(waiting.remove(last).link)
     }
 
     fn put(self: &Arc<Self>, origin: &Arc<Origin>, mut link: Box<Link>) {
@@ -275,7 +344,7 @@ impl Answer {
         while let Some(piece) = self.next().await.transpose()? {
             pieces.push(piece);
         }
-        self.pool.put(&self.origin, self.link);
+        self.ready.put_back();
         Ok(if let [whole] = &pieces[..] { whole.clone() } else { pieces.concat().into() })
     }
 
@@ -284,7 +353,7 @@ impl Answer {
         if let Poll::Ready(next) = at_once(self.body.next()) {
             return Poll::Ready(next);
         }
-        self.link.drive(cx);
+        self.ready.link.drive(cx);
         at_once(self.body.next())
     }
 }
@@ -320,7 +389,8 @@ mod tests {
         };
         let client = async {
             let origin = Arc::new(Origin::of(&address).unwrap());
-            let answer = pool.send(&origin, Request::new(Body::default())).await.ok().unwrap();
+            let ready = pool.open(&origin, None).await.ok().unwrap();
+            let answer = ready.send(Request::new(Body::default())).await.ok().unwrap();
             answer.read().await.unwrap()
         };
         // Nobody asks for anything any more, and the server sees the end.

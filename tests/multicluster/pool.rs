@@ -1,14 +1,14 @@
 //! Connections that stay open: used again, given up, and closed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
 use sync_engine::multicluster::{ApiPath, Endpoint, RequestError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use crate::scene::{PATIENCE, connection, kubeconfig, resource};
@@ -178,4 +178,116 @@ async fn an_answer_that_breaks_off_is_no_answer() {
             (error, _) => panic!("{error}"),
         }
     }
+}
+
+/// An address that leads each new connection to a cluster of one's choice, as a load balancer may.
+struct Switch {
+    endpoint: Endpoint,
+    /// Identity of the cluster that the next connection leads to.
+    leads_to: Arc<Mutex<&'static str>>,
+    /// Methods and paths that arrived, by cluster.
+    heard: Arc<Mutex<Vec<(&'static str, String)>>>,
+    /// Rings when every open connection is to be cut.
+    cut: Arc<Notify>,
+    _tasks: JoinSet<()>,
+}
+
+impl Switch {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let endpoint = connection(&kubeconfig(&url, json!({}))).endpoint().leading_to("right");
+        let (leads_to, heard, cut) = (Arc::new(Mutex::new("right")), Arc::default(), Arc::<Notify>::default());
+        let mut tasks = JoinSet::new();
+        let (to, ears, scissors) = (leads_to.clone(), Arc::clone(&heard), cut.clone());
+        tasks.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (cluster, ears, scissors) = (*to.lock().unwrap(), Arc::clone(&ears), scissors.clone());
+                open.spawn(async move {
+                    tokio::select! {
+                        () = scissors.notified() => {}
+                        () = be(cluster, stream, ears) => {}
+                    }
+                });
+            }
+        });
+        Self { endpoint, leads_to, heard, cut, _tasks: tasks }
+    }
+
+    fn lead_to(&self, cluster: &'static str) {
+        *self.leads_to.lock().unwrap() = cluster;
+        self.cut.notify_waiters();
+    }
+
+    async fn create(&self) -> Result<(), RequestError> {
+        let path = ApiPath::collection(&resource("configmaps.v1"), "default").unwrap();
+        self.endpoint.create(&path, "test", "{}".into()).await.map(drop)
+    }
+
+    /// What arrived since the last call.
+    fn heard(&self) -> Vec<(&'static str, String)> {
+        std::mem::take(&mut *self.heard.lock().unwrap())
+    }
+}
+
+/// Answers as a cluster whose `kube-system` has its name for a uid.
+async fn be(cluster: &'static str, mut stream: TcpStream, heard: Arc<Mutex<Vec<(&'static str, String)>>>) {
+    let mut read = Vec::new();
+    while let Ok(1..) = stream.read_buf(&mut read).await {
+        let text = String::from_utf8_lossy(&read).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let is_write = head.starts_with("POST");
+        if is_write && body.len() < 2 {
+            continue;
+        }
+        read.clear();
+        let line = head.split(['?', '\r']).next().unwrap_or_default().replace(" HTTP/1.1", "");
+        heard.lock().unwrap().push((cluster, line));
+        let body = json!({"metadata": {"uid": cluster}}).to_string();
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        if stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+const LOOK: &str = "GET /api/v1/namespaces/kube-system";
+const CREATE: &str = "POST /api/v1/namespaces/default/configmaps";
+
+fn all(cluster: &'static str, requests: &[&str]) -> Vec<(&'static str, String)> {
+    requests.iter().map(|request| (cluster, (*request).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_new_connection_carries_no_write_before_it_says_that_it_leads_to_the_cluster() {
+    let switch = Switch::start().await;
+    for _ in 0..3 {
+        switch.create().await.unwrap();
+    }
+    assert_eq!(switch.heard(), all("right", &[LOOK, CREATE, CREATE, CREATE]), "it is asked once");
+
+    let mut doubts = switch.endpoint.connection().identity().doubts();
+    switch.lead_to("wrong");
+    turn().await;
+    let error = switch.create().await.unwrap_err();
+    assert!(error.is_not_permitted(), "{error}");
+    assert_eq!(switch.heard(), all("wrong", &[LOOK]), "no write arrives elsewhere");
+    assert!(doubts.has_changed().unwrap(), "whoever knows the cluster looks again");
+    doubts.mark_unchanged();
+
+    switch.lead_to("right");
+    turn().await;
+    switch.create().await.unwrap();
+    assert_eq!(switch.heard(), all("right", &[LOOK, CREATE]));
+}
+
+#[tokio::test]
+async fn a_connection_that_led_elsewhere_is_read_from_and_never_written_to() {
+    let switch = Switch::start().await;
+    switch.lead_to("wrong");
+    let path = ApiPath::object(&resource("configmaps.v1"), "default", "a").unwrap();
+    switch.endpoint.get(&path).await.unwrap();
+    assert!(switch.create().await.unwrap_err().is_not_permitted());
+    assert!(switch.heard().iter().all(|(_, request)| request.starts_with("GET")), "reads go on");
 }
