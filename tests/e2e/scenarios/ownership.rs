@@ -8,12 +8,14 @@ use sync_engine::object::marks::{Owner, Reference};
 
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
+use crate::rest::Patch;
 use crate::target::{name, namespace, uid};
 use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_foreign_object_is_not_touched),
+        case!(a_stripped_object_is_restored),
         case!(copied_marks_do_not_make_an_object_ours),
         case!(forged_marks_carry_no_status),
         case!(forged_marks_of_a_future_source_do_not_move_it),
@@ -65,6 +67,25 @@ async fn a_foreign_object_is_not_touched(stage: &Stage) {
     world.alpha.delete("other").await;
     world.alpha.gone("other").await;
     unchanged(&world, &other).await;
+}
+
+async fn a_stripped_object_is_restored(stage: &Stage) {
+    let world = stage.widgets().await;
+    let _engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.alpha.synced("it", "True", "Synced").await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    let path = world.target.path(&copy);
+    for nothing in [json!({"annotations": null}), json!({"labels": null, "annotations": null})] {
+        world.target.rest.patch(Patch::Merge, &path, &json!({"metadata": nothing})).await;
+        eventually("its labels and annotations are back", async || {
+            let now = world.target.again(&copy).await;
+            let is_back = |field: &str| now["metadata"][field] == copy["metadata"][field] && uid(&now) == uid(&copy);
+            (is_back("labels") && is_back("annotations")).then_some(()).ok_or_else(|| now["metadata"].to_string())
+        })
+        .await;
+    }
+    world.alpha.synced("it", "True", "Synced").await;
 }
 
 /// An object with the labels and annotations of another one.
