@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tracing::debug;
 
 use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
+use super::target::is_removed;
 use crate::mapping::{Kind, Resource};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::raw::Parsed;
@@ -195,13 +196,15 @@ impl Executor<'_> {
         namespaces: &[String],
         objects: &[Reference],
     ) -> Result<Outcome, RequestError> {
-        let mut found = Vec::new();
+        let (mut found, mut removed) = (Vec::new(), Vec::new());
         for kind in kinds {
-            for namespace in namespaces {
-                found.extend(self.owned_by(owners, kind, namespace).await?);
+            match self.owned_of_kind(owners, kind, namespaces).await {
+                Ok(owned) => found.extend(owned),
+                Err(error) if error.code() == Some(404) && self.is_removed(kind).await? => removed.push(kind),
+                Err(error) => return Err(error),
             }
         }
-        for reference in objects {
+        for reference in objects.iter().filter(|one| !removed.contains(&&one.kind)) {
             if let Outcome::Object(object) = self.look(reference).await?
                 && !found.iter().any(|one: &TargetObject| &one.reference == reference)
             {
@@ -209,6 +212,26 @@ impl Executor<'_> {
             }
         }
         Ok(Outcome::Found(found))
+    }
+
+    /// Only a missing CustomResourceDefinition says that nothing is left of a kind.
+    async fn is_removed(&mut self, kind: &Kind) -> Result<bool, RequestError> {
+        let Some(plural) = self.pipeline.plural(kind) else { return Ok(false) };
+        self.cost += 2;
+        is_removed(self.target(), kind, &plural).await
+    }
+
+    async fn owned_of_kind(
+        &mut self,
+        owners: &[String],
+        kind: &Kind,
+        namespaces: &[String],
+    ) -> Result<Vec<TargetObject>, RequestError> {
+        let mut owned = Vec::new();
+        for namespace in namespaces {
+            owned.extend(self.owned_by(owners, kind, namespace).await?);
+        }
+        Ok(owned)
     }
 
     async fn owned_by(

@@ -3,7 +3,7 @@
 //! It holds the kinds in use, the last good document, the namespace rules so far, and the source as it was. It outlives the
 //! mapping's file: deletions go on from it, and a source that changed is noticed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,8 @@ const FORMAT: &str = "1";
 pub struct Inventory {
     pub mapping: String,
     pub kinds: BTreeSet<Kind>,
+    /// The plurals of those that the target has served: they name the CustomResourceDefinitions.
+    pub plurals: BTreeMap<Kind, String>,
     pub document: String,
     /// The source of the document.
     pub source: SourceId,
@@ -163,8 +165,9 @@ impl Inventories {
     }
 
     fn body(&self, name: &str, inventory: &Inventory) -> Value {
-        let kinds: Vec<_> =
-            inventory.kinds.iter().map(|kind| format!("{} {}", kind.api_version(), kind.kind)).collect();
+        let plural = |kind: &Kind| inventory.plurals.get(kind).map(|plural| format!(" {plural}")).unwrap_or_default();
+        let kinds = inventory.kinds.iter();
+        let kinds: Vec<_> = kinds.map(|kind| format!("{} {}{}", kind.api_version(), kind.kind, plural(kind))).collect();
         json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -206,7 +209,8 @@ fn read(config_map: &Value) -> Option<Inventory> {
     let mapping = text("mapping");
     (!mapping.is_empty()).then(|| Inventory {
         mapping,
-        kinds: text("kinds").lines().filter_map(kind).collect(),
+        kinds: text("kinds").lines().filter_map(kind).map(|(kind, _)| kind).collect(),
+        plurals: text("kinds").lines().filter_map(kind).filter_map(|(kind, plural)| Some((kind, plural?))).collect(),
         document: text("document"),
         source: serde_json::from_str(&text("source")).unwrap_or_default(),
         former: serde_json::from_str(&text("former")).unwrap_or_default(),
@@ -216,8 +220,10 @@ fn read(config_map: &Value) -> Option<Inventory> {
     })
 }
 
-fn kind(line: &str) -> Option<Kind> {
-    let (api_version, kind) = line.split_once(' ')?;
+/// `example.dev/v1 Widget widgets`
+fn kind(line: &str) -> Option<(Kind, Option<String>)> {
+    let mut words = line.split(' ');
+    let (api_version, kind) = (words.next()?, words.next()?);
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    Some(Kind::new(group, version, kind))
+    Some((Kind::new(group, version, kind), words.next().map(str::to_owned)))
 }

@@ -179,6 +179,9 @@ fn wanted(pipeline: &Pipeline, generation: &Generation, found: Option<&Inventory
     let mut wanted = Inventory { mapping: pipeline.writer.mapping().to_owned(), source, document, ..former.clone() };
     wanted.kinds.retain(|kind| !is_unused(pipeline, kind));
     wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
+    let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
+    wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
+    wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     wanted.placements.insert(generation.mapping.placement.namespace_text.clone());
     wanted.former.retain(|one| one.source != wanted.source && !pipeline.is_done(&one.source));
     let left = !former.source.resource.is_empty() && former.source != wanted.source;

@@ -1,5 +1,6 @@
 //! Fills the planner's picture of one source from the caches. Reads no server.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -8,7 +9,7 @@ use tracing::warn;
 use super::consumer_schema::Known;
 use super::facts::Facts;
 use super::pipeline::wakes::{Collection, Topic, target_reference};
-use super::pipeline::{Generation, Pipeline, SourceFeed};
+use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
 use crate::mapping::Kind;
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
@@ -147,12 +148,22 @@ fn target(pipeline: &Pipeline, generation: &Generation, facts: &mut Facts<'_>) -
     if let Some(why) = identity.err().or(unconfirmed) {
         return Target::Unknown(why);
     }
+    let mut unserved = BTreeSet::new();
     let kinds = pipeline.kinds().into_iter().map(|kind| {
+        if is_unserved(pipeline, generation, &kind) {
+            unserved.insert(kind.clone());
+        }
         let topics = [Topic::Served(at.clone(), kind.clone()), Topic::Synced(Collection::Kind(kind.clone()))];
         let state = facts.read(topics, || kind_state(pipeline, generation, &kind), Result::is_err);
         (kind, state)
     });
-    Target::Known { kinds: Arc::new(kinds.collect()) }
+    let kinds = Arc::new(kinds.collect());
+    Target::Known { kinds, unserved: Arc::new(unserved) }
+}
+
+fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
+    let is_lost = |feed: Arc<KindFeed>| feed.watch.state() == WatchState::NotServed;
+    generation.target.lacks(kind) || pipeline.kind_feed(kind).is_some_and(is_lost)
 }
 
 fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Result<(), String> {

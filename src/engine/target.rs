@@ -43,6 +43,8 @@ pub struct Target {
 struct State {
     engaged: Option<Engaged>,
     kinds: BTreeMap<Kind, Result<ServedKind, String>>,
+    /// Kinds that discovery does not have.
+    missing: BTreeSet<Kind>,
     /// Namespaces seen to exist.
     namespaces: BTreeSet<String>,
 }
@@ -103,6 +105,7 @@ impl Target {
         if is_other {
             let unknown = Err(self.pending("what it serves is being looked up"));
             state.kinds.values_mut().for_each(|served| *served = unknown.clone());
+            state.missing.clear();
             state.namespaces.clear();
         }
         state.engaged = Some(Engaged { cluster: cluster.clone(), identity });
@@ -157,6 +160,11 @@ impl Target {
     /// Whether a kind is known to be served.
     pub fn serves(&self, kind: &Kind) -> bool {
         self.state().kinds.get(kind).is_some_and(Result::is_ok)
+    }
+
+    /// Whether discovery does not have a kind.
+    pub fn lacks(&self, kind: &Kind) -> bool {
+        self.state().missing.contains(kind)
     }
 
     /// Asks for a kind to be resolved; resolved ones stay so.
@@ -255,12 +263,20 @@ impl Target {
         let (epoch, endpoint) = (self.engagement.permit(), self.endpoint());
         let mut result = Ok(());
         for kind in open {
-            let served = served(&endpoint, &kind).await.map_err(|why| self.pending(&why));
+            let served = served(&endpoint, &kind).await;
+            let is_missing = matches!(served, Err(Unserved::Missing(_)));
+            let served = served.map_err(|why| self.pending(&why.to_string()));
             result = result.and(served.clone().map(drop));
             let mut state = self.state();
             // What another cluster serves says nothing of this one.
             if epoch.holds() {
-                state.kinds.insert(kind, served);
+                let State { kinds, missing, .. } = &mut *state;
+                if is_missing {
+                    missing.insert(kind.clone())
+                } else {
+                    missing.remove(&kind)
+                };
+                kinds.insert(kind, served);
             }
         }
         result
@@ -297,16 +313,50 @@ struct ApiResource {
     namespaced: bool,
 }
 
+/// Why a kind is not served.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Unserved {
+    /// Discovery answers, and does not have it.
+    #[error("{0} is not served there; install its CustomResourceDefinition")]
+    Missing(Kind),
+    #[error("{0}")]
+    Unknown(String),
+}
+
 /// How a kind is served there, or why it is not.
-pub async fn served(endpoint: &Endpoint, kind: &Kind) -> Result<ServedKind, String> {
-    let path = ApiPath::group_version(&kind.group, &kind.version).map_err(|error| error.to_string())?;
-    let missing = || format!("{kind} is not served there; install its CustomResourceDefinition");
+pub async fn served(endpoint: &Endpoint, kind: &Kind) -> Result<ServedKind, Unserved> {
+    let unknown = |why: &dyn std::fmt::Display| Unserved::Unknown(why.to_string());
+    let path = ApiPath::group_version(&kind.group, &kind.version).map_err(|error| unknown(&error))?;
+    let missing = || Unserved::Missing(kind.clone());
     let reply = match endpoint.get(&path).await {
         Ok(reply) => reply,
-        Err(error) if error.kind_not_served() || error.code() == Some(404) => return Err(missing()),
-        Err(error) => return Err(describe(&error)),
+        Err(error) if error.code() == Some(404) => return Err(missing()),
+        Err(error) => return Err(unknown(&describe(&error))),
     };
-    let list: ApiResourceList = serde_json::from_slice(&reply.body).map_err(|error| error.to_string())?;
+    let list: ApiResourceList = serde_json::from_slice(&reply.body).map_err(|error| unknown(&error))?;
     let found = list.resources.into_iter().find(|one| one.kind == kind.kind && !one.name.contains('/'));
     found.map(|one| ServedKind { resource: kind.resource(&one.name), namespaced: one.namespaced }).ok_or_else(missing)
+}
+
+/// Whether a kind is gone with all its objects: discovery does not have it, and its CustomResourceDefinition itself is
+/// missing. A kind of Kubernetes' own has none, and an API of another server answers 503 while that is away.
+///
+/// # Errors
+/// The definition cannot be read.
+pub async fn is_removed(endpoint: &Endpoint, kind: &Kind, plural: &str) -> Result<bool, RequestError> {
+    let is_missing = async || matches!(served(endpoint, kind).await, Err(Unserved::Missing(_)));
+    if kind.is_built_in() || !is_missing().await {
+        return Ok(false);
+    }
+    let definitions = Resource {
+        group: "apiextensions.k8s.io".into(),
+        version: "v1".into(),
+        plural: "customresourcedefinitions".into(),
+    };
+    let name = format!("{plural}.{}", kind.group);
+    match endpoint.get(&ApiPath::object(&definitions, "", &name)?).await {
+        Ok(_) => Ok(false),
+        Err(error) if error.is_not_found_of(&name) => Ok(true),
+        Err(error) => Err(error),
+    }
 }

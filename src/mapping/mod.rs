@@ -450,6 +450,11 @@ impl Kind {
         Resource { group: self.group.clone(), version: self.version.clone(), plural: plural.to_owned() }
     }
 
+    /// Whether it is of Kubernetes' own groups, which no CustomResourceDefinition serves.
+    pub fn is_built_in(&self) -> bool {
+        !self.group.contains('.') || self.group.ends_with(".k8s.io")
+    }
+
     /// `group/version`, or `version` for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }

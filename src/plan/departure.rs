@@ -17,7 +17,7 @@ use super::observed::{Missing, ObjectState, Observed, Prune, Source, Target, Tar
 use super::{
     Action, Cause, Plan, Reason, Reasons, on_source_recreated, owns_finalizer, render, source, status, target_changed,
 };
-use crate::mapping::{Mapping, OnExit, Propagation, SourceDelete, SourceVanished};
+use crate::mapping::{Kind, Mapping, OnExit, Propagation, SourceDelete, SourceVanished};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
 
@@ -75,18 +75,24 @@ impl Leaving<'_> {
     /// Everything that belongs to the source; then what it shares, if nothing of its own is left.
     fn objects(&self) -> Step {
         let mut all = Step::default();
-        for kind in kinds(self.observed) {
+        for kind in kinds(self.observed).filter(|kind| !self.may_be_removed(kind)) {
             if let Some(why) = self.observed.unseen(kind) {
                 all.reasons.push(Cause::Unknown, why);
             }
         }
-        for object in self.observed.owned.iter().rev() {
+        for object in self.observed.owned.iter().rev().filter(|one| !self.may_be_removed(&one.reference.kind)) {
             all.extend(self.object(object, false));
         }
         if all.actions.is_empty() && !self.is_held_up(&all.reasons) && self.takes_shared() {
             all.extend(self.shared());
         }
         all
+    }
+
+    /// Whether the sweep before the release finds out what is left of a kind: nothing, where its CustomResourceDefinition is
+    /// missing.
+    fn may_be_removed(&self, kind: &Kind) -> bool {
+        self.finalizer && self.observed.is_unserved(kind)
     }
 
     fn object(&self, object: &TargetObject, shared: bool) -> Step {
@@ -157,7 +163,7 @@ impl Leaving<'_> {
 
     fn shared(&self) -> Step {
         let mut all = Step::default();
-        for object in self.observed.shared.iter().rev() {
+        for object in self.observed.shared.iter().rev().filter(|one| !self.may_be_removed(&one.reference.kind)) {
             match self.observed.shared_in_use.get(&object.reference.namespace) {
                 Some(true) => {}
                 Some(false) => all.extend(self.object(object, true)),
@@ -228,7 +234,7 @@ impl Leaving<'_> {
     }
 }
 
-fn kinds(observed: &Observed) -> impl Iterator<Item = &crate::mapping::Kind> {
+fn kinds(observed: &Observed) -> impl Iterator<Item = &Kind> {
     let kinds = match &observed.target {
         Target::Known { kinds, .. } => Some(kinds.keys()),
         Target::Unknown(_) => None,

@@ -145,6 +145,8 @@ pub enum Target {
     Known {
         /// The kinds of the mapping and of its state store; an error says why a kind cannot be seen.
         kinds: Arc<BTreeMap<Kind, Result<(), String>>>,
+        /// Those of them that the target does not serve: where their CustomResourceDefinition is gone, so are their objects.
+        unserved: Arc<BTreeSet<Kind>>,
     },
 }
 
@@ -346,6 +348,11 @@ impl Observed {
             Some(Err(why)) => Some(why.clone()),
             None => Some(format!("{kind} is not watched yet")),
         }
+    }
+
+    /// Whether the target does not serve a kind (any more).
+    pub fn is_unserved(&self, kind: &Kind) -> bool {
+        matches!(&self.target, Target::Known { unserved, .. } if unserved.contains(kind))
     }
 
     /// Adds what the server answered, so that the next plan starts from it.

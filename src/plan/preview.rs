@@ -135,7 +135,7 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
     let writer = Writer::new(&scene.engine, &mapping.name);
     let key = Key::new(scene.cluster.clone(), metadata(source, "namespace"), metadata(source, "name"));
-    let target = Target::Known { kinds: Arc::new(kinds.collect()) };
+    let target = Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() };
     let origin = Origin::new(&mapping.source.resource, scene.cluster.as_str(), &key);
     let mut observed = Observed {
         workspace_path: scene.workspace_path.clone(),

@@ -101,8 +101,14 @@ impl Rights {
         let verbs = if mapping.mode == Mode::Observe { READ } else { WRITE };
         for object in &mapping.objects {
             let resource = self.resource(&object.kind, setting.schemas);
-            let why = format!("{why}: object {}", object.id);
-            self.add(&place, rule(&object.kind.group, &resource, verbs, &why));
+            let of_object = format!("{why}: object {}", object.id);
+            self.add(&place, rule(&object.kind.group, &resource, verbs, &of_object));
+            if !object.kind.is_built_in() {
+                let what = "a kind whose definition is missing has no objects that a deletion waits for";
+                let definition = rule("apiextensions.k8s.io", "customresourcedefinitions", &["get"], what);
+                let name = format!("{resource}.{}", object.kind.group);
+                self.add(&place, Rule { names: vec![name], ..definition });
+            }
         }
         granted::rules(mapping).into_iter().for_each(|rule| self.add(&place, rule));
     }
@@ -219,7 +225,7 @@ impl Rights {
             return resource.plural.clone();
         }
         let plural = plural(&kind.kind);
-        if !is_builtin(&kind.group) {
+        if !kind.is_built_in() {
             self.guessed.insert((kind.clone(), plural.clone()));
         }
         plural
@@ -252,10 +258,6 @@ fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
         Some(ProviderKind::NotYet(_)) | None => provider,
     };
     Place::Source(connection.to_owned())
-}
-
-fn is_builtin(group: &str) -> bool {
-    !group.contains('.') || group.ends_with(".k8s.io")
 }
 
 /// The plural by which Kubernetes' own kinds are served (`UnsafeGuessKindToResource` of apimachinery).

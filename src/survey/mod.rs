@@ -243,7 +243,7 @@ impl Surveyor {
             if kinds.contains_key(kind) {
                 continue;
             }
-            let found = served(&endpoint, kind).await;
+            let found = served(&endpoint, kind).await.map_err(|why| why.to_string());
             if let Ok(served) = &found {
                 let objects = items(&endpoint, &served.resource, Some(&label)).await?;
                 standing.insert(kind.clone(), objects.into_iter().map(Arc::new).collect());

@@ -125,7 +125,7 @@ fn phase(mapping: &Mapping) -> Phase {
 
 fn known(target: &TargetCluster) -> Target {
     let kinds = target.kinds.iter().map(|(kind, served)| (kind.clone(), served.clone().map(drop)));
-    Target::Known { kinds: Arc::new(kinds.collect()) }
+    Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() }
 }
 
 /// The namespace that a source's objects go to, as far as it can be told.

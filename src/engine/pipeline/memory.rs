@@ -31,6 +31,12 @@ impl Pipeline {
         self.state().store.kinds.iter().cloned().collect()
     }
 
+    /// The plural that a kind is or was served by, where the target or the state store tells it.
+    pub fn plural(&self, kind: &Kind) -> Option<String> {
+        let served = self.generation().target.kind(kind).ok().map(|served| served.resource.plural);
+        served.or_else(|| self.state().store.plurals.get(kind).cloned())
+    }
+
     /// The namespace rules of former documents.
     pub fn former_placements(&self) -> Vec<Arc<Text>> {
         self.state().former_placements.clone()

@@ -558,6 +558,31 @@ fn deleting_takes_everything_away_and_then_releases() {
 }
 
 #[test]
+fn deleting_ends_where_the_definition_of_a_kind_is_missing_and_waits_where_it_is_only_not_served() {
+    for missing in [false, true] {
+        let mut world = synced();
+        let kind = world.reference("Database").kind;
+        world.unseen_kinds.insert(kind.clone(), "not served".into());
+        world.unserved.insert(kind.clone());
+        world.is_definition_missing = missing;
+        world.delete_source();
+        let rest = world.settle(&mapping(DATABASES));
+        assert_eq!(world.source.is_none(), missing, "{rest:?}");
+        assert!(world.objects.keys().any(|one| one.kind == kind), "no request names the kind: {:?}", world.log);
+    }
+}
+
+#[test]
+fn a_kind_that_is_not_served_keeps_a_live_source_waiting() {
+    let mut world = World::new(source());
+    let kind = Kind::new("example.dev", "v1", "Database");
+    world.unseen_kinds.insert(kind.clone(), "not served".into());
+    world.unserved.insert(kind);
+    world.is_definition_missing = true;
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Unknown));
+}
+
+#[test]
 fn deleting_waits_for_what_holds_the_object() {
     let mut world = synced();
     world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["hold"]));

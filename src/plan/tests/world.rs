@@ -25,6 +25,10 @@ pub struct World {
     pub identity: String,
     pub workspace_path: Option<String>,
     pub unseen_kinds: BTreeMap<Kind, String>,
+    /// Kinds that are not served.
+    pub unserved: BTreeSet<Kind>,
+    /// Whether the CustomResourceDefinitions of those are missing.
+    pub is_definition_missing: bool,
     pub target_unknown: Option<String>,
     /// Namespace rules of former documents.
     pub former_placements: Vec<String>,
@@ -58,6 +62,8 @@ impl World {
             identity: "target-1".into(),
             workspace_path: Some("root:acme".into()),
             unseen_kinds: BTreeMap::new(),
+            unserved: BTreeSet::new(),
+            is_definition_missing: false,
             target_unknown: None,
             former_placements: Vec::new(),
             missing: Missing::default(),
@@ -97,7 +103,7 @@ impl World {
         });
         let target = match &self.target_unknown {
             Some(why) => Target::Unknown(why.clone()),
-            None => Target::Known { kinds: Arc::new(kinds.collect()) },
+            None => Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::new(self.unserved.clone()) },
         };
         let missing = || Source::Missing(self.missing.clone());
         let source = self.source.clone().map_or_else(missing, |source| Source::Present(Arc::new(source)));
@@ -226,6 +232,9 @@ impl World {
         };
         let labelled =
             |object: &Value| marks::label(object, marks::OWNER).is_some_and(|label| owners.iter().any(|o| o == label));
+        if !self.unserved.is_empty() && !self.is_definition_missing {
+            return Outcome::Failed(Failure { kind: FailureKind::Refused, why: "not served".into() });
+        }
         let listed = |reference: &Reference, object: &Value| {
             ours(reference, object) && labelled(object) && namespaces.contains(&reference.namespace)
         };

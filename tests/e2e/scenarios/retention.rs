@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has).in_memory_alone(),
         case!(an_api_that_is_not_served_for_a_while_loses_nothing),
         case!(an_api_removed_downstream_releases_no_source),
+        case!(a_deletion_ends_where_the_definition_of_its_kind_is_gone),
         case!(a_removed_mapping_file_deletes_nothing),
         case!(a_dropped_object_id_is_held_until_a_person_approves),
         case!(a_changed_placement_moves_nothing),
@@ -194,6 +195,26 @@ async fn an_api_removed_downstream_releases_no_source(stage: &Stage) {
 
     world.api.install(&world.target.rest).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+}
+
+async fn a_deletion_ends_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    for name in ["now", "later"] {
+        world.alpha.create(name, json!({"size": 1})).await;
+        world.alpha.synced(name, "True", "Synced").await;
+    }
+    world.settled().await;
+    world.api.uninstall(&world.target.rest).await;
+    world.alpha.delete("now").await;
+    world.alpha.gone("now").await;
+    assert_eq!(world.alpha.holds("later").await.len(), 1, "a live source waits");
+
+    // Also for an engine that has never seen the kind.
+    engine.kill();
+    let _engine = world.launch().start();
+    world.alpha.delete("later").await;
+    world.alpha.gone("later").await;
 }
 
 async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
