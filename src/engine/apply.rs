@@ -284,7 +284,7 @@ impl Executor<'_> {
                 Err(error)
             }
             // A create where an object exists, or an update of another incarnation: read what is there now.
-            (Err(error), _) if error.is_conflict() || error.is_already_exists() => self.look(reference).await,
+            (Err(error), _) if error.is_conflict() || error.is_already_exists() => self.existing(reference).await,
             (Err(error), Intent::Update { uid }) if error.is_invalid() => {
                 self.look_for_other(reference, uid, error).await
             }
@@ -299,10 +299,18 @@ impl Executor<'_> {
         uid: &str,
         error: RequestError,
     ) -> Result<Outcome, RequestError> {
-        match self.look(reference).await? {
-            Outcome::Object(object) if metadata(&object, "uid") == uid => Err(error),
+        match self.existing(reference).await? {
+            Outcome::Existing(object) if metadata(&object, "uid") == uid => Err(error),
             outcome => Ok(outcome),
         }
+    }
+
+    /// What is there instead of what was to be written.
+    async fn existing(&mut self, reference: &Reference) -> Result<Outcome, RequestError> {
+        Ok(match self.look(reference).await? {
+            Outcome::Object(object) => Outcome::Existing(object),
+            outcome => outcome,
+        })
     }
 
     async fn delete(&mut self, reference: &Reference, options: DeleteOptions<'_>) -> Result<Outcome, RequestError> {

@@ -376,6 +376,10 @@ fn unkept(object: &Value) -> Vec<String> {
 
 /// Whether a JSON pointer leads to an ownership label or annotation.
 fn is_ownership(path: &str) -> bool {
+    // Where there are none at all, these are missing too.
+    if matches!(path, "/metadata/labels" | "/metadata/annotations") {
+        return true;
+    }
     let key = path.strip_prefix("/metadata/labels/").or_else(|| path.strip_prefix("/metadata/annotations/"));
     key.is_some_and(|key| key.starts_with("sync-engine.dev~1") || key == escape_pointer(marks::MANAGED_BY))
 }

@@ -185,6 +185,8 @@ pub enum ObjectState<'o> {
 pub enum Outcome {
     /// The object as the server has it now.
     Object(Arc<Value>),
+    /// The request was refused because of the object that is there: it changed nothing.
+    Existing(Arc<Value>),
     /// The object is not there (any more), or gone with this write.
     Absent,
     /// What a sweep found: true self marks, and what is where an object of the source is expected.
@@ -400,6 +402,7 @@ impl Observed {
                 self.answers.failed.insert(reference.clone(), failure);
             }
             (Action::GiveUp { .. }, Outcome::Object(_)) | (_, Outcome::Absent) => self.forget(reference),
+            (_, Outcome::Existing(object)) => self.see(reference, object),
             (action, Outcome::Object(object)) => {
                 let is_deleting = !metadata(&object, "deletionTimestamp").is_empty();
                 if matches!(action, Action::Delete { .. }) && is_deleting {

@@ -182,14 +182,14 @@ async fn read(target: &TargetCluster, observed: &Observed, action: &Action) -> R
 /// Whether a create would find an object.
 async fn is_taken(target: &TargetCluster, action: &Action) -> Result<bool, RequestError> {
     let Action::Apply { reference, intent: Intent::Create, .. } = action else { return Ok(false) };
-    Ok(matches!(look(target, Some(reference)).await?, Outcome::Object(_)))
+    Ok(matches!(look(target, Some(reference)).await?, Outcome::Existing(_)))
 }
 
 async fn look(target: &TargetCluster, reference: Option<&Reference>) -> Result<Outcome, RequestError> {
     let Some(reference) = reference else { return Ok(Outcome::Absent) };
     let Some(Ok(served)) = target.kinds.get(&reference.kind) else { return Ok(Outcome::Absent) };
     match object(&target.endpoint, &served.resource, &reference.namespace, &reference.name).await {
-        Ok(found) => Ok(Outcome::Object(Arc::new(found))),
+        Ok(found) => Ok(Outcome::Existing(Arc::new(found))),
         Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
         Err(error) => Err(error),
     }

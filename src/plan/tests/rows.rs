@@ -322,6 +322,7 @@ fn ours_without_its_label_is_found_by_the_create_and_labelled_again() {
     world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels")));
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(marks::label(world.object("Database"), marks::OWNER).is_some());
+    assert_eq!(marks::annotation(world.object("Database"), marks::UNKEPT), None, "the server keeps labels");
 }
 
 /// Takes every label and annotation off, as this process sees it happen or not.
@@ -341,6 +342,7 @@ fn a_stripped_object_is_restored_by_the_process_that_saw_it_as_owned() {
     let mut world = stripped(synced(), true);
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert_eq!(marks::annotation(world.object("Database"), marks::SOURCE_UID), Some("source-1"));
+    assert_eq!(marks::annotation(world.object("Database"), marks::UNKEPT), None);
     let mut unknown = stripped(synced(), false);
     assert_eq!(cause(&unknown.settle(&mapping(DATABASES))), Some(Cause::Conflict));
 }

@@ -255,7 +255,7 @@ impl World {
         let former = self.objects.get(reference).cloned();
         match (intent, &former) {
             // 409: the executor reads what is there.
-            (Intent::Create, Some(object)) => return Outcome::Object(Arc::new(object.clone())),
+            (Intent::Create, Some(object)) => return Outcome::Existing(Arc::new(object.clone())),
             (Intent::Update { uid }, Some(object)) => assert_eq!(uid, metadata(object, "uid")),
             (Intent::Update { .. }, None) => return Outcome::Absent,
             (Intent::Create, None) => {}

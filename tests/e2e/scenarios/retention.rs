@@ -310,7 +310,7 @@ async fn a_changed_placement_moves_nothing(stage: &Stage) {
     let moved =
         WIDGETS.replace("  objects:\n", "  placement: {name: \"moved-{{ source.metadata.name }}\"}\n  objects:\n");
     world.mappings.write("widgets.yaml", &moved);
-    engine.says_after(before, &[&world.name]).await;
+    engine.says_after(before, &[&world.name, "generation 2"]).await;
     world.alpha.create("new", json!({"size": 1})).await;
     assert_eq!(name(&world.target.copy(&world.alpha, "new").await), "moved-new");
 
