@@ -85,9 +85,11 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mu
     else {
         return (unengaged(pipeline, generation, key), 0, false);
     };
-    if !matches!(cluster.known(), Known::Identity(_)) {
+    let is_confirmed = || matches!(cluster.known(), Known::Identity(_));
+    // Who does not wait for it is not woken by a doubt that is answered.
+    if !is_confirmed() && !facts.read([Topic::Identity(key.cluster.clone())], is_confirmed, |known| !known) {
         let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
-        return (Ended::Retry(Reasons::one(Cause::Unknown, detail), Duration::ZERO), 0, false);
+        return (Ended::Waiting(Reasons::one(Cause::Unknown, detail)), 0, false);
     }
     let Some(lease) = pipeline.shared.lease.permit() else { return (Ended::Dropped, 0, false) };
     // Before anything is looked at: whatever changes from now on ends the right to write.
@@ -261,6 +263,7 @@ fn log_write(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
         }
         (_, Outcome::Failed(failure)) => warn!("{action}: {}", failure.why),
         (_, Outcome::StatusRefused { why, .. }) => warn!("{action}: {why}"),
+        (_, Outcome::Existing(_)) => debug!("{action}: nothing was written, for an object exists"),
         (Action::PatchStatus { .. }, _) => debug!("status updated"),
         (Action::Delete { .. } | Action::PatchSource { .. } | Action::GiveUp { .. }, Outcome::Absent) => {
             debug!("{action}: gone already");

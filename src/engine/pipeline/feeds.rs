@@ -13,11 +13,12 @@ use crate::engine::consumer_schema::{Known, Schedule};
 use crate::engine::target::ServedKind;
 use crate::mapping::{Kind, Resource};
 use crate::multicluster::Subscription;
+use crate::multicluster::identity::Known as Identified;
 use crate::multicluster::queue::Priority;
-use crate::multicluster::registry::{Cluster, WatchScope};
+use crate::multicluster::registry::{Cluster, ClustersOf, WatchScope};
 use crate::multicluster::watch::{Selectors, Watch, WatchState};
-use crate::object::Key;
 use crate::object::marks::{self, Origin};
+use crate::object::{ClusterName, Key};
 
 #[derive(Debug, Default)]
 pub struct Feeds {
@@ -111,6 +112,9 @@ impl Pipeline {
         });
         self.follow_states(&watch, Collection::Sources(url.as_str().into()), tasks);
         let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription });
+        if let ClustersOf::One(cluster) = &scope.clusters {
+            tasks.spawn(follow_identity(Arc::downgrade(self), Arc::downgrade(&feed), cluster.clone()));
+        }
         tasks.spawn(follow_schema(Arc::downgrade(self), Arc::downgrade(&feed), resource.clone()));
         self.feeds().sources.insert(url, feed.clone());
         feed
@@ -262,6 +266,18 @@ impl Pipeline {
         if self.are_sources_listed() {
             self.touch(Topic::PassComplete);
             self.conclude();
+        }
+    }
+}
+
+/// Wakes what waits until it is confirmed which cluster an address leads to, for as long as the feed is used.
+async fn follow_identity(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, cluster: ClusterName) {
+    let Some(connection) = feed.upgrade().map(|feed| feed.scope.endpoint.connection().clone()) else { return };
+    let mut outcomes = connection.identity().outcomes();
+    while outcomes.changed().await.is_ok() {
+        let Some(pipeline) = pipeline.upgrade().filter(|_| feed.strong_count() > 0) else { return };
+        if matches!(connection.identity().known(), Identified::Identity(_)) {
+            pipeline.touch(Topic::Identity(cluster.clone()));
         }
     }
 }
