@@ -108,10 +108,15 @@ impl Memory {
 
     /// Every request of this kind for this object of the target is refused, as admission would.
     pub async fn refuse(&self, verb: Verb, resource: &str, name: &str) {
+        self.fail(verb, resource, name, Failure::status(422, "Invalid", "denied by a policy")).await;
+    }
+
+    /// Every request of this kind for this object of the target is answered with this failure.
+    pub async fn fail(&self, verb: Verb, resource: &str, name: &str, failure: Failure) {
         let (resource, name) = (resource.to_owned(), name.to_owned());
         let matches = move |call: &Call| call.verb == verb && call.resource == resource && call.name == name;
-        let refusal = || Fault::Refuse(Failure::status(422, "Invalid", "denied by a policy"));
-        self.target.lock().await.faults().inject(move |call| matches(call).then(refusal));
+        let refusal = move || Fault::Refuse(failure.clone());
+        self.target.lock().await.faults().inject(move |call| matches(call).then(&refusal));
     }
 
     pub async fn refuse_no_more(&self) {

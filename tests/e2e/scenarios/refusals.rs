@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sync_engine::sandbox::Verb;
+use sync_engine::sandbox::{Failure, Verb};
 
 use crate::case::{Case, Stage, case};
 use crate::eventually::{eventually, throughout};
@@ -16,6 +16,9 @@ pub fn cases() -> Vec<Case> {
     vec![
         case!(a_refused_deletion_is_reported_and_not_repeated_at_once),
         case!(a_refused_object_does_not_keep_the_others_nor_the_status_back),
+        case!(a_broken_webhook_of_one_object_does_not_keep_the_others_nor_the_status_back),
+        // Who may bind roles, as the engines of the other servers may, is not asked whether the Role exists.
+        case!(a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status_back).in_memory_alone(),
         // On kcp, nothing tells when a binding enforces the export's new schema.
         case!(a_status_value_that_the_consumers_api_refuses_keeps_no_other_back).on_kube().in_memory(),
         case!(a_missing_namespace_is_reported),
@@ -25,11 +28,15 @@ pub fn cases() -> Vec<Case> {
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const POLICY_BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
-/// What a policy of the target refuses of the widget `NAME`.
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+
+/// What the target refuses of the widget `NAME`.
 #[derive(Clone, Copy)]
 enum Refused {
     Creation,
     Deletion,
+    /// The same as a creation, because a webhook does not answer: a 500.
+    CreationByWebhook,
 }
 
 /// The widget that the policy is about.
@@ -38,22 +45,28 @@ const NAME: &str = "held";
 impl Refused {
     fn operation(self) -> &'static str {
         match self {
-            Self::Creation => "CREATE",
+            Self::Creation | Self::CreationByWebhook => "CREATE",
             Self::Deletion => "DELETE",
         }
     }
 
     fn verb(self) -> Verb {
         match self {
-            Self::Creation => Verb::Apply,
+            Self::Creation | Self::CreationByWebhook => Verb::Apply,
             Self::Deletion => Verb::Delete,
         }
     }
 
     /// Has the target refuse it from now on.
     async fn refuse(self, world: &World<'_>) {
-        if world.stage.on == On::Sandbox {
-            return world.memory().refuse(self.verb(), &world.api.plural, NAME).await;
+        match (self, world.stage.on) {
+            (Self::CreationByWebhook, On::Sandbox) => {
+                let failure = Failure::status(500, "InternalError", "failed calling webhook");
+                return world.memory().fail(self.verb(), &world.api.plural, NAME, failure).await;
+            }
+            (_, On::Sandbox) => return world.memory().refuse(self.verb(), &world.api.plural, NAME).await,
+            (Self::CreationByWebhook, _) => return self.break_webhook(world).await,
+            _ => {}
         }
         let name = &world.name;
         let policy = json!({
@@ -80,11 +93,34 @@ impl Refused {
         .await;
     }
 
+    /// A webhook at an address where nobody listens.
+    async fn break_webhook(self, world: &World<'_>) {
+        let webhook = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": world.name},
+            "webhooks": [{
+                "name": "broken.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "failurePolicy": "Fail", "timeoutSeconds": 1, "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "matchConditions": [{"name": "held", "expression": format!("request.name == '{NAME}'")}],
+                "rules": [{
+                    "apiGroups": [world.api.group], "apiVersions": ["*"], "resources": [world.api.plural],
+                    "operations": [self.operation()],
+                }],
+            }],
+        });
+        world.target.rest.create(WEBHOOKS, &webhook).await;
+        eventually("the webhook is in force", async || {
+            let answer = self.rehearse(world).await;
+            (answer == 500).then_some(()).ok_or_else(|| format!("it answers {answer}"))
+        })
+        .await;
+    }
+
     /// What the target answers to such a request in a dry run.
     async fn rehearse(self, world: &World<'_>) -> u16 {
         let rest = &world.target.rest;
         match self {
-            Self::Creation => {
+            Self::Creation | Self::CreationByWebhook => {
                 let path = format!("{}?dryRun=All", world.api.collection("default"));
                 rest.try_create(&path, &world.api.object(NAME, json!({}))).await.status
             }
@@ -95,9 +131,10 @@ impl Refused {
         }
     }
 
-    async fn refuse_no_more(world: &World<'_>) {
-        match world.stage.on {
-            On::Sandbox => world.memory().refuse_no_more().await,
+    async fn refuse_no_more(self, world: &World<'_>) {
+        match (self, world.stage.on) {
+            (_, On::Sandbox) => world.memory().refuse_no_more().await,
+            (Self::CreationByWebhook, _) => world.target.rest.delete(&format!("{WEBHOOKS}/{}", world.name)).await,
             _ => world.target.rest.delete(&format!("{POLICY_BINDINGS}/{}", world.name)).await,
         }
     }
@@ -136,7 +173,7 @@ async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) 
     world.alpha.patch("other", json!({"spec": {"size": 2}})).await;
     world.target.has_spec(&world.alpha, "other", json!({"size": 2})).await;
 
-    Refused::refuse_no_more(&world).await;
+    Refused::Deletion.refuse_no_more(&world).await;
     world.alpha.gone(NAME).await;
     assert_eq!(world.target.find(&world.alpha, NAME).await, None);
     engine.becomes_ready().await;
@@ -161,22 +198,78 @@ spec:
 "#;
 
 async fn a_refused_object_does_not_keep_the_others_nor_the_status_back(stage: &Stage) {
+    others_go_on(stage, Refused::Creation, "Refused", "denied by a policy").await;
+}
+
+async fn a_broken_webhook_of_one_object_does_not_keep_the_others_nor_the_status_back(stage: &Stage) {
+    others_go_on(stage, Refused::CreationByWebhook, "RequestFailed", "failed calling webhook").await;
+}
+
+async fn others_go_on(stage: &Stage, refused: Refused, reason: &str, words: &str) {
     let world = stage.widgets().await;
     world.mappings.write("widgets.yaml", WITH_SETTINGS);
-    Refused::Creation.refuse(&world).await;
+    refused.refuse(&world).await;
     let mut engine = world.engine().await;
     world.alpha.create(NAME, json!({"size": 1})).await;
-    world.alpha.synced(NAME, "False", "Refused").await;
+    world.alpha.synced(NAME, "False", reason).await;
     world.alpha.status(NAME, json!({"version": "1"})).await;
-    engine.becomes_unready(&format!("mapping {}: sources", world.name), "denied by a policy").await;
+    engine.becomes_unready(&format!("mapping {}: sources", world.name), words).await;
     assert_eq!(world.target.find(&world.alpha, NAME).await, None);
 
     // A change of the source reaches the other object as well.
     world.alpha.patch(NAME, json!({"spec": {"size": 2}})).await;
     world.alpha.status(NAME, json!({"version": "2"})).await;
 
-    Refused::refuse_no_more(&world).await;
+    refused.refuse_no_more(&world).await;
     world.target.has_spec(&world.alpha, NAME, json!({"size": 2})).await;
+    world.alpha.synced(NAME, "True", "Synced").await;
+    engine.becomes_ready().await;
+}
+
+const WITH_ROLE: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  objects:
+    - id: role
+      shared: Namespace
+      template: {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: reader}, rules: []}
+    - id: binding
+      shared: Namespace
+      template:
+        apiVersion: rbac.authorization.k8s.io/v1
+        kind: RoleBinding
+        metadata: {name: reader}
+        roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+        subjects: [{kind: ServiceAccount, name: reader}]
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
+  status:
+    from: settings
+    fields:
+      version: $.data.size
+  reconcile: {backoff: {min: 1s, max: 5s}}
+"#;
+
+async fn a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status_back(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", WITH_ROLE);
+    let memory = world.memory();
+    let forbidden = Failure::status(403, "Forbidden", "user may not create roles");
+    memory.fail(Verb::Apply, "roles", "reader", forbidden).await;
+    let missing = Failure::status(404, "NotFound", "roles.rbac.authorization.k8s.io \"reader\" not found");
+    memory.fail(Verb::Apply, "rolebindings", "reader", missing).await;
+    let mut engine = world.engine().await;
+    world.alpha.create(NAME, json!({"size": 1})).await;
+    world.alpha.synced(NAME, "False", "Refused").await;
+    world.alpha.status(NAME, json!({"version": "1"})).await;
+    engine.says(&["user may not create roles"]).await;
+    engine.says(&["roles.rbac.authorization.k8s.io", "not found"]).await;
+    engine.becomes_unready(&format!("mapping {}: sources", world.name), "user may not create roles").await;
+
+    memory.refuse_no_more().await;
     world.alpha.synced(NAME, "True", "Synced").await;
     engine.becomes_ready().await;
 }
