@@ -209,10 +209,14 @@ fn inventories(pipeline: &Pipeline, generation: &Generation) -> Inventories {
     }
 }
 
-/// Whether a removed mapping has taken everything away: nothing of it stands, and no source carries its finalizer.
+/// Whether a removed mapping has taken everything away: nothing of it stands, and no source, former ones included, carries its
+/// finalizer.
 fn has_left(pipeline: &Pipeline) -> bool {
     let leaving = matches!(pipeline.generation().phase, Phase::Leaving(_));
-    leaving && pipeline.kinds().iter().all(|kind| is_unused(pipeline, kind)) && pipeline.holds_no_source()
+    leaving
+        && !pipeline.has_former()
+        && pipeline.kinds().iter().all(|kind| is_unused(pipeline, kind))
+        && pipeline.holds_no_source()
 }
 
 async fn remove(pipeline: &Pipeline) -> bool {

@@ -59,6 +59,9 @@ const DRAIN: Duration = Duration::from_secs(25);
 /// The connection whose inventories are read even while no mapping names it.
 const DEFAULT_TARGET: &str = "target";
 
+/// The condition that names connections to one cluster.
+const ALIASES: &str = "connections to one cluster";
+
 /// What the engine is told from outside.
 #[derive(Debug)]
 pub struct Settings {
@@ -359,7 +362,7 @@ impl Engine {
 
     fn start_former(&mut self, mapping: &str, former: &Former) {
         let key = (mapping.to_owned(), former.source.clone());
-        if self.former.contains_key(&key) {
+        if self.former.contains_key(&key) || !self.pipelines.contains_key(mapping) {
             return;
         }
         let Some(document) = compiled(&former.document) else {
@@ -369,9 +372,32 @@ impl Engine {
         self.former.insert(key.clone(), (document.clone(), None));
         self.run_providers();
         let Some(target) = self.target(&document.target) else { return };
-        let generation = Generation::former(document, former.source.clone(), target);
+        let generation = Generation::former(document, self.former_phase(mapping), former.source.clone(), target);
         let running = self.spawn(mapping, generation);
         self.former.insert(key, (running.pipeline.generation().mapping.clone(), Some(running)));
+    }
+
+    /// A former source is served for deletions alone, until its mapping leaves.
+    fn former_phase(&self, mapping: &str) -> Phase {
+        match self.catalog.mapping(mapping).map(Self::phase) {
+            Some(leaving @ Phase::Leaving(_)) => leaving,
+            _ => Phase::DeletionsOnly,
+        }
+    }
+
+    /// Has the former sources of a mapping leave with it, or come back.
+    fn lead_former(&mut self, mapping: &str) {
+        let phase = self.former_phase(mapping);
+        let of = self.former.iter().filter(|((of, _), _)| of == mapping);
+        for pipeline in of.filter_map(|(_, (_, running))| Some(&running.as_ref()?.pipeline)) {
+            let Generation { mapping, target, former, .. } = &*pipeline.generation();
+            if pipeline.generation().phase != phase
+                && let Some(source) = former
+            {
+                pipeline.swap(Generation::former(mapping.clone(), phase, source.clone(), target.clone()));
+                pipeline.enqueue_all();
+            }
+        }
     }
 
     fn former_done(&mut self, mapping: &str, source: SourceId) {
@@ -407,6 +433,7 @@ impl Engine {
                 pipeline.enqueue_all();
             }
         }
+        self.lead_former(&entry.mapping.name);
     }
 
     /// A mapping whose target nobody named on the command line.
@@ -472,6 +499,7 @@ impl Engine {
     }
 
     fn stop(&mut self, mapping: &str) {
+        self.follow_former(mapping, Vec::new());
         let Some(running) = self.pipelines.remove(mapping) else { return };
         self.end(running);
         self.shared.instruments.metrics.forget_mapping(mapping);
@@ -533,7 +561,32 @@ impl Engine {
                 running.pipeline.enqueue_all();
             }
         }
+        self.report_aliases();
         self.target_changed(name);
+    }
+
+    /// Two connections to one cluster share the locks of its namespaces, but neither watches nor limits: an operator should
+    /// know.
+    fn report_aliases(&self) {
+        let targets: Vec<&Arc<Target>> = self.targets.values().collect();
+        let pair = |(one, other): (&&Arc<Target>, &&Arc<Target>)| format!("`{}` and `{}`", one.name, other.name);
+        let pairs = targets.iter().enumerate().flat_map(|(index, one)| {
+            let others = targets.iter().skip(index + 1);
+            others.filter(|other| one.is_alias_of(other)).map(move |other| (one, other))
+        });
+        let pairs: Vec<String> = pairs.map(pair).collect();
+        let health = &self.shared.instruments.health;
+        if pairs.is_empty() {
+            return health.remove(ALIASES);
+        }
+        let why = format!(
+            "the connections {} lead to one cluster: it is watched twice, and the limit of requests at a time counts for \
+             each of them; name one connection in every mapping",
+            pairs.join(", ")
+        );
+        if health.set(ALIASES, Condition::ready(why.clone())) {
+            warn!("{why}");
+        }
     }
 
     /// Forgets the schemas of addresses that no pipeline watches any more.

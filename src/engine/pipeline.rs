@@ -61,9 +61,9 @@ impl Generation {
         Self { mapping, phase, target, former: None }
     }
 
-    /// A former document of a mapping: deletions and finalizers of its source alone.
-    pub fn former(mapping: Arc<Mapping>, source: SourceId, target: Arc<Target>) -> Self {
-        Self { mapping, phase: Phase::DeletionsOnly, target, former: Some(source) }
+    /// A former document of a mapping: it creates and updates nothing.
+    pub fn former(mapping: Arc<Mapping>, phase: Phase, source: SourceId, target: Arc<Target>) -> Self {
+        Self { mapping, phase, target, former: Some(source) }
     }
 }
 

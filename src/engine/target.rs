@@ -126,6 +126,12 @@ impl Target {
         endpoint.permitted(engagement).permitted(confirmation)
     }
 
+    /// Whether it is another connection to the same cluster.
+    pub fn is_alias_of(&self, other: &Self) -> bool {
+        let identity = |target: &Self| target.state().engaged.as_ref().map(|engaged| engaged.identity.clone());
+        self.name != other.name && identity(self).is_some_and(|of| identity(other) == Some(of))
+    }
+
     /// Where the target's objects are watched; `None` before it was reached.
     pub fn scope(&self) -> Option<WatchScope> {
         self.state().engaged.as_ref().map(|engaged| engaged.cluster.spec.scope.clone())

@@ -31,6 +31,11 @@ impl Pipeline {
         self.state().store.kinds.iter().cloned().collect()
     }
 
+    /// Whether sources of former documents may still carry the engine's finalizer.
+    pub fn has_former(&self) -> bool {
+        !self.state().store.former.is_empty()
+    }
+
     /// The plural that a kind is or was served by, where the target or the state store tells it.
     pub fn plural(&self, kind: &Kind) -> Option<String> {
         let served = self.generation().target.kind(kind).ok().map(|served| served.resource.plural);
@@ -103,7 +108,9 @@ impl Pipeline {
         match result {
             Ok(store) => {
                 if was_unconfirmed {
-                    state.guard = Guard::new(store.is_in_force(&generation.mapping.text));
+                    // A former document was in force: nothing follows from a change of it.
+                    let is_in_force = generation.former.is_some() || store.is_in_force(&generation.mapping.text);
+                    state.guard = Guard::new(is_in_force);
                 }
                 state.former_placements =
                     store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();

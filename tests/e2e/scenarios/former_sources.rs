@@ -17,6 +17,7 @@ pub fn cases() -> Vec<Case> {
         case!(an_edit_of_the_resource_deletes_nothing_and_former_sources_can_go),
         case!(an_edit_of_the_resource_across_a_restart_deletes_nothing_and_former_sources_can_go),
         case!(an_edit_to_a_resource_that_nobody_serves_deletes_nothing),
+        case!(former_sources_leave_with_their_mapping),
     ]
 }
 
@@ -42,8 +43,12 @@ impl<'s> Scene<'s> {
 
     /// Has the mapping read gadgets in place of widgets.
     fn edit(&self) {
+        self.edit_from(WIDGETS);
+    }
+
+    fn edit_from(&self, text: &str) {
         let source = self.world.mappings.fill("<source>").replace(&self.world.api.resource(), &self.gadgets.resource());
-        self.world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &source));
+        self.world.mappings.write("widgets.yaml", &text.replace("<source>", &source));
     }
 
     fn of_gadgets(&self) -> Tenant {
@@ -134,4 +139,27 @@ async fn an_edit_to_a_resource_that_nobody_serves_deletes_nothing(stage: &Stage)
     scene.all_stay().await;
     scene.former_source_goes().await;
     scene.going_back_resumes().await;
+}
+
+async fn former_sources_leave_with_their_mapping(stage: &Stage) {
+    let text = WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n";
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", &text);
+    let mut engine = world.engine().await;
+    let scene = Scene::in_sync(world).await;
+    scene.world.serve_at_source(&scene.gadgets).await;
+    let lines = engine.lines_logged();
+    scene.edit_from(&text);
+    engine.says_after(lines, &["the former source runs on"]).await;
+    scene.of_gadgets().create("new", json!({"size": 7})).await;
+    scene.world.target.has_spec(&scene.of_gadgets(), "new", json!({"size": 7})).await;
+
+    let lines = engine.lines_logged();
+    scene.world.mappings.remove("widgets.yaml");
+    engine.says_after(lines, &["nothing of the former source is left"]).await;
+    engine.says_after(lines, &["the mapping was removed, and so was all it had made"]).await;
+    assert_eq!(scene.world.target.copies().await, Vec::<Value>::new());
+    for name in ["kept", "leaving"] {
+        assert!(scene.world.alpha.holds(name).await.is_empty(), "{name} is let go, and lives on");
+    }
 }

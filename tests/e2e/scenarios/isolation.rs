@@ -5,11 +5,16 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::case::{Case, Stage, case};
-use crate::eventually::throughout;
+use crate::eventually::{eventually, throughout};
 use crate::target::{name, namespace};
+use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(two_tenants_with_one_name_keep_apart), case!(a_tenants_object_is_gone_alone)]
+    vec![
+        case!(two_tenants_with_one_name_keep_apart),
+        case!(a_tenants_object_is_gone_alone),
+        case!(two_connections_to_one_cluster_both_work_and_are_reported),
+    ]
 }
 
 async fn two_tenants_with_one_name_keep_apart(stage: &Stage) {
@@ -50,4 +55,36 @@ async fn a_tenants_object_is_gone_alone(stage: &Stage) {
     assert_eq!(world.target.find(&world.alpha, "my-database").await, None);
     let left = world.target.again(&theirs).await;
     assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+}
+
+async fn two_connections_to_one_cluster_both_work_and_are_reported(stage: &Stage) {
+    let world = stage.widgets().await;
+    let settings = WIDGETS
+        .replace("metadata: {name: <name>}", "metadata: {name: <name>-second}")
+        .replace("  objects:", "  target: {cluster: second}\n  objects:")
+        .replace(
+            "        apiVersion: <group>/v1\n        kind: Widget",
+            "        apiVersion: v1\n        kind: ConfigMap",
+        )
+        .replace("        spec: ${{ source.spec }}", "        data: {size: \"{{ source.spec.size }}\"}");
+    let (mapping, _) = settings.split_once("  status:\n").expect("a status");
+    let alone = "  status: {observedGeneration: Off, engineConditions: []}\n";
+    world.mappings.write("second.yaml", &format!("{mapping}{alone}"));
+    let second = format!("second={}", world.target_kubeconfig().display());
+    let mut engine = world.launch().and_flag("--kubeconfig", second).ready().await;
+    engine.says(&["`second` and `target`", "lead to one cluster"]).await;
+
+    world.alpha.create("it", json!({"size": 1})).await;
+    let copy = world.target.copy(&world.alpha, "it").await;
+    let path = format!("/api/v1/namespaces/{}/configmaps/it", namespace(&copy));
+    eventually("the second mapping makes its object", async || {
+        let made = world.target.rest.get(&path).await.ok_or("it is missing")?;
+        (made["data"]["size"] == "1").then_some(()).ok_or_else(|| made.to_string())
+    })
+    .await;
+    world.target.rest.delete(&path).await;
+    eventually("what is deleted is seen through the second connection", async || {
+        world.target.rest.get(&path).await.map(drop).ok_or_else(|| "it is missing".to_owned())
+    })
+    .await;
 }
