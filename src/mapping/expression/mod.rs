@@ -41,7 +41,7 @@ pub(in crate::mapping) use budget::Budget;
 pub use names::{Names, Root, RootSet};
 pub use recorder::{Recorder, Way};
 pub use references::References;
-pub use scope::{Missing, ObjectState, Scope, Several, SourceView};
+pub use scope::{Missing, ObjectState, Scope, Several};
 pub use text::Text;
 pub(in crate::mapping) use text::{Piece, TextForm};
 pub(in crate::mapping) use tree::{Base, Call, Comparison, Expr, Path, Segment};
