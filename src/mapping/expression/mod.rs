@@ -25,7 +25,6 @@ mod text;
 mod tokens;
 mod tree;
 mod value;
-mod yaml_text;
 
 #[cfg(test)]
 mod tests;

@@ -345,6 +345,15 @@ fn names_for_kubernetes() {
     ]);
 }
 
+/// What a reader of YAML takes for a line break, or drops, is escaped.
+#[test]
+fn yaml_text_escapes_what_readers_change() {
+    for character in ['\u{85}', '\u{2028}', '\u{2029}', '\u{feff}'] {
+        let value = evaluate(&format!("'a{character}b' | toyaml"));
+        assert_eq!(as_text(&value), format!("\"a\\u{:04x}b\"\n", u32::from(character)));
+    }
+}
+
 #[test]
 fn yaml_text() {
     let value = evaluate("source.spec.keyed | toyaml");
@@ -367,7 +376,9 @@ fn yaml_text() {
     - []
     - - - 1
       - 2
-    - "multi\nline"
+    - |-
+      multi
+      line
     - 1.0
     - "1"
     "#);
