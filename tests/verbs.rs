@@ -29,9 +29,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use clap::CommandFactory;
 use insta::assert_snapshot;
-use sync_engine::cli::Arguments;
 use sync_engine::mapping::document::json_schema;
 use tempfile::TempDir;
 

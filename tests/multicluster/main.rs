@@ -5,6 +5,7 @@ mod consumer_schemas;
 mod pool;
 mod providers;
 mod proxies;
+mod removed_kinds;
 mod requests;
 mod scene;
 mod watches;
