@@ -55,7 +55,7 @@ pub struct Held {
     pub request: Request,
 }
 
-/// What the network does, in per cent of the requests of a kind.
+/// What the network and the servers do, in per cent of the requests of a kind, or of the events of watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weather {
     pub lost_before: u64,
@@ -63,7 +63,20 @@ pub struct Weather {
     /// Delivered long after the client gave up.
     pub late: u64,
     pub slow: u64,
-    pub refused: u64,
+    /// 409, although the request is right: somebody else wrote a moment before.
+    pub conflict: u64,
+    /// 429 with Retry-After.
+    pub busy: u64,
+    /// 500, 503 or 504; half of them after the effect.
+    pub broken: u64,
+    /// 403, as from a server that has not read its roles yet.
+    pub forbidden: u64,
+    /// Events that a watch is sent twice.
+    pub doubled: u64,
+    /// Events that wait for the next one of the watch, and are one with it if it is of the same object.
+    pub merged: u64,
+    /// Events with which the connection of a watch ends, in the middle of a line or before it.
+    pub dropped: u64,
     /// Writes alone.
     pub only_writes: bool,
 }
@@ -72,8 +85,8 @@ impl Shared {
     pub fn new(flavor: Flavor, seed: u64) -> Self {
         let now = Timestamp(BEGINNING);
         let core = Core {
-            source: Server::new(Side::Source, flavor, now),
-            target: Server::new(Side::Target, Flavor::Kubernetes, now),
+            source: Server::new(Side::Source, flavor, now, seed),
+            target: Server::new(Side::Target, Flavor::Kubernetes, now, seed),
             checker: Checker::default(),
             trace: Vec::new(),
             aloud: false,
@@ -139,6 +152,12 @@ impl Core {
             Side::Source => &mut self.source,
             Side::Target => &mut self.target,
         }
+    }
+
+    pub fn set_weather(&mut self, weather: Weather) {
+        self.weather = weather;
+        self.source.weather = weather;
+        self.target.weather = weather;
     }
 
     pub fn note(&mut self, what: impl std::fmt::Display) {

@@ -112,7 +112,13 @@ fn named(weather: Weather) -> impl Iterator<Item = &'static str> {
         ("Lost after", weather.lost_after),
         ("Late", weather.late),
         ("Slow", weather.slow),
-        ("Errors", weather.refused),
+        ("409", weather.conflict),
+        ("429", weather.busy),
+        ("5xx", weather.broken),
+        ("403", weather.forbidden),
+        ("Doubled", weather.doubled),
+        ("Merged", weather.merged),
+        ("Dropped", weather.dropped),
     ];
     all.into_iter().filter(|(_, chance)| *chance > 0).map(|(name, _)| name)
 }

@@ -14,14 +14,15 @@ use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
-use sync_engine::sandbox::{Answer, Failure, Query, Request, User, Verb};
+use sync_engine::sandbox::{Failure, Query, Request, User, Verb};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::checker::RECORDS;
-use super::core::{Core, Held, Shared};
+use super::core::{Core, Held, Shared, Weather};
+use super::dice::Dice;
 use super::server::{Outcome, Side};
 
 /// As long as a request may be under way.
@@ -79,10 +80,23 @@ struct Fate {
     back: Option<u64>,
     /// Milliseconds until the client's connection breaks; `None`: it does not, the client waits for its own deadline.
     cut: Option<u64>,
-    /// The server refuses it.
-    refused: bool,
+    /// The server answers with this error.
+    error: Option<Error>,
     /// It arrives earlier if there is another write of the same object: just before it.
     lurks: bool,
+}
+
+/// An error that has nothing to do with the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Error {
+    Conflict,
+    Busy,
+    /// Whether the request was carried out all the same.
+    Broken {
+        code: u16,
+        after: bool,
+    },
+    Forbidden,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +120,7 @@ async fn exchange(link: Link, request: hyper::Request<Incoming>) -> Result<hyper
         if fate.lurks && carried.shared.lock().release(|held| held.number == number).is_empty() {
             return;
         }
-        let outcome = arrive(&carried, number, &request, fate.refused);
+        let outcome = arrive(&carried, number, &request, fate.error);
         if let Some(back) = fate.back {
             sleep(Duration::from_millis(back)).await;
             // Whoever asked may be gone.
@@ -146,13 +160,8 @@ fn fate(core: &mut Core, request: &Request) -> Fate {
     let verb = request.call().verb;
     let reads = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
     let dice = &mut core.dice;
-    let mut fate = Fate {
-        there: Some(dice.between(1, 4)),
-        back: Some(dice.between(1, 4)),
-        cut: None,
-        refused: false,
-        lurks: false,
-    };
+    let mut fate =
+        Fate { there: Some(dice.between(1, 4)), back: Some(dice.between(1, 4)), cut: None, error: None, lurks: false };
     let weather = core.weather;
     if reads && weather.only_writes {
         return fate;
@@ -169,8 +178,8 @@ fn fate(core: &mut Core, request: &Request) -> Fate {
         fate.there = Some(dice.between(20, LONGEST));
         fate.back = None;
         fate.lurks = !reads && dice.percent(50);
-    } else if dice.percent(weather.refused) {
-        fate.refused = true;
+    } else {
+        fate.error = error(dice, weather, reads);
     }
     if fate.there.is_none() || fate.back.is_none() {
         // Mostly the connection breaks at once.
@@ -179,24 +188,42 @@ fn fate(core: &mut Core, request: &Request) -> Fate {
     fate
 }
 
+fn error(dice: &mut Dice, weather: Weather, reads: bool) -> Option<Error> {
+    if !reads && dice.percent(weather.conflict) {
+        Some(Error::Conflict)
+    } else if dice.percent(weather.busy) {
+        Some(Error::Busy)
+    } else if dice.percent(weather.broken) {
+        Some(Error::Broken { code: dice.pick(&[500, 503, 504]), after: dice.percent(50) })
+    } else {
+        dice.percent(weather.forbidden).then_some(Error::Forbidden)
+    }
+}
+
 /// Carries a request out at its server, and before it what lurks for it.
-fn arrive(link: &Link, number: u64, request: &Request, refused: bool) -> Outcome {
+fn arrive(link: &Link, number: u64, request: &Request, error: Option<Error>) -> Outcome {
     let core = &mut *link.shared.lock();
     if request.method != http::Method::GET {
         let meets = |held: &Held| held.link.side == link.side && held.request.path == request.path;
         for held in core.release(meets) {
-            carry_out(core, &held.link, held.number, &held.request, false);
+            carry_out(core, &held.link, held.number, &held.request, None);
         }
     }
-    carry_out(core, link, number, request, refused)
+    carry_out(core, link, number, request, error)
 }
 
-fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, refused: bool) -> Outcome {
+fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, error: Option<Error>) -> Outcome {
     let (now, age, up) = (core.now(), core.age(), core.server(link.side).up);
-    let failure = if refused || !up { Some(refusal(core)) } else { denial(core, link.side, request) };
-    let (outcome, events) = match failure {
-        Some(failure) => (Outcome::Answer(Answer::from(&failure)), Vec::new()),
-        None => core.server(link.side).handle(request, now),
+    let error = if up { error } else { Some(Error::Broken { code: 503, after: false }) };
+    let failure = denial(core, link.side, request);
+    let (outcome, events) = match (error, failure) {
+        (Some(Error::Broken { code, after: true }), None) => {
+            let (_, events) = core.server(link.side).handle(request, now);
+            (Outcome::refused(&Failure::server_error(code)), events)
+        }
+        (Some(error), _) => (Outcome::refused(&error.failure(request)), Vec::new()),
+        (None, Some(failure)) => (Outcome::refused(&failure), Vec::new()),
+        (None, None) => core.server(link.side).handle(request, now),
     };
     let code = match &outcome {
         Outcome::Answer(answer) => answer.code,
@@ -227,12 +254,25 @@ fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
     Some(Failure::status(403, "Forbidden", why))
 }
 
-fn refusal(core: &mut Core) -> Failure {
-    match core.dice.below(4) {
-        0 => Failure::too_many_requests(1),
-        1 => Failure::server_error(503),
-        2 => Failure::server_error(500),
-        _ => Failure::server_error(504),
+impl Error {
+    fn failure(self, request: &Request) -> Failure {
+        let call = request.call();
+        match self {
+            Self::Conflict => {
+                let why = format!(
+                    "Operation cannot be fulfilled on {} {:?}: the object has been modified; please apply your changes to the latest version and try again",
+                    call.resource, call.name
+                );
+                Failure::status(409, "Conflict", why)
+            }
+            Self::Busy => Failure::too_many_requests(1),
+            Self::Broken { code, .. } => Failure::server_error(code),
+            Self::Forbidden => {
+                let why =
+                    format!("{} {:?} is forbidden: User \"sandbox\" cannot {} it", call.resource, call.name, call.verb);
+                Failure::status(403, "Forbidden", why)
+            }
+        }
     }
 }
 

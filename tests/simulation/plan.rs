@@ -50,7 +50,7 @@ fn source(dice: &mut Dice, is_kcp: bool) -> SourceRef {
 }
 
 fn ahead(dice: &mut Dice) -> Ahead {
-    if dice.percent(50) { Ahead::Silent } else { Ahead::Expired }
+    dice.pick(&[Ahead::Silent, Ahead::Expired, Ahead::Old])
 }
 
 fn side(dice: &mut Dice) -> Side {
@@ -180,13 +180,19 @@ fn weather(dice: &mut Dice) -> Weather {
     if dice.percent(30) {
         return Weather::default();
     }
-    let mut chance = |most: u64| if dice.percent(50) { dice.below(most) } else { 0 };
+    let mut chance = |most: u64| if dice.percent(35) { dice.between(1, most) } else { 0 };
     Weather {
         lost_before: chance(30),
         lost_after: chance(30),
         late: chance(40),
         slow: chance(60),
-        refused: chance(30),
+        conflict: chance(30),
+        busy: chance(30),
+        broken: chance(30),
+        forbidden: chance(20),
+        doubled: chance(60),
+        merged: chance(60),
+        dropped: chance(20),
         only_writes: chance(2) == 1,
     }
 }

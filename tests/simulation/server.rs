@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::core::Weather;
+use super::dice::Dice;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 use sync_engine::sandbox::{Answer, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp};
@@ -44,6 +46,9 @@ pub struct Server {
     pub up: bool,
     /// What a watch from a version that the server has not reached comes to.
     pub ahead: Ahead,
+    /// What it does to events.
+    pub weather: Weather,
+    dice: Dice,
 }
 
 /// What a watch from a version of the future comes to: servers differ.
@@ -53,12 +58,16 @@ pub enum Ahead {
     Silent,
     /// It is refused as too old.
     Expired,
+    /// It begins with what happened before, under versions lower than the one asked for.
+    Old,
 }
 
 struct Watcher {
     interest: Interest,
     bookmarks: bool,
     lines: UnboundedSender<Bytes>,
+    /// A line that waits for the next one.
+    waiting: Option<Bytes>,
 }
 
 /// What a request comes to.
@@ -67,8 +76,82 @@ pub enum Outcome {
     Stream { lines: UnboundedReceiver<Bytes>, seconds: Option<u64> },
 }
 
+impl Outcome {
+    pub fn refused(failure: &Failure) -> Self {
+        Self::Answer(Answer::from(failure))
+    }
+}
+
+impl Watcher {
+    /// Sends what happened, as the weather has it; `false`: the watch is over.
+    fn show(&mut self, line: Bytes, weather: Weather, dice: &mut Dice) -> bool {
+        if dice.percent(weather.dropped) {
+            self.flush();
+            let half = line.slice(..line.len() / 2);
+            let _ = self.lines.send(if dice.percent(50) { half } else { Bytes::new() });
+            return false;
+        }
+        let line = match self.waiting.take() {
+            None => Some(line),
+            Some(first) => self.after(first, line),
+        };
+        let Some(line) = line else { return true };
+        if dice.percent(weather.merged) {
+            self.waiting = Some(line);
+            return true;
+        }
+        let twice = dice.percent(weather.doubled);
+        self.lines.send(line.clone()).is_ok() && (!twice || self.lines.send(line).is_ok())
+    }
+
+    /// What is left to send of two events: one, if both are of one object.
+    fn after(&self, first: Bytes, second: Bytes) -> Option<Bytes> {
+        let (old, new) = (Line::of(&first), Line::of(&second));
+        if old.object != new.object {
+            let _ = self.lines.send(first);
+            return Some(second);
+        }
+        match (&*old.kind, &*new.kind) {
+            ("ADDED", "DELETED") => None,
+            ("ADDED", _) => Some(new.said("ADDED")),
+            // An object of the same name that came at once.
+            ("DELETED", "ADDED") => Some(new.said("MODIFIED")),
+            _ => Some(second),
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some(line) = self.waiting.take() {
+            let _ = self.lines.send(line);
+        }
+    }
+}
+
+/// A line of a watch, taken apart.
+struct Line {
+    kind: String,
+    /// Cluster, namespace and name.
+    object: [String; 3],
+    body: Value,
+}
+
+impl Line {
+    fn of(line: &Bytes) -> Self {
+        let event: Value = serde_json::from_slice(line).expect("a line of a watch");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let metadata = &event["object"]["metadata"];
+        let cluster = &metadata["annotations"]["kcp.io/cluster"];
+        let object = [text(cluster), text(&metadata["namespace"]), text(&metadata["name"])];
+        Self { kind: text(&event["type"]), object, body: event["object"].clone() }
+    }
+
+    fn said(&self, kind: &str) -> Bytes {
+        format!("{}\n", json!({"type": kind, "object": self.body})).into()
+    }
+}
+
 impl Server {
-    pub fn new(side: Side, flavor: Flavor, now: Timestamp) -> Self {
+    pub fn new(side: Side, flavor: Flavor, now: Timestamp, dice: u64) -> Self {
         let state = State::new(settings(side, flavor, 0), now);
         Self {
             state,
@@ -80,6 +163,8 @@ impl Server {
             side,
             up: true,
             ahead: Ahead::Silent,
+            weather: Weather::default(),
+            dice: Dice::new(dice.rotate_left(side as u32 + 7)),
         }
     }
 
@@ -87,9 +172,10 @@ impl Server {
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> (Outcome, Vec<Event>) {
         if self.ahead == Ahead::Expired && self.is_ahead(request) {
             let expired = Failure::expired("too old resource version");
-            return (Outcome::Answer(Answer::from(&expired)), Vec::new());
+            return (Outcome::refused(&expired), Vec::new());
         }
-        let (reply, events) = self.state.handle(request, now);
+        let old = (self.ahead == Ahead::Old && self.is_ahead(request)).then(|| self.from_long_ago(request));
+        let (reply, events) = self.state.handle(old.as_ref().unwrap_or(request), now);
         self.show(&events);
         let outcome = match reply {
             Reply::Answer(answer) => Outcome::Answer(answer),
@@ -100,7 +186,7 @@ impl Server {
                 }
                 if !subscription.refused {
                     let (interest, bookmarks) = (subscription.interest, subscription.bookmarks);
-                    self.watchers.push(Watcher { interest, bookmarks, lines: sender });
+                    self.watchers.push(Watcher { interest, bookmarks, lines: sender, waiting: None });
                 }
                 Outcome::Stream { lines, seconds: subscription.timeout.map(|timeout| timeout.as_secs()) }
             }
@@ -114,17 +200,26 @@ impl Server {
     }
 
     fn show(&mut self, events: &[Event]) {
+        let (weather, dice) = (self.weather, &mut self.dice);
         for event in events {
-            self.watchers.retain(|watcher| match watcher.interest.line_for(event) {
-                Some(line) => watcher.lines.send(line).is_ok(),
+            self.watchers.retain_mut(|watcher| match watcher.interest.line_for(event) {
+                Some(line) => watcher.show(line, weather, dice),
                 None => !watcher.lines.is_closed(),
             });
         }
     }
 
+    /// The same watch from the middle of what this server knows.
+    fn from_long_ago(&self, request: &Request) -> Request {
+        let mut request = request.clone();
+        request.query = request.query.with("resourceVersion", &(self.state.version() / 2).to_string());
+        request
+    }
+
     pub fn send_bookmarks(&mut self) {
         let version = self.state.version();
         self.silenced.retain(|watcher| !watcher.lines.is_closed());
+        self.watchers.iter_mut().for_each(Watcher::flush);
         self.watchers.retain(|watcher| match watcher.bookmarks && !watcher.interest.is_ahead_of(version) {
             true => watcher.lines.send(watcher.interest.bookmark(version, None)).is_ok(),
             false => !watcher.lines.is_closed(),

@@ -307,7 +307,7 @@ impl World {
             Action::Back(side) => self.core(|core| core.server(side).up = true),
             Action::Cut(side) => self.core(|core| core.server(side).cut_watches()),
             Action::Silence(side) => self.core(|core| core.server(side).silence_watches()),
-            Action::Weather(weather) => self.core(|core| core.weather = weather),
+            Action::Weather(weather) => self.core(|core| core.set_weather(weather)),
             Action::Start(number) if !self.processes.contains_key(&number) => self.start(number),
             Action::Start(_) => {}
             Action::Crash(number) => {
