@@ -33,6 +33,23 @@ pub enum Edit {
     Edition,
     /// Turns the selector on or off.
     Selector,
+    /// Turns the condition on sources on or off.
+    When,
+    /// What follows the namespace that the placement gives by default.
+    Namespace(&'static str),
+    OnIdentityChange(&'static str),
+    OnSourceVanished(&'static str),
+    OnSourceRecreated(&'static str),
+    Drift(&'static str),
+    /// What becomes of each object that is deleted: `delete.policy`.
+    DeletePolicy(&'static str),
+    /// How many objects a changed document may delete.
+    PruneGuard(u32),
+    /// Writes this field of the status as well.
+    Status(&'static str),
+    /// No longer writes this field of the status.
+    NoStatus(&'static str),
+    Mode(&'static str),
     OnExit(&'static str),
     OnSourceDelete(&'static str),
     OnMappingRemoved(&'static str),
@@ -81,6 +98,10 @@ pub enum Action {
     CreateWorkspace(&'static str),
     DeleteWorkspace(&'static str),
     Edit(Edit),
+    /// A person approves the deletions that `pruneGuard` holds.
+    Approve,
+    /// The provider of the API puts a new schema behind it: with the field `status.edition`, or without.
+    Schema,
     Meddle(SourceRef, Meddling),
     /// The namespace of a tenant's objects is deleted.
     DeleteNamespace(SourceRef),
@@ -144,6 +165,8 @@ impl fmt::Display for Action {
             Self::Edit(Edit::Toggle(id)) => write!(f, "the author adds or removes the object `{id}`"),
             Self::Edit(Edit::Edition) => write!(f, "the author edits the templates"),
             Self::Edit(edit) => write!(f, "the author edits the mapping: {edit:?}"),
+            Self::Approve => write!(f, "a person approves what is held"),
+            Self::Schema => write!(f, "the API gets or loses the field status.edition"),
             Self::BackUp(side) => write!(f, "the {} server is backed up", side.name()),
             Self::Restore(side, ahead) => write!(f, "the {} server is restored to its backup ({ahead:?})", side.name()),
             Self::Rebuild(side, ahead) => write!(f, "the {} server is rebuilt empty ({ahead:?})", side.name()),

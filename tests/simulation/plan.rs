@@ -3,6 +3,8 @@
 use super::action::{Action, Edit, Meddling, NAMES, Plan, SourceRef, Step, TENANTS};
 use super::core::Weather;
 use super::dice::Dice;
+use super::mapping::{NAMESPACES, OPEN};
+use super::matrix::{ACTIONS, FAULTS, faults_of};
 use super::server::{Ahead, RESOURCES, Side};
 
 /// What the world of a seed does.
@@ -13,11 +15,37 @@ pub fn plan(seed: u64) -> Plan {
     let mood = Mood { bits: dice.next(), is_kcp };
     let first = source(&mut dice, is_kcp);
     let mut steps = vec![Step { after_ms: 0, action: Action::Create(first) }];
-    for _ in 0..dice.between(4, 24) {
+    for _ in 0..dice.between(4, 20) {
         let action = action(&mut dice, mood);
         steps.push(Step { after_ms: pause(&mut dice), action });
     }
+    for cell in 0..MEETINGS {
+        let (fault, action) = meeting(seed * MEETINGS + cell);
+        let Some(fault) = draw(&mut dice, is_kcp, |drawn| faults_of(drawn).contains(&fault.to_owned())) else {
+            continue;
+        };
+        let Some(action) = draw(&mut dice, is_kcp, |drawn| drawn.kind() == action) else { continue };
+        let at = dice.below(steps.len() as u64) as usize + 1;
+        let pair = [Step { after_ms: pause(&mut dice), action: fault }, Step { after_ms: dice.below(3_000), action }];
+        steps.splice(at..at, pair);
+    }
     Plan { seed, is_kcp, steps }
+}
+
+/// In each world a few cells of the matrix of actions and faults are tried: a thousand seeds in a row try them all.
+const MEETINGS: u64 = 3;
+
+/// The fault and the kind of action of a cell.
+fn meeting(cell: u64) -> (&'static str, &'static str) {
+    // A prime, so that the cells of one world have nothing to do with each other.
+    let cell = (cell * 7_919) as usize % (FAULTS.len() * ACTIONS.len());
+    (FAULTS[cell % FAULTS.len()], ACTIONS[cell / FAULTS.len()])
+}
+
+/// Draws from everything that may happen until it is what is wanted; `None`: it does not happen in this kind of world.
+fn draw(dice: &mut Dice, is_kcp: bool, wanted: impl Fn(Action) -> bool) -> Option<Action> {
+    let everybody = Mood { bits: u64::MAX, is_kcp };
+    (0..20_000).map(|_| action(dice, everybody)).find(|drawn| wanted(*drawn))
 }
 
 /// Which actors are busy in a world.
@@ -61,7 +89,7 @@ fn action(dice: &mut Dice, mood: Mood) -> Action {
     for _ in 0..8 {
         let (actor, action) = match dice.below(11) {
             0..=2 => return consumer(dice, mood.is_kcp),
-            3 => (0, author(dice)),
+            3 => (0, if dice.percent(85) { author(dice) } else { provider(dice) }),
             4 => (1, network(dice)),
             5 => (2, operator(dice)),
             6 => (3, backups(dice, mood.is_kcp)),
@@ -97,7 +125,7 @@ fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
 
 fn author(dice: &mut Dice) -> Action {
     let policy = |dice: &mut Dice, all: &[&'static str]| dice.pick(all);
-    Action::Edit(match dice.below(16) {
+    Action::Edit(match dice.below(26) {
         0..=2 => Edit::Resource(dice.pick(&RESOURCES).0),
         3..=5 => Edit::Toggle(dice.pick(&["ca", "extra", "widget"])),
         6 => Edit::Edition,
@@ -112,8 +140,23 @@ fn author(dice: &mut Dice) -> Action {
         },
         13 => Edit::Rename(policy(dice, &["m", "n"])),
         14 => Edit::Remove,
+        15 => Edit::When,
+        16 => Edit::Namespace(dice.pick(&NAMESPACES)),
+        17 => Edit::OnIdentityChange(policy(dice, &["Block", "Orphan", "Recreate"])),
+        18 => Edit::OnSourceVanished(policy(dice, &["Retain", "Delete"])),
+        19 => Edit::OnSourceRecreated(policy(dice, &["Adopt", "Block", "Replace"])),
+        20 => Edit::Drift(policy(dice, &["Correct", "Report", "Ignore"])),
+        21 => Edit::DeletePolicy(policy(dice, &["Delete", "Orphan"])),
+        22 => Edit::PruneGuard(dice.pick(&[0, OPEN])),
+        // Values of a field that is no longer written stay: see the scenarios.
+        23 => Edit::Status("edition"),
+        24 => Edit::Mode(policy(dice, &["Enforce", "Enforce", "Observe", "Suspend"])),
         _ => Edit::Break,
     })
+}
+
+fn provider(dice: &mut Dice) -> Action {
+    if dice.percent(50) { Action::Approve } else { Action::Schema }
 }
 
 fn network(dice: &mut Dice) -> Action {

@@ -11,7 +11,7 @@ use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::permit::Lease;
 use sync_engine::reload::{Reload, Snapshot};
-use sync_engine::server::Instruments;
+use sync_engine::server::{Approvals, Instruments};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,7 @@ pub struct Process {
     task: JoinSet<()>,
     reloads: mpsc::Sender<Reload>,
     shutdown: CancellationToken,
+    approvals: Approvals,
 }
 
 impl Process {
@@ -38,9 +39,11 @@ impl Process {
             clock: clock(shared.clone()),
             lease: Lease::default(),
         };
+        let instruments = Instruments::default();
+        let approvals = instruments.approvals.clone();
         let mut task = JoinSet::new();
-        task.spawn(engine::run(settings, receiver, Instruments::default(), shutdown.clone()));
-        Self { task, reloads, shutdown }
+        task.spawn(engine::run(settings, receiver, instruments, shutdown.clone()));
+        Self { task, reloads, shutdown, approvals }
     }
 
     /// Hands it the mappings directory, whose documents are `sound` or not.
@@ -56,6 +59,13 @@ impl Process {
                 judge.lock().checker.violated("I4", format!("documents are taken for what they are not: {outcome}"));
             }
         });
+    }
+
+    /// Approves what it holds.
+    pub fn approve(&self, shared: &Shared) {
+        let approvals = self.approvals.clone();
+        // An engine that ends does not answer.
+        shared.spawn(async move { drop(approvals.approve().await) });
     }
 
     /// Kills it in the middle of whatever it does.

@@ -276,13 +276,13 @@ fn settings(side: Side, flavor: Flavor, epoch: u32) -> Settings {
 pub const RESOURCES: [(&str, &str); 2] = [("things", "Thing"), ("gadgets", "Gadget")];
 pub const GROUP: &str = "example.dev";
 
-fn schema() -> Value {
+fn schema(has_edition: bool) -> Value {
     let condition = json!({"type": "object", "properties": {
         "type": {"type": "string"}, "status": {"type": "string"}, "reason": {"type": "string"},
         "message": {"type": "string"}, "lastTransitionTime": {"type": "string"},
         "observedGeneration": {"type": "integer"},
     }});
-    json!({"type": "object", "properties": {
+    let mut schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": {
             "size": {"type": "integer"}, "token": {"type": "string"}, "extra": {"type": "boolean"},
         }},
@@ -290,10 +290,46 @@ fn schema() -> Value {
             "size": {"type": "string"}, "observedGeneration": {"type": "integer"},
             "conditions": {"type": "array", "items": condition},
         }},
-    }})
+    }});
+    if has_edition {
+        schema["properties"]["status"]["properties"]["edition"] = json!({"type": "string"});
+    }
+    schema
 }
 
-fn version(schema: Value) -> Value {
+/// Where the API of the first resource is published.
+pub fn api_url(is_kcp: bool) -> &'static str {
+    match is_kcp {
+        true => "/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports/things",
+        false => "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.dev",
+    }
+}
+
+/// Whether it has the field `status.edition`.
+pub fn has_edition(api: &Value) -> bool {
+    let text = api["spec"].to_string();
+    text.contains("\"edition\"") || text.contains("\"v2.things")
+}
+
+/// Puts another schema behind the APIs.
+pub fn new_schema(is_kcp: bool, has_edition: bool) -> Vec<Request> {
+    let version = if has_edition { "v2" } else { "v1" };
+    if is_kcp {
+        let mut requests: Vec<Request> =
+            RESOURCES.iter().map(|api| resource_schema(api, version, has_edition)).collect();
+        let patch = json!({"spec": {"resources": exported(version)}});
+        requests.push(Request::patch(api_url(true), "application/merge-patch+json", &patch));
+        return requests;
+    }
+    let versions = json!({"spec": {"versions": [version_of(json!({"openAPIV3Schema": schema(has_edition)}))]}});
+    let patch = |(plural, _): &(&str, &str)| {
+        let url = format!("{DEFINITIONS}/{plural}.{GROUP}");
+        Request::patch(&url, "application/merge-patch+json", &versions)
+    };
+    RESOURCES.iter().map(patch).collect()
+}
+
+fn version_of(schema: Value) -> Value {
     json!({"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema})
 }
 
@@ -305,7 +341,7 @@ pub fn definitions() -> Vec<Request> {
             "metadata": {"name": format!("{plural}.{GROUP}")},
             "spec": {
                 "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-                "versions": [version(json!({"openAPIV3Schema": schema()}))],
+                "versions": [version_of(json!({"openAPIV3Schema": schema(false)}))],
             },
         })
     };
@@ -320,7 +356,7 @@ pub fn widgets() -> Request {
         "metadata": {"name": format!("widgets.{GROUP}")},
         "spec": {
             "group": GROUP, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [version(json!({"openAPIV3Schema": {"type": "object", "properties": {"data": data}}}))],
+            "versions": [version_of(json!({"openAPIV3Schema": {"type": "object", "properties": {"data": data}}}))],
         },
     });
     Request::post(DEFINITIONS, &definition)
@@ -335,27 +371,30 @@ pub fn no_widgets() -> Request {
 
 /// Requests that publish the APIs from kcp's `root`.
 pub fn export() -> Vec<Request> {
-    let apis = "/clusters/root/apis/apis.kcp.io";
-    let schema = |(plural, kind): &(&str, &str)| {
-        let object = json!({
-            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
-            "metadata": {"name": format!("v1.{plural}.{GROUP}")},
-            "spec": {
-                "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-                "versions": [version(schema())],
-            },
-        });
-        Request::post(&format!("{apis}/v1alpha1/apiresourceschemas"), &object)
-    };
-    let resource = |(plural, _): &(&str, &str)| json!({"group": GROUP, "name": plural, "schema": format!("v1.{plural}.{GROUP}"), "storage": {"crd": {}}});
-    let resources: Vec<Value> = RESOURCES.iter().map(resource).collect();
     let export = json!({
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "things"},
-        "spec": {"resources": resources},
+        "spec": {"resources": exported("v1")},
     });
-    let mut requests: Vec<Request> = RESOURCES.iter().map(schema).collect();
-    requests.push(Request::post(&format!("{apis}/v1alpha2/apiexports"), &export));
+    let mut requests: Vec<Request> = RESOURCES.iter().map(|api| resource_schema(api, "v1", false)).collect();
+    requests.push(Request::post("/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports", &export));
     requests
+}
+
+fn resource_schema((plural, kind): &(&str, &str), prefix: &str, has_edition: bool) -> Request {
+    let object = json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+        "metadata": {"name": format!("{prefix}.{plural}.{GROUP}")},
+        "spec": {
+            "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [version_of(schema(has_edition))],
+        },
+    });
+    Request::post("/clusters/root/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &object)
+}
+
+fn exported(prefix: &str) -> Vec<Value> {
+    let resource = |(plural, _): &(&str, &str)| json!({"group": GROUP, "name": plural, "schema": format!("{prefix}.{plural}.{GROUP}"), "storage": {"crd": {}}});
+    RESOURCES.iter().map(resource).collect()
 }
 
 /// Makes a workspace below `root`.

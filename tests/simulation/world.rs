@@ -15,7 +15,8 @@ use super::core::{Core, Shared, Weather};
 use super::mapping::{KINDS, Mapping, OPTIONAL, api_version, first, placement, url};
 use super::process::Process;
 use super::server::{
-    Ahead, GROUP, RESOURCES, Side, binding, definitions, export, items, no_widgets, widgets, workspace,
+    Ahead, GROUP, RESOURCES, Side, api_url, binding, definitions, export, has_edition, items, new_schema, no_widgets,
+    widgets, workspace,
 };
 
 /// Within this time after the last fault everything is in order.
@@ -286,7 +287,7 @@ impl World {
             }
             Action::Meddle(source, meddling) => self.meddle(source, meddling),
             Action::DeleteNamespace(source) => {
-                let namespace = placement(&self.cluster(source.tenant), "default");
+                let namespace = self.namespace(source);
                 self.target_server(&Request::delete(&format!("/api/v1/namespaces/{namespace}")));
             }
             Action::Release => self.release(),
@@ -297,6 +298,8 @@ impl World {
             Action::Compact(side) => self.core(|core| core.server(side).compact()),
             Action::Jump(seconds) => self.core(|core| core.jumped += seconds),
             Action::Edit(edit) => self.edit(edit),
+            Action::Approve => self.approve(),
+            Action::Schema => self.source_servers(new_schema(self.is_kcp, !self.has_edition())),
             Action::BackUp(side) => self.back_up(side),
             Action::Restore(side, ahead) => self.restore(side, ahead),
             Action::Rebuild(side, ahead) => self.rebuild(side, ahead),
@@ -389,7 +392,7 @@ impl World {
     }
 
     fn meddle(&self, source: SourceRef, meddling: Meddling) {
-        let namespace = placement(&self.cluster(source.tenant), "default");
+        let namespace = self.namespace(source);
         let place = url("ConfigMap", &namespace, source.name);
         let present = self.core(|core| core.get(Side::Target, &place));
         let patch =
@@ -463,6 +466,25 @@ impl World {
         }
         let sound = self.file != File::Broken;
         self.processes.values().for_each(|process| process.reload(&self.shared, self.documents(), sound));
+    }
+
+    /// Where today's rule puts the objects of a source.
+    fn namespace(&self, source: SourceRef) -> String {
+        format!("{}{}", placement(&self.cluster(source.tenant), "default"), self.mapping.namespace)
+    }
+
+    fn approve(&self) {
+        self.core(|core| core.checker.approved = Some(core.age()));
+        self.processes.values().for_each(|process| process.approve(&self.shared));
+    }
+
+    fn source_servers(&self, requests: Vec<Request>) {
+        requests.iter().for_each(|request| self.source_server(request));
+    }
+
+    /// Whether the API of the sources has the field `status.edition` now.
+    pub fn has_edition(&self) -> bool {
+        self.core(|core| core.get(Side::Source, api_url(self.is_kcp))).is_some_and(|api| has_edition(&api))
     }
 
     fn back_up(&mut self, side: Side) {
