@@ -92,7 +92,8 @@ pub fn first(resource: &'static str) -> Mapping {
 }
 
 impl Mapping {
-    pub fn document(&self, is_kcp: bool) -> String {
+    /// What the author writes; for an engine with another id without what only one engine may write.
+    pub fn document(&self, is_kcp: bool, is_other: bool) -> String {
         let clusters = match is_kcp {
             true => json!({"apiExport": {"name": "things", "path": "root"}}),
             false => json!({"provider": "plain"}),
@@ -117,7 +118,11 @@ impl Mapping {
             lifecycle["onSourceRecreated"] = self.on_source_recreated.into();
         }
         let namespace = "{{ source.metadata.namespace | dns_label(40) }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}";
-        let fields = self.status.iter().map(|field| ((*field).to_owned(), format!("$.data.{field}").into()));
+        let fields = self
+            .status
+            .iter()
+            .filter(|_| !is_other)
+            .map(|field| ((*field).to_owned(), format!("$.data.{field}").into()));
         let fields: serde_json::Map<String, Value> = fields.collect();
         let objects: Vec<Value> = self.rules.iter().map(|rule| self.object(rule)).collect();
         let mapping = json!({
@@ -125,7 +130,9 @@ impl Mapping {
             "spec": {
                 "mode": self.mode, "source": source, "objects": objects, "lifecycle": lifecycle,
                 "placement": {"namespace": format!("{namespace}{}", self.namespace)},
-                "status": {"from": self.rules[0].id, "fields": fields},
+                "status": {
+                    "from": self.rules[0].id, "fields": fields, "observedGeneration": if is_other { "Off" } else { "Auto" },
+                },
             },
         });
         let provider = json!({

@@ -5,18 +5,21 @@ use std::fmt;
 
 use super::action::{Action, Plan};
 use super::core::Weather;
+use super::process::OTHER;
 
 /// How close to each other an action and a fault have to be, in milliseconds.
 const NEAR: u64 = 5_000;
 
 /// Every kind of action.
-pub const ACTIONS: [&str; 60] = [
+pub const ACTIONS: [&str; 67] = [
     "Create",
     "Change",
     "Delete",
     "Recreate",
     "Strip",
     "Label",
+    "Forge",
+    "Plant",
     "Bind",
     "Unbind",
     "CreateWorkspace",
@@ -42,6 +45,11 @@ pub const ACTIONS: [&str; 60] = [
     "Crash",
     "Stop",
     "Start",
+    "Pause",
+    "Resume",
+    "Skew",
+    "Address",
+    "Token",
     "EditResource",
     "EditToggle",
     "EditEdition",
@@ -74,7 +82,7 @@ pub const ACTIONS: [&str; 60] = [
 ];
 
 /// Every fault.
-pub const FAULTS: [&str; 31] = [
+pub const FAULTS: [&str; 35] = [
     "Away source",
     "Away target",
     "Silent source",
@@ -89,6 +97,10 @@ pub const FAULTS: [&str; 31] = [
     "Crash",
     "Stop",
     "Two engines",
+    "Another id",
+    "Paused",
+    "New address",
+    "New token",
     "Jump",
     "No apply",
     "No create",
@@ -109,7 +121,7 @@ pub const FAULTS: [&str; 31] = [
 ];
 
 /// Cells that cannot be: kind of action, fault, and why.
-pub const IMPOSSIBLE: [(&str, &str, &str); 9] = [
+pub const IMPOSSIBLE: [(&str, &str, &str); 13] = [
     ("Bind", "Rebuild", "workspaces are in kcp, where a rebuild is a new installation of the provider"),
     ("Unbind", "Rebuild", "workspaces are in kcp, where a rebuild is a new installation of the provider"),
     ("CreateWorkspace", "Rebuild", "workspaces are in kcp, where a rebuild is a new installation of the provider"),
@@ -119,6 +131,10 @@ pub const IMPOSSIBLE: [(&str, &str, &str); 9] = [
     ("Stop", "Stop", "the action is the fault"),
     ("Jump", "Jump", "the action is the fault"),
     ("NoWidgets", "No CRD", "the action is the fault"),
+    ("Skew", "Jump", "the action is the fault"),
+    ("Pause", "Paused", "the action is the fault"),
+    ("Address", "New address", "the action is the fault"),
+    ("Token", "New token", "the action is the fault"),
 ];
 
 /// Number of actions, by kind and by fault.
@@ -187,7 +203,8 @@ fn fault_of(action: Action) -> (String, Option<Action>) {
         Action::Away(side) => Some(Action::Back(side)),
         Action::Deny(_) => Some(Action::Allow),
         Action::NoWidgets => Some(Action::Widgets),
-        Action::Start(1) => Some(Action::Stop(1)),
+        Action::Start(other @ (1 | OTHER)) => Some(Action::Stop(other)),
+        Action::Pause(process) => Some(Action::Resume(process)),
         _ => None,
     };
     let name = match action {
@@ -200,7 +217,11 @@ fn fault_of(action: Action) -> (String, Option<Action>) {
         Action::Crash(_) => "Crash".to_owned(),
         Action::Stop(_) => "Stop".to_owned(),
         Action::Start(1) => "Two engines".to_owned(),
-        Action::Jump(_) => "Jump".to_owned(),
+        Action::Start(OTHER) => "Another id".to_owned(),
+        Action::Pause(_) => "Paused".to_owned(),
+        Action::Address(_) => "New address".to_owned(),
+        Action::Token(_) => "New token".to_owned(),
+        Action::Jump(_) | Action::Skew(..) => "Jump".to_owned(),
         Action::Deny(verb) => format!("No {verb}"),
         Action::NoWidgets => "No CRD".to_owned(),
         _ => String::new(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::action::LONGEST;
 use super::mapping::{NAMESPACES, Wanted, placement};
 use super::records::Made;
 use super::world::{File, SourceKey, World, text};
@@ -28,7 +29,8 @@ pub fn differences(world: &World) -> Vec<String> {
     for (key, source) in &sources {
         if !source["metadata"]["deletionTimestamp"].is_null() {
             // Where the records are lost, nobody knows the mapping any more.
-            let is_served = world.mapping.mode != "Observe" && (world.file == File::Whole || !world.target_restored);
+            let is_served = world.mapping.mode != "Observe"
+                && (!world.target_restored || (world.file == File::Whole && !world.other_served));
             if is_served {
                 found.push(format!("the deletion of {} {} never ends", key.resource, key.name));
             }
@@ -38,7 +40,10 @@ pub fn differences(world: &World) -> Vec<String> {
     }
     if !world.forgot {
         let released = world.shared.lock().checker.released.clone();
-        let outlives = |made: &&Made| made.remains() && released.contains(&made.source_uid);
+        // Where the workspace is gone too, nobody is there any more to delete what came late.
+        let outlives = |made: &&Made| {
+            made.remains() && released.contains(&made.source_uid) && world.is_served(&made.owner.cluster)
+        };
         found.extend(view.made.values().filter(outlives).map(|made| format!("{} outlives its source", made.place())));
     }
     found
@@ -81,6 +86,11 @@ impl View<'_> {
             }
         }
         unclear |= mapping.may_prune == 0 || (mapping.status.contains("edition") && !self.world.has_edition());
+        if wanted.iter().any(|one| one.name.len() > LONGEST) {
+            // Nothing is written of a source whose objects cannot all be named.
+            (held_up, unclear) = (true, false);
+            found.clear();
+        }
         let synced = synced(source).unwrap_or("missing");
         let should = if held_up { "False" } else { "True" };
         if synced != should && !unclear {
@@ -139,7 +149,7 @@ impl View<'_> {
     /// What engines made of a source, and still is there.
     fn made_of(&self, source: &Value) -> impl Iterator<Item = &Made> {
         let uid = text(source, "uid");
-        self.made.values().filter(move |made| made.source_uid == uid && made.remains())
+        self.made.values().filter(move |made| made.owner.engine == "main" && made.source_uid == uid && made.remains())
     }
 
     /// What engines made of a source or of one before it in its place, and still is there.
@@ -149,6 +159,7 @@ impl View<'_> {
             let here = !self.world.is_kcp || made.owner.cluster == key.cluster;
             here && (&made.owner.namespace, &made.owner.name) == (&key.namespace, &key.name)
                 && made.owner.mapping == self.world.mapping.name
+                && made.owner.engine == "main"
                 && made.remains()
                 && self.is_same_resource(made, key)
         })
@@ -166,6 +177,9 @@ impl View<'_> {
         let Some(made) = self.made.get(&text(object, "uid")) else { return Found::HeldUp };
         if made.stripped {
             return Found::Unclear;
+        }
+        if made.owner.engine != "main" {
+            return Found::HeldUp;
         }
         let mapping = self.world.mapping.name;
         if made.source_uid != text(source, "uid") || made.owner.mapping != mapping {

@@ -10,7 +10,7 @@ use http::{HeaderValue, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::checker::RECORDS;
 use super::core::{Core, Held, Shared, Weather};
 use super::dice::Dice;
-use super::server::{Outcome, Side};
+use super::server::{Outcome, SHARD, Side};
 
 /// As long as a request may be under way.
 const LONGEST: u64 = 60_000;
@@ -45,18 +45,22 @@ impl Link {
 
 impl Surroundings for Link {
     fn kubeconfig(&self) -> (Uri, String) {
-        (Uri::from_maybe_shared(format!("{}{}", self.side.url(), self.path)).expect("a URL"), "token".to_owned())
+        let kubeconfig = self.shared.lock().server(self.side).kubeconfig;
+        let url = format!("{}{}", kubeconfig.url(self.side), self.path);
+        (Uri::from_maybe_shared(url).expect("a URL"), kubeconfig.token())
     }
 
     fn dial(&self, to: &Uri) -> io::Result<DuplexStream> {
-        let side = if to.host() == Some("source") { Side::Source } else { Side::Target };
+        let is_source = to.host().is_some_and(|host| host.starts_with("source"));
+        let side = if is_source { Side::Source } else { Side::Target };
         if !self.shared.lock().server(side).up {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let (ours, theirs) = tokio::io::duplex(256 << 10);
+        let shard = usize::from(to.host().is_some_and(|host| host.ends_with(SHARD)));
         let link = Self { side, ..self.clone() };
         self.shared.spawn(async move {
-            let service = service_fn(|request| exchange(link.clone(), request));
+            let service = service_fn(|request| exchange(link.clone(), shard, request));
             let connection = hyper::server::conn::http1::Builder::new()
                 .auto_date_header(false)
                 .serve_connection(TokioIo::new(theirs), service);
@@ -97,6 +101,8 @@ enum Error {
         after: bool,
     },
     Forbidden,
+    /// The token is not known.
+    Unauthorized,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -105,9 +111,15 @@ struct Cut;
 
 type Content = UnsyncBoxBody<Bytes, Infallible>;
 
-async fn exchange(link: Link, request: hyper::Request<Incoming>) -> Result<hyper::Response<Content>, Cut> {
-    let request = read(request).await?;
-    let (number, fate) = send(&link, &request);
+async fn exchange(
+    link: Link,
+    shard: usize,
+    request: hyper::Request<Incoming>,
+) -> Result<hyper::Response<Content>, Cut> {
+    let token = request.headers().get(AUTHORIZATION).cloned();
+    let request = Request { shard, ..read(request).await? };
+    link.shared.runs(link.process).await;
+    let (number, fate) = send(&link, &request, token);
     let (answer, answered) = oneshot::channel();
     let carried = link.clone();
     link.shared.spawn(async move {
@@ -132,17 +144,24 @@ async fn exchange(link: Link, request: hyper::Request<Incoming>) -> Result<hyper
         return Err(Cut);
     }
     match answered.await {
-        Ok(outcome) => Ok(respond(link.shared, outcome)),
+        Ok(outcome) => {
+            link.shared.runs(link.process).await;
+            Ok(respond(link, outcome))
+        }
         // The client waits until its deadline.
         Err(_) => std::future::pending().await,
     }
 }
 
 /// Decides what happens to a request, and has it judged.
-fn send(link: &Link, request: &Request) -> (u64, Fate) {
+fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (u64, Fate) {
     let core = &mut *link.shared.lock();
     let number = core.next_request();
-    let fate = fate(core, request);
+    let mut fate = fate(core, request);
+    let known = format!("Bearer {}", core.server(link.side).kubeconfig.token());
+    if token.is_none_or(|token| token != known.as_str()) {
+        fate.error = Some(Error::Unauthorized);
+    }
     let age = core.age();
     core.checker.sent(age, link.process, link.side, request);
     if fate.there != Some(0) && (fate.back.is_none() || fate.cut.is_some()) {
@@ -265,6 +284,7 @@ impl Error {
                 );
                 Failure::status(409, "Conflict", why)
             }
+            Self::Unauthorized => Failure::status(401, "Unauthorized", "Unauthorized"),
             Self::Busy => Failure::too_many_requests(1),
             Self::Broken { code, .. } => Failure::server_error(code),
             Self::Forbidden => {
@@ -288,7 +308,7 @@ async fn read(request: hyper::Request<Incoming>) -> Result<Request, Cut> {
     Ok(Request { method, path, query, content_type, accept, user_agent, body, user, shard: 0 })
 }
 
-fn respond(shared: Shared, outcome: Outcome) -> hyper::Response<Content> {
+fn respond(link: Link, outcome: Outcome) -> hyper::Response<Content> {
     match outcome {
         Outcome::Answer(answer) => {
             let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
@@ -301,7 +321,7 @@ fn respond(shared: Shared, outcome: Outcome) -> hyper::Response<Content> {
         }
         Outcome::Stream { lines, seconds } => {
             let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
-            let stream = futures::stream::unfold(lines, move |lines| next_line(shared.clone(), lines, until));
+            let stream = futures::stream::unfold(lines, move |lines| next_line(link.clone(), lines, until));
             let mut response = hyper::Response::new(StreamBody::new(stream).boxed_unsync());
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             response
@@ -313,16 +333,17 @@ type Line = Result<Frame<Bytes>, Infallible>;
 
 /// The next line of a watch, some milliseconds after it was sent.
 async fn next_line(
-    shared: Shared,
+    link: Link,
     mut lines: UnboundedReceiver<Bytes>,
     until: Instant,
 ) -> Option<(Line, UnboundedReceiver<Bytes>)> {
     let line = timeout_at(until, lines.recv()).await.ok().flatten()?;
     let delay = {
-        let core = &mut *shared.lock();
+        let core = &mut *link.shared.lock();
         let most = if core.dice.percent(core.weather.slow) { 900 } else { 12 };
         core.dice.below(most)
     };
     sleep(Duration::from_millis(delay)).await;
+    link.shared.runs(link.process).await;
     Some((Ok(Frame::data(line)), lines))
 }

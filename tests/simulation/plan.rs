@@ -1,10 +1,11 @@
 //! From a seed to what happens in its world.
 
-use super::action::{Action, Edit, Meddling, NAMES, Plan, SourceRef, Step, TENANTS};
+use super::action::{Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, SourceRef, Step, TENANTS};
 use super::core::Weather;
 use super::dice::Dice;
 use super::mapping::{NAMESPACES, OPEN};
 use super::matrix::{ACTIONS, FAULTS, faults_of};
+use super::process::OTHER;
 use super::server::{Ahead, RESOURCES, Side};
 
 /// What the world of a seed does.
@@ -74,7 +75,8 @@ fn pause(dice: &mut Dice) -> u64 {
 fn source(dice: &mut Dice, is_kcp: bool) -> SourceRef {
     let tenant = if is_kcp { dice.pick(&TENANTS) } else { TENANTS[0] };
     let resource = if dice.percent(75) { RESOURCES[0].0 } else { RESOURCES[1].0 };
-    SourceRef { tenant, resource, name: dice.pick(&NAMES) }
+    let names = if dice.percent(92) { NAMES } else { RARE_NAMES };
+    SourceRef { tenant, resource, name: dice.pick(&names) }
 }
 
 fn ahead(dice: &mut Dice) -> Ahead {
@@ -116,7 +118,8 @@ fn consumer(dice: &mut Dice, is_kcp: bool) -> Action {
 
 fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
     let source = source(dice, is_kcp);
-    match dice.below(4) {
+    match dice.below(5) {
+        4 => Action::Forge(source),
         0 => Action::Recreate(source),
         1 => Action::Strip(source),
         _ => Action::Label(source),
@@ -171,8 +174,13 @@ fn network(dice: &mut Dice) -> Action {
 }
 
 fn operator(dice: &mut Dice) -> Action {
-    let process = dice.below(2) as u32;
-    match dice.below(8) {
+    let process = if dice.percent(15) { OTHER } else { dice.below(2) as u32 };
+    match dice.below(13) {
+        8 => Action::Pause(process),
+        9 => Action::Resume(process),
+        10 => Action::Skew(process, dice.between(0, 7200) as i64 - 3600),
+        11 => Action::Address(side(dice)),
+        12 => Action::Token(side(dice)),
         0..=2 => Action::Crash(process),
         3 => Action::Stop(process),
         4 => Action::Jump(dice.between(0, 7200) as i64 - 3600),
@@ -192,7 +200,8 @@ fn backups(dice: &mut Dice, is_kcp: bool) -> Action {
 fn people(dice: &mut Dice, is_kcp: bool) -> Action {
     use Meddling::{Copy, Delete, Edit, Hold, Squat, Strip};
     let source = source(dice, is_kcp);
-    match dice.below(12) {
+    match dice.below(13) {
+        12 => Action::Plant(source),
         0 => Action::DeleteNamespace(source),
         1..=2 => Action::Release,
         3 => Action::NoWidgets,

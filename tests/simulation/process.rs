@@ -20,6 +20,14 @@ use super::core::Shared;
 use super::network::Link;
 use super::server::Side;
 
+/// The process with another engine id.
+pub const OTHER: u32 = 2;
+
+/// The id of a process.
+fn engine(process: u32) -> &'static str {
+    if process == OTHER { "other" } else { "main" }
+}
+
 pub struct Process {
     task: JoinSet<()>,
     reloads: mpsc::Sender<Reload>,
@@ -32,11 +40,11 @@ impl Process {
         let (reloads, receiver) = mpsc::channel(16);
         let shutdown = CancellationToken::new();
         let settings = Settings {
-            engine: "main".into(),
+            engine: engine(number).into(),
             inventory_namespace: super::checker::RECORDS.into(),
             connections: connections(shared, number, is_kcp),
             schemas: Schemas::default(),
-            clock: clock(shared.clone()),
+            clock: clock(shared.clone(), number),
             lease: Lease::default(),
         };
         let instruments = Instruments::default();
@@ -105,6 +113,6 @@ fn connections(shared: &Shared, process: u32, is_kcp: bool) -> BTreeMap<String, 
         .collect()
 }
 
-fn clock(shared: Shared) -> Clock {
-    Clock::new(move || Timestamp::from_second(shared.lock().now().0).expect("a moment"))
+fn clock(shared: Shared, process: u32) -> Clock {
+    Clock::new(move || Timestamp::from_second(shared.lock().clock(process).0).expect("a moment"))
 }

@@ -40,6 +40,7 @@ pub struct Made {
 /// A source as an owner of objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
+    pub engine: String,
     pub mapping: String,
     pub cluster: String,
     pub namespace: String,
@@ -48,7 +49,7 @@ pub struct Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{} by {}", self.cluster, self.namespace, self.name, self.mapping)
+        write!(f, "{}/{}/{} by {} of {}", self.cluster, self.namespace, self.name, self.mapping, self.engine)
     }
 }
 
@@ -59,9 +60,10 @@ impl Made {
         let annotation = |key: &str| metadata["annotations"][key].as_str().map(str::to_owned);
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         annotation(SELF)?;
-        let mapping = metadata["labels"][MAPPING].as_str()?.split_once('.')?.1.to_owned();
+        let (engine, mapping) = metadata["labels"][MAPPING].as_str()?.split_once('.')?;
         let owner = Owner {
-            mapping,
+            engine: engine.to_owned(),
+            mapping: mapping.to_owned(),
             cluster: annotation(CLUSTER)?,
             namespace: annotation(NAMESPACE).unwrap_or_default(),
             name: annotation(NAME)?,

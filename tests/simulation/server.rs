@@ -1,12 +1,16 @@
 //! A simulated API server: the sandbox's state machine, its watches and its backups.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::core::Weather;
 use super::dice::Dice;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Answer, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp};
+use sync_engine::sandbox::{
+    Answer, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp,
+};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// One of the servers of a world.
@@ -49,6 +53,31 @@ pub struct Server {
     /// What it does to events.
     pub weather: Weather,
     dice: Dice,
+    /// Notified when something waits for its controllers.
+    pub work: Arc<Notify>,
+    /// What kubeconfigs say of it.
+    pub kubeconfig: Kubeconfig,
+    shards: usize,
+}
+
+/// How a server is reached.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kubeconfig {
+    /// Which of its addresses.
+    pub address: u32,
+    /// The token that it knows.
+    pub token: u32,
+}
+
+impl Kubeconfig {
+    pub fn url(self, side: Side) -> String {
+        let number = if self.address.is_multiple_of(2) { "" } else { "-2" };
+        format!("{}{number}", side.url())
+    }
+
+    pub fn token(self) -> String {
+        format!("token-{}", self.token)
+    }
 }
 
 /// What a watch from a version of the future comes to: servers differ.
@@ -151,8 +180,8 @@ impl Line {
 }
 
 impl Server {
-    pub fn new(side: Side, flavor: Flavor, now: Timestamp, dice: u64) -> Self {
-        let state = State::new(settings(side, flavor, 0), now);
+    pub fn new(side: Side, flavor: Flavor, now: Timestamp, dice: u64, shards: usize) -> Self {
+        let state = State::new(settings(side, flavor, 0, shards), now);
         Self {
             state,
             watchers: Vec::new(),
@@ -164,6 +193,9 @@ impl Server {
             up: true,
             ahead: Ahead::Silent,
             weather: Weather::default(),
+            work: Arc::default(),
+            kubeconfig: Kubeconfig::default(),
+            shards,
             dice: Dice::new(dice.rotate_left(side as u32 + 7)),
         }
     }
@@ -177,6 +209,7 @@ impl Server {
         let old = (self.ahead == Ahead::Old && self.is_ahead(request)).then(|| self.from_long_ago(request));
         let (reply, events) = self.state.handle(old.as_ref().unwrap_or(request), now);
         self.show(&events);
+        self.wake();
         let outcome = match reply {
             Reply::Answer(answer) => Outcome::Answer(answer),
             Reply::Watch(subscription) => {
@@ -207,6 +240,26 @@ impl Server {
                 None => !watcher.lines.is_closed(),
             });
         }
+    }
+
+    /// Has the controllers run, if anything waits for them.
+    fn wake(&self) {
+        if self.state.waiting() > 0 {
+            self.work.notify_one();
+        }
+    }
+
+    /// Runs one of its controllers on one of the changes that wait for them.
+    pub fn step(&mut self, now: Timestamp) -> Vec<Event> {
+        let which = self.dice.below(self.state.waiting() as u64) as usize;
+        let events = self.state.step(which, now);
+        self.show(&events);
+        events
+    }
+
+    /// How long until one of its controllers gets round to its work, in milliseconds.
+    pub fn pause(&mut self) -> u64 {
+        if self.dice.percent(85) { self.dice.below(20) } else { self.dice.below(3_000) }
     }
 
     /// The same watch from the middle of what this server knows.
@@ -248,6 +301,7 @@ impl Server {
         self.ahead = ahead;
         self.state = backup.diverge(&seed(self.side, self.epoch));
         self.cut_watches();
+        self.wake();
         true
     }
 
@@ -259,7 +313,7 @@ impl Server {
     pub fn rebuild(&mut self, now: Timestamp, ahead: Ahead) {
         self.ahead = ahead;
         self.epoch += 1;
-        self.state = State::new(settings(self.side, self.flavor, self.epoch), now);
+        self.state = State::new(settings(self.side, self.flavor, self.epoch, self.shards), now);
         self.cut_watches();
     }
 }
@@ -268,9 +322,15 @@ fn seed(side: Side, epoch: u32) -> String {
     format!("{}-{epoch}", side.name())
 }
 
-fn settings(side: Side, flavor: Flavor, epoch: u32) -> Settings {
-    Settings { flavor, seed: seed(side, epoch), urls: vec![side.url().to_owned()], ..Settings::default() }
+fn settings(side: Side, flavor: Flavor, epoch: u32, shards: usize) -> Settings {
+    let urls =
+        (0..shards).map(|shard| if shard == 0 { side.url().to_owned() } else { format!("{}{SHARD}", side.url()) });
+    let (seed, urls, controllers) = (seed(side, epoch), urls.collect(), Controllers::Stepwise);
+    Settings { flavor, seed, shards, urls, controllers, ..Settings::default() }
 }
+
+/// What the host of the second shard ends with.
+pub const SHARD: &str = "-shard";
 
 /// Plural and kind of the two APIs that consumers use.
 pub const RESOURCES: [(&str, &str); 2] = [("things", "Thing"), ("gadgets", "Gadget")];
