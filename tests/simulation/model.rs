@@ -86,11 +86,6 @@ impl View<'_> {
             }
         }
         unclear |= mapping.may_prune == 0 || (mapping.status.contains("edition") && !self.world.has_edition());
-        if wanted.iter().any(|one| one.name.len() > LONGEST) {
-            // Nothing is written of a source whose objects cannot all be named.
-            (held_up, unclear) = (true, false);
-            found.clear();
-        }
         let synced = synced(source).unwrap_or("missing");
         let should = if held_up { "False" } else { "True" };
         if synced != should && !unclear {
@@ -166,6 +161,9 @@ impl View<'_> {
     }
 
     fn of_object(&self, key: &SourceKey, source: &Value, wanted: &Wanted) -> Found {
+        if wanted.name.len() > LONGEST {
+            return Found::HeldUp;
+        }
         let place = (wanted.kind.to_owned(), wanted.namespace.clone(), wanted.name.clone());
         let Some(object) = self.target.get(&place) else {
             // A change of kind or name is reported, and the former object stays.

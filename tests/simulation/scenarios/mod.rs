@@ -5,7 +5,7 @@
 
 mod identity;
 
-use super::action::{Action, Edit, Plan, SourceRef, Step};
+use super::action::{Action, Edit, Plan, RARE_NAMES, SourceRef, Step};
 use super::checker::Violation;
 use super::core::Weather;
 use super::server::{Ahead, Side};
