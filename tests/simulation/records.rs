@@ -195,7 +195,7 @@ impl Source {
 
     /// The server was put back to a time without it.
     pub fn vanishes(&mut self) {
-        self.vanished = !self.gone;
+        self.vanished |= !self.gone;
         self.gone = true;
     }
 

@@ -206,6 +206,11 @@ impl World {
         if self.file == File::Broken {
             self.act(Action::Edit(Edit::Break)).await;
         }
+        if self.processes.len() > 1 {
+            // Processes that do not see the same overwrite each other's status without pause.
+            self.act(Action::Cut(Side::Source)).await;
+            self.act(Action::Cut(Side::Target)).await;
+        }
         if self.other_served {
             // It alone releases what it holds.
             self.act(Action::Start(OTHER)).await;
