@@ -86,6 +86,8 @@ impl Executor<'_> {
     /// What became of a request about the target.
     fn failed_on_target(&mut self, error: &RequestError) -> Failure {
         let kind = match error {
+            // No server takes such a name: nothing was sent, and nothing will be until it is another.
+            RequestError::Name(_) => FailureKind::Refused,
             // A 404 of something that the object needs: its namespace, the Role of a RoleBinding.
             error if error.is_invalid() || error.is_forbidden() || error.code() == Some(404) => FailureKind::Refused,
             error if error.code().is_none() || matches!(error.code(), Some(408 | 429 | 503 | 504)) => {
@@ -205,7 +207,12 @@ impl Executor<'_> {
             }
         }
         for reference in objects.iter().filter(|one| !removed.contains(&&one.kind)) {
-            if let Outcome::Object(object) = self.look(reference).await?
+            let seen = match self.look(reference).await {
+                // No object has a name that no server takes.
+                Err(RequestError::Name(_)) => continue,
+                seen => seen?,
+            };
+            if let Outcome::Object(object) = seen
                 && !found.iter().any(|one: &TargetObject| &one.reference == reference)
             {
                 found.push(TargetObject::new(reference.clone(), object));

@@ -96,7 +96,7 @@ pub use reply::{Answer, Reply, Subscription};
 pub use request::{Call, Exchange, Query, Request, Verb};
 pub use resource::Storage;
 pub use setup::{ApiRef, Claim, Events};
-pub use state::{Flavor, Settings, State, Unbound};
+pub use state::{Controllers, Flavor, Settings, State, Unbound};
 pub use status::{Cause, Failure, Status};
 pub use timestamp::Timestamp;
 pub use watch::Interest;

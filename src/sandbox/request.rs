@@ -273,6 +273,13 @@ impl Query {
     pub fn is_true(&self, key: &str) -> bool {
         matches!(self.get(key), Some("true" | "1"))
     }
+
+    /// The same with another value of a parameter.
+    #[must_use]
+    pub fn with(&self, key: &str, value: &str) -> Query {
+        let others = self.0.iter().filter(|(name, _)| name != key).cloned();
+        Query(others.chain([(key.to_owned(), value.to_owned())]).collect())
+    }
 }
 
 impl fmt::Display for Verb {

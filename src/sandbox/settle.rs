@@ -55,16 +55,21 @@ impl State {
     /// Runs every controller until nothing is left to do.
     pub(super) fn settle(&mut self) {
         while let Some(touched) = self.touched.pop_front() {
-            match touched {
-                Touched::Namespace(key) => self.settle_namespace(&key),
-                Touched::Definition(key) => self.settle_definition(&key),
-                Touched::Schema(key) => self.settle_schema(&key),
-                Touched::Export(key) => self.settle_export(&key),
-                Touched::Binding(key) => self.settle_binding(&key),
-                Touched::Workspace(key) => self.settle_workspace(&key),
-                Touched::Dependent(storage, key) => self.settle_dependent(&storage, &key),
-                Touched::Owner(storage, key) => self.settle_owner(&storage, &key),
-            }
+            self.settle_one(touched);
+        }
+    }
+
+    /// Runs the controller that a change concerns.
+    pub(super) fn settle_one(&mut self, touched: Touched) {
+        match touched {
+            Touched::Namespace(key) => self.settle_namespace(&key),
+            Touched::Definition(key) => self.settle_definition(&key),
+            Touched::Schema(key) => self.settle_schema(&key),
+            Touched::Export(key) => self.settle_export(&key),
+            Touched::Binding(key) => self.settle_binding(&key),
+            Touched::Workspace(key) => self.settle_workspace(&key),
+            Touched::Dependent(storage, key) => self.settle_dependent(&storage, &key),
+            Touched::Owner(storage, key) => self.settle_owner(&storage, &key),
         }
     }
 

@@ -42,8 +42,19 @@ pub struct Settings {
     pub history: usize,
     /// What a list of an export's resource answers on a shard where nothing binds it.
     pub unbound: Unbound,
+    /// When the server's own controllers run.
+    pub controllers: Controllers,
     /// Base URL of each shard, as endpoint slices and workspaces name it.
     pub urls: Vec<String>,
+}
+
+/// When a server's own controllers (namespaces, garbage collection, binding, definitions) run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Controllers {
+    /// Before the request that gives them work is answered.
+    AtOnce,
+    /// One step at a time, when [`State::step`] is called.
+    Stepwise,
 }
 
 /// What a list through a virtual workspace answers where nothing binds the export.
@@ -137,6 +148,7 @@ impl Default for Settings {
             shards: 1,
             history: 50_000,
             unbound: Unbound::EmptyWithoutVersion,
+            controllers: Controllers::AtOnce,
             urls: vec!["http://127.0.0.1".into()],
         }
     }
@@ -182,8 +194,25 @@ impl State {
         self.now = now;
         self.author = request.field_manager().into();
         let reply = self.answer(request).unwrap_or_else(|failure| Answer::from(&failure).into());
-        self.settle();
+        if self.settings.controllers == Controllers::AtOnce {
+            self.settle();
+        }
         (reply, std::mem::take(&mut self.events))
+    }
+
+    /// How many changes wait for the server's own controllers.
+    pub fn waiting(&self) -> usize {
+        self.touched.len()
+    }
+
+    /// Runs the controller that one of the waiting changes concerns. The events are what watches are to be sent.
+    pub fn step(&mut self, which: usize, now: Timestamp) -> Vec<Event> {
+        self.now = now;
+        self.author = "".into();
+        if let Some(touched) = self.touched.remove(which) {
+            self.settle_one(touched);
+        }
+        std::mem::take(&mut self.events)
     }
 
     /// The resourceVersion of the last write.

@@ -7,6 +7,15 @@ use super::server::{Ahead, Side};
 
 /// Names that tell weak rules apart: `x-ca` is also what an object of `x` may be called.
 pub const NAMES: [&str; 2] = ["x", "x-ca"];
+/// Names that are rare, and allowed: with a dot, and as long as a name may be. What is longer by a suffix is refused.
+pub const RARE_NAMES: [&str; 2] = ["x.y", LONG];
+const LETTERS: [u8; LONGEST] = [b'x'; LONGEST];
+const LONG: &str = match std::str::from_utf8(&LETTERS) {
+    Ok(text) => text,
+    Err(_) => panic!("letters"),
+};
+/// As long as the name of an object may be.
+pub const LONGEST: usize = 253;
 pub const TENANTS: [&str; 2] = ["a", "b"];
 
 /// A consumer's object, as people speak of it.
@@ -19,7 +28,8 @@ pub struct SourceRef {
 
 impl fmt::Display for SourceRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{} of tenant {}", self.resource, self.name, self.tenant)
+        let name = if self.name.len() == LONGEST { "a long name" } else { self.name };
+        write!(f, "{}/{name} of tenant {}", self.resource, self.tenant)
     }
 }
 
@@ -33,6 +43,23 @@ pub enum Edit {
     Edition,
     /// Turns the selector on or off.
     Selector,
+    /// Turns the condition on sources on or off.
+    When,
+    /// What follows the namespace that the placement gives by default.
+    Namespace(&'static str),
+    OnIdentityChange(&'static str),
+    OnSourceVanished(&'static str),
+    OnSourceRecreated(&'static str),
+    Drift(&'static str),
+    /// What becomes of each object that is deleted: `delete.policy`.
+    DeletePolicy(&'static str),
+    /// How many objects a changed document may delete.
+    PruneGuard(u32),
+    /// Writes this field of the status as well.
+    Status(&'static str),
+    /// No longer writes this field of the status.
+    NoStatus(&'static str),
+    Mode(&'static str),
     OnExit(&'static str),
     OnSourceDelete(&'static str),
     OnMappingRemoved(&'static str),
@@ -74,6 +101,8 @@ pub enum Action {
     Recreate(SourceRef),
     /// Takes all finalizers off.
     Strip(SourceRef),
+    /// Writes the ownership labels and annotations of a target object on the source of it.
+    Forge(SourceRef),
     /// Puts the label on that the selector asks for, or takes it off.
     Label(SourceRef),
     Bind(&'static str),
@@ -81,7 +110,13 @@ pub enum Action {
     CreateWorkspace(&'static str),
     DeleteWorkspace(&'static str),
     Edit(Edit),
+    /// A person approves the deletions that `pruneGuard` holds.
+    Approve,
+    /// The provider of the API puts a new schema behind it: with the field `status.edition`, or without.
+    Schema,
     Meddle(SourceRef, Meddling),
+    /// Somebody with a namespace of their own on the target copies an object into it, with all labels and annotations.
+    Plant(SourceRef),
     /// The namespace of a tenant's objects is deleted.
     DeleteNamespace(SourceRef),
     /// Takes all finalizers off that people added to the target's objects.
@@ -112,6 +147,15 @@ pub enum Action {
     /// It is told to stop, and stops.
     Stop(u32),
     Start(u32),
+    /// It stands still: nothing of it leaves, nothing reaches it. Its timers go on, as they do after SIGCONT.
+    Pause(u32),
+    Resume(u32),
+    /// Its clock alone jumps by so many seconds.
+    Skew(u32, i64),
+    /// The kubeconfigs name another address of the same server.
+    Address(Side),
+    /// The kubeconfigs hold another token, and the server knows the former one no longer.
+    Token(Side),
 }
 
 impl Action {
@@ -135,6 +179,8 @@ impl fmt::Display for Action {
             }
             Self::Strip(source) => write!(f, "a consumer strips the finalizers of {source}"),
             Self::Label(source) => write!(f, "a consumer puts the selected label on {source}, or takes it off"),
+            Self::Forge(source) => write!(f, "a consumer forges ownership labels and annotations on {source}"),
+            Self::Plant(source) => write!(f, "people plant a copy of the target object of {source} elsewhere"),
             Self::Bind(tenant) => write!(f, "tenant {tenant} binds the export"),
             Self::Unbind(tenant) => write!(f, "tenant {tenant} unbinds the export"),
             Self::CreateWorkspace(tenant) => write!(f, "the workspace of tenant {tenant} is created"),
@@ -154,6 +200,8 @@ impl fmt::Display for Action {
             Self::Edit(Edit::Toggle(id)) => write!(f, "the author adds or removes the object `{id}`"),
             Self::Edit(Edit::Edition) => write!(f, "the author edits the templates"),
             Self::Edit(edit) => write!(f, "the author edits the mapping: {edit:?}"),
+            Self::Approve => write!(f, "a person approves what is held"),
+            Self::Schema => write!(f, "the API gets or loses the field status.edition"),
             Self::BackUp(side) => write!(f, "the {} server is backed up", side.name()),
             Self::Restore(side, ahead) => write!(f, "the {} server is restored to its backup ({ahead:?})", side.name()),
             Self::Rebuild(side, ahead) => write!(f, "the {} server is rebuilt empty ({ahead:?})", side.name()),
@@ -166,6 +214,13 @@ impl fmt::Display for Action {
             Self::Crash(process) => write!(f, "engine {process} is killed"),
             Self::Stop(process) => write!(f, "engine {process} is told to stop"),
             Self::Start(process) => write!(f, "engine {process} starts"),
+            Self::Pause(process) => write!(f, "engine {process} stands still"),
+            Self::Resume(process) => write!(f, "engine {process} goes on"),
+            Self::Skew(process, seconds) => write!(f, "the clock of engine {process} jumps by {seconds} s"),
+            Self::Address(side) => write!(f, "the kubeconfigs name another address of the {} server", side.name()),
+            Self::Token(side) => {
+                write!(f, "the {} server takes another token, which the kubeconfigs hold", side.name())
+            }
         }
     }
 }

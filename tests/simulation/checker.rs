@@ -69,11 +69,22 @@ pub struct Checker {
     just_released: Vec<String>,
     /// When a request was refused.
     refused: BTreeMap<String, Vec<Duration>>,
+    /// When a person approved what was held.
+    pub approved: Option<Duration>,
+}
+
+impl Mapping {
+    /// Whether a source was out of the filter a moment ago.
+    fn lately_left(&self, source: &Source, at: Duration) -> bool {
+        (self.selects && source.lately_unmanaged(at, GRACE)) || (self.when && source.lately_plain(at, GRACE))
+    }
 }
 
 impl Checker {
     pub fn edit(&mut self, at: Duration, mapping: Option<Mapping>) {
         self.editions.push((at, mapping));
+        // After a change, what was refused may be tried again.
+        self.refused.clear();
     }
 
     pub fn violated(&mut self, invariant: &'static str, text: impl Into<String>) {
@@ -82,7 +93,10 @@ impl Checker {
 
     /// The source server was put back, and holds these sources now.
     pub fn sources_restored<'a>(&mut self, at: Duration, alive: impl Iterator<Item = &'a Value>) {
+        self.sources.values_mut().for_each(Source::vanishes);
         for object in alive {
+            // A source that lives again has its objects again.
+            self.released.remove(&uid(object));
             if let Some(source) = self.sources.get_mut(&uid(object)) {
                 source.is_restored(at, object, GRACE);
             }
@@ -130,8 +144,11 @@ impl Checker {
     fn may_delete(&self, at: Duration, made: &Made) -> bool {
         let source = self.sources.get(&made.source_uid);
         let asked = source.is_some_and(|source| source.was_asked(at));
-        let mut editions = self.recent(at);
-        let by_consumer = asked && editions.any(|edition| edition.is_none_or(|one| one.on_source_delete == "Delete"));
+        let deletes = |one: &Mapping| one.on_source_delete == "Delete" && one.delete_policy == "Delete";
+        // A mapping that is no longer there goes by its last document.
+        let last = self.last_of(&made.owner.mapping);
+        let mut editions = self.recent(at).map(|edition| edition.filter(|one| one.name == made.owner.mapping).or(last));
+        let by_consumer = asked && editions.any(|edition| edition.is_none_or(deletes));
         by_consumer || self.gave_up(at, made, source)
     }
 
@@ -147,14 +164,27 @@ impl Checker {
             None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Delete"),
             Some(mapping) => {
                 let rule = mapping.rules.iter().find(|rule| made.is_by(rule));
-                let out = mapping.selects && source.is_none_or(|source| source.lately_unmanaged(at, GRACE));
+                let out = source.is_none_or(|source| mapping.lately_left(source, at));
                 let off = |rule: &super::mapping::Rule| {
                     rule.conditional && source.is_none_or(|source| source.lately_plain(at, GRACE))
                 };
-                rule.is_none_or(off) || (out && mapping.on_exit == "Delete")
+                let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
+                let follows = |other: &Source| source.is_none_or(|source| other.follows(made, &source.resource));
+                let recreated = || self.sources.iter().any(|(uid, other)| *uid != made.source_uid && follows(other));
+                (!self.is_held(at) && rule.is_none_or(|_| is_changed && mapping.on_identity_change == "Recreate"))
+                    || rule.is_some_and(off)
+                    || (out && mapping.on_exit == "Delete")
+                    || (mapping.on_source_recreated == "Replace" && recreated())
+                    || (mapping.on_source_vanished == "Delete" && source.is_some_and(|source| source.vanished))
             }
         };
         self.recent(at).any(by_edition)
+    }
+
+    /// Whether what a changed document deletes waits for a person's approval.
+    fn is_held(&self, at: Duration) -> bool {
+        let Some((since, Some(mapping))) = self.editions.last() else { return false };
+        mapping.may_prune == 0 && *since + GRACE < at && self.approved.is_none_or(|approved| approved < *since)
     }
 
     /// Whether some policy lets the engine take its labels and annotations off an object.
@@ -164,8 +194,12 @@ impl Checker {
             None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Orphan"),
             Some(mapping) => {
                 let asked = source.is_some_and(|source| source.was_asked(at));
-                let out = mapping.selects && source.is_none_or(|source| source.lately_unmanaged(at, GRACE));
-                (asked && mapping.on_source_delete == "Orphan") || (out && mapping.on_exit == "Orphan")
+                let out = source.is_none_or(|source| mapping.lately_left(source, at));
+                let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
+                (asked && mapping.on_source_delete == "Orphan")
+                    || (out && mapping.on_exit == "Orphan")
+                    || (is_changed && mapping.on_identity_change == "Orphan")
+                    || (mapping.delete_policy == "Orphan" && (asked || self.gave_up(at, made, source)))
             }
         };
         self.recent(at).any(by_edition)
@@ -192,7 +226,8 @@ impl Checker {
         }
         let (uid, gone) = (event.object.uid.to_string(), event.kind == ChangeKind::Deleted);
         let source = self.sources.entry(uid.clone()).or_default();
-        source.is_seen(at, &event.storage.plural, &event.object.object(), gone);
+        let place = [&event.key.cluster, &event.key.namespace, &event.key.name].map(|text| text.to_string());
+        source.is_seen(at, &event.storage.plural, place, &event.object.object(), gone);
         if gone && process.is_some() {
             self.released.insert(uid.clone());
             self.just_released.push(uid);

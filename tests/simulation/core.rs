@@ -1,11 +1,13 @@
 //! What all parts of a world share: servers, weather, clock, checker and trace, behind one lock.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::Value;
 use sync_engine::sandbox::{Flavor, Request, Timestamp};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::checker::Checker;
@@ -41,6 +43,12 @@ pub struct Core {
     start: Instant,
     /// By how many seconds the wall clocks have jumped.
     pub jumped: i64,
+    /// By how many seconds more those of single processes.
+    pub skewed: BTreeMap<u32, i64>,
+    /// Processes that stand still.
+    pub paused: BTreeSet<u32>,
+    /// Notified when one of them goes on.
+    pub resumed: Arc<Notify>,
     requests: u64,
     /// The kind of writes that admission at the target refuses.
     pub denied: Option<&'static str>,
@@ -55,7 +63,7 @@ pub struct Held {
     pub request: Request,
 }
 
-/// What the network does, in per cent of the requests of a kind.
+/// What the network and the servers do, in per cent of the requests of a kind, or of the events of watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weather {
     pub lost_before: u64,
@@ -63,17 +71,30 @@ pub struct Weather {
     /// Delivered long after the client gave up.
     pub late: u64,
     pub slow: u64,
-    pub refused: u64,
+    /// 409, although the request is right: somebody else wrote a moment before.
+    pub conflict: u64,
+    /// 429 with Retry-After.
+    pub busy: u64,
+    /// 500, 503 or 504; half of them after the effect.
+    pub broken: u64,
+    /// 403, as from a server that has not read its roles yet.
+    pub forbidden: u64,
+    /// Events that a watch is sent twice.
+    pub doubled: u64,
+    /// Events that wait for the next one of the watch, and are one with it if it is of the same object.
+    pub merged: u64,
+    /// Events with which the connection of a watch ends, in the middle of a line or before it.
+    pub dropped: u64,
     /// Writes alone.
     pub only_writes: bool,
 }
 
 impl Shared {
-    pub fn new(flavor: Flavor, seed: u64) -> Self {
+    pub fn new(flavor: Flavor, seed: u64, shards: usize) -> Self {
         let now = Timestamp(BEGINNING);
         let core = Core {
-            source: Server::new(Side::Source, flavor, now),
-            target: Server::new(Side::Target, Flavor::Kubernetes, now),
+            source: Server::new(Side::Source, flavor, now, seed, shards),
+            target: Server::new(Side::Target, Flavor::Kubernetes, now, seed, 1),
             checker: Checker::default(),
             trace: Vec::new(),
             aloud: false,
@@ -82,6 +103,9 @@ impl Shared {
             weather: Weather::default(),
             start: Instant::now(),
             jumped: 0,
+            skewed: BTreeMap::new(),
+            paused: BTreeSet::new(),
+            resumed: Arc::default(),
             requests: 0,
             held: Vec::new(),
             denied: None,
@@ -91,6 +115,18 @@ impl Shared {
 
     pub fn lock(&self) -> MutexGuard<'_, Core> {
         self.0.core.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Returns when a process does not stand still.
+    pub async fn runs(&self, process: u32) {
+        let resumed = self.lock().resumed.clone();
+        loop {
+            let notified = resumed.notified();
+            if !self.lock().paused.contains(&process) {
+                return;
+            }
+            notified.await;
+        }
     }
 
     /// Runs something of the world's own beside the engines.
@@ -141,6 +177,23 @@ impl Core {
         }
     }
 
+    /// A process goes on, or is gone.
+    pub fn resume(&mut self, process: u32) {
+        self.paused.remove(&process);
+        self.resumed.notify_waiters();
+    }
+
+    /// The time of day as a process reads it.
+    pub fn clock(&self, process: u32) -> Timestamp {
+        Timestamp(self.now().0 + self.skewed.get(&process).unwrap_or(&0))
+    }
+
+    pub fn set_weather(&mut self, weather: Weather) {
+        self.weather = weather;
+        self.source.weather = weather;
+        self.target.weather = weather;
+    }
+
     pub fn note(&mut self, what: impl std::fmt::Display) {
         let age = self.age();
         let line = format!("{:>5}.{:03} {what}", age.as_secs(), age.subsec_millis());
@@ -171,6 +224,21 @@ impl Core {
         match outcome {
             Outcome::Answer(answer) => (answer.code, answer.to_json()),
             Outcome::Stream { .. } => (200, Value::Null),
+        }
+    }
+
+    /// One of a server's controllers works, if there is work.
+    pub fn step(&mut self, side: Side) {
+        let now = self.now();
+        let events = self.server(side).step(now);
+        let age = self.age();
+        self.checker.happened(age, side, None, &events);
+    }
+
+    /// All of them work until there is none left.
+    pub fn settle(&mut self, side: Side) {
+        while self.server(side).state.waiting() > 0 {
+            self.step(side);
         }
     }
 

@@ -1,13 +1,16 @@
 //! The mapping of a world: what its author wrote, as data, and what follows from it for a source. Written from the
 //! language's documentation, not from the engine's code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use sync_engine::object::hash::tuple_hash;
 
 use super::action::Edit;
 use super::server::GROUP;
+
+/// Only of sources that say so.
+const EXTRA_ALONE: &str = "${{ source.spec.extra | default(false) }}";
 
 /// An object that a mapping makes of each source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +33,21 @@ pub struct Mapping {
     pub edition: u32,
     /// Only sources with the label `tier: managed`.
     pub selects: bool,
+    /// Only sources with `spec.extra`.
+    pub when: bool,
+    /// What follows the default namespace.
+    pub namespace: &'static str,
+    pub mode: &'static str,
+    pub on_identity_change: &'static str,
+    pub on_source_vanished: &'static str,
+    /// Empty: the default.
+    pub on_source_recreated: &'static str,
+    pub drift: &'static str,
+    pub delete_policy: &'static str,
+    /// `pruneGuard.maxObjects`.
+    pub may_prune: u32,
+    /// Fields of the status that it writes.
+    pub status: BTreeSet<&'static str>,
     pub on_exit: &'static str,
     pub on_source_delete: &'static str,
     pub on_mapping_removed: &'static str,
@@ -43,6 +61,12 @@ pub const WIDGET: Rule = Rule { id: "widget", kind: "Widget", suffix: "", condit
 /// The rules that an author adds and removes.
 pub const OPTIONAL: [Rule; 3] = [CA, EXTRA, WIDGET];
 
+/// What `pruneGuard.maxObjects` is where nothing is held.
+pub const OPEN: u32 = 1000;
+
+/// What may follow the default namespace.
+pub const NAMESPACES: [&str; 2] = ["", "-2"];
+
 /// What every world begins with.
 pub fn first(resource: &'static str) -> Mapping {
     Mapping {
@@ -51,6 +75,16 @@ pub fn first(resource: &'static str) -> Mapping {
         rules: vec![MAIN, CA],
         edition: 1,
         selects: false,
+        when: false,
+        namespace: "",
+        mode: "Enforce",
+        on_identity_change: "Block",
+        on_source_vanished: "Retain",
+        on_source_recreated: "",
+        drift: "Correct",
+        delete_policy: "Delete",
+        may_prune: OPEN,
+        status: BTreeSet::from(["size"]),
         on_exit: "Retain",
         on_source_delete: "Delete",
         on_mapping_removed: "Retain",
@@ -58,7 +92,8 @@ pub fn first(resource: &'static str) -> Mapping {
 }
 
 impl Mapping {
-    pub fn document(&self, is_kcp: bool) -> String {
+    /// What the author writes; for an engine with another id without what only one engine may write.
+    pub fn document(&self, is_kcp: bool, is_other: bool) -> String {
         let clusters = match is_kcp {
             true => json!({"apiExport": {"name": "things", "path": "root"}}),
             false => json!({"provider": "plain"}),
@@ -69,16 +104,35 @@ impl Mapping {
         if self.selects {
             source["selector"] = json!({"matchLabels": {"tier": "managed"}});
         }
-        let lifecycle = json!({
+        if self.when {
+            source["when"] = EXTRA_ALONE.into();
+        }
+        let mut lifecycle = json!({
             "onSourceDelete": self.on_source_delete, "onMappingRemoved": self.on_mapping_removed,
-            "pruneGuard": {"maxObjects": 1000, "maxPercent": 100},
+            "onSourceVanished": self.on_source_vanished, "pruneGuard": {"maxObjects": self.may_prune, "maxPercent": 100},
         });
+        if self.on_source_vanished == "Delete" {
+            lifecycle["stuckAfter"] = "1m".into();
+        }
+        if !self.on_source_recreated.is_empty() {
+            lifecycle["onSourceRecreated"] = self.on_source_recreated.into();
+        }
+        let namespace = "{{ source.metadata.namespace | dns_label(40) }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}";
+        let fields = self
+            .status
+            .iter()
+            .filter(|_| !is_other)
+            .map(|field| ((*field).to_owned(), format!("$.data.{field}").into()));
+        let fields: serde_json::Map<String, Value> = fields.collect();
         let objects: Vec<Value> = self.rules.iter().map(|rule| self.object(rule)).collect();
         let mapping = json!({
             "apiVersion": "sync-engine.dev/v1alpha1", "kind": "Mapping", "metadata": {"name": self.name},
             "spec": {
-                "source": source, "objects": objects, "lifecycle": lifecycle,
-                "status": {"from": self.rules[0].id, "fields": {"size": "$.data.size"}},
+                "mode": self.mode, "source": source, "objects": objects, "lifecycle": lifecycle,
+                "placement": {"namespace": format!("{namespace}{}", self.namespace)},
+                "status": {
+                    "from": self.rules[0].id, "fields": fields, "observedGeneration": if is_other { "Off" } else { "Auto" },
+                },
             },
         });
         let provider = json!({
@@ -100,9 +154,12 @@ impl Mapping {
                 "edition": self.edition.to_string(),
             }),
         };
-        let mut object = json!({"id": rule.id, "template": template});
+        let mut object = json!({
+            "id": rule.id, "template": template, "drift": self.drift, "delete": {"policy": self.delete_policy},
+            "onIdentityChange": self.on_identity_change,
+        });
         if rule.conditional {
-            object["when"] = "${{ source.spec.extra | default(false) }}".into();
+            object["when"] = EXTRA_ALONE.into();
         }
         object
     }
@@ -123,6 +180,17 @@ impl Mapping {
                 None => self.rules.extend(optional.iter().find(|rule| rule.id == id)),
             },
             Edit::Selector => self.selects = !self.selects,
+            Edit::When => self.when = !self.when,
+            Edit::Namespace(suffix) => self.namespace = suffix,
+            Edit::OnIdentityChange(policy) => self.on_identity_change = policy,
+            Edit::OnSourceVanished(policy) => self.on_source_vanished = policy,
+            Edit::OnSourceRecreated(policy) => self.on_source_recreated = policy,
+            Edit::Drift(policy) => self.drift = policy,
+            Edit::DeletePolicy(policy) => self.delete_policy = policy,
+            Edit::PruneGuard(most) => self.may_prune = most,
+            Edit::Status(field) => drop(self.status.insert(field)),
+            Edit::NoStatus(field) => drop(self.status.remove(field)),
+            Edit::Mode(mode) => self.mode = mode,
             Edit::OnExit(policy) => self.on_exit = policy,
             Edit::OnSourceDelete(policy) => self.on_source_delete = policy,
             Edit::OnMappingRemoved(policy) => self.on_mapping_removed = policy,
@@ -136,13 +204,22 @@ impl Mapping {
 
     /// Whether a source is one of those that the mapping selects.
     pub fn selects(&self, source: &Value) -> bool {
-        !self.selects || source["metadata"]["labels"]["tier"] == "managed"
+        let is_labelled = !self.selects || source["metadata"]["labels"]["tier"] == "managed";
+        is_labelled && (!self.when || source["spec"]["extra"] == true)
     }
 
-    /// What a source should have on the target.
-    pub fn objects(&self, cluster: &str, source: &Value) -> Vec<Wanted> {
+    /// What becomes of the objects of a source that was created anew.
+    pub fn on_source_recreated(&self, is_kcp: bool) -> &'static str {
+        match self.on_source_recreated {
+            "" if is_kcp => "Adopt",
+            "" => "Block",
+            policy => policy,
+        }
+    }
+
+    /// What a source should have in a namespace of the target.
+    pub fn objects(&self, namespace: &str, source: &Value) -> Vec<Wanted> {
         let text = |field: &str| source["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let namespace = placement(cluster, &text("namespace"));
         let token = source["spec"]["token"].as_str().unwrap_or_default();
         let wanted = self.rules.iter().filter(|rule| self.wants(rule.id, source));
         wanted
@@ -156,7 +233,7 @@ impl Mapping {
                     ]),
                 };
                 let name = format!("{}{}", text("name"), rule.suffix);
-                Wanted { id: rule.id, kind: rule.kind, namespace: namespace.clone(), name, data }
+                Wanted { id: rule.id, kind: rule.kind, namespace: namespace.to_owned(), name, data }
             })
             .collect()
     }

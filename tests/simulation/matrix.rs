@@ -1,19 +1,146 @@
 //! Which actions met which faults: an action counts where the fault was active within five virtual seconds of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::action::{Action, Plan};
 use super::core::Weather;
+use super::process::OTHER;
 
 /// How close to each other an action and a fault have to be, in milliseconds.
 const NEAR: u64 = 5_000;
+
+/// Every kind of action.
+pub const ACTIONS: [&str; 67] = [
+    "Create",
+    "Change",
+    "Delete",
+    "Recreate",
+    "Strip",
+    "Label",
+    "Forge",
+    "Plant",
+    "Bind",
+    "Unbind",
+    "CreateWorkspace",
+    "DeleteWorkspace",
+    "Approve",
+    "Schema",
+    "DeleteNamespace",
+    "Release",
+    "NoWidgets",
+    "Widgets",
+    "Deny",
+    "Allow",
+    "Compact",
+    "Jump",
+    "BackUp",
+    "Restore",
+    "Rebuild",
+    "Away",
+    "Back",
+    "Cut",
+    "Silence",
+    "Weather",
+    "Crash",
+    "Stop",
+    "Start",
+    "Pause",
+    "Resume",
+    "Skew",
+    "Address",
+    "Token",
+    "EditResource",
+    "EditToggle",
+    "EditEdition",
+    "EditSelector",
+    "EditWhen",
+    "EditNamespace",
+    "EditOnIdentityChange",
+    "EditOnSourceVanished",
+    "EditOnSourceRecreated",
+    "EditDrift",
+    "EditDeletePolicy",
+    "EditPruneGuard",
+    "EditStatus",
+    "EditMode",
+    "EditOnExit",
+    "EditOnSourceDelete",
+    "EditOnMappingRemoved",
+    "EditName",
+    "EditKind",
+    "EditId",
+    "EditRename",
+    "EditRemove",
+    "EditBreak",
+    "MeddleEdit",
+    "MeddleDelete",
+    "MeddleStrip",
+    "MeddleCopy",
+    "MeddleHold",
+    "MeddleSquat",
+];
+
+/// Every fault.
+pub const FAULTS: [&str; 35] = [
+    "Away source",
+    "Away target",
+    "Silent source",
+    "Silent target",
+    "Cut source",
+    "Cut target",
+    "410 source",
+    "410 target",
+    "Restore source",
+    "Restore target",
+    "Rebuild",
+    "Crash",
+    "Stop",
+    "Two engines",
+    "Another id",
+    "Paused",
+    "New address",
+    "New token",
+    "Jump",
+    "No apply",
+    "No create",
+    "No delete",
+    "No patch",
+    "No CRD",
+    "Lost before",
+    "Lost after",
+    "Late",
+    "Slow",
+    "409",
+    "429",
+    "5xx",
+    "403",
+    "Doubled",
+    "Merged",
+    "Dropped",
+];
+
+/// Cells that cannot be: kind of action, fault, and why.
+pub const IMPOSSIBLE: [(&str, &str, &str); 13] = [
+    ("Bind", "Rebuild", "workspaces are in kcp, where a rebuild is a new installation of the provider"),
+    ("Unbind", "Rebuild", "workspaces are in kcp, where a rebuild is a new installation of the provider"),
+    ("CreateWorkspace", "Rebuild", "workspaces are in kcp, where a rebuild is a new installation of the provider"),
+    ("DeleteWorkspace", "Rebuild", "workspaces are in kcp, where a rebuild is a new installation of the provider"),
+    ("Rebuild", "Rebuild", "the action is the fault"),
+    ("Crash", "Crash", "the action is the fault"),
+    ("Stop", "Stop", "the action is the fault"),
+    ("Jump", "Jump", "the action is the fault"),
+    ("NoWidgets", "No CRD", "the action is the fault"),
+    ("Skew", "Jump", "the action is the fault"),
+    ("Pause", "Paused", "the action is the fault"),
+    ("Address", "New address", "the action is the fault"),
+    ("Token", "New token", "the action is the fault"),
+];
 
 /// Number of actions, by kind and by fault.
 #[derive(Default)]
 pub struct Matrix {
     cells: BTreeMap<String, BTreeMap<String, u64>>,
-    faults: BTreeSet<String>,
 }
 
 /// A fault, from when until when.
@@ -28,26 +155,38 @@ impl Matrix {
         let spells = spells(plan);
         for (at, action) in moments(plan) {
             let near = |spell: &&Spell| spell.from <= at + NEAR && spell.to + NEAR >= at;
-            let row = self.cells.entry(action.kind()).or_default();
+            let kind = action.kind();
+            assert!(ACTIONS.contains(&kind.as_str()), "the matrix has no row for {kind}");
+            let row = self.cells.entry(kind).or_default();
             for spell in spells.iter().filter(near).filter(|spell| spell.fault != fault_of(action).0) {
                 *row.entry(spell.fault.clone()).or_default() += 1;
-                self.faults.insert(spell.fault.clone());
+                assert!(FAULTS.contains(&spell.fault.as_str()), "the matrix has no column for {}", spell.fault);
             }
         }
+    }
+
+    fn cell(&self, action: &str, fault: &str) -> u64 {
+        self.cells.get(action).and_then(|row| row.get(fault)).copied().unwrap_or_default()
     }
 }
 
 impl fmt::Display for Matrix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let faults: Vec<&String> = self.faults.iter().collect();
-        write!(f, "{:22}", "")?;
-        faults.iter().try_for_each(|fault| write!(f, "{fault:>13}"))?;
-        for (action, row) in &self.cells {
-            write!(f, "\n{action:22}")?;
-            faults.iter().try_for_each(|fault| write!(f, "{:>13}", row.get(*fault).unwrap_or(&0)))?;
+        write!(f, "{:24}", "")?;
+        FAULTS.iter().try_for_each(|fault| write!(f, "{fault:>15}"))?;
+        for action in ACTIONS {
+            write!(f, "\n{action:24}")?;
+            FAULTS.iter().try_for_each(|fault| match is_impossible(action, fault) {
+                true => write!(f, "{:>15}", "-"),
+                false => write!(f, "{:>15}", self.cell(action, fault)),
+            })?;
         }
         Ok(())
     }
+}
+
+fn is_impossible(action: &str, fault: &str) -> bool {
+    IMPOSSIBLE.iter().any(|(of, with, _)| (*of, *with) == (action, fault))
 }
 
 /// When each action happens, in milliseconds.
@@ -64,7 +203,8 @@ fn fault_of(action: Action) -> (String, Option<Action>) {
         Action::Away(side) => Some(Action::Back(side)),
         Action::Deny(_) => Some(Action::Allow),
         Action::NoWidgets => Some(Action::Widgets),
-        Action::Start(1) => Some(Action::Stop(1)),
+        Action::Start(other @ (1 | OTHER)) => Some(Action::Stop(other)),
+        Action::Pause(process) => Some(Action::Resume(process)),
         _ => None,
     };
     let name = match action {
@@ -77,12 +217,24 @@ fn fault_of(action: Action) -> (String, Option<Action>) {
         Action::Crash(_) => "Crash".to_owned(),
         Action::Stop(_) => "Stop".to_owned(),
         Action::Start(1) => "Two engines".to_owned(),
-        Action::Jump(_) => "Jump".to_owned(),
+        Action::Start(OTHER) => "Another id".to_owned(),
+        Action::Pause(_) => "Paused".to_owned(),
+        Action::Address(_) => "New address".to_owned(),
+        Action::Token(_) => "New token".to_owned(),
+        Action::Jump(_) | Action::Skew(..) => "Jump".to_owned(),
         Action::Deny(verb) => format!("No {verb}"),
         Action::NoWidgets => "No CRD".to_owned(),
         _ => String::new(),
     };
     (name, end)
+}
+
+/// The faults that an action begins.
+pub fn faults_of(action: Action) -> Vec<String> {
+    match action {
+        Action::Weather(weather) => named(weather).map(str::to_owned).collect(),
+        action => Some(fault_of(action).0).filter(|fault| !fault.is_empty()).into_iter().collect(),
+    }
 }
 
 fn spells(plan: &Plan) -> Vec<Spell> {
@@ -112,7 +264,13 @@ fn named(weather: Weather) -> impl Iterator<Item = &'static str> {
         ("Lost after", weather.lost_after),
         ("Late", weather.late),
         ("Slow", weather.slow),
-        ("Errors", weather.refused),
+        ("409", weather.conflict),
+        ("429", weather.busy),
+        ("5xx", weather.broken),
+        ("403", weather.forbidden),
+        ("Doubled", weather.doubled),
+        ("Merged", weather.merged),
+        ("Dropped", weather.dropped),
     ];
     all.into_iter().filter(|(_, chance)| *chance > 0).map(|(name, _)| name)
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::mapping::Wanted;
+use super::action::LONGEST;
+use super::mapping::{NAMESPACES, Wanted, placement};
 use super::records::Made;
 use super::world::{File, SourceKey, World, text};
 
@@ -24,19 +25,25 @@ pub fn differences(world: &World) -> Vec<String> {
     let target = world.target_objects().into_iter().map(|object| (place_of(&object), object)).collect();
     let view = View { world, target, made };
     let mut found = Vec::new();
+    let is_enforced = world.mapping.mode == "Enforce";
     for (key, source) in &sources {
         if !source["metadata"]["deletionTimestamp"].is_null() {
             // Where the records are lost, nobody knows the mapping any more.
-            if world.file == File::Whole || !world.target_restored {
+            let is_served = world.mapping.mode != "Observe"
+                && (!world.target_restored || (world.file == File::Whole && !world.other_served));
+            if is_served {
                 found.push(format!("the deletion of {} {} never ends", key.resource, key.name));
             }
-        } else if key.resource == world.mapping.resource && world.file == File::Whole {
+        } else if key.resource == world.mapping.resource && world.file == File::Whole && is_enforced {
             found.extend(view.of_source(key, source));
         }
     }
     if !world.forgot {
         let released = world.shared.lock().checker.released.clone();
-        let outlives = |made: &&Made| made.remains() && released.contains(&made.source_uid);
+        // Where the workspace is gone too, nobody is there any more to delete what came late.
+        let outlives = |made: &&Made| {
+            made.remains() && released.contains(&made.source_uid) && world.is_served(&made.owner.cluster)
+        };
         found.extend(view.made.values().filter(outlives).map(|made| format!("{} outlives its source", made.place())));
     }
     found
@@ -56,6 +63,8 @@ enum Found {
     InOrder,
     /// Something holds it up that the source must tell.
     HeldUp,
+    /// `Synced` may tell it, or not.
+    Unclear,
     Wrong(String),
 }
 
@@ -65,23 +74,59 @@ impl View<'_> {
         if !self.world.mapping.selects(source) {
             return self.of_unselected(key, source);
         }
-        let wanted = self.world.mapping.objects(&key.cluster, source);
-        let (mut found, mut held_up) = (Vec::new(), false);
+        let mapping = &self.world.mapping;
+        let wanted = mapping.objects(&self.namespace(key), source);
+        let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
         for one in &wanted {
             match self.of_object(key, source, one) {
                 Found::InOrder => {}
                 Found::HeldUp => held_up = true,
+                Found::Unclear => unclear = true,
                 Found::Wrong(why) => found.push(format!("{} of {} {} {why}", one.id, key.resource, key.name)),
             }
         }
+        unclear |= mapping.may_prune == 0 || (mapping.status.contains("edition") && !self.world.has_edition());
         let synced = synced(source).unwrap_or("missing");
         let should = if held_up { "False" } else { "True" };
-        if synced != should {
+        if synced != should && !unclear {
             found.push(format!("`Synced` of {} {} should be {should} and is {synced}", key.resource, key.name));
         }
+        if found.is_empty() && !held_up && !unclear {
+            found.extend(self.of_status(key, source, &wanted));
+        }
         let leftover = |made: &&Made| !wanted.iter().any(|one| one.id == made.id || made.is_at(one));
-        for made in self.made_of(source).filter(leftover) {
+        // Where a changed document may delete nothing, a person decides.
+        for made in self.made_of(source).filter(leftover).filter(|_| mapping.may_prune > 0) {
             found.push(format!("{} of {} {} is no longer wanted and remains", made.id, key.resource, key.name));
+        }
+        found
+    }
+
+    /// Where the objects of a source are: where some of them are already, or where today's rule puts them.
+    fn namespace(&self, key: &SourceKey) -> String {
+        let today = self.world.mapping.namespace;
+        let places = NAMESPACES.map(|suffix| format!("{}{suffix}", placement(&key.cluster, &key.namespace)));
+        let used = |place: &String| self.owned(key).any(|made| made.namespace == *place);
+        let current = format!("{}{today}", placement(&key.cluster, &key.namespace));
+        let former = places.into_iter().find(|place| *place != current && used(place) && !used(&current));
+        former.unwrap_or(current)
+    }
+
+    /// What the consumer reads of the first object.
+    fn of_status(&self, key: &SourceKey, source: &Value, wanted: &[Wanted]) -> Vec<String> {
+        let mapping = &self.world.mapping;
+        let first = wanted.iter().find(|one| one.id == mapping.rules[0].id);
+        let place = first.map(|one| (one.kind.to_owned(), one.namespace.clone(), one.name.clone()));
+        let object = place.and_then(|place| self.target.get(&place)).cloned().unwrap_or_default();
+        let mut found = Vec::new();
+        for field in ["size", "edition"] {
+            let is_known = field == "size" || self.world.has_edition();
+            let expected = if mapping.status.contains(field) { object["data"][field].clone() } else { Value::Null };
+            let actual = &source["status"][field];
+            if is_known && object["kind"] != "Secret" && *actual != expected {
+                let (resource, name) = (key.resource, &key.name);
+                found.push(format!("the status of {resource} {name} should have {field} {expected} and has {actual}"));
+            }
         }
         found
     }
@@ -99,15 +144,33 @@ impl View<'_> {
     /// What engines made of a source, and still is there.
     fn made_of(&self, source: &Value) -> impl Iterator<Item = &Made> {
         let uid = text(source, "uid");
-        self.made.values().filter(move |made| made.source_uid == uid && made.remains())
+        self.made.values().filter(move |made| made.owner.engine == "main" && made.source_uid == uid && made.remains())
+    }
+
+    /// What engines made of a source or of one before it in its place, and still is there.
+    fn owned(&self, key: &SourceKey) -> impl Iterator<Item = &Made> {
+        self.made.values().filter(move |made| {
+            // A plain cluster is known by its identity.
+            let here = !self.world.is_kcp || made.owner.cluster == key.cluster;
+            here && (&made.owner.namespace, &made.owner.name) == (&key.namespace, &key.name)
+                && made.owner.mapping == self.world.mapping.name
+                && made.owner.engine == "main"
+                && made.remains()
+                && self.is_same_resource(made, key)
+        })
     }
 
     fn of_object(&self, key: &SourceKey, source: &Value, wanted: &Wanted) -> Found {
+        if wanted.name.len() > LONGEST {
+            return Found::HeldUp;
+        }
         let place = (wanted.kind.to_owned(), wanted.namespace.clone(), wanted.name.clone());
         let Some(object) = self.target.get(&place) else {
             // A change of kind or name is reported, and the former object stays.
-            let former = self.made_of(source).any(|made| made.id == wanted.id);
-            return if former { Found::HeldUp } else { Found::Wrong("is missing".into()) };
+            let former = self.owned(key).any(|made| made.id == wanted.id);
+            let is_left =
+                former && (self.world.mapping.on_identity_change == "Block" || self.world.mapping.may_prune == 0);
+            return if is_left { Found::HeldUp } else { Found::Wrong("is missing".into()) };
         };
         let Some(made) = self.made.get(&text(object, "uid")) else { return Found::HeldUp };
         if made.stripped {
@@ -118,12 +181,16 @@ impl View<'_> {
                 false => Found::Wrong("was stripped of its labels and annotations, and is not restored".into()),
             };
         }
+        if made.owner.engine != "main" {
+            return Found::HeldUp;
+        }
         let mapping = self.world.mapping.name;
         if made.source_uid != text(source, "uid") || made.owner.mapping != mapping {
             let same = made.owner.name == key.name && made.owner.mapping == mapping && self.is_same_resource(made, key);
-            return match same && self.world.is_kcp {
-                true => Found::Wrong("is not adopted from the source of this name before it".into()),
-                false => Found::HeldUp,
+            return match self.world.mapping.on_source_recreated(self.world.is_kcp) {
+                "Block" => Found::HeldUp,
+                _ if !same => Found::HeldUp,
+                policy => Found::Wrong(format!("belongs to the source of this name before it: {policy}")),
             };
         }
         if made.id != wanted.id && self.made_of(source).any(|other| other.id == wanted.id) {
@@ -131,6 +198,9 @@ impl View<'_> {
         }
         let data: BTreeMap<String, String> = serde_json::from_value(object["data"].clone()).unwrap_or_default();
         let differs = wanted.data.iter().find(|(field, value)| data.get(*field) != Some(*value));
+        if made.edited && self.world.mapping.drift != "Correct" {
+            return Found::Unclear;
+        }
         differs.map_or(Found::InOrder, |(field, _)| Found::Wrong(format!("is out of date: {field}")))
     }
 

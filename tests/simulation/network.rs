@@ -10,19 +10,20 @@ use http::{HeaderValue, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
-use sync_engine::sandbox::{Answer, Failure, Query, Request, User, Verb};
+use sync_engine::sandbox::{Failure, Query, Request, User, Verb};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::checker::RECORDS;
-use super::core::{Core, Held, Shared};
-use super::server::{Outcome, Side};
+use super::core::{Core, Held, Shared, Weather};
+use super::dice::Dice;
+use super::server::{Outcome, SHARD, Side};
 
 /// As long as a request may be under way.
 const LONGEST: u64 = 60_000;
@@ -44,18 +45,22 @@ impl Link {
 
 impl Surroundings for Link {
     fn kubeconfig(&self) -> (Uri, String) {
-        (Uri::from_maybe_shared(format!("{}{}", self.side.url(), self.path)).expect("a URL"), "token".to_owned())
+        let kubeconfig = self.shared.lock().server(self.side).kubeconfig;
+        let url = format!("{}{}", kubeconfig.url(self.side), self.path);
+        (Uri::from_maybe_shared(url).expect("a URL"), kubeconfig.token())
     }
 
     fn dial(&self, to: &Uri) -> io::Result<DuplexStream> {
-        let side = if to.host() == Some("source") { Side::Source } else { Side::Target };
+        let is_source = to.host().is_some_and(|host| host.starts_with("source"));
+        let side = if is_source { Side::Source } else { Side::Target };
         if !self.shared.lock().server(side).up {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let (ours, theirs) = tokio::io::duplex(256 << 10);
+        let shard = usize::from(to.host().is_some_and(|host| host.ends_with(SHARD)));
         let link = Self { side, ..self.clone() };
         self.shared.spawn(async move {
-            let service = service_fn(|request| exchange(link.clone(), request));
+            let service = service_fn(|request| exchange(link.clone(), shard, request));
             let connection = hyper::server::conn::http1::Builder::new()
                 .auto_date_header(false)
                 .serve_connection(TokioIo::new(theirs), service);
@@ -79,10 +84,25 @@ struct Fate {
     back: Option<u64>,
     /// Milliseconds until the client's connection breaks; `None`: it does not, the client waits for its own deadline.
     cut: Option<u64>,
-    /// The server refuses it.
-    refused: bool,
+    /// The server answers with this error.
+    error: Option<Error>,
     /// It arrives earlier if there is another write of the same object: just before it.
     lurks: bool,
+}
+
+/// An error that has nothing to do with the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Error {
+    Conflict,
+    Busy,
+    /// Whether the request was carried out all the same.
+    Broken {
+        code: u16,
+        after: bool,
+    },
+    Forbidden,
+    /// The token is not known.
+    Unauthorized,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -91,9 +111,15 @@ struct Cut;
 
 type Content = UnsyncBoxBody<Bytes, Infallible>;
 
-async fn exchange(link: Link, request: hyper::Request<Incoming>) -> Result<hyper::Response<Content>, Cut> {
-    let request = read(request).await?;
-    let (number, fate) = send(&link, &request);
+async fn exchange(
+    link: Link,
+    shard: usize,
+    request: hyper::Request<Incoming>,
+) -> Result<hyper::Response<Content>, Cut> {
+    let token = request.headers().get(AUTHORIZATION).cloned();
+    let request = Request { shard, ..read(request).await? };
+    link.shared.runs(link.process).await;
+    let (number, fate) = send(&link, &request, token);
     let (answer, answered) = oneshot::channel();
     let carried = link.clone();
     link.shared.spawn(async move {
@@ -106,7 +132,7 @@ async fn exchange(link: Link, request: hyper::Request<Incoming>) -> Result<hyper
         if fate.lurks && carried.shared.lock().release(|held| held.number == number).is_empty() {
             return;
         }
-        let outcome = arrive(&carried, number, &request, fate.refused);
+        let outcome = arrive(&carried, number, &request, fate.error);
         if let Some(back) = fate.back {
             sleep(Duration::from_millis(back)).await;
             // Whoever asked may be gone.
@@ -118,17 +144,24 @@ async fn exchange(link: Link, request: hyper::Request<Incoming>) -> Result<hyper
         return Err(Cut);
     }
     match answered.await {
-        Ok(outcome) => Ok(respond(link.shared, outcome)),
+        Ok(outcome) => {
+            link.shared.runs(link.process).await;
+            Ok(respond(link, outcome))
+        }
         // The client waits until its deadline.
         Err(_) => std::future::pending().await,
     }
 }
 
 /// Decides what happens to a request, and has it judged.
-fn send(link: &Link, request: &Request) -> (u64, Fate) {
+fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (u64, Fate) {
     let core = &mut *link.shared.lock();
     let number = core.next_request();
-    let fate = fate(core, request);
+    let mut fate = fate(core, request);
+    let known = format!("Bearer {}", core.server(link.side).kubeconfig.token());
+    if token.is_none_or(|token| token != known.as_str()) {
+        fate.error = Some(Error::Unauthorized);
+    }
     let age = core.age();
     core.checker.sent(age, link.process, link.side, request);
     if fate.there != Some(0) && (fate.back.is_none() || fate.cut.is_some()) {
@@ -146,13 +179,8 @@ fn fate(core: &mut Core, request: &Request) -> Fate {
     let verb = request.call().verb;
     let reads = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
     let dice = &mut core.dice;
-    let mut fate = Fate {
-        there: Some(dice.between(1, 4)),
-        back: Some(dice.between(1, 4)),
-        cut: None,
-        refused: false,
-        lurks: false,
-    };
+    let mut fate =
+        Fate { there: Some(dice.between(1, 4)), back: Some(dice.between(1, 4)), cut: None, error: None, lurks: false };
     let weather = core.weather;
     if reads && weather.only_writes {
         return fate;
@@ -169,8 +197,8 @@ fn fate(core: &mut Core, request: &Request) -> Fate {
         fate.there = Some(dice.between(20, LONGEST));
         fate.back = None;
         fate.lurks = !reads && dice.percent(50);
-    } else if dice.percent(weather.refused) {
-        fate.refused = true;
+    } else {
+        fate.error = error(dice, weather, reads);
     }
     if fate.there.is_none() || fate.back.is_none() {
         // Mostly the connection breaks at once.
@@ -179,24 +207,42 @@ fn fate(core: &mut Core, request: &Request) -> Fate {
     fate
 }
 
+fn error(dice: &mut Dice, weather: Weather, reads: bool) -> Option<Error> {
+    if !reads && dice.percent(weather.conflict) {
+        Some(Error::Conflict)
+    } else if dice.percent(weather.busy) {
+        Some(Error::Busy)
+    } else if dice.percent(weather.broken) {
+        Some(Error::Broken { code: dice.pick(&[500, 503, 504]), after: dice.percent(50) })
+    } else {
+        dice.percent(weather.forbidden).then_some(Error::Forbidden)
+    }
+}
+
 /// Carries a request out at its server, and before it what lurks for it.
-fn arrive(link: &Link, number: u64, request: &Request, refused: bool) -> Outcome {
+fn arrive(link: &Link, number: u64, request: &Request, error: Option<Error>) -> Outcome {
     let core = &mut *link.shared.lock();
     if request.method != http::Method::GET {
         let meets = |held: &Held| held.link.side == link.side && held.request.path == request.path;
         for held in core.release(meets) {
-            carry_out(core, &held.link, held.number, &held.request, false);
+            carry_out(core, &held.link, held.number, &held.request, None);
         }
     }
-    carry_out(core, link, number, request, refused)
+    carry_out(core, link, number, request, error)
 }
 
-fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, refused: bool) -> Outcome {
+fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, error: Option<Error>) -> Outcome {
     let (now, age, up) = (core.now(), core.age(), core.server(link.side).up);
-    let failure = if refused || !up { Some(refusal(core)) } else { denial(core, link.side, request) };
-    let (outcome, events) = match failure {
-        Some(failure) => (Outcome::Answer(Answer::from(&failure)), Vec::new()),
-        None => core.server(link.side).handle(request, now),
+    let error = if up { error } else { Some(Error::Broken { code: 503, after: false }) };
+    let failure = denial(core, link.side, request);
+    let (outcome, events) = match (error, failure) {
+        (Some(Error::Broken { code, after: true }), None) => {
+            let (_, events) = core.server(link.side).handle(request, now);
+            (Outcome::refused(&Failure::server_error(code)), events)
+        }
+        (Some(error), _) => (Outcome::refused(&error.failure(request)), Vec::new()),
+        (None, Some(failure)) => (Outcome::refused(&failure), Vec::new()),
+        (None, None) => core.server(link.side).handle(request, now),
     };
     let code = match &outcome {
         Outcome::Answer(answer) => answer.code,
@@ -227,12 +273,26 @@ fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
     Some(Failure::status(403, "Forbidden", why))
 }
 
-fn refusal(core: &mut Core) -> Failure {
-    match core.dice.below(4) {
-        0 => Failure::too_many_requests(1),
-        1 => Failure::server_error(503),
-        2 => Failure::server_error(500),
-        _ => Failure::server_error(504),
+impl Error {
+    fn failure(self, request: &Request) -> Failure {
+        let call = request.call();
+        match self {
+            Self::Conflict => {
+                let why = format!(
+                    "Operation cannot be fulfilled on {} {:?}: the object has been modified; please apply your changes to the latest version and try again",
+                    call.resource, call.name
+                );
+                Failure::status(409, "Conflict", why)
+            }
+            Self::Unauthorized => Failure::status(401, "Unauthorized", "Unauthorized"),
+            Self::Busy => Failure::too_many_requests(1),
+            Self::Broken { code, .. } => Failure::server_error(code),
+            Self::Forbidden => {
+                let why =
+                    format!("{} {:?} is forbidden: User \"sandbox\" cannot {} it", call.resource, call.name, call.verb);
+                Failure::status(403, "Forbidden", why)
+            }
+        }
     }
 }
 
@@ -248,7 +308,7 @@ async fn read(request: hyper::Request<Incoming>) -> Result<Request, Cut> {
     Ok(Request { method, path, query, content_type, accept, user_agent, body, user, shard: 0 })
 }
 
-fn respond(shared: Shared, outcome: Outcome) -> hyper::Response<Content> {
+fn respond(link: Link, outcome: Outcome) -> hyper::Response<Content> {
     match outcome {
         Outcome::Answer(answer) => {
             let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
@@ -261,7 +321,7 @@ fn respond(shared: Shared, outcome: Outcome) -> hyper::Response<Content> {
         }
         Outcome::Stream { lines, seconds } => {
             let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
-            let stream = futures::stream::unfold(lines, move |lines| next_line(shared.clone(), lines, until));
+            let stream = futures::stream::unfold(lines, move |lines| next_line(link.clone(), lines, until));
             let mut response = hyper::Response::new(StreamBody::new(stream).boxed_unsync());
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             response
@@ -273,16 +333,17 @@ type Line = Result<Frame<Bytes>, Infallible>;
 
 /// The next line of a watch, some milliseconds after it was sent.
 async fn next_line(
-    shared: Shared,
+    link: Link,
     mut lines: UnboundedReceiver<Bytes>,
     until: Instant,
 ) -> Option<(Line, UnboundedReceiver<Bytes>)> {
     let line = timeout_at(until, lines.recv()).await.ok().flatten()?;
     let delay = {
-        let core = &mut *shared.lock();
+        let core = &mut *link.shared.lock();
         let most = if core.dice.percent(core.weather.slow) { 900 } else { 12 };
         core.dice.below(most)
     };
     sleep(Duration::from_millis(delay)).await;
+    link.shared.runs(link.process).await;
     Some((Ok(Frame::data(line)), lines))
 }

@@ -1,8 +1,11 @@
 //! From a seed to what happens in its world.
 
-use super::action::{Action, Edit, Meddling, NAMES, Plan, SourceRef, Step, TENANTS};
+use super::action::{Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, SourceRef, Step, TENANTS};
 use super::core::Weather;
 use super::dice::Dice;
+use super::mapping::{NAMESPACES, OPEN};
+use super::matrix::{ACTIONS, FAULTS, faults_of};
+use super::process::OTHER;
 use super::server::{Ahead, RESOURCES, Side};
 
 /// What the world of a seed does.
@@ -13,11 +16,37 @@ pub fn plan(seed: u64) -> Plan {
     let mood = Mood { bits: dice.next(), is_kcp };
     let first = source(&mut dice, is_kcp);
     let mut steps = vec![Step { after_ms: 0, action: Action::Create(first) }];
-    for _ in 0..dice.between(4, 24) {
+    for _ in 0..dice.between(4, 20) {
         let action = action(&mut dice, mood);
         steps.push(Step { after_ms: pause(&mut dice), action });
     }
+    for cell in 0..MEETINGS {
+        let (fault, action) = meeting(seed * MEETINGS + cell);
+        let Some(fault) = draw(&mut dice, is_kcp, |drawn| faults_of(drawn).contains(&fault.to_owned())) else {
+            continue;
+        };
+        let Some(action) = draw(&mut dice, is_kcp, |drawn| drawn.kind() == action) else { continue };
+        let at = dice.below(steps.len() as u64) as usize + 1;
+        let pair = [Step { after_ms: pause(&mut dice), action: fault }, Step { after_ms: dice.below(3_000), action }];
+        steps.splice(at..at, pair);
+    }
     Plan { seed, is_kcp, steps }
+}
+
+/// In each world a few cells of the matrix of actions and faults are tried: a thousand seeds in a row try them all.
+const MEETINGS: u64 = 3;
+
+/// The fault and the kind of action of a cell.
+fn meeting(cell: u64) -> (&'static str, &'static str) {
+    // A prime, so that the cells of one world have nothing to do with each other.
+    let cell = (cell * 7_919) as usize % (FAULTS.len() * ACTIONS.len());
+    (FAULTS[cell % FAULTS.len()], ACTIONS[cell / FAULTS.len()])
+}
+
+/// Draws from everything that may happen until it is what is wanted; `None`: it does not happen in this kind of world.
+fn draw(dice: &mut Dice, is_kcp: bool, wanted: impl Fn(Action) -> bool) -> Option<Action> {
+    let everybody = Mood { bits: u64::MAX, is_kcp };
+    (0..20_000).map(|_| action(dice, everybody)).find(|drawn| wanted(*drawn))
 }
 
 /// Which actors are busy in a world.
@@ -46,11 +75,12 @@ fn pause(dice: &mut Dice) -> u64 {
 fn source(dice: &mut Dice, is_kcp: bool) -> SourceRef {
     let tenant = if is_kcp { dice.pick(&TENANTS) } else { TENANTS[0] };
     let resource = if dice.percent(75) { RESOURCES[0].0 } else { RESOURCES[1].0 };
-    SourceRef { tenant, resource, name: dice.pick(&NAMES) }
+    let names = if dice.percent(92) { NAMES } else { RARE_NAMES };
+    SourceRef { tenant, resource, name: dice.pick(&names) }
 }
 
 fn ahead(dice: &mut Dice) -> Ahead {
-    if dice.percent(50) { Ahead::Silent } else { Ahead::Expired }
+    dice.pick(&[Ahead::Silent, Ahead::Expired, Ahead::Old])
 }
 
 fn side(dice: &mut Dice) -> Side {
@@ -61,7 +91,7 @@ fn action(dice: &mut Dice, mood: Mood) -> Action {
     for _ in 0..8 {
         let (actor, action) = match dice.below(11) {
             0..=2 => return consumer(dice, mood.is_kcp),
-            3 => (0, author(dice)),
+            3 => (0, if dice.percent(85) { author(dice) } else { provider(dice) }),
             4 => (1, network(dice)),
             5 => (2, operator(dice)),
             6 => (3, backups(dice, mood.is_kcp)),
@@ -88,7 +118,8 @@ fn consumer(dice: &mut Dice, is_kcp: bool) -> Action {
 
 fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
     let source = source(dice, is_kcp);
-    match dice.below(4) {
+    match dice.below(5) {
+        4 => Action::Forge(source),
         0 => Action::Recreate(source),
         1 => Action::Strip(source),
         _ => Action::Label(source),
@@ -97,7 +128,7 @@ fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
 
 fn author(dice: &mut Dice) -> Action {
     let policy = |dice: &mut Dice, all: &[&'static str]| dice.pick(all);
-    Action::Edit(match dice.below(16) {
+    Action::Edit(match dice.below(26) {
         0..=2 => Edit::Resource(dice.pick(&RESOURCES).0),
         3..=5 => Edit::Toggle(dice.pick(&["ca", "extra", "widget"])),
         6 => Edit::Edition,
@@ -112,8 +143,23 @@ fn author(dice: &mut Dice) -> Action {
         },
         13 => Edit::Rename(policy(dice, &["m", "n"])),
         14 => Edit::Remove,
+        15 => Edit::When,
+        16 => Edit::Namespace(dice.pick(&NAMESPACES)),
+        17 => Edit::OnIdentityChange(policy(dice, &["Block", "Orphan", "Recreate"])),
+        18 => Edit::OnSourceVanished(policy(dice, &["Retain", "Delete"])),
+        19 => Edit::OnSourceRecreated(policy(dice, &["Adopt", "Block", "Replace"])),
+        20 => Edit::Drift(policy(dice, &["Correct", "Report", "Ignore"])),
+        21 => Edit::DeletePolicy(policy(dice, &["Delete", "Orphan"])),
+        22 => Edit::PruneGuard(dice.pick(&[0, OPEN])),
+        // Values of a field that is no longer written stay: see the scenarios.
+        23 => Edit::Status("edition"),
+        24 => Edit::Mode(policy(dice, &["Enforce", "Enforce", "Observe", "Suspend"])),
         _ => Edit::Break,
     })
+}
+
+fn provider(dice: &mut Dice) -> Action {
+    if dice.percent(50) { Action::Approve } else { Action::Schema }
 }
 
 fn network(dice: &mut Dice) -> Action {
@@ -128,8 +174,13 @@ fn network(dice: &mut Dice) -> Action {
 }
 
 fn operator(dice: &mut Dice) -> Action {
-    let process = dice.below(2) as u32;
-    match dice.below(8) {
+    let process = if dice.percent(15) { OTHER } else { dice.below(2) as u32 };
+    match dice.below(13) {
+        8 => Action::Pause(process),
+        9 => Action::Resume(process),
+        10 => Action::Skew(process, dice.between(0, 7200) as i64 - 3600),
+        11 => Action::Address(side(dice)),
+        12 => Action::Token(side(dice)),
         0..=2 => Action::Crash(process),
         3 => Action::Stop(process),
         4 => Action::Jump(dice.between(0, 7200) as i64 - 3600),
@@ -149,7 +200,8 @@ fn backups(dice: &mut Dice, is_kcp: bool) -> Action {
 fn people(dice: &mut Dice, is_kcp: bool) -> Action {
     use Meddling::{Copy, Delete, Edit, Hold, Squat, Strip};
     let source = source(dice, is_kcp);
-    match dice.below(12) {
+    match dice.below(13) {
+        12 => Action::Plant(source),
         0 => Action::DeleteNamespace(source),
         1..=2 => Action::Release,
         3 => Action::NoWidgets,
@@ -180,13 +232,19 @@ fn weather(dice: &mut Dice) -> Weather {
     if dice.percent(30) {
         return Weather::default();
     }
-    let mut chance = |most: u64| if dice.percent(50) { dice.below(most) } else { 0 };
+    let mut chance = |most: u64| if dice.percent(35) { dice.between(1, most) } else { 0 };
     Weather {
         lost_before: chance(30),
         lost_after: chance(30),
         late: chance(40),
         slow: chance(60),
-        refused: chance(30),
+        conflict: chance(30),
+        busy: chance(30),
+        broken: chance(30),
+        forbidden: chance(20),
+        doubled: chance(60),
+        merged: chance(60),
+        dropped: chance(20),
         only_writes: chance(2) == 1,
     }
 }

@@ -11,7 +11,7 @@ use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::permit::Lease;
 use sync_engine::reload::{Reload, Snapshot};
-use sync_engine::server::Instruments;
+use sync_engine::server::{Approvals, Instruments};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -20,10 +20,19 @@ use super::core::Shared;
 use super::network::Link;
 use super::server::Side;
 
+/// The process with another engine id.
+pub const OTHER: u32 = 2;
+
+/// The id of a process.
+fn engine(process: u32) -> &'static str {
+    if process == OTHER { "other" } else { "main" }
+}
+
 pub struct Process {
     task: JoinSet<()>,
     reloads: mpsc::Sender<Reload>,
     shutdown: CancellationToken,
+    approvals: Approvals,
 }
 
 impl Process {
@@ -31,16 +40,18 @@ impl Process {
         let (reloads, receiver) = mpsc::channel(16);
         let shutdown = CancellationToken::new();
         let settings = Settings {
-            engine: "main".into(),
+            engine: engine(number).into(),
             inventory_namespace: super::checker::RECORDS.into(),
             connections: connections(shared, number, is_kcp),
             schemas: Schemas::default(),
-            clock: clock(shared.clone()),
+            clock: clock(shared.clone(), number),
             lease: Lease::default(),
         };
+        let instruments = Instruments::default();
+        let approvals = instruments.approvals.clone();
         let mut task = JoinSet::new();
-        task.spawn(engine::run(settings, receiver, Instruments::default(), shutdown.clone()));
-        Self { task, reloads, shutdown }
+        task.spawn(engine::run(settings, receiver, instruments, shutdown.clone()));
+        Self { task, reloads, shutdown, approvals }
     }
 
     /// Hands it the mappings directory, whose documents are `sound` or not.
@@ -56,6 +67,13 @@ impl Process {
                 judge.lock().checker.violated("I4", format!("documents are taken for what they are not: {outcome}"));
             }
         });
+    }
+
+    /// Approves what it holds.
+    pub fn approve(&self, shared: &Shared) {
+        let approvals = self.approvals.clone();
+        // An engine that ends does not answer.
+        shared.spawn(async move { drop(approvals.approve().await) });
     }
 
     /// Kills it in the middle of whatever it does.
@@ -95,6 +113,6 @@ fn connections(shared: &Shared, process: u32, is_kcp: bool) -> BTreeMap<String, 
         .collect()
 }
 
-fn clock(shared: Shared) -> Clock {
-    Clock::new(move || Timestamp::from_second(shared.lock().now().0).expect("a moment"))
+fn clock(shared: Shared, process: u32) -> Clock {
+    Clock::new(move || Timestamp::from_second(shared.lock().clock(process).0).expect("a moment"))
 }

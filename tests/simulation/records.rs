@@ -35,11 +35,14 @@ pub struct Made {
     pub stripped: bool,
     /// The engine took them off.
     pub given_up: bool,
+    /// Somebody else changed it since an engine wrote it.
+    pub edited: bool,
 }
 
 /// A source as an owner of objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
+    pub engine: String,
     pub mapping: String,
     pub cluster: String,
     pub namespace: String,
@@ -48,7 +51,7 @@ pub struct Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{} by {}", self.cluster, self.namespace, self.name, self.mapping)
+        write!(f, "{}/{}/{} by {} of {}", self.cluster, self.namespace, self.name, self.mapping, self.engine)
     }
 }
 
@@ -59,9 +62,10 @@ impl Made {
         let annotation = |key: &str| metadata["annotations"][key].as_str().map(str::to_owned);
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         annotation(SELF)?;
-        let mapping = metadata["labels"][MAPPING].as_str()?.split_once('.')?.1.to_owned();
+        let (engine, mapping) = metadata["labels"][MAPPING].as_str()?.split_once('.')?;
         let owner = Owner {
-            mapping,
+            engine: engine.to_owned(),
+            mapping: mapping.to_owned(),
             cluster: annotation(CLUSTER)?,
             namespace: annotation(NAMESPACE).unwrap_or_default(),
             name: annotation(NAME)?,
@@ -78,6 +82,7 @@ impl Made {
             gone: false,
             stripped: false,
             given_up: false,
+            edited: false,
         })
     }
 
@@ -93,7 +98,7 @@ impl Made {
             Some(now) if now.hash == self.hash => *self = now,
             _ => self.stripped = true,
         }
-        (self.gone, self.since) = (gone, since);
+        (self.gone, self.since, self.edited) = (gone, since, true);
     }
 
     /// Whether it is there still, and the engine's.
@@ -103,8 +108,13 @@ impl Made {
 
     /// Whether it is what a rule makes: by its id, or by its kind and name.
     pub fn is_by(&self, rule: &Rule) -> bool {
+        rule.id == self.id || self.is_named_by(rule)
+    }
+
+    /// Whether it has the kind and the name that a rule gives.
+    pub fn is_named_by(&self, rule: &Rule) -> bool {
         let plural = KINDS.iter().find(|(kind, _)| *kind == rule.kind).map_or("", |(_, plural)| plural);
-        rule.id == self.id || (plural == self.plural && self.name == format!("{}{}", self.owner.name, rule.suffix))
+        plural == self.plural && self.name == format!("{}{}", self.owner.name, rule.suffix)
     }
 
     /// Whether it is where an object should be.
@@ -122,8 +132,13 @@ impl Made {
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     pub resource: String,
+    /// Cluster, namespace and name; the cluster as the server names it.
+    pub place: [String; 3],
+    /// It went without a deletion: the server was put back to a time before it.
+    pub vanished: bool,
     /// Somebody asked for its deletion; until when that counts.
     asked: Option<Duration>,
+    gone: bool,
     extra: Lately,
     managed: Lately,
 }
@@ -148,8 +163,11 @@ impl Lately {
 }
 
 impl Source {
-    pub fn is_seen(&mut self, at: Duration, resource: &str, object: &Value, gone: bool) {
+    pub fn is_seen(&mut self, at: Duration, resource: &str, place: [String; 3], object: &Value, gone: bool) {
         self.resource = resource.to_owned();
+        self.place = place;
+        self.gone = gone;
+        self.vanished = false;
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
         if gone || !object["metadata"]["deletionTimestamp"].is_null() {
@@ -159,6 +177,7 @@ impl Source {
 
     /// What it was is what it is: its deletion counts for those alone who saw it.
     pub fn is_restored(&mut self, at: Duration, object: &Value, grace: Duration) {
+        (self.gone, self.vanished) = (false, false);
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
         if object["metadata"]["deletionTimestamp"].is_null() {
@@ -166,8 +185,21 @@ impl Source {
         }
     }
 
+    /// Whether it is where the object's source was, and is another one.
+    pub fn follows(&self, made: &Made, resource: &str) -> bool {
+        let [cluster, namespace, name] = &self.place;
+        let here = cluster.is_empty() || *cluster == made.owner.cluster;
+        here && self.resource == resource && (namespace, name) == (&made.owner.namespace, &made.owner.name)
+    }
+
     pub fn was_asked(&self, at: Duration) -> bool {
         self.asked.is_some_and(|until| at <= until)
+    }
+
+    /// The server was put back to a time without it.
+    pub fn vanishes(&mut self) {
+        self.vanished |= !self.gone;
+        self.gone = true;
     }
 
     pub fn lately_plain(&self, at: Duration, grace: Duration) -> bool {

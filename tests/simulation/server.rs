@@ -1,10 +1,16 @@
 //! A simulated API server: the sandbox's state machine, its watches and its backups.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::core::Weather;
+use super::dice::Dice;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Answer, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp};
+use sync_engine::sandbox::{
+    Answer, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp,
+};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// One of the servers of a world.
@@ -44,6 +50,34 @@ pub struct Server {
     pub up: bool,
     /// What a watch from a version that the server has not reached comes to.
     pub ahead: Ahead,
+    /// What it does to events.
+    pub weather: Weather,
+    dice: Dice,
+    /// Notified when something waits for its controllers.
+    pub work: Arc<Notify>,
+    /// What kubeconfigs say of it.
+    pub kubeconfig: Kubeconfig,
+    shards: usize,
+}
+
+/// How a server is reached.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kubeconfig {
+    /// Which of its addresses.
+    pub address: u32,
+    /// The token that it knows.
+    pub token: u32,
+}
+
+impl Kubeconfig {
+    pub fn url(self, side: Side) -> String {
+        let number = if self.address.is_multiple_of(2) { "" } else { "-2" };
+        format!("{}{number}", side.url())
+    }
+
+    pub fn token(self) -> String {
+        format!("token-{}", self.token)
+    }
 }
 
 /// What a watch from a version of the future comes to: servers differ.
@@ -53,12 +87,16 @@ pub enum Ahead {
     Silent,
     /// It is refused as too old.
     Expired,
+    /// It begins with what happened before, under versions lower than the one asked for.
+    Old,
 }
 
 struct Watcher {
     interest: Interest,
     bookmarks: bool,
     lines: UnboundedSender<Bytes>,
+    /// A line that waits for the next one.
+    waiting: Option<Bytes>,
 }
 
 /// What a request comes to.
@@ -67,9 +105,83 @@ pub enum Outcome {
     Stream { lines: UnboundedReceiver<Bytes>, seconds: Option<u64> },
 }
 
+impl Outcome {
+    pub fn refused(failure: &Failure) -> Self {
+        Self::Answer(Answer::from(failure))
+    }
+}
+
+impl Watcher {
+    /// Sends what happened, as the weather has it; `false`: the watch is over.
+    fn show(&mut self, line: Bytes, weather: Weather, dice: &mut Dice) -> bool {
+        if dice.percent(weather.dropped) {
+            self.flush();
+            let half = line.slice(..line.len() / 2);
+            let _ = self.lines.send(if dice.percent(50) { half } else { Bytes::new() });
+            return false;
+        }
+        let line = match self.waiting.take() {
+            None => Some(line),
+            Some(first) => self.after(first, line),
+        };
+        let Some(line) = line else { return true };
+        if dice.percent(weather.merged) {
+            self.waiting = Some(line);
+            return true;
+        }
+        let twice = dice.percent(weather.doubled);
+        self.lines.send(line.clone()).is_ok() && (!twice || self.lines.send(line).is_ok())
+    }
+
+    /// What is left to send of two events: one, if both are of one object.
+    fn after(&self, first: Bytes, second: Bytes) -> Option<Bytes> {
+        let (old, new) = (Line::of(&first), Line::of(&second));
+        if old.object != new.object {
+            let _ = self.lines.send(first);
+            return Some(second);
+        }
+        match (&*old.kind, &*new.kind) {
+            ("ADDED", "DELETED") => None,
+            ("ADDED", _) => Some(new.said("ADDED")),
+            // An object of the same name that came at once.
+            ("DELETED", "ADDED") => Some(new.said("MODIFIED")),
+            _ => Some(second),
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some(line) = self.waiting.take() {
+            let _ = self.lines.send(line);
+        }
+    }
+}
+
+/// A line of a watch, taken apart.
+struct Line {
+    kind: String,
+    /// Cluster, namespace and name.
+    object: [String; 3],
+    body: Value,
+}
+
+impl Line {
+    fn of(line: &Bytes) -> Self {
+        let event: Value = serde_json::from_slice(line).expect("a line of a watch");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let metadata = &event["object"]["metadata"];
+        let cluster = &metadata["annotations"]["kcp.io/cluster"];
+        let object = [text(cluster), text(&metadata["namespace"]), text(&metadata["name"])];
+        Self { kind: text(&event["type"]), object, body: event["object"].clone() }
+    }
+
+    fn said(&self, kind: &str) -> Bytes {
+        format!("{}\n", json!({"type": kind, "object": self.body})).into()
+    }
+}
+
 impl Server {
-    pub fn new(side: Side, flavor: Flavor, now: Timestamp) -> Self {
-        let state = State::new(settings(side, flavor, 0), now);
+    pub fn new(side: Side, flavor: Flavor, now: Timestamp, dice: u64, shards: usize) -> Self {
+        let state = State::new(settings(side, flavor, 0, shards), now);
         Self {
             state,
             watchers: Vec::new(),
@@ -80,6 +192,11 @@ impl Server {
             side,
             up: true,
             ahead: Ahead::Silent,
+            weather: Weather::default(),
+            work: Arc::default(),
+            kubeconfig: Kubeconfig::default(),
+            shards,
+            dice: Dice::new(dice.rotate_left(side as u32 + 7)),
         }
     }
 
@@ -87,10 +204,12 @@ impl Server {
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> (Outcome, Vec<Event>) {
         if self.ahead == Ahead::Expired && self.is_ahead(request) {
             let expired = Failure::expired("too old resource version");
-            return (Outcome::Answer(Answer::from(&expired)), Vec::new());
+            return (Outcome::refused(&expired), Vec::new());
         }
-        let (reply, events) = self.state.handle(request, now);
+        let old = (self.ahead == Ahead::Old && self.is_ahead(request)).then(|| self.from_long_ago(request));
+        let (reply, events) = self.state.handle(old.as_ref().unwrap_or(request), now);
         self.show(&events);
+        self.wake();
         let outcome = match reply {
             Reply::Answer(answer) => Outcome::Answer(answer),
             Reply::Watch(subscription) => {
@@ -100,7 +219,7 @@ impl Server {
                 }
                 if !subscription.refused {
                     let (interest, bookmarks) = (subscription.interest, subscription.bookmarks);
-                    self.watchers.push(Watcher { interest, bookmarks, lines: sender });
+                    self.watchers.push(Watcher { interest, bookmarks, lines: sender, waiting: None });
                 }
                 Outcome::Stream { lines, seconds: subscription.timeout.map(|timeout| timeout.as_secs()) }
             }
@@ -114,17 +233,46 @@ impl Server {
     }
 
     fn show(&mut self, events: &[Event]) {
+        let (weather, dice) = (self.weather, &mut self.dice);
         for event in events {
-            self.watchers.retain(|watcher| match watcher.interest.line_for(event) {
-                Some(line) => watcher.lines.send(line).is_ok(),
+            self.watchers.retain_mut(|watcher| match watcher.interest.line_for(event) {
+                Some(line) => watcher.show(line, weather, dice),
                 None => !watcher.lines.is_closed(),
             });
         }
     }
 
+    /// Has the controllers run, if anything waits for them.
+    fn wake(&self) {
+        if self.state.waiting() > 0 {
+            self.work.notify_one();
+        }
+    }
+
+    /// Runs one of its controllers on one of the changes that wait for them.
+    pub fn step(&mut self, now: Timestamp) -> Vec<Event> {
+        let which = self.dice.below(self.state.waiting() as u64) as usize;
+        let events = self.state.step(which, now);
+        self.show(&events);
+        events
+    }
+
+    /// How long until one of its controllers gets round to its work, in milliseconds.
+    pub fn pause(&mut self) -> u64 {
+        if self.dice.percent(85) { self.dice.below(20) } else { self.dice.below(3_000) }
+    }
+
+    /// The same watch from the middle of what this server knows.
+    fn from_long_ago(&self, request: &Request) -> Request {
+        let mut request = request.clone();
+        request.query = request.query.with("resourceVersion", &(self.state.version() / 2).to_string());
+        request
+    }
+
     pub fn send_bookmarks(&mut self) {
         let version = self.state.version();
         self.silenced.retain(|watcher| !watcher.lines.is_closed());
+        self.watchers.iter_mut().for_each(Watcher::flush);
         self.watchers.retain(|watcher| match watcher.bookmarks && !watcher.interest.is_ahead_of(version) {
             true => watcher.lines.send(watcher.interest.bookmark(version, None)).is_ok(),
             false => !watcher.lines.is_closed(),
@@ -153,6 +301,7 @@ impl Server {
         self.ahead = ahead;
         self.state = backup.diverge(&seed(self.side, self.epoch));
         self.cut_watches();
+        self.wake();
         true
     }
 
@@ -164,7 +313,7 @@ impl Server {
     pub fn rebuild(&mut self, now: Timestamp, ahead: Ahead) {
         self.ahead = ahead;
         self.epoch += 1;
-        self.state = State::new(settings(self.side, self.flavor, self.epoch), now);
+        self.state = State::new(settings(self.side, self.flavor, self.epoch, self.shards), now);
         self.cut_watches();
     }
 }
@@ -173,21 +322,27 @@ fn seed(side: Side, epoch: u32) -> String {
     format!("{}-{epoch}", side.name())
 }
 
-fn settings(side: Side, flavor: Flavor, epoch: u32) -> Settings {
-    Settings { flavor, seed: seed(side, epoch), urls: vec![side.url().to_owned()], ..Settings::default() }
+fn settings(side: Side, flavor: Flavor, epoch: u32, shards: usize) -> Settings {
+    let urls =
+        (0..shards).map(|shard| if shard == 0 { side.url().to_owned() } else { format!("{}{SHARD}", side.url()) });
+    let (seed, urls, controllers) = (seed(side, epoch), urls.collect(), Controllers::Stepwise);
+    Settings { flavor, seed, shards, urls, controllers, ..Settings::default() }
 }
+
+/// What the host of the second shard ends with.
+pub const SHARD: &str = "-shard";
 
 /// Plural and kind of the two APIs that consumers use.
 pub const RESOURCES: [(&str, &str); 2] = [("things", "Thing"), ("gadgets", "Gadget")];
 pub const GROUP: &str = "example.dev";
 
-fn schema() -> Value {
+fn schema(has_edition: bool) -> Value {
     let condition = json!({"type": "object", "properties": {
         "type": {"type": "string"}, "status": {"type": "string"}, "reason": {"type": "string"},
         "message": {"type": "string"}, "lastTransitionTime": {"type": "string"},
         "observedGeneration": {"type": "integer"},
     }});
-    json!({"type": "object", "properties": {
+    let mut schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": {
             "size": {"type": "integer"}, "token": {"type": "string"}, "extra": {"type": "boolean"},
         }},
@@ -195,10 +350,46 @@ fn schema() -> Value {
             "size": {"type": "string"}, "observedGeneration": {"type": "integer"},
             "conditions": {"type": "array", "items": condition},
         }},
-    }})
+    }});
+    if has_edition {
+        schema["properties"]["status"]["properties"]["edition"] = json!({"type": "string"});
+    }
+    schema
 }
 
-fn version(schema: Value) -> Value {
+/// Where the API of the first resource is published.
+pub fn api_url(is_kcp: bool) -> &'static str {
+    match is_kcp {
+        true => "/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports/things",
+        false => "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.dev",
+    }
+}
+
+/// Whether it has the field `status.edition`.
+pub fn has_edition(api: &Value) -> bool {
+    let text = api["spec"].to_string();
+    text.contains("\"edition\"") || text.contains("\"v2.things")
+}
+
+/// Puts another schema behind the APIs.
+pub fn new_schema(is_kcp: bool, has_edition: bool) -> Vec<Request> {
+    let version = if has_edition { "v2" } else { "v1" };
+    if is_kcp {
+        let mut requests: Vec<Request> =
+            RESOURCES.iter().map(|api| resource_schema(api, version, has_edition)).collect();
+        let patch = json!({"spec": {"resources": exported(version)}});
+        requests.push(Request::patch(api_url(true), "application/merge-patch+json", &patch));
+        return requests;
+    }
+    let versions = json!({"spec": {"versions": [version_of(json!({"openAPIV3Schema": schema(has_edition)}))]}});
+    let patch = |(plural, _): &(&str, &str)| {
+        let url = format!("{DEFINITIONS}/{plural}.{GROUP}");
+        Request::patch(&url, "application/merge-patch+json", &versions)
+    };
+    RESOURCES.iter().map(patch).collect()
+}
+
+fn version_of(schema: Value) -> Value {
     json!({"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema})
 }
 
@@ -210,7 +401,7 @@ pub fn definitions() -> Vec<Request> {
             "metadata": {"name": format!("{plural}.{GROUP}")},
             "spec": {
                 "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-                "versions": [version(json!({"openAPIV3Schema": schema()}))],
+                "versions": [version_of(json!({"openAPIV3Schema": schema(false)}))],
             },
         })
     };
@@ -225,7 +416,7 @@ pub fn widgets() -> Request {
         "metadata": {"name": format!("widgets.{GROUP}")},
         "spec": {
             "group": GROUP, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [version(json!({"openAPIV3Schema": {"type": "object", "properties": {"data": data}}}))],
+            "versions": [version_of(json!({"openAPIV3Schema": {"type": "object", "properties": {"data": data}}}))],
         },
     });
     Request::post(DEFINITIONS, &definition)
@@ -240,27 +431,30 @@ pub fn no_widgets() -> Request {
 
 /// Requests that publish the APIs from kcp's `root`.
 pub fn export() -> Vec<Request> {
-    let apis = "/clusters/root/apis/apis.kcp.io";
-    let schema = |(plural, kind): &(&str, &str)| {
-        let object = json!({
-            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
-            "metadata": {"name": format!("v1.{plural}.{GROUP}")},
-            "spec": {
-                "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-                "versions": [version(schema())],
-            },
-        });
-        Request::post(&format!("{apis}/v1alpha1/apiresourceschemas"), &object)
-    };
-    let resource = |(plural, _): &(&str, &str)| json!({"group": GROUP, "name": plural, "schema": format!("v1.{plural}.{GROUP}"), "storage": {"crd": {}}});
-    let resources: Vec<Value> = RESOURCES.iter().map(resource).collect();
     let export = json!({
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "things"},
-        "spec": {"resources": resources},
+        "spec": {"resources": exported("v1")},
     });
-    let mut requests: Vec<Request> = RESOURCES.iter().map(schema).collect();
-    requests.push(Request::post(&format!("{apis}/v1alpha2/apiexports"), &export));
+    let mut requests: Vec<Request> = RESOURCES.iter().map(|api| resource_schema(api, "v1", false)).collect();
+    requests.push(Request::post("/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports", &export));
     requests
+}
+
+fn resource_schema((plural, kind): &(&str, &str), prefix: &str, has_edition: bool) -> Request {
+    let object = json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+        "metadata": {"name": format!("{prefix}.{plural}.{GROUP}")},
+        "spec": {
+            "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [version_of(schema(has_edition))],
+        },
+    });
+    Request::post("/clusters/root/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &object)
+}
+
+fn exported(prefix: &str) -> Vec<Value> {
+    let resource = |(plural, _): &(&str, &str)| json!({"group": GROUP, "name": plural, "schema": format!("{prefix}.{plural}.{GROUP}"), "storage": {"crd": {}}});
+    RESOURCES.iter().map(resource).collect()
 }
 
 /// Makes a workspace below `root`.

@@ -13,9 +13,10 @@ use super::checker::RECORDS;
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
 use super::mapping::{KINDS, Mapping, OPTIONAL, api_version, first, placement, url};
-use super::process::Process;
+use super::process::{OTHER, Process};
 use super::server::{
-    Ahead, GROUP, RESOURCES, Side, binding, definitions, export, items, no_widgets, widgets, workspace,
+    Ahead, GROUP, RESOURCES, Side, api_url, binding, definitions, export, has_edition, items, new_schema, no_widgets,
+    widgets, workspace,
 };
 
 /// Within this time after the last fault everything is in order.
@@ -28,7 +29,7 @@ const BOOKMARKS: Duration = Duration::from_secs(10);
 const MERGE: &str = "application/merge-patch+json";
 
 /// Of real time. A world takes less than a second of it, on a busy machine some.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// What a run came to.
 pub struct Run {
@@ -86,11 +87,26 @@ pub struct World {
     pub forgot: bool,
     /// Whether something happened beside what consumers and people at the target do.
     pub is_disturbed: bool,
+    /// Whether an engine with another id was there.
+    pub other_served: bool,
     /// The mapping whose records the target's backup holds.
     backed_up: Option<&'static str>,
     processes: BTreeMap<u32, Process>,
     /// Counts what consumers write, so that no two tokens are alike.
     written: u32,
+}
+
+/// The controllers of a server, each change in its own time.
+async fn run_controllers(shared: Shared, side: Side) {
+    let work = shared.lock().server(side).work.clone();
+    loop {
+        work.notified().await;
+        while shared.lock().server(side).state.waiting() > 0 {
+            let pause = shared.lock().server(side).pause();
+            sleep(Duration::from_millis(pause)).await;
+            shared.lock().step(side);
+        }
+    }
 }
 
 /// What is in the mappings directory.
@@ -105,14 +121,17 @@ impl World {
     fn new(plan: &Plan) -> Self {
         let flavor = if plan.is_kcp { Flavor::Kcp } else { Flavor::Kubernetes };
         let mapping = first(RESOURCES[0].0);
+        // With two shards each tenant is on its own: the endpoint comes and goes with its binding.
+        let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };
         let world = Self {
-            shared: Shared::new(flavor, plan.seed),
+            shared: Shared::new(flavor, plan.seed, shards),
             is_kcp: plan.is_kcp,
             mapping,
             file: File::Whole,
             target_restored: false,
             forgot: false,
             is_disturbed: false,
+            other_served: false,
             backed_up: None,
             processes: BTreeMap::new(),
             written: 0,
@@ -135,6 +154,7 @@ impl World {
         };
         for request in requests {
             let (code, body) = core.act(Side::Source, &request);
+            core.settle(Side::Source);
             assert!(code < 300, "{} {}: {body}", request.method, request.path);
         }
     }
@@ -149,6 +169,9 @@ impl World {
                 core.server(Side::Target).send_bookmarks();
             }
         });
+        for side in [Side::Source, Side::Target] {
+            self.shared.spawn(run_controllers(self.shared.clone(), side));
+        }
         self.start(0);
         for step in &plan.steps {
             sleep(Duration::from_millis(step.after_ms)).await;
@@ -176,12 +199,24 @@ impl World {
             Action::Allow,
             Action::Release,
             Action::Widgets,
+            Action::Resume(0),
+            Action::Resume(1),
+            Action::Resume(OTHER),
         ];
         for action in ends {
             self.act(action).await;
         }
         if self.file == File::Broken {
             self.act(Action::Edit(Edit::Break)).await;
+        }
+        if self.processes.len() > 1 {
+            // Processes that do not see the same overwrite each other's status without pause.
+            self.act(Action::Cut(Side::Source)).await;
+            self.act(Action::Cut(Side::Target)).await;
+        }
+        if self.other_served {
+            // It alone releases what it holds.
+            self.act(Action::Start(OTHER)).await;
         }
         // What is still under way arrives.
         sleep(Duration::from_secs(60)).await;
@@ -249,13 +284,14 @@ impl World {
 
     fn start(&mut self, number: u32) {
         let process = Process::start(&self.shared, number, self.is_kcp);
-        process.reload(&self.shared, self.documents(), self.file != File::Broken);
+        process.reload(&self.shared, self.documents(number), self.file != File::Broken);
         self.processes.insert(number, process);
+        self.other_served |= number == OTHER;
     }
 
-    fn documents(&self) -> Option<String> {
+    fn documents(&self, process: u32) -> Option<String> {
         match self.file {
-            File::Whole => Some(self.mapping.document(self.is_kcp)),
+            File::Whole => Some(self.mapping.document(self.is_kcp, process == OTHER)),
             File::Missing => None,
             File::Broken => Some("apiVersion: [".to_owned()),
         }
@@ -275,6 +311,8 @@ impl World {
             }
             Action::Strip(source) => self.strip(source),
             Action::Label(source) => self.label(source),
+            Action::Forge(source) => self.forge(source),
+            Action::Plant(source) => self.plant(source),
             Action::Bind(tenant) => self.source_server(&binding(tenant)),
             Action::Unbind(tenant) => {
                 let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
@@ -282,6 +320,7 @@ impl World {
             }
             Action::CreateWorkspace(tenant) => {
                 self.source_server(&workspace(tenant));
+                self.core(|core| core.settle(Side::Source));
                 self.source_server(&binding(tenant));
             }
             Action::DeleteWorkspace(tenant) => {
@@ -290,17 +329,22 @@ impl World {
             }
             Action::Meddle(source, meddling) => self.meddle(source, meddling),
             Action::DeleteNamespace(source) => {
-                let namespace = placement(&self.cluster(source.tenant), "default");
+                let namespace = self.namespace(source);
                 self.target_server(&Request::delete(&format!("/api/v1/namespaces/{namespace}")));
             }
             Action::Release => self.release(),
             Action::NoWidgets => self.target_server(&no_widgets()),
-            Action::Widgets => self.target_server(&widgets()),
+            Action::Widgets => {
+                self.core(|core| core.settle(Side::Target));
+                self.target_server(&widgets());
+            }
             Action::Deny(verb) => self.core(|core| core.denied = Some(verb)),
             Action::Allow => self.core(|core| core.denied = None),
             Action::Compact(side) => self.core(|core| core.server(side).compact()),
             Action::Jump(seconds) => self.core(|core| core.jumped += seconds),
             Action::Edit(edit) => self.edit(edit),
+            Action::Approve => self.approve(),
+            Action::Schema => self.source_servers(new_schema(self.is_kcp, !self.has_edition())),
             Action::BackUp(side) => self.back_up(side),
             Action::Restore(side, ahead) => self.restore(side, ahead),
             Action::Rebuild(side, ahead) => self.rebuild(side, ahead),
@@ -311,11 +355,17 @@ impl World {
             Action::Back(side) => self.core(|core| core.server(side).up = true),
             Action::Cut(side) => self.core(|core| core.server(side).cut_watches()),
             Action::Silence(side) => self.core(|core| core.server(side).silence_watches()),
-            Action::Weather(weather) => self.core(|core| core.weather = weather),
+            Action::Weather(weather) => self.core(|core| core.set_weather(weather)),
+            Action::Pause(number) => drop(self.core(|core| core.paused.insert(number))),
+            Action::Resume(number) => self.core(|core| core.resume(number)),
+            Action::Skew(number, seconds) => self.core(|core| *core.skewed.entry(number).or_default() += seconds),
+            Action::Address(side) => self.core(|core| core.server(side).kubeconfig.address += 1),
+            Action::Token(side) => self.core(|core| core.server(side).kubeconfig.token += 1),
             Action::Start(number) if !self.processes.contains_key(&number) => self.start(number),
             Action::Start(_) => {}
             Action::Crash(number) => {
                 self.forgot = true;
+                self.core(|core| core.resume(number));
                 if let Some(process) = self.processes.remove(&number) {
                     process.kill().await;
                     self.check_tasks();
@@ -323,6 +373,7 @@ impl World {
             }
             Action::Stop(number) => {
                 self.forgot = true;
+                self.core(|core| core.resume(number));
                 if let Some(process) = self.processes.remove(&number) {
                     process.stop().await;
                     self.check_tasks();
@@ -392,8 +443,30 @@ impl World {
         self.source_server(&Request::patch(&url, MERGE, &json!({"metadata": {"labels": {"tier": tier}}})));
     }
 
+    fn target_object(&self, source: SourceRef) -> Option<Value> {
+        let place = url("ConfigMap", &self.namespace(source), source.name);
+        self.core(|core| core.get(Side::Target, &place))
+    }
+
+    fn forge(&self, source: SourceRef) {
+        let Some(object) = self.target_object(source) else { return };
+        let metadata = &object["metadata"];
+        let patch = json!({"metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]}});
+        let url = self.url(source.tenant, source.resource, source.name);
+        self.source_server(&Request::patch(&url, MERGE, &patch));
+    }
+
+    fn plant(&self, source: SourceRef) {
+        let Some(mut object) = self.target_object(source) else { return };
+        let name = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}});
+        self.target_server(&Request::post("/api/v1/namespaces", &name));
+        let metadata = object["metadata"].as_object_mut().expect("metadata");
+        metadata.retain(|field, _| matches!(field.as_str(), "labels" | "annotations" | "name"));
+        self.target_server(&Request::post(&url("ConfigMap", "elsewhere", ""), &object));
+    }
+
     fn meddle(&self, source: SourceRef, meddling: Meddling) {
-        let namespace = placement(&self.cluster(source.tenant), "default");
+        let namespace = self.namespace(source);
         let place = url("ConfigMap", &namespace, source.name);
         let present = self.core(|core| core.get(Side::Target, &place));
         let patch =
@@ -466,7 +539,28 @@ impl World {
             });
         }
         let sound = self.file != File::Broken;
-        self.processes.values().for_each(|process| process.reload(&self.shared, self.documents(), sound));
+        for (number, process) in &self.processes {
+            process.reload(&self.shared, self.documents(*number), sound);
+        }
+    }
+
+    /// Where today's rule puts the objects of a source.
+    fn namespace(&self, source: SourceRef) -> String {
+        format!("{}{}", placement(&self.cluster(source.tenant), "default"), self.mapping.namespace)
+    }
+
+    fn approve(&self) {
+        self.core(|core| core.checker.approved = Some(core.age()));
+        self.processes.values().for_each(|process| process.approve(&self.shared));
+    }
+
+    fn source_servers(&self, requests: Vec<Request>) {
+        requests.iter().for_each(|request| self.source_server(request));
+    }
+
+    /// Whether the API of the sources has the field `status.edition` now.
+    pub fn has_edition(&self) -> bool {
+        self.core(|core| core.get(Side::Source, api_url(self.is_kcp))).is_some_and(|api| has_edition(&api))
     }
 
     fn back_up(&mut self, side: Side) {
@@ -523,6 +617,15 @@ impl World {
         let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
         let workspace = self.core(|core| core.get(Side::Source, &url)).unwrap_or_default();
         workspace["spec"]["cluster"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether a cluster is one that engines serve: its workspace is there, and bound.
+    pub fn is_served(&self, cluster: &str) -> bool {
+        let is_bound = |tenant: &&str| {
+            let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
+            self.cluster(tenant) == cluster && self.core(|core| core.get(Side::Source, &url)).is_some()
+        };
+        !self.is_kcp || TENANTS.iter().any(|tenant| is_bound(&tenant))
     }
 
     fn url(&self, tenant: &str, resource: &str, name: &str) -> String {

@@ -90,6 +90,24 @@ fn the_objects_of_an_id_that_was_removed_go() {
 }
 
 #[test]
+fn a_source_whose_object_has_too_long_a_name_says_so() {
+    let long = SourceRef { name: RARE_NAMES[1], ..X };
+    holds(&world(Plain, &[(0, Action::Create(long))]), 1);
+}
+
+#[test]
+fn a_source_whose_object_has_too_long_a_name_can_be_deleted() {
+    let long = SourceRef { name: RARE_NAMES[1], ..X };
+    holds(&world(Plain, &[(0, Action::Create(long)), (5_000, Action::Delete(long))]), 1);
+}
+
+#[test]
+fn a_status_field_that_is_no_longer_written_is_removed() {
+    let steps = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::NoStatus("size")))];
+    is_known_to_violate("I4", &world(Plain, &steps), 1);
+}
+
+#[test]
 fn the_object_of_a_removed_id_says_where_the_others_were_placed() {
     let steps = [(0, Action::Create(X)), (5_000, Action::Create(X_CA)), (5_000, Action::Edit(Edit::Toggle("ca")))];
     holds(&world(Kcp, &steps), 2);
