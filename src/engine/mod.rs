@@ -37,6 +37,7 @@ use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::{Cluster, ProviderName};
 use crate::multicluster::watch::Watches;
+use crate::mutants::{self, Mutant};
 use crate::object::marks::Writer;
 use crate::plan::{Cause as PlanCause, Phase};
 use crate::provider;
@@ -458,6 +459,9 @@ impl Engine {
     /// Follows every engaged cluster of a pipeline's provider, and the kinds on its target.
     fn engage(&self, running: &mut Running) {
         running.pipeline.follow_kinds(&mut running.tasks);
+        if mutants::active(Mutant::EngagedNotReplayed) {
+            return;
+        }
         let provider = running.pipeline.generation().mapping.source.clusters.clone();
         for cluster in self.shared.manager.clusters(&provider) {
             running.pipeline.engage(&cluster, &mut running.tasks);

@@ -9,6 +9,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT}
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Bytes;
+use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::api_path::ApiPath;
@@ -19,6 +20,7 @@ use super::lines::Lines;
 use super::permit::{Epoch, Permit};
 use super::pool::{Answer, SendError};
 use super::request_error::RequestError;
+use crate::mutants::{self, Mutant};
 
 /// Deadline of a request where the caller gives none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
@@ -175,12 +177,18 @@ impl Endpoint {
     }
 
     pub async fn delete(&self, path: &ApiPath, options: DeleteOptions<'_>) -> Result<Reply, RequestError> {
-        let body = serde_json::json!({
+        let mut body = serde_json::json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": options.propagation,
             "preconditions": {"uid": options.uid, "resourceVersion": options.resource_version},
         });
+        if mutants::active(Mutant::DeleteWithoutUid) {
+            body["preconditions"] = Value::Null;
+        }
+        if mutants::active(Mutant::DeleteOfAnyVersion) {
+            body["preconditions"]["resourceVersion"] = Value::Null;
+        }
         self.request(Method::DELETE, path, Some(Body::json(body.to_string())), DEFAULT_DEADLINE).await
     }
 
@@ -260,7 +268,7 @@ impl Endpoint {
             let credential = stack.authorization().await;
             let header = credential.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
             // The last moment: nothing waits between here and the connection.
-            if method != Method::GET && !self.is_permitted() {
+            if method != Method::GET && !self.is_permitted() && !mutants::active(Mutant::PermitIgnored) {
                 return Err(RequestError::NotPermitted { url: self.url_of(path) });
             }
             let request = build(&method, &uri, body.as_ref(), header.as_ref());

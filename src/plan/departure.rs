@@ -16,6 +16,7 @@ use super::live::{self, Step, say};
 use super::observed::{Missing, ObjectState, Observed, Prune, Source, Target, TargetObject};
 use super::{Action, Cause, Plan, Reason, Reasons, owns_finalizer, render, source, status, target_changed};
 use crate::mapping::{Mapping, OnExit, Propagation, SourceDelete, SourceVanished};
+use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
 
@@ -52,6 +53,11 @@ pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
             return Reasons::one(Cause::Waiting, "the source exists, though its watch does not show it").rest();
         }
         None if answers.read_failed.is_none() => return Plan::Act(vec![Action::LookForSource]),
+        Some(false)
+            if mutants::active(Mutant::MissingSourceIsDeleted) || mutants::active(Mutant::SourceResourceIgnored) =>
+        {
+            Stage::Departed(mapping.lifecycle.on_source_delete)
+        }
         Some(false) if missing.long && mapping.lifecycle.on_source_vanished == SourceVanished::Delete => {
             Stage::Departed(SourceDelete::Delete)
         }
@@ -112,6 +118,7 @@ impl Leaving<'_> {
                 ),
             }),
             Verdict::Orphaned => Step::rest(self.orphaned(object)),
+            Verdict::Wait if mutants::active(Mutant::FinalizerReleasedEarly) => Step::default(),
             Verdict::Wait => self.waiting(object, propagation),
             _ => Step::default(),
         }
@@ -192,7 +199,8 @@ impl Leaving<'_> {
             reasons.push(Cause::RequestFailed, format!("before the finalizer is released: {why}"));
             return reasons.rest();
         }
-        if !owners.iter().all(|owner| answers.swept.contains(owner)) {
+        let is_looked_at = owners.iter().all(|owner| answers.swept.contains(owner));
+        if !is_looked_at && !mutants::active(Mutant::FinalizerReleasedUnseen) {
             return Plan::Act(vec![Action::Sweep {
                 owners,
                 kinds: kinds(self.observed).cloned().collect(),
@@ -280,6 +288,7 @@ pub fn held(object: &TargetObject) -> Reason {
 pub fn unless_failed(observed: &Observed, action: Action) -> Step {
     let failure = action.reference().and_then(|at| Some((at, observed.answers.failed.get(at)?)));
     match failure {
+        _ if mutants::active(Mutant::RefusalForgotten) => Step::act(action),
         Some((reference, failure)) => Step::rest(live::failed(reference, failure)),
         None => Step::act(action),
     }

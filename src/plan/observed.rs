@@ -10,6 +10,7 @@ use super::action::Action;
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, OnExit};
+use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{Key, metadata};
 
@@ -268,7 +269,10 @@ impl Observed {
 
     /// Whether an object belongs to this source: it is in one of the source's namespaces, and its self mark is true.
     pub fn owns(&self, reference: &Reference, object: &Value) -> bool {
-        self.places.contains(&reference.namespace) && marks::is_ours(object, reference, &self.owner)
+        let is_of_mapping = || marks::label(object, marks::MAPPING) == Some(self.writer.label());
+        (self.places.contains(&reference.namespace) || mutants::active(Mutant::MarksCountAnywhere))
+            && (marks::is_ours(object, reference, &self.owner)
+                || mutants::active(Mutant::SameNameOverwritten) && is_of_mapping())
     }
 
     /// Whether it is a shared object of this mapping in one of the source's namespaces.
