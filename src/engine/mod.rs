@@ -404,6 +404,9 @@ impl Engine {
             Some(pipeline) if pipeline.runs(&generation) => {}
             Some(pipeline) => {
                 pipeline.swap(generation);
+                if mutants::active(Mutant::ReloadWakesNobody) {
+                    return;
+                }
                 self.engage_all(&entry.mapping.name);
                 pipeline.enqueue_all();
             }

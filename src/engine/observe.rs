@@ -164,6 +164,7 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
     match feed.watch.state() {
         WatchState::Synced => Ok(()),
         WatchState::Starting if mutants::active(Mutant::UnlistedIsEmpty) => Ok(()),
+        WatchState::Failed { .. } if mutants::active(Mutant::UnreachableIsAbsence) => Ok(()),
         WatchState::NotServed if mutants::active(Mutant::MissingApiIsAbsence) => Ok(()),
         WatchState::Starting => Err(format!("target `{name}`: {kind} is not listed yet")),
         WatchState::NotServed => {

@@ -87,9 +87,10 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mu
     let Some((cluster, feed)) =
         facts.read([Topic::Binding(key.cluster.clone()), Topic::PassComplete], engaged, Option::is_none)
     else {
+        let ended = unengaged(pipeline, generation, key);
         #[cfg(feature = "mutants")]
-        mutant::delete_unengaged(pipeline, generation, key).await;
-        return (unengaged(pipeline, generation, key), 0, false);
+        mutant::delete_orphaned(&ended, pipeline, generation, key).await;
+        return (ended, 0, false);
     };
     if !matches!(cluster.known(), Known::Identity(_)) {
         let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
@@ -412,7 +413,7 @@ fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
 /// Mutants that need more than a line.
 #[cfg(feature = "mutants")]
 mod mutant {
-    use super::{Ended, Facts, Generation, Key, Mutant, Pipeline, mutants, run};
+    use super::{Cause, Ended, Facts, Generation, Key, Mutant, Pipeline, causes, mutants, run};
     use crate::multicluster::ApiPath;
     use crate::multicluster::endpoint::DeleteOptions;
     use crate::object::marks::Origin;
@@ -434,11 +435,11 @@ mod mutant {
     }
 
     /// A cluster that is not engaged is taken for one whose sources were deleted.
-    pub async fn delete_unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) {
-        let source = &generation.mapping.source;
-        if !mutants::active(Mutant::DisengagedIsDeleted) || !pipeline.shared.manager.is_synced(&source.clusters) {
+    pub async fn delete_orphaned(ended: &Ended, pipeline: &Pipeline, generation: &Generation, key: &Key) {
+        if !mutants::active(Mutant::DisengagedIsDeleted) || !causes(ended).contains(&Cause::Orphaned) {
             return;
         }
+        let source = &generation.mapping.source;
         let owner = pipeline.writer.owner(&Origin::new(&source.resource, key.cluster.as_str(), key));
         for (_, feed) in pipeline.kind_feeds() {
             for (at, object) in feed.watch.store().of_owner(&owner.0) {
