@@ -214,6 +214,9 @@ fn every_file_begins_by_saying_what_it_is_for() {
 fn the_repository_holds_what_people_look_for() {
     for path in [
         "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
         "LICENSE",
         ".ci/run",
         ".github/workflows/ci.yml",
@@ -284,6 +287,13 @@ fn remove(schema: &mut Value, parent: &str, field: &str) {
     assert!(parent.remove(field).is_some(), "there is no `{field}` to leave out");
 }
 
+/// A newcomer reads it whole.
+#[test]
+fn the_readme_is_short() {
+    let lines = read("README.md").lines().count();
+    assert!((60..=120).contains(&lines), "{lines} lines");
+}
+
 #[test]
 fn the_commands_of_the_readme_exist() {
     let tests = command("tests");
@@ -303,14 +313,12 @@ fn command(name: &str) -> String {
 }
 
 #[test]
-fn the_readme_explains_the_mapping_that_is_shipped() {
+fn the_page_about_the_shipped_mapping_quotes_it() {
     let shipped: BTreeSet<String> = significant(&read("mappings/mongodb.yaml")).collect();
-    let readme = read("README.md");
-    let (_, section) = readme.split_once("## The MongoDB mapping, line by line\n").expect("the section");
-    let (section, _) = section.split_once("\n## ").expect("the next section");
-    let quoted = section.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let page = read("docs/mongodb-mapping.md");
+    let quoted = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let quoted: Vec<String> = quoted.flat_map(significant).collect();
-    assert!(quoted.len() > 20, "the section quotes the mapping");
+    assert!(quoted.len() > 20, "the page quotes the mapping");
     for line in quoted {
         assert!(shipped.contains(&line), "not in mappings/mongodb.yaml: {line}");
     }
@@ -322,13 +330,13 @@ fn significant(text: &str) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn the_readme_gives_a_reason_for_each_dependency() {
+fn each_dependency_has_a_reason() {
     let manifest = read("Cargo.toml");
     let (_, table) = manifest.split_once("[dependencies]\n").expect("the dependencies");
     let (table, _) = table.split_once("\n[").expect("the next table");
     let names = table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(" = "));
-    let readme = read("README.md");
-    let (_, section) = readme.split_once("## Dependencies\n").expect("the section");
+    let page = read("CONTRIBUTING.md");
+    let (_, section) = page.split_once("## Dependencies\n").expect("the section");
     let named: BTreeSet<_> = section
         .lines()
         .filter_map(|line| line.strip_prefix("| ")?.split(" |").next())
@@ -336,18 +344,6 @@ fn the_readme_gives_a_reason_for_each_dependency() {
         .collect();
     let silent: Vec<_> = names.map(|(name, _)| name).filter(|name| !named.contains(name)).collect();
     assert!(silent.is_empty(), "no reason is given for {silent:?}");
-}
-
-#[test]
-fn the_readme_names_every_flag() {
-    let readme = read("README.md");
-    let arguments = read("src/cli/arguments.rs");
-    let variables = arguments.split("env = \"SYNC_ENGINE_").skip(1).filter_map(|rest| rest.split('"').next());
-    let flags: Vec<_> = variables.map(|name| format!("`--{} ", name.to_lowercase().replace('_', "-"))).collect();
-    assert!(flags.len() >= 10, "{flags:?}");
-    for flag in flags {
-        assert!(readme.contains(&flag), "the README's table lacks {flag}…`");
-    }
 }
 
 fn files_of(module: &str) -> Vec<PathBuf> {

@@ -392,15 +392,6 @@ fn the_schema_for_editors_is_fresh() {
 }
 
 #[test]
-fn the_readme_names_every_verb() {
-    let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("the README");
-    for verb in Arguments::command().get_subcommands() {
-        let name = format!("`sync-engine {}", verb.get_name());
-        assert!(readme.contains(&name), "the README lacks {name}`");
-    }
-}
-
-#[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sync-engine"))
         .args(["schema", "export"])

@@ -16,7 +16,6 @@ pub mod schema;
 mod selector;
 pub mod template;
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -171,7 +170,7 @@ pub struct Resource {
 
 /// Group, version and kind of a rendered object: literals of the template. Cheap to clone: whatever names an object holds
 /// one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind(Arc<GroupVersionKind>);
 
 /// What a [`Kind`] is made of.
@@ -460,19 +459,6 @@ impl Deref for Kind {
 
     fn deref(&self) -> &GroupVersionKind {
         &self.0
-    }
-}
-
-/// Most of those that are compared are copies of one kind, whose texts need no look.
-impl Ord for Kind {
-    fn cmp(&self, other: &Self) -> Ordering {
-        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
-    }
-}
-
-impl PartialOrd for Kind {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
     }
 }
 

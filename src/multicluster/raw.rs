@@ -4,13 +4,10 @@ mod pass;
 mod skim;
 
 use std::borrow::Cow;
-use std::hash::BuildHasher;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use hashbrown::DefaultHashBuilder;
 use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use pass::Pass;
 use skim::NoMap;
@@ -31,10 +28,6 @@ pub struct Object {
     resource_version: Span,
     owner: Span,
     deleting: bool,
-    /// See [`content`](Self::content).
-    content: u64,
-    /// Hash of what is neither metadata nor status: see [`asks_the_same`](Self::asks_the_same).
-    body: u64,
 }
 
 /// An object's JSON text. Objects of one kind repeat each other's keys and most of their values, so a store keeps them
@@ -96,26 +89,6 @@ impl Object {
     /// Parsed anew each time: keep it no longer than a reconcile.
     pub fn value(&self) -> Result<serde_json::Value, Unreadable> {
         serde_json::from_str(&self.json()).map_err(|error| Unreadable(error.to_string()))
-    }
-
-    /// The same without what its author asks for (`spec`, `data` and the like), of which no tree is made: type, metadata
-    /// and status.
-    pub fn head(&self) -> Result<serde_json::Value, Unreadable> {
-        let text = self.json();
-        let mut json = serde_json::Deserializer::from_str(&text);
-        let read = json.deserialize_map(Head).and_then(|head| json.end().map(|()| head));
-        read.map(serde_json::Value::Object).map_err(|error| Unreadable(error.to_string()))
-    }
-
-    /// A number that two versions of an object share while nothing differs between them but what is reported in `status`,
-    /// their resourceVersions, and what is dropped. It is another in each process.
-    pub fn content(&self) -> u64 {
-        self.content
-    }
-
-    /// Whether two versions of an object have their [heads](Self::head) alone to tell them apart.
-    pub fn asks_the_same(&self, other: &Self) -> bool {
-        self.body == other.body
     }
 
     pub fn uid(&self) -> &str {
@@ -197,16 +170,11 @@ impl<'a> Parsed<'a> {
         let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + owner.len());
         let [uid, resource_version, owner] =
             [self.uid, self.resource_version, owner].map(|fact| Span::push(&mut facts, fact));
-        let metadata = pass.metadata.unwrap_or_default();
-        let (before, behind) = (0..metadata.start, metadata.end..self.text.len());
-        let body = Cut::new(self.text, [pass.status, Some(metadata)]).hash(0);
-        let dropped = [pass.managed_fields.clone(), pass.last_applied.clone()];
-        let unsaid = [pass.managed_fields, pass.last_applied, pass.version, Some(before), Some(behind)];
-        let content = Cut::new(self.text, unsaid).hash(body);
+        let dropped = [pass.managed_fields, pass.last_applied];
         let prefix = self.item_type.filter(|_| !pass.has_kind).map(type_prefix).unwrap_or_default();
         let text = Text::Plain(Cut::new(self.text, dropped).text(&prefix));
         let facts = facts.into_boxed_str();
-        Ok(Object { text, facts, uid, resource_version, owner, deleting: pass.deleting, content, body })
+        Ok(Object { text, facts, uid, resource_version, owner, deleting: pass.deleting })
     }
 }
 
@@ -230,35 +198,19 @@ impl Span {
     }
 }
 
-/// What is left out of a text: a few ranges, in order, none within another.
+/// What is left out of a text: two ranges, in order, neither within the other.
 #[derive(Debug)]
-struct Cut<'t, const N: usize> {
+struct Cut<'t> {
     text: &'t str,
-    ranges: [Range<usize>; N],
+    ranges: [Range<usize>; 2],
 }
 
-impl<'t, const N: usize> Cut<'t, N> {
+impl<'t> Cut<'t> {
     /// `None` leaves nothing out.
-    fn new(text: &'t str, ranges: [Option<Range<usize>>; N]) -> Self {
+    fn new(text: &'t str, ranges: [Option<Range<usize>>; 2]) -> Self {
         let mut ranges = ranges.map(|range| range.unwrap_or(text.len()..text.len()));
         ranges.sort_by_key(|range| range.start);
         Self { text, ranges }
-    }
-
-    /// What is left of the text, piece by piece, from a place on.
-    fn pieces(&self, mut from: usize) -> impl Iterator<Item = &'t str> {
-        let Self { text, ranges } = self;
-        let ends = ranges.iter().map(|range| (range.start, range.end)).chain([(text.len(), text.len())]);
-        ends.map(move |(end, next)| &text[std::mem::replace(&mut from, next)..end])
-    }
-
-    /// Hashes what is left together with another hash. Consumers choose much of it: the hash has a secret key.
-    fn hash(&self, with: u64) -> u64 {
-        static SECRET: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
-        // As one text: where it was cut must not show.
-        let mut kept = Vec::with_capacity(self.text.len());
-        self.pieces(0).for_each(|piece| kept.extend_from_slice(piece.as_bytes()));
-        SECRET.hash_one((with, kept))
     }
 
     /// The text without the ranges, and with `prefix` behind its opening brace: one allocation of the exact size.
@@ -271,7 +223,11 @@ impl<'t, const N: usize> Cut<'t, N> {
             kept.push_str(prefix);
             from = 1;
         }
-        self.pieces(from).for_each(|piece| kept.push_str(piece));
+        for range in &self.ranges {
+            kept.push_str(&self.text[from..range.start]);
+            from = range.end;
+        }
+        kept.push_str(&self.text[from..]);
         kept.into_boxed_str()
     }
 }
@@ -285,28 +241,6 @@ fn no_map(text: &str) -> String {
 fn type_prefix(of: ItemType<'_>) -> String {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     format!("\"apiVersion\":{},\"kind\":{},", text(of.api_version), text(of.kind))
-}
-
-/// Reads an object's [head](Object::head).
-struct Head;
-
-impl<'de> Visitor<'de> for Head {
-    type Value = serde_json::Map<String, serde_json::Value>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut head = Self::Value::new();
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "apiVersion" | "kind" | "metadata" | "status" => drop(head.insert(key, map.next_value()?)),
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(head)
-    }
 }
 
 #[cfg(test)]

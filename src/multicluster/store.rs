@@ -106,13 +106,9 @@ impl Store {
 
     /// Keys and objects of one cluster, in order. O(its objects).
     pub fn of_cluster(&self, cluster: &ClusterName) -> Vec<(Key, Arc<Object>)> {
-        let ranks = Key::ranks_of(cluster);
         let state = self.lock();
-        let range = state.objects.range(Key::least_of(cluster)..).take_while(|(key, _)| ranks.contains(&key.rank()));
-        let here = range.filter(|(key, _)| key.cluster == *cluster);
-        let mut all: Vec<_> = here.map(|(key, entry)| (key.clone(), entry.object.clone())).collect();
-        all.sort_unstable_by(|(a, _), (b, _)| a.by_name(b));
-        all
+        let range = state.objects.range(Key::least_of(cluster)..).take_while(|(key, _)| key.cluster == *cluster);
+        range.map(|(key, entry)| (key.clone(), entry.object.clone())).collect()
     }
 
     /// Objects that carry this value in the label `sync-engine.dev/owner`, in order.
@@ -123,15 +119,13 @@ impl Store {
             .filter_map(|key| state.entry(key).map(|entry| (key.clone(), entry.object.clone())))
             .filter(|(_, object)| object.owner() == Some(owner))
             .collect();
-        found.sort_unstable_by(|(a, _), (b, _)| a.by_name(b));
+        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         found
     }
 
     /// Every key, in order.
     pub fn keys(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> = self.lock().objects.keys().cloned().collect();
-        keys.sort_unstable_by(Key::by_name);
-        keys
+        self.lock().objects.keys().cloned().collect()
     }
 
     pub fn len(&self) -> usize {

@@ -5,11 +5,9 @@ pub mod hash;
 pub mod marks;
 pub mod readiness;
 
-use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::{Deref, RangeInclusive};
-use std::sync::{Arc, LazyLock};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -47,19 +45,13 @@ impl TryFrom<&str> for ClusterName {
     }
 }
 
-/// Identity of an object across all clusters of one provider and one resource. Cheap to clone: half a dozen indexes hold
-/// the key of each object.
-///
-/// Its order is one for indexes: by [rank](Self::rank), so that a search compares the texts of one key, and not of each
-/// that it passes. [`by_name`](Self::by_name) is the order for people.
-#[derive(Debug, Clone)]
-pub struct Key {
-    rank: u64,
-    parts: Arc<KeyParts>,
-}
+/// Identity of an object across all clusters of one provider and one resource, in order by cluster, namespace and name.
+/// Cheap to clone: half a dozen indexes hold the key of each object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Arc<KeyParts>);
 
 /// What a [`Key`] is made of.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyParts {
     pub cluster: ClusterName,
     /// Empty for cluster-scoped objects.
@@ -69,68 +61,17 @@ pub struct KeyParts {
 
 impl Key {
     pub fn new(cluster: ClusterName, namespace: impl Into<Arc<str>>, name: impl Into<Box<str>>) -> Self {
-        let (namespace, name) = (namespace.into(), name.into());
-        let rank = rank(&cluster, hash_of(&(&namespace, &name)));
-        Self { rank, parts: Arc::new(KeyParts { cluster, namespace, name }) }
+        Self(Arc::new(KeyParts { cluster, namespace: namespace.into(), name: name.into() }))
     }
 
     /// The object of the same namespace and name in another cluster.
     pub fn in_cluster(&self, cluster: ClusterName) -> Self {
-        Self::new(cluster, self.namespace.clone(), self.name.clone())
+        Self::new(cluster, self.namespace.clone(), &*self.name)
     }
 
     /// None of a cluster's keys sorts before it, and no object has it.
     pub fn least_of(cluster: &ClusterName) -> Self {
-        static NOTHING: LazyLock<Arc<KeyParts>> = LazyLock::new(|| {
-            let cluster = ClusterName(Arc::from(""));
-            Arc::new(KeyParts { cluster, namespace: Arc::from(""), name: Box::default() })
-        });
-        Self { rank: *Self::ranks_of(cluster).start(), parts: NOTHING.clone() }
-    }
-
-    /// A number that is the same for equal keys, and mostly another for others. Keys of one cluster are neighbours. Names
-    /// can be made up that share it, which costs those who do so the comparison of texts.
-    pub fn rank(&self) -> u64 {
-        self.rank
-    }
-
-    /// The lowest and the highest rank of a cluster's keys.
-    pub fn ranks_of(cluster: &ClusterName) -> RangeInclusive<u64> {
-        rank(cluster, 0)..=rank(cluster, u32::MAX)
-    }
-
-    /// By cluster, namespace and name.
-    pub fn by_name(&self, other: &Self) -> Ordering {
-        if Arc::ptr_eq(&self.parts, &other.parts) {
-            return Ordering::Equal;
-        }
-        text_order(&self.cluster.0, &other.cluster.0)
-            .then_with(|| text_order(&self.namespace, &other.namespace))
-            .then_with(|| self.name.cmp(&other.name))
-    }
-}
-
-fn rank(cluster: &ClusterName, rest: u32) -> u64 {
-    u64::from(hash_of(cluster)) << 32 | u64::from(rest)
-}
-
-fn hash_of(part: &impl Hash) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    part.hash(&mut hasher);
-    (hasher.finish() >> 32) as u32
-}
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Key {}
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.cluster, &self.namespace, &self.name).hash(state);
+        Self::new(cluster.clone(), "", "")
     }
 }
 
@@ -138,24 +79,7 @@ impl Deref for Key {
     type Target = KeyParts;
 
     fn deref(&self) -> &KeyParts {
-        &self.parts
-    }
-}
-
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.rank.cmp(&other.rank).then_with(|| self.by_name(other))
-    }
-}
-
-/// Keys of one store share the texts of their clusters and namespaces, so mostly nothing is compared.
-fn text_order(a: &Arc<str>, b: &Arc<str>) -> Ordering {
-    if Arc::ptr_eq(a, b) { Ordering::Equal } else { a.cmp(b) }
-}
-
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+        &self.0
     }
 }
 

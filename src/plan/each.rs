@@ -71,12 +71,12 @@ pub fn keyed(each: &ForEach, scope: &mut Scope) -> Result<Vec<(String, Arc<Value
     Ok(all)
 }
 
-/// Refuses items that have something in common which tells them apart. What it is may be a secret, and is not said.
+/// Refuses items that have something in common which should tell them apart.
 fn apart<'k>(all: impl Iterator<Item = Option<&'k String>>, what: &str) -> Result<(), Unrendered> {
     let mut seen = BTreeMap::new();
-    for (index, one) in all.enumerate() {
-        if let Some(first) = one.and_then(|one| seen.insert(one, index)) {
-            return Err(failed(format!("items {} and {} have one {what}", first + 1, index + 1)));
+    for (index, one) in all.enumerate().filter_map(|(index, one)| Some((index + 1, one?))) {
+        if let Some(first) = seen.insert(one, index) {
+            return Err(failed(format!("items {first} and {index} have the same {what} `{one}`")));
         }
     }
     Ok(())

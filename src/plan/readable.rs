@@ -1,22 +1,21 @@
 //! A source object as templates read it.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
-
-use crate::mapping::expression::SourceView;
 
 /// Finalizers and annotations of the engine begin with this, or with `target.` before it.
 const OWN: &str = "sync-engine.dev/";
 
-/// A source as templates read it: in a namespace, and without the metadata that the engine itself writes there. Otherwise
-/// the engine's own writes would change what it renders.
-pub fn view(source: &Arc<Value>) -> SourceView {
-    let metadata = source.get("metadata").map(|metadata| match metadata {
-        Value::Object(metadata) => Value::Object(readable_metadata(metadata)),
-        other => other.clone(),
-    });
-    SourceView::new(metadata, source.clone())
+/// A source as templates read it: in a namespace, without its status, and without the metadata that the engine itself
+/// writes there. Otherwise the engine's own writes would change what it renders.
+pub fn view(source: &Value) -> Value {
+    let fields = source.as_object().into_iter().flatten().filter(|(field, _)| *field != "status");
+    let read = |(field, value): (&String, &Value)| match (field.as_str(), value) {
+        ("metadata", Value::Object(metadata)) => (field.clone(), Value::Object(readable_metadata(metadata))),
+        _ => (field.clone(), value.clone()),
+    };
+    fields.map(read).collect()
 }
 
 /// An empty field counts as missing; a cluster-scoped source counts as one in a namespace called `cluster`.
@@ -59,28 +58,23 @@ fn is_own(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn readable(source: &Arc<Value>) -> Value {
-        view(source).whole().clone()
-    }
-
     #[test]
     fn what_the_engine_writes_to_a_source_is_not_read_back() {
-        let before = Arc::new(json!({"metadata": {"name": "a", "annotations": {"a": "1"}}, "spec": {"b": 1}}));
-        let after = Arc::new(json!({
+        let before = json!({"metadata": {"name": "a", "annotations": {"a": "1"}}, "spec": {"b": 1}});
+        let after = json!({
             "metadata": {
                 "name": "a", "resourceVersion": "7",
                 "finalizers": ["sync-engine.dev/main.m"],
                 "annotations": {"a": "1", "target.sync-engine.dev/main.m": "t"},
             },
             "spec": {"b": 1}, "status": {"phase": "Pending"},
-        }));
-        assert_eq!(readable(&before), readable(&after));
+        });
+        assert_eq!(view(&before), view(&after));
     }
 
     #[test]
     fn others_finalizers_are_read() {
-        let source =
-            Arc::new(json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x", "sync-engine.dev/main.m"]}}));
-        assert_eq!(readable(&source), json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x"]}}));
+        let source = json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x", "sync-engine.dev/main.m"]}});
+        assert_eq!(view(&source), json!({"metadata": {"namespace": "n", "finalizers": ["a.dev/x"]}}));
     }
 }

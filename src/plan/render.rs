@@ -95,7 +95,7 @@ fn namespace_labels(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Re
 pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
     let mut scope = Scope::new();
     scope.record(observed.recorder.clone());
-    scope.set_source(Arc::new(view(source)));
+    scope.set(Root::Source, Arc::new(view(source)));
     let path = observed.workspace_path.as_deref();
     scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
     scope.set(Root::Mapping, mapping.constants.mapping.clone());

@@ -38,9 +38,10 @@ fn the_index_names_every_page() {
     assert!(read("README.md").contains("](docs/README.md)"), "README.md leads to the documentation");
 }
 
-/// The README, the pages under `docs/`, and those of the examples.
+/// The pages at the top, those under `docs/`, and those of the examples.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![PathBuf::from("README.md")];
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(PathBuf::from).into();
     let mut folders = vec![PathBuf::from("docs"), PathBuf::from("examples")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(root().join(&folder)).expect("a folder") {

@@ -3,6 +3,7 @@
 //!
 //! `UPDATE_DOCS=1 cargo test --test documentation` writes the generated pages anew.
 
+mod cli;
 mod errors;
 mod fields;
 mod functions;

@@ -1,10 +1,8 @@
-//! The page for operators names every series, flag and exit code.
+//! The page for operators names every series, and the rights that are computed.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-use clap::CommandFactory;
-use sync_engine::cli::Arguments;
 use sync_engine::server::Metrics;
 
 use super::{read, root};
@@ -35,25 +33,6 @@ fn the_rights_on_the_page_are_those_that_are_computed() {
     let computed = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
     assert_eq!(lines(rest.split("```").next().expect("its end")), lines(&computed));
-}
-
-#[test]
-fn every_flag_of_the_engine_is_on_the_page_with_its_default() {
-    let page = read(PAGE);
-    let command = Arguments::command();
-    let run = command.find_subcommand("run").expect("the verb");
-    let global = command.get_arguments().filter(|flag| flag.is_global_set());
-    let flags: Vec<_> = run.get_arguments().chain(global).collect();
-    assert!(flags.len() >= 10, "{}", flags.len());
-    for flag in flags {
-        let name = flag.get_long().expect("a flag has a name");
-        let row = page.lines().find(|line| line.starts_with(&format!("| `--{name} ")));
-        let row = row.unwrap_or_else(|| panic!("{PAGE} lacks --{name}"));
-        for default in flag.get_default_values() {
-            let default = format!("| `{}` |", default.to_string_lossy());
-            assert!(row.contains(&default), "{row} lacks {default}");
-        }
-    }
 }
 
 /// Names of all series. A series without a value yet is not encoded, so the registrations are read as well.

@@ -156,7 +156,7 @@ impl Compiler {
         match JsonPath::parse(&scalar.text) {
             Ok(path) => Some(path),
             Err(error) => {
-                self.report(Finding::new("SE0210", scalar.locate(error.range), error.message));
+                self.report(Finding::new("SE0210", scalar.locate(error.range), format!("JSONPath: {}", error.message)));
                 None
             }
         }

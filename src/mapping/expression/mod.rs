@@ -25,7 +25,6 @@ mod text;
 mod tokens;
 mod tree;
 mod value;
-mod yaml_text;
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +40,7 @@ pub(in crate::mapping) use budget::Budget;
 pub use names::{Names, Root, RootSet};
 pub use recorder::{Recorder, Way};
 pub use references::References;
-pub use scope::{Missing, ObjectState, Scope, Several, SourceView};
+pub use scope::{Missing, ObjectState, Scope, Several};
 pub use text::Text;
 pub(in crate::mapping) use text::{Piece, TextForm};
 pub(in crate::mapping) use tree::{Base, Call, Comparison, Expr, Path, Segment};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use super::{Outcome, Recorder, Root, Way};
 /// The data expressions are evaluated over. Built once per reconcile; values are shared, never copied.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    roots: [Option<Entry>; Root::ALL.len()],
+    roots: [Option<Arc<Value>>; Root::ALL.len()],
     vars: BTreeMap<String, Variable>,
     objects: BTreeMap<String, ObjectState>,
     related: BTreeMap<String, ObjectState>,
@@ -23,27 +23,7 @@ pub struct Scope {
     recorder: Option<Recorder>,
 }
 
-/// A source object as expressions read it: with metadata of its own making, without status, and for the rest as it
-/// stands in a tree, of which nothing is copied before an expression reads the source as a whole.
-#[derive(Debug)]
-pub struct SourceView {
-    metadata: Option<Value>,
-    tree: Arc<Value>,
-    whole: OnceLock<Value>,
-}
-
-/// What a root reads.
-#[derive(Debug, Clone)]
-enum Entry {
-    Value(Arc<Value>),
-    Source(Arc<SourceView>),
-    SourceLater(Arc<Later>),
-}
-
-/// A source of which a view is made when it is first read.
-type Later = LazyLock<SourceView, Box<dyn FnOnce() -> SourceView + Send>>;
-
-/// A downstream or related object, as far as it is known.
+/// A target or related object, as far as it is known.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObjectState {
     Present(Arc<Value>),
@@ -101,20 +81,9 @@ impl Scope {
             }
             (Root::Objects, Value::Object(entries)) => self.objects.extend(present(entries)),
             (Root::Related, Value::Object(entries)) => self.related.extend(present(entries)),
-            (Root::Source, _) => self.set_source(Arc::new(SourceView::of(value))),
-            _ => self.roots[root as usize] = Some(Entry::Value(value)),
+            (Root::Source, _) => self.roots[root as usize] = Some(without_feedback(value)),
+            _ => self.roots[root as usize] = Some(value),
         }
-    }
-
-    /// Sets a source of which a view was made.
-    pub fn set_source(&mut self, source: Arc<SourceView>) {
-        self.roots[Root::Source as usize] = Some(Entry::Source(source));
-    }
-
-    /// The same where mostly nothing reads the source: the view is made when something first does.
-    pub fn set_source_later(&mut self, make: impl FnOnce() -> SourceView + Send + 'static) {
-        let later: Later = LazyLock::new(Box::new(make));
-        self.roots[Root::Source as usize] = Some(Entry::SourceLater(Arc::new(later)));
     }
 
     /// Sets a variable to what came of it. An expression that reads it waits, fails or finds nothing as it did.
@@ -166,12 +135,6 @@ impl Scope {
 
     /// Walks a path whose base is not a loop variable.
     pub(super) fn read<'a>(&'a self, path: &'a Path) -> Result<Operand<'a>, Stop> {
-        if let (Base::Root(root), Some(Segment::Key(field))) = (&path.base, path.segments.first())
-            && let Some(source) = self.roots[*root as usize].as_ref().and_then(Entry::source)
-        {
-            let absent = || Operand::Absent(path.up_to(0).into());
-            return Ok(source.field(field).map_or_else(absent, |value| walk(value, path, 1)));
-        }
         match self.base(path)? {
             Operand::Value(Cow::Borrowed(value)) => Ok(walk(value, path, usize::from(self.several(path).is_some()))),
             other if path.segments.is_empty() => Ok(other),
@@ -184,7 +147,7 @@ impl Scope {
         let unset = || Err(Stop::failed(format!("`{}` is not known here", path.base_text())));
         match &path.base {
             Base::Root(root) => {
-                self.roots[*root as usize].as_ref().map_or_else(unset, |v| Ok(Operand::borrowed(v.value())))
+                self.roots[*root as usize].as_ref().map_or_else(unset, |value| Ok(Operand::borrowed(value)))
             }
             Base::Local(name) => match self.locals.iter().find(|(known, _)| known == name) {
                 Some((_, value)) => Ok(Operand::borrowed(value)),
@@ -258,67 +221,19 @@ impl Scope {
     }
 }
 
-impl Entry {
-    fn value(&self) -> &Value {
-        match self {
-            Self::Value(value) => value,
-            Self::Source(source) => source.whole(),
-            Self::SourceLater(later) => later.whole(),
-        }
+/// A source without what the engine's own writes change.
+fn without_feedback(mut source: Arc<Value>) -> Arc<Value> {
+    const METADATA: [&str; 2] = ["resourceVersion", "managedFields"];
+    let metadata = |field: &&str| source.get("metadata").is_some_and(|metadata| metadata.get(field).is_some());
+    if source.get("status").is_none() && !METADATA.iter().any(metadata) {
+        return source;
     }
-
-    fn source(&self) -> Option<&SourceView> {
-        match self {
-            Self::Value(_) => None,
-            Self::Source(source) => Some(source),
-            Self::SourceLater(later) => Some(later),
-        }
+    let Some(fields) = Arc::make_mut(&mut source).as_object_mut() else { return source };
+    fields.remove("status");
+    if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+        METADATA.iter().for_each(|field| drop(metadata.remove(*field)));
     }
-}
-
-impl SourceView {
-    pub fn new(metadata: Option<Value>, tree: Arc<Value>) -> Self {
-        Self { metadata, tree, whole: OnceLock::new() }
-    }
-
-    fn of(tree: Arc<Value>) -> Self {
-        let mut metadata = tree.get("metadata").cloned();
-        if let Some(Value::Object(metadata)) = &mut metadata {
-            metadata.retain(|field, _| !matches!(field.as_str(), "resourceVersion" | "managedFields"));
-        }
-        Self::new(metadata, tree)
-    }
-
-    pub fn metadata(&self) -> Option<&Value> {
-        self.metadata.as_ref()
-    }
-
-    /// Whether a tree is read as this one's, beside the metadata.
-    pub fn reads_rest_as(&self, tree: &Arc<Value>) -> bool {
-        Arc::ptr_eq(&self.tree, tree) || rest(&self.tree).eq(rest(tree))
-    }
-
-    fn field(&self, field: &str) -> Option<&Value> {
-        match field {
-            "metadata" => self.metadata(),
-            "status" => None,
-            _ => self.tree.get(field),
-        }
-    }
-
-    /// All of it, copied when it is first asked for.
-    pub fn whole(&self) -> &Value {
-        self.whole.get_or_init(|| {
-            let metadata = self.metadata.iter().map(|metadata| ("metadata".to_owned(), metadata.clone()));
-            rest(&self.tree).map(|(field, value)| (field.clone(), value.clone())).chain(metadata).collect()
-        })
-    }
-}
-
-/// The fields of a source that are read as they stand.
-fn rest(tree: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    let fields = tree.as_object().into_iter().flatten();
-    fields.filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"))
+    source
 }
 
 impl Variable {

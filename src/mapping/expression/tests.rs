@@ -140,23 +140,6 @@ fn the_source_is_read_without_what_our_writes_change() {
 }
 
 #[test]
-fn a_view_has_metadata_of_its_own() {
-    let tree = json!({"metadata": {"name": "theirs"}, "spec": {"a": [1]}, "status": {"b": 2}});
-    let view = SourceView::new(Some(json!({"name": "ours"})), Arc::new(tree));
-    let mut scope = Scope::new();
-    scope.set_source(Arc::new(view));
-    for (expression, expected) in [
-        ("source.metadata.name", json!("ours")),
-        ("source.spec.a[0]", json!(1)),
-        ("source", json!({"metadata": {"name": "ours"}, "spec": {"a": [1]}})),
-    ] {
-        assert_eq!(compile(expression).evaluate(&scope), Outcome::Value(expected), "{expression}");
-    }
-    let hidden = "source['sta' ~ 'tus']";
-    assert_eq!(compile(hidden).evaluate(&scope), Outcome::Absent(hidden.to_owned()));
-}
-
-#[test]
 fn paths() {
     gives(&[
         ("source.spec.users[1].name", json!("Ada")),
@@ -362,6 +345,15 @@ fn names_for_kubernetes() {
     ]);
 }
 
+/// What a reader of YAML takes for a line break, or drops, is escaped.
+#[test]
+fn yaml_text_escapes_what_readers_change() {
+    for character in ['\u{85}', '\u{2028}', '\u{2029}', '\u{feff}'] {
+        let value = evaluate(&format!("'a{character}b' | toyaml"));
+        assert_eq!(as_text(&value), format!("\"a\\u{:04x}b\"\n", u32::from(character)));
+    }
+}
+
 #[test]
 fn yaml_text() {
     let value = evaluate("source.spec.keyed | toyaml");
@@ -384,7 +376,9 @@ fn yaml_text() {
     - []
     - - - 1
       - 2
-    - "multi\nline"
+    - |-
+      multi
+      line
     - 1.0
     - "1"
     "#);

@@ -264,6 +264,14 @@ fn unsupported(statement: &ast::Stmt<'_>) -> (&'static str, minijinja::machinery
     }
 }
 
+/// A failure, with the path that it is about.
+fn of_path(stop: Stop, expr: &Expr) -> Stop {
+    match (stop, expr) {
+        (Stop::Failed(why), Expr::Path(path)) => Stop::Failed(format!("`{}`: {why}", path.text())),
+        (stop, _) => stop,
+    }
+}
+
 /// Prints pieces one after the other.
 struct Printer<'a, 'b> {
     evaluation: Evaluation<'a, 'b>,
@@ -280,8 +288,8 @@ impl<'a> Printer<'a, '_> {
         match piece {
             Piece::Raw(text) => self.push(text),
             Piece::Print { expr, place } => {
-                let text = print(self.evaluation.branch(expr, place)?.require()?)?;
-                self.push(&text)
+                let text = print(self.evaluation.branch(expr, place)?.require()?);
+                self.push(&text.map_err(|stop| of_path(stop, expr))?)
             }
             Piece::If { test, place, then, otherwise } => {
                 let holds = self.evaluation.holds(test)?;

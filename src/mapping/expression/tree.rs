@@ -194,6 +194,11 @@ impl Path {
         &self.text[..self.ends[segment]]
     }
 
+    /// The whole path.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     pub fn base_text(&self) -> String {
         self.base.to_string()
     }

@@ -93,8 +93,8 @@ fn failures_say_where_in_the_template() {
     ];
     insta::assert_snapshot!(said.join("\n"), @r#"
     spec.users[1].name: `source.spec.user` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
-    metadata.annotations["a.b/c"]: a list has no text of its own: use `| join(", ")`, `| tojson` or `| toyaml`
-    [0][0]: null has no text: give one with `default('...', true)`
+    metadata.annotations["a.b/c"]: `source.spec.users`: a list has no text of its own: use `| join(", ")`, `| tojson` or `| toyaml`
+    [0][0]: `source.spec.nothing`: null has no text: give one with `default('...', true)`
     waiting for object `later` (read at `a`)
     `omit` is no value: it can only stand for a whole key or item
     `source.spec.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`

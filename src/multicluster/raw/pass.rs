@@ -16,15 +16,12 @@ pub struct Pass<'a> {
     pub namespace: Option<&'a str>,
     pub uid: Option<&'a str>,
     pub resource_version: Option<&'a str>,
-    /// Where that stands.
-    pub version: Option<Range<usize>>,
     pub metadata: Option<Range<usize>>,
     pub deleting: bool,
     pub cluster: Option<&'a str>,
     pub owner: Option<&'a str>,
     pub managed_fields: Option<Range<usize>>,
     pub last_applied: Option<Range<usize>>,
-    pub status: Option<Range<usize>>,
 }
 
 /// A map that is being read.
@@ -60,12 +57,11 @@ enum Fields {
     Annotations,
 }
 
-/// An entry that is left out, of what is kept or of what is compared.
+/// An entry that is left out of what is kept.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     ManagedFields,
     LastApplied,
-    Status,
 }
 
 impl<'a> Pass<'a> {
@@ -120,21 +116,17 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Takes note of an entry. What of it is to be cut out, of the text or of the content, is told.
+    /// Takes note of an entry. What of it is to be cut out is told.
     fn note(&mut self, fields: Fields, key: &Key<'a>, value: Range<usize>) -> Result<Option<Part>, NoMap> {
-        let text: &'a str = &self.text[value.clone()];
+        let text: &'a str = &self.text[value];
         match (fields, key.name) {
             (Fields::Object, "kind") => self.has_kind = true,
             (Fields::Object, "metadata") => return Err(NoMap),
-            (Fields::Object, "status") => return Ok(Some(Part::Status)),
             (Fields::Metadata, "labels" | "annotations") if text != "null" => return Err(NoMap),
             (Fields::Metadata, "name") => self.name = plain(text),
             (Fields::Metadata, "namespace") => self.namespace = plain(text),
             (Fields::Metadata, "uid") => self.uid = plain(text),
-            (Fields::Metadata, "resourceVersion") => {
-                self.resource_version = plain(text);
-                self.version = Some(value);
-            }
+            (Fields::Metadata, "resourceVersion") => self.resource_version = plain(text),
             (Fields::Metadata, "deletionTimestamp") => self.deleting = text != "null",
             (Fields::Metadata, "managedFields") => return Ok(Some(Part::ManagedFields)),
             (Fields::Labels, OWNER_LABEL) => self.owner = plain(text),
@@ -149,7 +141,6 @@ impl<'a> Pass<'a> {
         match part {
             Part::ManagedFields => &mut self.managed_fields,
             Part::LastApplied => &mut self.last_applied,
-            Part::Status => &mut self.status,
         }
     }
 }

@@ -74,57 +74,6 @@ fn an_object_without_bottom_is_kept_and_not_read() {
 }
 
 #[test]
-fn content_is_all_but_status_and_version() {
-    let content = |text: &str| read(text).object().unwrap().content();
-    let before = content(
-        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1}}"#,
-    );
-    for same in [
-        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7000","uid":"u"},"spec":{"a":1}}"#,
-        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1},"status":{"phase":"Odd"}}"#,
-        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"managedFields":[{}],"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1}}"#,
-    ] {
-        assert_eq!(content(same), before, "{same}");
-    }
-    for other in [
-        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":2}}"#,
-        r#"{"kind":"K","metadata":{"annotations":{"a":"c"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1}}"#,
-        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"v"},"spec":{"a":1}}"#,
-        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"deletionTimestamp":"t","name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1}}"#,
-        r#"{"kind":"K","metadata":{"annotations":{"a":"b"},"name":"x","resourceVersion":"7","uid":"u"},"spec":{"a":1,"status":{}}}"#,
-    ] {
-        assert_ne!(content(other), before, "{other}");
-    }
-}
-
-#[test]
-fn a_head_is_the_object_without_what_its_author_asks_for() {
-    let text = r#"{"apiVersion":"v1","kind":"K","metadata":{"name":"x"},"spec":{"a":[1]},"data":{},"status":{"b":{}}}"#;
-    let head = json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "x"}, "status": {"b": {}}});
-    assert_eq!(read(text).object().unwrap().head(), Ok(head));
-}
-
-#[test]
-fn versions_ask_the_same_where_their_heads_alone_differ() {
-    let object = |text: &str| read(text).object().unwrap();
-    let before = object(r#"{"kind":"K","metadata":{"name":"x","resourceVersion":"7"},"spec":{"a":1}}"#);
-    for same in [
-        r#"{"kind":"K","metadata":{"finalizers":["f"],"name":"x","resourceVersion":"8"},"spec":{"a":1}}"#,
-        r#"{"kind":"K","metadata":{"name":"x","resourceVersion":"8"},"spec":{"a":1},"status":{"phase":"Odd"}}"#,
-        r#"{"kind":"K","status":{"spec":2},"metadata":{"managedFields":[],"name":"x"},"spec":{"a":1}}"#,
-    ] {
-        assert!(object(same).asks_the_same(&before), "{same}");
-    }
-    for other in [
-        r#"{"kind":"K","metadata":{"name":"x","resourceVersion":"8"},"spec":{"a":2}}"#,
-        r#"{"kind":"K","metadata":{"name":"x","resourceVersion":"8"},"spec":{"a":1},"data":{}}"#,
-        r#"{"kind":"K","metadata":{"name":"x","resourceVersion":"8"}}"#,
-    ] {
-        assert!(!object(other).asks_the_same(&before), "{other}");
-    }
-}
-
-#[test]
 fn what_is_no_object_is_said() {
     let error = |text: &str| Object::from_json(text.as_bytes()).unwrap_err().to_string();
     insta::assert_snapshot!(error("[]"), @"not a Kubernetes object: it is no map, or its metadata is none");

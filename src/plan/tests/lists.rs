@@ -89,8 +89,8 @@ fn nothing_is_deleted_while_the_list_is_not_certain() {
     insta::assert_snapshot!(said_of.join("\n"), @"
     RenderFailed: object `user`: forEach: it gives no list
     RenderFailed: object `user`: forEach: the key of item 2: `user.name` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`
-    RenderFailed: object `user`: forEach: items 1 and 2 have one key
-    RenderFailed: object `user`: forEach: items 1 and 2 have one name
+    RenderFailed: object `user`: forEach: items 1 and 2 have the same key `ann`
+    RenderFailed: object `user`: forEach: items 1 and 2 have the same name `db-a`
     RenderFailed: object `user`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks
     RenderFailed: object `user`: forEach: the key of item 1 is empty, longer than 253 bytes, or has line breaks
     RenderFailed: object `user`: forEach: its list has 1001 items, and 1000 are the most

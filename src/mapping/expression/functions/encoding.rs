@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 use super::super::budget::Budget;
 use super::super::registry::Arguments;
 use super::super::value::{Operand, Stop};
-use super::super::yaml_text;
 
 type Answer<'a> = Result<Operand<'a>, Stop>;
 
@@ -64,5 +63,23 @@ pub fn toyaml<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'
     let value = arguments.value(0)?;
     budget.charge_value(&value)?;
     budget.charge_value(&value)?;
-    yaml_text::block(&value, budget).map(Operand::owned)
+    charge_lines(&value, 0, budget)?;
+    Ok(Operand::owned(crate::yaml::write(&value)))
+}
+
+/// Deep values indent much: what is written is paid for line by line.
+fn charge_lines(value: &Value, depth: usize, budget: &mut Budget) -> Result<(), Stop> {
+    let indent = 2 * depth;
+    match value {
+        Value::Object(fields) => fields.values().try_for_each(|value| {
+            budget.charge(indent)?;
+            charge_lines(value, depth + 1, budget)
+        }),
+        Value::Array(items) => items.iter().try_for_each(|item| {
+            budget.charge(indent)?;
+            charge_lines(item, depth + 1, budget)
+        }),
+        Value::String(text) => budget.charge(indent.max(2) * text.lines().count()),
+        _ => Ok(()),
+    }
 }
