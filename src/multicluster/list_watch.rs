@@ -223,6 +223,7 @@ impl ListWatch {
             // Too early, or too late: then it was we who gave up a silent stream.
             _ if lived.abs_diff(self.asked) > NEARLY => Phase::Verifying { version },
             true => Phase::Opening { version },
+            false if mutants::active(Mutant::RestoreUnseen) => Phase::Opening { version },
             // Minutes without even a bookmark: the version may lie in the server's future, where a watch is silent.
             false => Phase::Listing { page: None },
         }

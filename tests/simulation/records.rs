@@ -16,6 +16,8 @@ const NAME: &str = "sync-engine.dev/name";
 const SOURCE_UID: &str = "sync-engine.dev/source-uid";
 const OBJECT: &str = "sync-engine.dev/object";
 const SELF: &str = "sync-engine.dev/self";
+/// How its finalizers on sources begin.
+const FINALIZER: &str = "sync-engine.dev/";
 
 /// Whose an object is, as the engine wrote when it made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +121,8 @@ impl Made {
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     pub resource: String,
+    /// Whether it ever carried a finalizer of an engine.
+    pub was_held: bool,
     /// Somebody asked for its deletion; until when that counts.
     asked: Option<Duration>,
     extra: Lately,
@@ -147,6 +151,8 @@ impl Lately {
 impl Source {
     pub fn is_seen(&mut self, at: Duration, resource: &str, object: &Value, gone: bool) {
         self.resource = resource.to_owned();
+        let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+        self.was_held |= finalizers.filter_map(Value::as_str).any(|one| one.starts_with(FINALIZER));
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
         if gone || !object["metadata"]["deletionTimestamp"].is_null() {
