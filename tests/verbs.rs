@@ -265,7 +265,8 @@ fn render_says_why_there_is_nothing() {
 
 #[test]
 fn the_shipped_tests_pass() {
-    assert_snapshot!(shown(&["test", "examples/mongodb", "--mappings", "mappings", "--min-coverage", "100"]), @r"
+    let test = ["test", "examples/mongodb", "--mappings", "mappings", "--schemas", "schemas", "--min-coverage", "100"];
+    assert_snapshot!(shown(&test), @r"
     exit 0
     mongodb (examples/mongodb/mongodb.test.yaml)
       ok    a new database is Pending
@@ -313,6 +314,44 @@ fn test_says_what_does_not_hold() {
         ("maps/golden/a.yaml", "apiVersion: example.dev/v1\nkind: Cluster\nspec:\n  size: 2\n"),
     ]);
     assert_snapshot!("test-failing", shown_in(&root, &["test", "ROOT/maps"]));
+}
+
+const SIZES: &str = r#"
+apiVersion: apis.kcp.io/v1alpha1
+kind: APIResourceSchema
+metadata: {name: v1.databases.example.dev}
+spec:
+  group: example.dev
+  names: {kind: Database, plural: databases, singular: database, listKind: DatabaseList}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        type: object
+        properties:
+          spec: {type: object, default: {}, properties: {size: {type: integer, default: 3, maximum: 5}}}
+"#;
+
+/// A source is taken as its API server would store it, or refused as the server would refuse it.
+#[test]
+fn a_source_has_the_defaults_of_its_schema_and_its_limits() {
+    let (head, _) = SOURCE.split_once("spec:").expect("its spec");
+    let invalid = SOURCE.replace("size: 3", "size: 6").replace("name: a", "name: A");
+    let files = [("maps/a.yaml", GOOD), ("schemas/a.yaml", SIZES), ("short.yaml", head), ("invalid.yaml", &invalid)];
+    let root = directory(&files);
+    let rendered = |source| {
+        shown_in(&root, &["render", "--mappings", "ROOT/maps", "--schemas", "ROOT/schemas", "--source", source])
+    };
+    assert!(rendered("ROOT/short.yaml").contains("size: 3"), "{}", rendered("ROOT/short.yaml"));
+    assert_snapshot!(rendered("ROOT/invalid.yaml"), @"
+    exit 78
+    stderr:
+    error: an API server would refuse Database default/A:
+      metadata.name: `A` is no DNS-1123 subdomain name
+      spec.size: Invalid value: 6: spec.size in body should be less than or equal to 5
+    ");
 }
 
 #[test]

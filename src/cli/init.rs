@@ -125,7 +125,7 @@ fn golden(kit: &Kit, mapping: &Mapping, schemas: &Schemas) -> anyhow::Result<Str
         engine: "main".to_owned(),
         cluster: ClusterName::try_from("abc123")?,
         workspace_path: Some("root:orgs:acme".to_owned()),
-        source: Arc::new(sources::with_namespace(example, mapping, schemas)),
+        source: Arc::new(sources::admitted(example, mapping, schemas)?),
         standing: Vec::new(),
         related: Vec::new(),
         schema: schemas.resource(&mapping.source.resource).cloned(),

@@ -123,6 +123,7 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
     let catalog = catalog(&inputs, &arguments.mappings)?;
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
     let standing = sources::all(&arguments.observed)?;
+    sources::check_observed(&standing, &schemas)?;
     let related: Vec<Arc<Value>> = sources::all(&arguments.related)?.into_iter().map(Arc::new).collect();
     let mut rendered = Rendered::default();
     for source in sources::objects(&arguments.source)? {
@@ -133,7 +134,7 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
             engine: "main".to_owned(),
             cluster,
             workspace_path: arguments.workspace_path.clone(),
-            source: Arc::new(sources::with_namespace(source, mapping, &schemas)),
+            source: Arc::new(sources::admitted(source, mapping, &schemas)?),
             standing: standing.clone(),
             related: related.clone(),
             schema,

@@ -9,8 +9,10 @@ use super::Misconfigured;
 use super::inputs;
 use crate::catalog::Catalog;
 use crate::mapping::schema::Schemas;
-use crate::mapping::{Mapping, SourceClusters};
-use crate::object::metadata;
+use crate::mapping::{Kind, Mapping, SourceClusters};
+use crate::object::{is_dns_label, is_dns_subdomain, metadata};
+use crate::sandbox::Cause;
+use crate::sandbox::schema::Schema as Structural;
 use crate::yaml;
 
 /// The objects of a file: YAML documents, JSON, or a `List` of either.
@@ -80,13 +82,49 @@ pub(super) fn takes(mapping: &Mapping, schemas: &Schemas, object: &Value) -> boo
     resource.api_version() == text(object, "apiVersion") && fits
 }
 
-/// A namespaced object without a namespace stands in `default`, as for kubectl.
-pub(super) fn with_namespace(mut object: Value, mapping: &Mapping, schemas: &Schemas) -> Value {
-    let namespaced = schemas.resource(&mapping.source.resource).and_then(|schema| schema.namespaced);
-    if namespaced == Some(true) && metadata(&object, "namespace").is_empty() {
+/// A source as its API server would store it: in a namespace, with the defaults of its schema.
+///
+/// # Errors
+/// What the API server would refuse it for.
+pub(super) fn admitted(mut object: Value, mapping: &Mapping, schemas: &Schemas) -> Result<Value, Misconfigured> {
+    let Some(schema) = schemas.resource(&mapping.source.resource) else { return Ok(object) };
+    if schema.namespaced == Some(true) && metadata(&object, "namespace").is_empty() {
         object["metadata"]["namespace"] = "default".into();
     }
-    object
+    let structural = Structural::compile(schema.document());
+    structural.fill_defaults(&mut object);
+    accepted(&object, &structural, |_| true)?;
+    Ok(object)
+}
+
+/// Target objects as they are. They may leave out required fields; what they contain must be valid.
+///
+/// # Errors
+/// What the API server would refuse one for.
+pub(super) fn check_observed(objects: &[Value], schemas: &Schemas) -> Result<(), Misconfigured> {
+    objects.iter().try_for_each(|object| {
+        let (group, version) = text(object, "apiVersion").rsplit_once('/').unwrap_or(("", text(object, "apiVersion")));
+        let schema = schemas.kind(&Kind::new(group, version, text(object, "kind")));
+        let Some(schema) = schema else { return Ok(()) };
+        accepted(object, &Structural::compile(schema.document()), |cause| cause.reason != "FieldValueRequired")
+    })
+}
+
+fn accepted(object: &Value, schema: &Structural, counts: impl Fn(&Cause) -> bool) -> Result<(), Misconfigured> {
+    let (namespace, name) = (metadata(object, "namespace"), metadata(object, "name"));
+    let mut why = Vec::new();
+    if !name.is_empty() && !is_dns_subdomain(name) {
+        why.push(format!("metadata.name: `{name}` is no DNS-1123 subdomain name"));
+    }
+    if !namespace.is_empty() && !is_dns_label(namespace) {
+        why.push(format!("metadata.namespace: `{namespace}` is no DNS-1123 label"));
+    }
+    let causes = schema.validate(object).into_iter().filter(counts);
+    why.extend(causes.map(|cause| format!("{}: {}", cause.field, cause.message)));
+    if why.is_empty() {
+        return Ok(());
+    }
+    Err(Misconfigured(format!("an API server would refuse {}:\n  {}", title(object), why.join("\n  "))))
 }
 
 /// The workspace where none is said.

@@ -111,6 +111,11 @@ impl Schemas {
 }
 
 impl Schema {
+    /// The OpenAPI schema of a whole object, as it was read.
+    pub fn document(&self) -> &Value {
+        &self.root
+    }
+
     /// Whether a field exists. Items of a list are stepped into by `*` or a number.
     pub fn has_path(&self, path: &[&str]) -> Presence {
         match path {

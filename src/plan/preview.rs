@@ -96,6 +96,9 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
         status = scene.source.get("status").cloned();
     }
     status.iter_mut().for_each(forget_times);
+    if scene.source.pointer("/metadata/generation").is_none() {
+        status.iter_mut().for_each(forget_generations);
+    }
     let namespace_labels = mapping.placement.create_namespace.then(|| rendering.namespace_labels.clone());
     Ok(Preview { mapping, rendering, status, reasons, namespace_labels, strangers })
 }
@@ -186,6 +189,15 @@ fn forget_times(status: &mut Value) {
             condition.remove("lastTransitionTime");
         }
     }
+}
+
+/// A file has no generation, so its status observes none.
+fn forget_generations(status: &mut Value) {
+    let Some(fields) = status.as_object_mut() else { return };
+    fields.remove("observedGeneration");
+    let conditions = fields.get_mut("conditions").and_then(Value::as_array_mut);
+    let conditions = conditions.into_iter().flatten().filter_map(Value::as_object_mut);
+    conditions.for_each(|condition| drop(condition.remove("observedGeneration")));
 }
 
 impl Preview<'_> {

@@ -70,7 +70,7 @@ mod reply;
 mod representation;
 mod request;
 mod resource;
-mod schema;
+pub(crate) mod schema;
 mod selector;
 mod server;
 mod settle;

@@ -132,7 +132,7 @@ impl Bench<'_> {
             engine: self.engine.to_owned(),
             cluster: render::default_cluster(mapping)?,
             workspace_path: None,
-            source: Arc::new(sources::with_namespace(source.clone(), mapping, self.schemas)),
+            source: Arc::new(sources::admitted(source.clone(), mapping, self.schemas)?),
             standing: self.standing.clone(),
             related: self.related.clone(),
             schema: self.schemas.resource(&mapping.source.resource).cloned(),

@@ -84,14 +84,15 @@ fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -
         [source] => source.clone(),
         several => one_of(bench, mapping, case, several)?,
     };
-    let standing = case.observed.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?;
+    let standing = case.observed.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?.concat();
+    sources::check_observed(&standing, bench.schemas)?;
     let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?;
     Ok(Scene {
         engine: "main".to_owned(),
         cluster,
         workspace_path: case.workspace.as_ref().and_then(|workspace| workspace.path.clone()),
-        source: Arc::new(sources::with_namespace(source, mapping, bench.schemas)),
-        standing: standing.concat(),
+        source: Arc::new(sources::admitted(source, mapping, bench.schemas)?),
+        standing,
         related: related.concat().into_iter().map(Arc::new).collect(),
         schema: bench.schemas.resource(&mapping.source.resource).cloned(),
     })
