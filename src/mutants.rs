@@ -68,9 +68,9 @@ mutants! {
     FormerSourceForgotten, "Nobody ends the deletions of sources that the mapping no longer has", "kubernetes-sigs/kro#1067";
     ReloadWakesNobody, "A changed mapping does not reach existing sources", "kubernetes-sigs/kro#519";
     EngagedNotReplayed, "A controller that starts late does not get the engaged clusters", "kubernetes-sigs/multicluster-runtime#74";
-    DisengagedIsDeleted, "A cluster out of sight counts as deleted", "karmada-io/karmada#1053";
+    DisengagedIsDeleted, "A cluster out of sight counts as deleted", "stolostron/rhacm-docs#8612";
     UnboundAtOnce, "A workspace is left as soon as its binding is being deleted", "kcp-dev/kcp#1964";
-    TargetChangeIgnored, "Another cluster behind the target's address is taken for the former one", "pulumi/pulumi-kubernetes#1379";
+    TargetChangeIgnored, "Another cluster behind the target's address is taken for the former one", "ours";
     PermitIgnored, "A write is sent although the right to it has ended", "kubernetes-sigs/multicluster-runtime#74";
     ExpiredWatchResumed, "A watch that got a 410 resumes from the same version", "kubernetes-client/java#1829";
     RelistNotDiffed, "A list does not remove what is gone", "kptdev/porch#1101";
