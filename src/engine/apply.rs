@@ -14,6 +14,7 @@ use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
+use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{Key, json_text, metadata};
 use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, TargetObject};
@@ -71,6 +72,11 @@ impl Executor<'_> {
                 self.delete(reference, DeleteOptions { uid, resource_version, propagation }).await
             }
             Action::GiveUp { reference, patch } => self.give_up(reference, patch).await,
+        };
+        let result = match (action, result) {
+            (Action::Delete { .. }, Err(error)) if is_taken_for_gone(&error) => Ok(Outcome::Absent),
+            (Action::Sweep { .. }, Err(error)) if is_taken_for_gone(&error) => Ok(Outcome::Found(Vec::new())),
+            (_, result) => result,
         };
         self.count(action, &result);
         match (action, result) {
@@ -250,7 +256,12 @@ impl Executor<'_> {
         let path = ApiPath::collection(&self.resource(kind)?, namespace)?;
         let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
         self.cost += 1;
-        let reply = self.target().get(&path.query("labelSelector", &selector)).await?;
+        let reply = match self.target().get(&path.query("labelSelector", &selector)).await {
+            Err(error) if error.code() == Some(404) && mutants::active(Mutant::MissingApiIsAbsence) => {
+                return Ok(Vec::new());
+            }
+            reply => reply?,
+        };
         let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(self.target(), &error))?;
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items.filter_map(|item| owned_object(item, kind, owners)).collect())
@@ -279,6 +290,12 @@ impl Executor<'_> {
         let manager = self.pipeline.writer.field_manager();
         let sent = self.target().apply(&self.path(reference)?, manager, force, json_text(body)).await;
         match (sent, intent) {
+            (Ok(reply), Intent::Create) if reply.status == 200 && mutants::active(Mutant::LateCreateGivesUp) => {
+                let metadata = json!({"name": reference.name, "namespace": reference.namespace});
+                let bare = json!({"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": metadata});
+                self.target().apply(&self.path(reference)?, manager, force, json_text(&bare)).await?;
+                self.look(reference).await
+            }
             (Ok(reply), _) => {
                 self.generation.target.saw_namespace(&reference.namespace);
                 match pending {
@@ -287,7 +304,9 @@ impl Executor<'_> {
                 }
             }
             (Err(error), _) if error.is_not_found_of(&reference.namespace) => {
-                self.generation.target.lost_namespace(&reference.namespace);
+                if !mutants::active(Mutant::NamespaceThoughtThere) {
+                    self.generation.target.lost_namespace(&reference.namespace);
+                }
                 Err(error)
             }
             // A create where an object exists, or an update of another incarnation: read what is there now.
@@ -353,6 +372,11 @@ impl Executor<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a server that gives no answer is taken for one that says that nothing is there: never, but by a mutant.
+fn is_taken_for_gone(error: &RequestError) -> bool {
+    mutants::active(Mutant::UnreachableIsAbsence) && error.code().is_none()
 }
 
 fn tree(at: &Endpoint, object: &Object) -> Result<Arc<Value>, RequestError> {

@@ -14,6 +14,7 @@ use crate::health::Condition;
 use crate::mapping::{Kind, Mode};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::watch::WatchState;
+use crate::mutants::{self, Mutant};
 use crate::plan::Phase;
 
 /// How often kinds that are no longer in use are looked for, where there may be some.
@@ -184,7 +185,9 @@ fn wanted(pipeline: &Pipeline, generation: &Generation, found: Option<&Inventory
     wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     wanted.placements.insert(generation.mapping.placement.namespace_text.clone());
     wanted.former.retain(|one| one.source != wanted.source && !pipeline.is_done(&one.source));
-    let left = !former.source.resource.is_empty() && former.source != wanted.source;
+    let left = !mutants::active(Mutant::FormerSourceForgotten)
+        && !former.source.resource.is_empty()
+        && former.source != wanted.source;
     if left && !wanted.former.iter().any(|one| one.source == former.source) {
         wanted.former.push(Former { source: former.source, document: former.document });
     }

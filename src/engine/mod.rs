@@ -37,6 +37,7 @@ use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::{Cluster, ProviderName};
 use crate::multicluster::watch::Watches;
+use crate::mutants::{self, Mutant};
 use crate::object::marks::Writer;
 use crate::plan::{Cause as PlanCause, Phase};
 use crate::provider;
@@ -429,6 +430,9 @@ impl Engine {
             Some(pipeline) if pipeline.runs(&generation) => {}
             Some(pipeline) => {
                 pipeline.swap(generation);
+                if mutants::active(Mutant::ReloadWakesNobody) {
+                    return;
+                }
                 self.engage_all(&entry.mapping.name);
                 pipeline.enqueue_all();
             }
@@ -485,6 +489,9 @@ impl Engine {
     /// Follows every engaged cluster of a pipeline's provider, and the kinds on its target.
     fn engage(&self, running: &mut Running) {
         running.pipeline.follow_kinds(&mut running.tasks);
+        if mutants::active(Mutant::EngagedNotReplayed) {
+            return;
+        }
         let provider = running.pipeline.generation().mapping.source.clusters.clone();
         for cluster in self.shared.manager.clusters(&provider) {
             running.pipeline.engage(&cluster, &mut running.tasks);

@@ -15,9 +15,10 @@ use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
+use crate::mutants::{self, Mutant};
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
-use crate::plan::{Answers, Observed, Pin, Prune, Source, Target, TargetObject, render};
+use crate::plan::{Answers, Missing, Observed, Pin, Prune, Source, Target, TargetObject, render};
 
 /// What is known of one source now.
 pub fn observe(
@@ -110,6 +111,7 @@ fn source(
             let stuck_after = generation.mapping.lifecycle.stuck_after;
             Source::Missing(pipeline.learned().missing(key, stuck_after, Instant::now()))
         }
+        WatchState::Starting if mutants::active(Mutant::UnlistedIsEmpty) => Source::Missing(Missing::default()),
         WatchState::Starting => Source::Unknown("its collection is not listed yet".into()),
         WatchState::NotServed => Source::Unknown("its API is not served (any more)".into()),
         WatchState::Failed { reason, .. } => Source::Unknown(reason),
@@ -180,6 +182,9 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
     }
     match feed.watch.state() {
         WatchState::Synced => Ok(()),
+        WatchState::Starting if mutants::active(Mutant::UnlistedIsEmpty) => Ok(()),
+        WatchState::Failed { .. } if mutants::active(Mutant::UnreachableIsAbsence) => Ok(()),
+        WatchState::NotServed if mutants::active(Mutant::MissingApiIsAbsence) => Ok(()),
         WatchState::Starting => Err(format!("target `{name}`: {kind} is not listed yet")),
         WatchState::NotServed => {
             Err(format!("target `{name}`: {kind} is not served (any more); install its CustomResourceDefinition"))

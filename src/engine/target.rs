@@ -15,6 +15,7 @@ use crate::multicluster::identity::{Known, cluster_identity};
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::registry::{Cluster, WatchScope};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
+use crate::mutants::{self, Mutant};
 use crate::object::hash::tuple_hash;
 use crate::object::{ClusterName, InvalidName};
 
@@ -97,7 +98,9 @@ impl Target {
     pub fn engage(&self, cluster: &Arc<Cluster>) -> bool {
         let mut state = self.state();
         let former = state.engaged.as_ref();
-        if former.is_some_and(|former| Arc::ptr_eq(&former.cluster, cluster)) {
+        let is_known =
+            |former: &Engaged| Arc::ptr_eq(&former.cluster, cluster) || mutants::active(Mutant::OldAddressKept);
+        if former.is_some_and(is_known) {
             return false;
         }
         let identity = hashed(cluster.identity());

@@ -15,6 +15,7 @@ use crate::mapping::Mode;
 use crate::multicluster::identity::Known;
 use crate::multicluster::queue::{Outcome as Finish, Priority};
 use crate::multicluster::work_queue::Lease;
+use crate::mutants::{self, Mutant};
 use crate::object::marks::Reference;
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::{
@@ -47,7 +48,10 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let generation = pipeline.generation();
     let key = lease.key().clone();
     let mut facts = Facts::new(pipeline.interests.reader(&key));
-    let (ended, cost, overtaken) = run(&pipeline, &generation, &key, &mut facts).await;
+    let one = run(&pipeline, &generation, &key, &mut facts);
+    #[cfg(feature = "mutants")]
+    let one = mutant::beside_another(one, &pipeline, &generation, &key);
+    let (ended, cost, overtaken) = one.await;
     pipeline.shared.instruments.metrics.reconciled(
         pipeline.writer.mapping(),
         result(&ended, cost > 0),
@@ -83,7 +87,10 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mu
     let Some((cluster, feed)) =
         facts.read([Topic::Binding(key.cluster.clone()), Topic::PassComplete], engaged, Option::is_none)
     else {
-        return (unengaged(pipeline, generation, key), 0, false);
+        let ended = unengaged(pipeline, generation, key);
+        #[cfg(feature = "mutants")]
+        mutant::delete_orphaned(&ended, pipeline, generation, key).await;
+        return (ended, 0, false);
     };
     let is_confirmed = || matches!(cluster.known(), Known::Identity(_));
     // Who does not wait for it is not woken by a doubt that is answered.
@@ -148,6 +155,9 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     if !manager.is_synced(&source.clusters) || manager.cluster(&source.clusters, &key.cluster).is_some() {
         let detail = format!("source: whether {} is engaged is not known yet", key.cluster);
         return Ended::Waiting(Reasons::one(Cause::Unknown, detail));
+    }
+    if mutants::active(Mutant::OrphansUncounted) {
+        return Ended::Dropped;
     }
     let detail = format!("{key}: its workspace is not bound (any more), or its cluster is gone: its objects are kept");
     Ended::Waiting(Reasons::one(Cause::Orphaned, detail))
@@ -403,5 +413,47 @@ fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
         Ended::Waiting(_) => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
         Ended::Failed(_) | Ended::Retry(..) => ReconcileResult::Error,
+    }
+}
+
+/// Mutants that need more than a line.
+#[cfg(feature = "mutants")]
+mod mutant {
+    use super::{Cause, Ended, Facts, Generation, Key, Mutant, Pipeline, causes, mutants, run};
+    use crate::multicluster::ApiPath;
+    use crate::multicluster::endpoint::DeleteOptions;
+    use crate::object::marks::Origin;
+
+    type Run = (Ended, u32, bool);
+
+    /// Two workers have the same request at once.
+    pub async fn beside_another(
+        one: impl Future<Output = Run>,
+        pipeline: &Pipeline,
+        generation: &Generation,
+        key: &Key,
+    ) -> Run {
+        if !mutants::active(Mutant::TwoWorkersOnOneKey) {
+            return one.await;
+        }
+        let mut facts = Facts::new(pipeline.interests.reader(key));
+        tokio::join!(one, run(pipeline, generation, key, &mut facts)).0
+    }
+
+    /// A cluster that is not engaged is taken for one whose sources were deleted.
+    pub async fn delete_orphaned(ended: &Ended, pipeline: &Pipeline, generation: &Generation, key: &Key) {
+        if !mutants::active(Mutant::DisengagedIsDeleted) || !causes(ended).contains(&Cause::Orphaned) {
+            return;
+        }
+        let source = &generation.mapping.source;
+        let owner = pipeline.writer.owner(&Origin::new(&source.resource, key.cluster.as_str(), key));
+        for (_, feed) in pipeline.kind_feeds() {
+            for (at, object) in feed.watch.store().of_owner(&owner.0) {
+                let Ok(path) = ApiPath::object(&feed.served.resource, &at.namespace, &at.name) else { continue };
+                let (uid, resource_version) = (object.uid(), object.resource_version());
+                let options = DeleteOptions { uid, resource_version, propagation: "Background" };
+                let _ = generation.target.endpoint().delete(&path, options).await;
+            }
+        }
     }
 }

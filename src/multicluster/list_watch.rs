@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use super::backoff::{Backoff, Jitter};
 use super::request_error::RequestError;
+use crate::mutants::{self, Mutant};
 
 /// What a watch shows of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -222,6 +223,7 @@ impl ListWatch {
             // Too early, or too late: then it was we who gave up a silent stream.
             _ if lived.abs_diff(self.asked) > NEARLY => Phase::Verifying { version },
             true => Phase::Opening { version },
+            false if mutants::active(Mutant::RestoreUnseen) => Phase::Opening { version },
             // Minutes without even a bookmark: the version may lie in the server's future, where a watch is silent.
             false => Phase::Listing { page: None },
         }
@@ -244,7 +246,7 @@ impl ListWatch {
     }
 
     fn is_before_last(&self, version: &str) -> bool {
-        matches!((self.last, number(version)), (Some(last), Some(version)) if version < last)
+        self.last.is_some_and(|last| goes_back(&last.to_string(), version))
     }
 
     fn failed(&mut self, phase: Phase, error: &RequestError, lived: Duration) -> Phase {
@@ -254,6 +256,12 @@ impl ListWatch {
         }
         if error.code() == Some(404) {
             return self.not_served();
+        }
+        if error.is_expired()
+            && mutants::active(Mutant::ExpiredWatchResumed)
+            && let Phase::Opening { version } | Phase::Reading { version, .. } = &phase
+        {
+            return self.pause(Phase::Opening { version: version.clone() }, USUAL, None);
         }
         if error.is_expired() {
             return self.list_again();
@@ -310,7 +318,7 @@ impl ListWatch {
 
 /// Whether a version of one collection is lower than the one before. Versions that are no numbers tell nothing.
 pub(super) fn goes_back(from: &str, to: &str) -> bool {
-    matches!((number(from), number(to)), (Some(from), Some(to)) if to < from)
+    matches!((number(from), number(to)), (Some(from), Some(to)) if to < from) && !mutants::active(Mutant::RestoreUnseen)
 }
 
 fn number(version: &str) -> Option<u64> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::backoff::{Backoff, Jitter};
+use crate::mutants::{self, Mutant};
 use crate::object::{ClusterName, Key};
 
 /// What a queue holds: something that belongs to a source cluster.
@@ -154,6 +155,7 @@ impl<K: Queued> Queue<K> {
                 self.delayed.remove(&(*until, key.clone()));
                 self.make_ready(key, priority, failures, now);
             }
+            State::InFlight { .. } if mutants::active(Mutant::EventLostInFlight) => {}
             State::InFlight { again } => {
                 let sooner = match again {
                     Some(Again::Now(queued)) => priority.min(*queued),
@@ -262,6 +264,7 @@ impl<K: Queued> Queue<K> {
     fn settle(&mut self, key: K, outcome: Outcome, failures: u32, again: Option<Again>, now: Instant) {
         let failed = failures.saturating_add(1);
         let (delay, failures) = match outcome {
+            Outcome::Retry | Outcome::RetryAfter(_) if mutants::active(Mutant::RetryLost) => (None, 0),
             Outcome::Done => (None, 0),
             Outcome::After(delay) => (Some(delay), 0),
             Outcome::Retry => (Some(self.backoff.delay(failures, &mut self.jitter)), failed),

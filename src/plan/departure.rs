@@ -18,6 +18,7 @@ use super::{
     Action, Cause, Plan, Reason, Reasons, on_source_recreated, owns_finalizer, render, source, status, target_changed,
 };
 use crate::mapping::{Kind, Mapping, OnExit, Propagation, SourceDelete, SourceVanished};
+use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
 
@@ -54,6 +55,11 @@ pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
             return Reasons::one(Cause::Waiting, "the source exists, though its watch does not show it").rest();
         }
         None if answers.read_failed.is_none() => return Plan::Act(vec![Action::LookForSource]),
+        Some(false)
+            if mutants::active(Mutant::MissingSourceIsDeleted) || mutants::active(Mutant::SourceResourceIgnored) =>
+        {
+            Stage::Departed(mapping.lifecycle.on_source_delete)
+        }
         Some(false) if missing.long && mapping.lifecycle.on_source_vanished == SourceVanished::Delete => {
             Stage::Departed(SourceDelete::Delete)
         }
@@ -120,6 +126,7 @@ impl Leaving<'_> {
                 ),
             }),
             Verdict::Orphaned => Step::rest(self.orphaned(object)),
+            Verdict::Wait if mutants::active(Mutant::FinalizerReleasedEarly) => Step::default(),
             Verdict::Wait => self.waiting(object, propagation),
             _ => Step::default(),
         }
@@ -200,7 +207,8 @@ impl Leaving<'_> {
             reasons.push(Cause::RequestFailed, format!("before the finalizer is released: {why}"));
             return reasons.rest();
         }
-        if !owners.iter().all(|owner| answers.swept.contains(owner)) {
+        let is_looked_at = owners.iter().all(|owner| answers.swept.contains(owner));
+        if !is_looked_at && !mutants::active(Mutant::FinalizerReleasedUnseen) {
             return Plan::Act(vec![Action::Sweep {
                 owners,
                 kinds: kinds(self.observed).cloned().collect(),
@@ -292,6 +300,7 @@ pub fn held(object: &TargetObject) -> Reason {
 pub fn unless_failed(observed: &Observed, action: Action) -> Step {
     let failure = action.reference().and_then(|at| Some((at, observed.answers.failed.get(at)?)));
     match failure {
+        _ if mutants::active(Mutant::RefusalForgotten) => Step::act(action),
         Some((reference, failure)) => Step::rest(live::failed(reference, failure)),
         None => Step::act(action),
     }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, SourceRecreated};
+use crate::mutants::{self, Mutant};
 use crate::object::compare::{differences, escape_pointer};
 use crate::object::marks::{self, Reference};
 
@@ -43,7 +44,9 @@ pub fn undecided(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, re
 }
 
 fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: &Rendering) -> Plan {
-    let live = Live { mapping, observed, rendering, finalizer: owns_finalizer(observed, source) };
+    let carries_finalizer = owns_finalizer(observed, source);
+    let finalizer = carries_finalizer || mutants::active(Mutant::FinalizerAfterFirstWrite);
+    let live = Live { mapping, observed, rendering, finalizer };
     let mut all = Step::default();
     for (rule, wanted) in mapping.objects.iter().zip(rendering.objects.iter()) {
         all.extend(live.rule(rule, wanted));
@@ -52,7 +55,8 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
     if live.finalizer && !all.actions.is_empty() {
         return Plan::Act(live.with_namespace(all.actions));
     }
-    if !all.actions.is_empty() {
+    let is_late = mutants::active(Mutant::FinalizerAfterFirstWrite) && !carries_finalizer;
+    if !all.actions.is_empty() || is_late {
         return Plan::Act(vec![source::add_finalizer(observed, source)]);
     }
     all.reasons.0.dedup();
@@ -185,7 +189,8 @@ impl<'a> Live<'a> {
         }
         let differing = differing(desired, object);
         if differing.is_empty() {
-            let doubted = answers.unanswered.contains(&object.reference);
+            let doubted =
+                answers.unanswered.contains(&object.reference) && !mutants::active(Mutant::UnansweredDeleteForgotten);
             return if doubted { Fit::Differs } else { Fit::Same };
         }
         // Ownership labels and annotations are restored, whatever `drift` says.
@@ -200,7 +205,9 @@ impl<'a> Live<'a> {
     fn create(&self, desired: &Desired) -> Action {
         let mut body = Value::clone(&desired.body);
         // No object has this version: the server answers 409 where any object exists.
-        body["metadata"]["resourceVersion"] = json!("1");
+        if !mutants::active(Mutant::CreateUnconditional) && !mutants::active(Mutant::LateCreateGivesUp) {
+            body["metadata"]["resourceVersion"] = json!("1");
+        }
         Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent: Intent::Create }
     }
 
@@ -253,7 +260,8 @@ impl<'a> Live<'a> {
             if self.is_wanted(&object.reference) {
                 continue;
             }
-            let step = if self.rendering.unrendered(self.mapping).next().is_some() {
+            let is_incomplete = self.rendering.unrendered(self.mapping).next().is_some();
+            let step = if is_incomplete && !mutants::active(Mutant::PruneDespiteFailure) {
                 let detail = format!(
                     "{}: the mapping no longer has it; it is kept until everything is rendered",
                     object.reference

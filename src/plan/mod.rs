@@ -38,6 +38,7 @@ pub use source::{guard, pins, release_finalizer};
 
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, SourceRecreated};
+use crate::mutants::{self, Mutant};
 use crate::object::{has_finalizer, metadata};
 
 use decision::Stage;
@@ -240,7 +241,9 @@ fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
 fn target_changed(observed: &Observed, source: &Value) -> Option<Reason> {
     let Pin { connection: name, identity } = observed.pin.as_ref()?;
     let pins = source::pins(&observed.writer, source);
-    let changed = !pins.is_empty() && !pins.values().any(|pinned| pinned == identity);
+    let changed = !pins.is_empty()
+        && !pins.values().any(|pinned| pinned == identity)
+        && !mutants::active(Mutant::TargetChangeIgnored);
     let pinned: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();
     changed.then(|| Reason {
         cause: Cause::TargetChanged,

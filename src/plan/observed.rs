@@ -10,6 +10,7 @@ use super::action::Action;
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, OnExit};
+use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
 use crate::object::{Key, metadata};
 
@@ -297,7 +298,12 @@ impl Observed {
 
     fn is_of(&self, reference: &Reference, object: &Value, owner: &Owner) -> bool {
         let known = || self.stripped.get(reference).filter(|known| known.owner == *owner && known.is(object));
-        self.places.contains(&reference.namespace) && (marks::is_ours(object, reference, owner) || known().is_some())
+        let is_of_mapping = || {
+            let label = marks::label(object, marks::MAPPING) == Some(self.writer.label());
+            label && *owner == self.owner && mutants::active(Mutant::SameNameOverwritten)
+        };
+        let may_be = self.places.contains(&reference.namespace) || mutants::active(Mutant::MarksCountAnywhere);
+        may_be && (marks::is_ours(object, reference, owner) || known().is_some() || is_of_mapping())
     }
 
     /// An owned object, with what its ownership annotations said where somebody stripped them.

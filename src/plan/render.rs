@@ -12,6 +12,7 @@ use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Sev
 use crate::mapping::placement::{self, Place};
 use crate::mapping::template::{Text, Unrendered};
 use crate::mapping::{Mapping, ObjectRule, TargetRule, target_root};
+use crate::mutants::{self, Mutant};
 use crate::object::compare::remove_pointer;
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
@@ -190,7 +191,10 @@ fn place_of(standing: &TargetObject, mapping: &Mapping) -> Place {
 /// The name of that placement: the object's own, unless its rule gives another. Of a rule that the mapping no longer has,
 /// the object tells.
 fn placed_as<'o>(standing: &'o TargetObject, mapping: &Mapping) -> &'o str {
-    let named = mapping.rule(standing.rule_id()).is_none_or(|rule| rule.name.is_some());
+    let named = match mapping.rule(standing.rule_id()) {
+        Some(rule) => rule.name.is_some(),
+        None => !mutants::active(Mutant::DroppedRulePlaces),
+    };
     let marked = named.then(|| standing.annotation(marks::PLACEMENT_NAME)).flatten();
     marked.unwrap_or(&standing.reference.name)
 }

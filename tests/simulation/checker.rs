@@ -122,6 +122,7 @@ impl Checker {
         }
         match call.verb {
             Verb::Delete => {}
+            Verb::Apply => return self.applied(process, request),
             Verb::DeleteCollection => return self.violated("I1", "a collection is deleted at once"),
             _ => return,
         }
@@ -137,6 +138,17 @@ impl Checker {
                 let text = format!("{what} of {}, and nobody asked for it", made.owner);
                 self.violated("I1", text);
             }
+        }
+    }
+
+    /// Before the first object is made of a source, the source carries the engine's finalizer.
+    fn applied(&mut self, process: u32, request: &Request) {
+        let (call, body) = (request.call(), serde_json::from_slice::<Value>(&request.body).unwrap_or_default());
+        let made = Made::read(&body, &call.resource);
+        let source = made.as_ref().and_then(|made| self.sources.get(&made.source_uid));
+        if source.is_some_and(|source| !source.was_held) {
+            let what = format!("{} {}/{}", call.resource, call.namespace, call.name);
+            self.violated("I4", format!("engine {process} writes {what} before its source carries a finalizer"));
         }
     }
 

@@ -10,6 +10,8 @@ mod dice;
 mod mapping;
 mod matrix;
 mod model;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod network;
 mod plan;
 mod process;
@@ -40,13 +42,7 @@ fn seeds() {
         assert!(run.violations.is_empty());
         return;
     }
-    let (from, to) = match env::var("SYNC_ENGINE_SEEDS") {
-        Ok(range) => {
-            let (from, to) = range.split_once("..").expect("SYNC_ENGINE_SEEDS is FROM..TO");
-            (from.parse().expect("a number"), to.parse().expect("a number"))
-        }
-        Err(_) => (0, SEEDS),
-    };
+    let (from, to) = given_seeds().unwrap_or((0, SEEDS));
     let mut failed = 0;
     let mut known = BTreeSet::new();
     let mut matrix = Matrix::default();
@@ -64,6 +60,13 @@ fn seeds() {
     }
     println!("{matrix}");
     assert_eq!(failed, 0, "of {} seeds", to - from);
+}
+
+/// The seeds that somebody asks for.
+fn given_seeds() -> Option<(u64, u64)> {
+    let range = env::var("SYNC_ENGINE_SEEDS").ok()?;
+    let (from, to) = range.split_once("..").expect("SYNC_ENGINE_SEEDS is FROM..TO");
+    Some((from.parse().expect("a number"), to.parse().expect("a number")))
 }
 
 /// Prints what matters of a failing seed, unless another failed alike.

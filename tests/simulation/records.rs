@@ -16,6 +16,8 @@ const NAME: &str = "sync-engine.dev/name";
 const SOURCE_UID: &str = "sync-engine.dev/source-uid";
 const OBJECT: &str = "sync-engine.dev/object";
 const SELF: &str = "sync-engine.dev/self";
+/// How its finalizers on sources begin.
+const FINALIZER: &str = "sync-engine.dev/";
 
 /// Whose an object is, as the engine wrote when it made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +138,8 @@ pub struct Source {
     pub place: [String; 3],
     /// It went without a deletion: the server was put back to a time before it.
     pub vanished: bool,
+    /// Whether it ever carried a finalizer of an engine.
+    pub was_held: bool,
     /// Somebody asked for its deletion; until when that counts.
     asked: Option<Duration>,
     gone: bool,
@@ -168,6 +172,8 @@ impl Source {
         self.place = place;
         self.gone = gone;
         self.vanished = false;
+        let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+        self.was_held |= finalizers.filter_map(Value::as_str).any(|one| one.starts_with(FINALIZER));
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
         if gone || !object["metadata"]["deletionTimestamp"].is_null() {

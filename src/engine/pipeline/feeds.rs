@@ -17,6 +17,7 @@ use crate::multicluster::identity::Known as Identified;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClustersOf, WatchScope};
 use crate::multicluster::watch::{Selectors, Watch, WatchState};
+use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Origin};
 use crate::object::{ClusterName, Key};
 
@@ -183,6 +184,9 @@ impl Pipeline {
         let mut kinds: BTreeSet<Kind> =
             self.generation().mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
         let same = |a: &Kind, b: &Kind| a.group == b.group && a.kind == b.kind;
+        if mutants::active(Mutant::KindForgotten) {
+            return kinds;
+        }
         let former = self.stored_kinds();
         let former: Vec<Kind> = former.into_iter().filter(|old| !kinds.iter().any(|new| same(old, new))).collect();
         kinds.extend(former);
@@ -220,6 +224,9 @@ impl Pipeline {
 
     /// Queues every source that is there: after a reload, and on the long resync.
     pub fn enqueue_all(&self) {
+        if mutants::active(Mutant::ReloadWakesNobody) {
+            return;
+        }
         for feed in self.source_feeds() {
             for key in feed.watch.store().keys() {
                 if self.is_engaged(&key.cluster) {
@@ -305,6 +312,9 @@ async fn follow_schema(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, resourc
         }
         let (wait, due) = (schedule.wait(&checked), pipeline.schema_due.clone());
         drop(pipeline);
+        if version.is_some() && mutants::active(Mutant::SchemaReadOnce) {
+            return;
+        }
         // Elapsed or rung: it is looked at again.
         let _ = tokio::time::timeout(wait, due.notified()).await;
     }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::engine::consumer_schema::dropped::DroppedFields;
 use crate::mapping::Mapping;
+use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Known, Owner, Reference};
 use crate::object::{ClusterName, Key};
 use crate::plan::Missing;
@@ -79,6 +80,9 @@ impl Learned {
 
     /// A source was seen being deleted, or was released, under this uid.
     pub fn saw_deletion(&mut self, key: &Key, uid: &str, now: Instant) {
+        if mutants::active(Mutant::LateCreateStays) {
+            return;
+        }
         self.deleted.retain(|_, (_, at)| now.duration_since(*at) < LATE_CREATE);
         self.deleted.insert(key.clone(), (uid.to_owned(), now));
     }

@@ -11,6 +11,7 @@ use crate::multicluster::Object;
 use crate::multicluster::interests;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::store::{Cause, Change};
+use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{ClusterName, Key};
 
@@ -64,6 +65,9 @@ impl Pipeline {
     }
 
     pub(super) fn tell(&self, news: News) {
+        if mutants::active(Mutant::SharedUseUntold) {
+            return;
+        }
         let target = &self.generation().target.cluster;
         for namespace in news.namespaces {
             self.touch(Topic::Placement(target.clone(), (*namespace).into()));
@@ -100,6 +104,9 @@ impl Pipeline {
     }
 
     pub(super) fn target_changed(&self, kind: &Kind, change: &Change<'_>) {
+        if change.after.is_none() && mutants::active(Mutant::TargetDeletionUnseen) {
+            return;
+        }
         self.note_stripped(kind, change);
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         let before = change.before.and_then(|before| before.owner());
@@ -159,7 +166,8 @@ impl Pipeline {
     /// kcp, its identity is its name.
     fn key_of(&self, origin: &Origin) -> Option<Key> {
         let source = &self.generation().mapping.source;
-        if source.resource.group_plural() != origin.resource {
+        let is_other = source.resource.group_plural() != origin.resource;
+        if is_other && !mutants::active(Mutant::SourceResourceIgnored) {
             return None;
         }
         let engaged = self.shared.manager.cluster_of_identity(&source.clusters, &origin.cluster);
