@@ -274,3 +274,15 @@ fn named(weather: Weather) -> impl Iterator<Item = &'static str> {
     ];
     all.into_iter().filter(|(_, chance)| *chance > 0).map(|(name, _)| name)
 }
+
+#[test]
+fn a_thousand_seeds_in_a_row_try_every_cell_that_can_be() {
+    let mut matrix = Matrix::default();
+    (0..1_000).for_each(|seed| matrix.count(&super::plan::plan(seed)));
+    let cells = ACTIONS.iter().flat_map(|action| FAULTS.iter().map(move |fault| (*action, *fault)));
+    let (impossible, possible): (Vec<_>, Vec<_>) = cells.partition(|(action, fault)| is_impossible(action, fault));
+    let zero: Vec<_> = possible.into_iter().filter(|(action, fault)| matrix.cell(action, fault) == 0).collect();
+    assert!(zero.is_empty(), "{zero:?}");
+    let tried: Vec<_> = impossible.into_iter().filter(|(action, fault)| matrix.cell(action, fault) > 0).collect();
+    assert!(tried.is_empty(), "these are possible: {tried:?}");
+}

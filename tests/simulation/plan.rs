@@ -11,7 +11,9 @@ use super::server::{Ahead, RESOURCES, Side};
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
     let mut dice = Dice::new(seed);
-    let is_kcp = dice.percent(60);
+    let cells = (0..MEETINGS).map(|cell| meeting(seed * MEETINGS + cell));
+    // A rebuild is of a plain cluster.
+    let is_kcp = dice.percent(60) && !cells.clone().any(|(fault, _)| fault == "Rebuild");
     // Few kinds of actions in a world, many of each: rare ones meet each other too.
     let mood = Mood { bits: dice.next(), is_kcp };
     let first = source(&mut dice, is_kcp);
@@ -20,8 +22,7 @@ pub fn plan(seed: u64) -> Plan {
         let action = action(&mut dice, mood);
         steps.push(Step { after_ms: pause(&mut dice), action });
     }
-    for cell in 0..MEETINGS {
-        let (fault, action) = meeting(seed * MEETINGS + cell);
+    for (fault, action) in cells {
         let Some(fault) = draw(&mut dice, is_kcp, |drawn| faults_of(drawn).contains(&fault.to_owned())) else {
             continue;
         };

@@ -206,7 +206,7 @@ impl Server {
             let expired = Failure::expired("too old resource version");
             return (Outcome::refused(&expired), Vec::new());
         }
-        let old = (self.ahead == Ahead::Old && self.is_ahead(request)).then(|| self.from_long_ago(request));
+        let old = (self.ahead == Ahead::Old && self.is_ahead(request)).then(|| self.since_long_ago(request));
         let (reply, events) = self.state.handle(old.as_ref().unwrap_or(request), now);
         self.show(&events);
         self.wake();
@@ -263,7 +263,7 @@ impl Server {
     }
 
     /// The same watch from the middle of what this server knows.
-    fn from_long_ago(&self, request: &Request) -> Request {
+    fn since_long_ago(&self, request: &Request) -> Request {
         let mut request = request.clone();
         request.query = request.query.with("resourceVersion", &(self.state.version() / 2).to_string());
         request

@@ -631,7 +631,7 @@ impl World {
             let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
             self.cluster(tenant) == cluster && self.core(|core| core.get(Side::Source, &url)).is_some()
         };
-        !self.is_kcp || TENANTS.iter().any(|tenant| is_bound(&tenant))
+        !self.is_kcp || TENANTS.iter().any(|tenant| is_bound(tenant))
     }
 
     fn url(&self, tenant: &str, resource: &str, name: &str) -> String {
