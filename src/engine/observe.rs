@@ -45,7 +45,7 @@ pub fn observe(
     };
     observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     observed.owned = carrying(pipeline, &observed.owner, |at, object| observed.owns(at, object));
-    let mut learned = pipeline.learned();
+    let learned = pipeline.learned();
     observed.answers = Answers {
         unanswered: learned.unanswered(Instant::now()),
         refused_status: learned.refused_status(key, &generation.mapping),

@@ -47,7 +47,8 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let generation = pipeline.generation();
     let key = lease.key().clone();
     let mut facts = Facts::new(pipeline.interests.reader(&key));
-    let (ended, cost, overtaken) = run(&pipeline, &generation, &key, &mut facts).await;
+    let waited_for = lease.is_by_timer().then(|| pipeline.waits_for(&key));
+    let (ended, cost, overtaken) = run(&pipeline, &generation, &key, &mut facts, waited_for).await;
     pipeline.shared.instruments.metrics.reconciled(
         pipeline.writer.mapping(),
         result(&ended, cost > 0),
@@ -74,7 +75,13 @@ fn causes(ended: &Ended) -> Vec<Cause> {
     }
 }
 
-async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mut Facts<'_>) -> (Ended, u32, bool) {
+async fn run(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    key: &Key,
+    facts: &mut Facts<'_>,
+    waited_for: Option<&'static str>,
+) -> (Ended, u32, bool) {
     let engaged = || {
         let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster)?;
         let feed = pipeline.feed_of(&cluster)?;
@@ -103,6 +110,7 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mu
         at_target,
         feed: &feed,
         key,
+        waited_for,
         cost: 0,
         overtaken: false,
         retry: None,
@@ -333,6 +341,7 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
         }
         Ended::Retry(reasons, after) => {
             report(pipeline, key, &reasons);
+            pipeline.request_failed(key);
             if after.is_zero() { Finish::Retry } else { Finish::RetryAfter(after) }
         }
         Ended::Observed(actions) => {

@@ -73,9 +73,20 @@ impl Learned {
         }
     }
 
+    /// How many facts are known. Those that no longer count are forgotten first.
+    pub fn size(&mut self, now: Instant) -> usize {
+        self.deleted.retain(|_, (_, at)| now.duration_since(*at) < LATE_CREATE);
+        self.unanswered.retain(|_, since| now.duration_since(*since) < LATE_REQUEST);
+        self.conflicts.len()
+            + self.refused_status.len()
+            + self.deleted.len()
+            + self.missing.len()
+            + self.unanswered.len()
+            + self.dropped.size()
+    }
+
     /// A source was seen being deleted, or was released, under this uid.
     pub fn saw_deletion(&mut self, key: &Key, uid: &str, now: Instant) {
-        self.deleted.retain(|_, (_, at)| now.duration_since(*at) < LATE_CREATE);
         self.deleted.insert(key.clone(), (uid.to_owned(), now));
     }
 
@@ -108,9 +119,9 @@ impl Learned {
     }
 
     /// Deletions without an answer that may still take effect.
-    pub fn unanswered(&mut self, now: Instant) -> BTreeSet<Reference> {
-        self.unanswered.retain(|_, since| now.duration_since(*since) < LATE_REQUEST);
-        self.unanswered.keys().cloned().collect()
+    pub fn unanswered(&self, now: Instant) -> BTreeSet<Reference> {
+        let counts = |since: &Instant| now.duration_since(*since) < LATE_REQUEST;
+        self.unanswered.iter().filter(|(_, since)| counts(since)).map(|(reference, _)| reference.clone()).collect()
     }
 
     /// Notes which deletions are without an answer now, of those that a reconcile knew of before and those it knows of after.
@@ -145,7 +156,8 @@ mod tests {
         let (mut learned, start) = (Learned::default(), Instant::now());
         learned.saw_deletion(&key("a"), "u1", start);
         learned.saw_deletion(&key("b"), "u2", start + LATE_CREATE);
-        assert_eq!(learned.deleted.len(), 1);
+        assert_eq!(learned.size(start + LATE_CREATE), 1);
+        assert_eq!(learned.size(start + LATE_CREATE * 2), 0);
     }
 
     #[test]
