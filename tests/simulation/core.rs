@@ -1,5 +1,6 @@
 //! What all parts of a world share: servers, weather, clock, checker and trace, behind one lock.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use sync_engine::sandbox::{Flavor, Request, Timestamp};
 use tokio::time::Instant;
 
+use super::action::Forever;
 use super::checker::Checker;
 use super::dice::Dice;
 use super::network::Link;
@@ -44,6 +46,12 @@ pub struct Core {
     requests: u64,
     /// The kind of writes that admission at the target refuses.
     pub denied: Option<&'static str>,
+    /// What is broken for ever.
+    pub forever: Option<Forever>,
+    /// Watches that are open, by process.
+    pub watches: BTreeMap<(u32, String), usize>,
+    /// Connections that are open, by process.
+    pub connections: BTreeMap<u32, usize>,
     /// Requests that wait for the next write of the same object, to arrive just before it.
     pub held: Vec<Held>,
 }
@@ -83,6 +91,9 @@ impl Shared {
             start: Instant::now(),
             jumped: 0,
             requests: 0,
+            forever: None,
+            watches: BTreeMap::new(),
+            connections: BTreeMap::new(),
             held: Vec::new(),
             denied: None,
         };

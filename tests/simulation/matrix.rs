@@ -9,6 +9,9 @@ use super::core::Weather;
 /// How close to each other an action and a fault have to be, in milliseconds.
 const NEAR: u64 = 5_000;
 
+/// Cells that cannot be filled: action, fault, and why.
+const IMPOSSIBLE: [(&str, &str, &str); 0] = [];
+
 /// Number of actions, by kind and by fault.
 #[derive(Default)]
 pub struct Matrix {
@@ -34,6 +37,19 @@ impl Matrix {
                 self.faults.insert(spell.fault.clone());
             }
         }
+    }
+
+    /// Actions that never met a fault although they can.
+    pub fn gaps(&self) -> Vec<String> {
+        let is_gap = |action: &str, fault: &str| {
+            let met = self.cells[action].get(fault).copied().unwrap_or_default();
+            met == 0 && !IMPOSSIBLE.iter().any(|(of, meets, _)| *of == action && *meets == fault)
+        };
+        let of = |action| {
+            let gaps = self.faults.iter().filter(move |fault| is_gap(action, fault));
+            gaps.map(move |fault| format!("{action} never met {fault}"))
+        };
+        self.cells.keys().flat_map(|action| of(action.as_str())).collect()
     }
 }
 
@@ -83,6 +99,11 @@ fn fault_of(action: Action) -> (String, Option<Action>) {
         _ => String::new(),
     };
     (name, end)
+}
+
+/// Whether an action is a fault: something that people who use the engine do not do on purpose.
+pub fn is_fault(action: Action) -> bool {
+    matches!(action, Action::Weather(_) | Action::Start(_)) || !fault_of(action).0.is_empty()
 }
 
 fn spells(plan: &Plan) -> Vec<Spell> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::action::Forever;
 use super::mapping::Wanted;
 use super::records::Made;
 use super::world::{File, SourceKey, World, text};
@@ -25,7 +26,13 @@ pub fn differences(world: &World) -> Vec<String> {
     let view = View { world, target, made };
     let mut found = Vec::new();
     for (key, source) in &sources {
+        if view.is_cut_off(&key.cluster) {
+            continue;
+        }
         if !source["metadata"]["deletionTimestamp"].is_null() {
+            if view.is_held_for_ever(source) {
+                continue;
+            }
             // Where the records are lost, nobody knows the mapping any more.
             if world.file == File::Whole || !world.target_restored {
                 found.push(format!("the deletion of {} {} never ends", key.resource, key.name));
@@ -36,7 +43,9 @@ pub fn differences(world: &World) -> Vec<String> {
     }
     if !world.forgot {
         let released = world.shared.lock().checker.released.clone();
-        let outlives = |made: &&Made| made.remains() && released.contains(&made.source_uid);
+        let outlives = |made: &&Made| {
+            made.remains() && released.contains(&made.source_uid) && !view.is_cut_off(&made.owner.cluster)
+        };
         found.extend(view.made.values().filter(outlives).map(|made| format!("{} outlives its source", made.place())));
     }
     found
@@ -71,6 +80,9 @@ impl View<'_> {
         let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
         for one in &wanted {
             match self.of_object(key, source, one) {
+                // What cannot be seen leaves the status as it is.
+                Found::Wrong(_) if one.kind == "Widget" && self.is_broken(one.kind, "") => unclear = true,
+                Found::Wrong(_) if self.is_broken(one.kind, &one.name) => held_up = true,
                 Found::InOrder => {}
                 Found::HeldUp => held_up = true,
                 Found::Unclear => unclear = true,
@@ -82,11 +94,33 @@ impl View<'_> {
         if synced != should && !unclear {
             found.push(format!("`Synced` of {} {} should be {should} and is {synced}", key.resource, key.name));
         }
-        let leftover = |made: &&Made| !wanted.iter().any(|one| one.id == made.id || made.is_at(one));
+        let leftover = |made: &&Made| {
+            !wanted.iter().any(|one| one.id == made.id || made.is_at(one)) && !self.is_broken("", &made.name)
+        };
         for made in self.made_of(source).filter(leftover) {
             found.push(format!("{} of {} {} is no longer wanted and remains", made.id, key.resource, key.name));
         }
         found
+    }
+
+    /// Whether the workspace answers nothing for ever.
+    fn is_cut_off(&self, cluster: &str) -> bool {
+        matches!(self.world.forever(), Some(Forever::Workspace(tenant)) if self.world.cluster(tenant) == cluster)
+    }
+
+    /// Whether nothing can be written there for ever.
+    fn is_broken(&self, kind: &str, name: &str) -> bool {
+        match self.world.forever() {
+            Some(Forever::Refusal(refused)) => refused == name,
+            Some(Forever::NoWidgets) => kind == "Widget",
+            _ => false,
+        }
+    }
+
+    /// Whether an object of a source that is being deleted can never be deleted, or never be looked for.
+    fn is_held_for_ever(&self, source: &Value) -> bool {
+        self.world.forever() == Some(Forever::NoWidgets)
+            || self.made_of(source).any(|made| self.is_broken("", &made.name))
     }
 
     fn of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
@@ -95,6 +129,7 @@ impl View<'_> {
         }
         let name = &self.world.mapping.name;
         let left = self.made_of(source).filter(|made| made.owner.mapping == *name);
+        let left = left.filter(|made| !self.is_broken("", &made.name));
         left.map(|made| format!("{} of {} {} is out of the filter and remains", made.id, key.resource, key.name))
             .collect()
     }
@@ -138,7 +173,7 @@ impl View<'_> {
     }
 }
 
-fn synced(source: &Value) -> Option<&str> {
+pub fn synced(source: &Value) -> Option<&str> {
     let conditions = source["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == "Synced")?["status"].as_str()
 }

@@ -20,12 +20,15 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::action::Forever;
 use super::checker::RECORDS;
 use super::core::{Core, Held, Shared};
 use super::server::{Outcome, Side};
 
 /// As long as a request may be under way.
 const LONGEST: u64 = 60_000;
+/// As long as one takes there and back where nothing is wrong.
+const USUAL: u64 = 8;
 
 /// How one engine process reaches one server.
 #[derive(Clone)]
@@ -54,13 +57,16 @@ impl Surroundings for Link {
         }
         let (ours, theirs) = tokio::io::duplex(256 << 10);
         let link = Self { side, ..self.clone() };
+        *self.shared.lock().connections.entry(self.process).or_default() += 1;
         self.shared.spawn(async move {
+            let (shared, process) = (link.shared.clone(), link.process);
             let service = service_fn(|request| exchange(link.clone(), request));
             let connection = hyper::server::conn::http1::Builder::new()
                 .auto_date_header(false)
                 .serve_connection(TokioIo::new(theirs), service);
             // How a connection ends is the client's matter.
             let _ = connection.await;
+            shared.lock().connections.entry(process).and_modify(|open| *open -= 1);
         });
         Ok(ours)
     }
@@ -85,6 +91,15 @@ struct Fate {
     lurks: bool,
 }
 
+impl Fate {
+    /// How long what is wrong with it may be felt: until it arrives, or its client gives up.
+    fn trouble(&self) -> Option<Duration> {
+        let (there, back) = (self.there.unwrap_or(LONGEST), self.back.unwrap_or(LONGEST));
+        let is_usual = self.cut.is_none() && !self.refused && there + back <= USUAL;
+        (!is_usual).then(|| Duration::from_millis(there + back))
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("the connection broke")]
 struct Cut;
@@ -93,6 +108,7 @@ type Content = UnsyncBoxBody<Bytes, Infallible>;
 
 async fn exchange(link: Link, request: hyper::Request<Incoming>) -> Result<hyper::Response<Content>, Cut> {
     let request = read(request).await?;
+    let asked = target_of(&request);
     let (number, fate) = send(&link, &request);
     let (answer, answered) = oneshot::channel();
     let carried = link.clone();
@@ -118,7 +134,7 @@ async fn exchange(link: Link, request: hyper::Request<Incoming>) -> Result<hyper
         return Err(Cut);
     }
     match answered.await {
-        Ok(outcome) => Ok(respond(link.shared, outcome)),
+        Ok(outcome) => Ok(respond(&link, &asked, outcome)),
         // The client waits until its deadline.
         Err(_) => std::future::pending().await,
     }
@@ -131,6 +147,9 @@ fn send(link: &Link, request: &Request) -> (u64, Fate) {
     let fate = fate(core, request);
     let age = core.age();
     core.checker.sent(age, link.process, link.side, request);
+    if let Some(until) = fate.trouble() {
+        core.checker.is_troubled(age + until);
+    }
     if fate.there != Some(0) && (fate.back.is_none() || fate.cut.is_some()) {
         let told = match fate.there {
             None => "is lost".to_owned(),
@@ -193,7 +212,11 @@ fn arrive(link: &Link, number: u64, request: &Request, refused: bool) -> Outcome
 
 fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, refused: bool) -> Outcome {
     let (now, age, up) = (core.now(), core.age(), core.server(link.side).up);
-    let failure = if refused || !up { Some(refusal(core)) } else { denial(core, link.side, request) };
+    let failure = if refused || !up || is_cut_off(core, request) {
+        Some(refusal(core))
+    } else {
+        denial(core, link.side, request)
+    };
     let (outcome, events) = match failure {
         Some(failure) => (Outcome::Answer(Answer::from(&failure)), Vec::new()),
         None => core.server(link.side).handle(request, now),
@@ -218,11 +241,24 @@ fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, refus
     outcome
 }
 
+/// Whether it is for a workspace that answers no request any more.
+fn is_cut_off(core: &mut Core, request: &Request) -> bool {
+    let Some(Forever::Workspace(tenant)) = core.forever else { return false };
+    let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
+    let workspace = core.get(Side::Source, &url).unwrap_or_default();
+    let cluster = workspace["spec"]["cluster"].as_str().unwrap_or_default();
+    !cluster.is_empty() && request.path.contains(&format!("/clusters/{cluster}/"))
+}
+
 /// What admission at the target says.
 fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
     let call = request.call();
     let is_denied = side == Side::Target && call.namespace != RECORDS && call.name != RECORDS;
-    let verb = core.denied.filter(|verb| is_denied && *verb == call.verb.to_string())?;
+    let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
+    let for_ever = matches!(core.forever, Some(Forever::Refusal(name)) if call.name == name && !reads);
+    let said = call.verb.to_string();
+    let denied = for_ever || core.denied == Some(&*said);
+    let verb = Some(said).filter(|_| is_denied && denied)?;
     let why = format!("admission webhook \"policy.example.dev\" denied the request: no {verb}");
     Some(Failure::status(403, "Forbidden", why))
 }
@@ -248,7 +284,13 @@ async fn read(request: hyper::Request<Incoming>) -> Result<Request, Cut> {
     Ok(Request { method, path, query, content_type, accept, user_agent, body, user, shard: 0 })
 }
 
-fn respond(shared: Shared, outcome: Outcome) -> hyper::Response<Content> {
+/// What a watch is told apart by: not the version that it starts from.
+fn target_of(request: &Request) -> String {
+    let selector = request.query.get("labelSelector").unwrap_or_default();
+    format!("{} {selector}", request.path)
+}
+
+fn respond(link: &Link, asked: &str, outcome: Outcome) -> hyper::Response<Content> {
     match outcome {
         Outcome::Answer(answer) => {
             let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
@@ -261,10 +303,38 @@ fn respond(shared: Shared, outcome: Outcome) -> hyper::Response<Content> {
         }
         Outcome::Stream { lines, seconds } => {
             let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
-            let stream = futures::stream::unfold(lines, move |lines| next_line(shared.clone(), lines, until));
+            let open = Open::new(link, asked);
+            let stream = futures::stream::unfold((lines, open), move |(lines, open)| async move {
+                let (line, lines) = next_line(&open.shared, lines, until).await?;
+                Some((line, (lines, open)))
+            });
             let mut response = hyper::Response::new(StreamBody::new(stream).boxed_unsync());
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             response
+        }
+    }
+}
+
+/// A watch, for as long as its connection is open.
+struct Open {
+    shared: Shared,
+    watch: (u32, String),
+}
+
+impl Open {
+    fn new(link: &Link, asked: &str) -> Self {
+        let watch = (link.process, format!("{} at {}", asked, link.side.name()));
+        *link.shared.lock().watches.entry(watch.clone()).or_default() += 1;
+        Self { shared: link.shared.clone(), watch }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let watches = &mut self.shared.lock().watches;
+        let open = watches.remove(&self.watch).unwrap_or_default();
+        if open > 1 {
+            watches.insert(self.watch.clone(), open - 1);
         }
     }
 }
@@ -273,7 +343,7 @@ type Line = Result<Frame<Bytes>, Infallible>;
 
 /// The next line of a watch, some milliseconds after it was sent.
 async fn next_line(
-    shared: Shared,
+    shared: &Shared,
     mut lines: UnboundedReceiver<Bytes>,
     until: Instant,
 ) -> Option<(Line, UnboundedReceiver<Bytes>)> {

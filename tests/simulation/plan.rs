@@ -17,7 +17,7 @@ pub fn plan(seed: u64) -> Plan {
         let action = action(&mut dice, mood);
         steps.push(Step { after_ms: pause(&mut dice), action });
     }
-    Plan { seed, is_kcp, steps }
+    Plan { seed, is_kcp, steps, forever: None }
 }
 
 /// Which actors are busy in a world.
@@ -83,6 +83,15 @@ fn consumer(dice: &mut Dice, is_kcp: bool) -> Action {
         0..=5 => Action::Create(source),
         6..=7 => Action::Change(source),
         _ => Action::Delete(source),
+    }
+}
+
+/// Something that a tenant does, or that is done to its objects.
+pub fn of_tenants(dice: &mut Dice) -> Action {
+    match dice.below(4) {
+        0 | 1 => consumer(dice, true),
+        2 => tenant(dice, true),
+        _ => finalizers(dice, true),
     }
 }
 

@@ -22,6 +22,7 @@ use super::server::Side;
 
 pub struct Process {
     task: JoinSet<()>,
+    instruments: Instruments,
     reloads: mpsc::Sender<Reload>,
     shutdown: CancellationToken,
 }
@@ -38,9 +39,19 @@ impl Process {
             clock: clock(shared.clone()),
             lease: Lease::default(),
         };
-        let mut task = JoinSet::new();
-        task.spawn(engine::run(settings, receiver, Instruments::default(), shutdown.clone()));
-        Self { task, reloads, shutdown }
+        let (mut task, instruments) = (JoinSet::new(), Instruments::default());
+        task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));
+        Self { task, instruments, reloads, shutdown }
+    }
+
+    /// The figures that it publishes under a metric's name, by their labels.
+    pub fn figures(&self, metric: &str) -> BTreeMap<String, i64> {
+        let text = self.instruments.metrics.encode().expect("text");
+        let of_metric = |line: &str| {
+            let (labels, figure) = line.strip_prefix(metric)?.strip_prefix('{')?.rsplit_once("} ")?;
+            Some((labels.to_owned(), figure.parse().ok()?))
+        };
+        text.lines().filter_map(of_metric).collect()
     }
 
     /// Hands it the mappings directory, whose documents are `sound` or not.

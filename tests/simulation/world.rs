@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use sync_engine::sandbox::{Flavor, Request};
 use tokio::time::sleep;
 
-use super::action::{Action, Edit, Meddling, Plan, SourceRef, TENANTS};
-use super::checker::RECORDS;
-use super::checker::Violation;
+use super::action::{Action, Edit, Forever, Meddling, Plan, SourceRef, TENANTS};
+use super::checker::{AFTERMATH, RECORDS, Violation};
 use super::core::{Core, Shared, Weather};
 use super::mapping::{KINDS, Mapping, OPTIONAL, api_version, first, placement, url};
+use super::matrix::is_fault;
 use super::process::Process;
 use super::server::{
     Ahead, GROUP, RESOURCES, Side, binding, definitions, export, items, no_widgets, widgets, workspace,
@@ -34,6 +34,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Run {
     pub trace: Vec<String>,
     pub violations: Vec<Violation>,
+    /// Faults that happened.
+    pub faults: u64,
+    /// The writes of the process that sent most of them.
+    pub writes: u64,
+    /// What the first tenant sees in the end.
+    pub view: BTreeMap<String, Value>,
 }
 
 /// Runs a plan in a world of its own.
@@ -69,14 +75,23 @@ fn run_here(plan: &Plan, aloud: bool) -> Run {
     runtime.block_on(async {
         let mut world = World::new(plan);
         world.shared.lock().aloud = aloud;
+        world.shared.lock().forever = plan.forever;
         world.live(plan).await;
+        let view = std::mem::take(&mut world.view);
         let mut core = world.shared.lock();
-        Run { trace: std::mem::take(&mut core.trace), violations: std::mem::take(&mut core.checker.violations) }
+        Run {
+            trace: std::mem::take(&mut core.trace),
+            violations: std::mem::take(&mut core.checker.violations),
+            faults: core.checker.faults,
+            writes: world.writes,
+            view,
+        }
     })
 }
 
 pub struct World {
     pub shared: Shared,
+    pub seed: u64,
     pub is_kcp: bool,
     pub mapping: Mapping,
     pub file: File,
@@ -86,9 +101,13 @@ pub struct World {
     pub forgot: bool,
     /// The mapping whose records the target's backup holds.
     backed_up: Option<&'static str>,
-    processes: BTreeMap<u32, Process>,
+    /// The writes of the process that sent most of them, when the world came to rest.
+    writes: u64,
+    /// What the first tenant saw then.
+    view: BTreeMap<String, Value>,
+    pub processes: BTreeMap<u32, Process>,
     /// Counts what consumers write, so that no two tokens are alike.
-    written: u32,
+    written: BTreeMap<&'static str, u32>,
 }
 
 /// What is in the mappings directory.
@@ -105,6 +124,7 @@ impl World {
         let mapping = first(RESOURCES[0].0);
         let world = Self {
             shared: Shared::new(flavor, plan.seed),
+            seed: plan.seed,
             is_kcp: plan.is_kcp,
             mapping,
             file: File::Whole,
@@ -112,7 +132,9 @@ impl World {
             forgot: false,
             backed_up: None,
             processes: BTreeMap::new(),
-            written: 0,
+            written: BTreeMap::new(),
+            writes: 0,
+            view: BTreeMap::new(),
         };
         world.furnish();
         world.shared.lock().act(Side::Target, &widgets());
@@ -156,6 +178,11 @@ impl World {
         }
         self.end_faults().await;
         self.come_to_rest().await;
+        self.writes = self.core(|core| core.checker.carried_out.values().copied().max().unwrap_or_default());
+        self.view = super::twins::view(self, TENANTS[0]);
+        if !self.is_over() {
+            super::aftermath::check(self).await;
+        }
         self.end().await;
     }
 
@@ -205,10 +232,11 @@ impl World {
                 super::model::check(self);
             }
             let before = self.core(|core| core.checker.writes);
+            self.core(|core| core.checker.asked.clear());
             sleep(QUIET).await;
             let writes = self.core(|core| core.checker.writes) - before;
             if writes == 0 && in_order == 2 {
-                return;
+                return super::quiet::check(self);
             }
             if late {
                 if writes > 0 {
@@ -219,8 +247,18 @@ impl World {
         }
     }
 
+    /// Ends every process but one, and says which one that is.
+    pub async fn keep_one_process(&mut self) -> Option<u32> {
+        let (kept, _) = self.processes.first_key_value()?;
+        let kept = *kept;
+        for (_, process) in self.processes.split_off(&(kept + 1)) {
+            process.kill().await;
+        }
+        Some(kept)
+    }
+
     /// Kills what runs, and sees whether anything of it is left.
-    async fn end(&mut self) {
+    pub async fn end(&mut self) {
         let processes = std::mem::take(&mut self.processes);
         for (_, process) in processes {
             process.kill().await;
@@ -244,7 +282,7 @@ impl World {
         self.shared.lock().note(format_args!("** {what}"));
     }
 
-    fn start(&mut self, number: u32) {
+    pub fn start(&mut self, number: u32) {
         let process = Process::start(&self.shared, number, self.is_kcp);
         process.reload(&self.shared, self.documents(), self.file != File::Broken);
         self.processes.insert(number, process);
@@ -260,6 +298,10 @@ impl World {
 
     async fn act(&mut self, action: Action) {
         self.note(action);
+        self.tell_checker(action);
+        if action == Action::Widgets && self.forever() == Some(Forever::NoWidgets) {
+            return;
+        }
         match action {
             Action::Create(source) => self.create(source),
             Action::Change(source) => self.change(source),
@@ -327,18 +369,47 @@ impl World {
         }
     }
 
+    pub fn forever(&self) -> Option<Forever> {
+        self.core(|core| core.forever)
+    }
+
+    /// A fault that undoes or hides what servers hold counts once for each object.
+    fn tell_checker(&self, action: Action) {
+        let objects = match action {
+            Action::Restore(..) | Action::Rebuild(..) | Action::NoWidgets => {
+                self.sources().len() + self.target_objects().len()
+            }
+            _ => 0,
+        };
+        self.core(|core| {
+            let age = core.age();
+            core.checker.has_changed(age);
+            if is_fault(action) {
+                core.checker.is_troubled(age + AFTERMATH);
+                core.checker.faults += objects as u64;
+            }
+        });
+    }
+
     fn core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
         act(&mut self.shared.lock())
     }
 
+    /// Counts what a tenant writes.
+    fn next_written(&mut self, tenant: &'static str) -> u32 {
+        let written = self.written.entry(tenant).or_default();
+        *written += 1;
+        *written
+    }
+
     fn create(&mut self, source: SourceRef) {
-        self.written += 1;
+        let written = self.next_written(source.tenant);
         let kind = RESOURCES.iter().find(|(plural, _)| *plural == source.resource).map_or("", |(_, kind)| kind);
-        let token = format!("token-{}-of-{}", self.written, source.tenant);
+        let token = format!("token-{}-of-{}", written, source.tenant);
         let object = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": kind,
             "metadata": {"name": source.name, "namespace": "default", "labels": {"tier": "managed"}},
-            "spec": {"size": self.written, "token": token, "extra": self.written.is_multiple_of(2)},
+            "spec": {"size": written, "token": token, "extra": written.is_multiple_of(2)},
         });
         let cluster = self.cluster(source.tenant);
         if cluster.is_empty() {
@@ -355,8 +426,8 @@ impl World {
     }
 
     fn change(&mut self, source: SourceRef) {
-        self.written += 1;
-        let patch = json!({"spec": {"size": self.written, "extra": self.written.is_multiple_of(2)}});
+        let written = self.next_written(source.tenant);
+        let patch = json!({"spec": {"size": written, "extra": written.is_multiple_of(2)}});
         let url = self.url(source.tenant, source.resource, source.name);
         self.core(|core| core.act(Side::Source, &Request::patch(&url, MERGE, &patch)));
     }

@@ -1,0 +1,107 @@
+//! What a process still has when its world is at rest, compared with one that has just started.
+//!
+//! Whoever lived through everything needs no more than whoever sees the result for the first time: entries of tables,
+//! watches and tasks. And a start in a world that is in order writes nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::world::{File, World};
+
+/// What is remembered for a time is forgotten after this: deletions that were seen count for ten minutes.
+const LINGER: Duration = Duration::from_secs(600);
+
+/// Every so many worlds wait for it: it is most of a world's time.
+const WAITING: u64 = 8;
+
+/// How long a process takes to know its world.
+const START: Duration = Duration::from_secs(60);
+
+/// Of the process that has just started.
+const FRESH: u32 = 2;
+
+/// What a process has at one moment.
+struct Holdings {
+    tables: BTreeMap<String, i64>,
+    orphans: BTreeMap<String, i64>,
+    watches: BTreeMap<String, i64>,
+    /// All of them, and those that are no connection.
+    tasks: [i64; 2],
+}
+
+/// Compares the process that runs with one that starts now.
+pub async fn check(world: &mut World) {
+    // A process that starts knows a removed mapping from the state store, which does not hold its `ClusterProvider`.
+    if world.file == File::Missing {
+        return;
+    }
+    let Some(old) = world.keep_one_process().await else { return };
+    let forgets = world.seed.is_multiple_of(WAITING);
+    if forgets {
+        sleep(LINGER).await;
+    }
+    let mut before = holdings(world, old);
+    for text in super::orphans::miscounts(world, &before.orphans) {
+        violated(world, "I7", text);
+    }
+    if !forgets {
+        before.tables.retain(|table, _| !table.contains("learned"));
+    }
+    world.end().await;
+    let writes = world.shared.lock().checker.writes;
+    world.start(FRESH);
+    sleep(START).await;
+    let after = holdings(world, FRESH);
+    let written = world.shared.lock().checker.writes - writes;
+    if written > 0 {
+        violated(world, "I5", format!("{written} writes of a process that starts in a world that is in order"));
+    }
+    for text in excess(&before, &after) {
+        violated(world, "I7", text);
+    }
+}
+
+fn violated(world: &World, invariant: &'static str, text: String) {
+    world.shared.lock().checker.violated(invariant, text);
+}
+
+fn holdings(world: &World, number: u32) -> Holdings {
+    let process = &world.processes[&number];
+    let of_process = |(of, watch): &(u32, String), open: &usize| (*of == number).then(|| (watch.clone(), *open as i64));
+    let watches = world.shared.lock().watches.iter().filter_map(|(of, open)| of_process(of, open)).collect();
+    let connections = world.shared.lock().connections.get(&number).copied().unwrap_or_default();
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks() - world.shared.tasks();
+    Holdings {
+        tables: process.figures("sync_engine_table_entries"),
+        orphans: process.figures("sync_engine_orphans"),
+        watches,
+        tasks: [tasks, tasks - connections].map(|tasks| tasks as i64),
+    }
+}
+
+/// What the old process has beyond the fresh one.
+fn excess(old: &Holdings, fresh: &Holdings) -> Vec<String> {
+    let mut found = Vec::new();
+    // Orphaned objects are living objects: whose they were may be known still.
+    let orphans: i64 = old.orphans.values().sum();
+    let allowed = |name: &str| if name.contains("origins") { orphans } else { 0 };
+    let parts = [("entries of", &old.tables, &fresh.tables), ("watches of", &old.watches, &fresh.watches)];
+    for (what, old, fresh) in parts {
+        for (name, has) in old {
+            let needs = fresh.get(name).copied().unwrap_or_default() + allowed(name);
+            if *has > needs {
+                found.push(format!("{has} {what} {name}, and a fresh process has {needs}"));
+            }
+        }
+    }
+    if old.orphans != fresh.orphans {
+        found.push(format!("the orphans are {:?}, and a fresh process counts {:?}", old.orphans, fresh.orphans));
+    }
+    // The HTTP stack keeps connections open for a while, and not each of them has a task.
+    if old.tasks.iter().zip(&fresh.tasks).all(|(old, fresh)| old > fresh) {
+        found.push(format!("{:?} tasks, and a fresh process has {:?}", old.tasks, fresh.tasks));
+    }
+    found
+}
