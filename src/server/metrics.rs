@@ -437,6 +437,17 @@ mod tests {
         sync_engine_reconcile_total{mapping="mongodb",result="written"} 1
         sync_engine_reload_last_success_timestamp_seconds 0.0
         sync_engine_reload_total{result="partial"} 1
+        sync_engine_table_entries{mapping="mongodb",table="held"} 9
+        sync_engine_table_entries{mapping="mongodb",table="interests"} 2
+        sync_engine_table_entries{mapping="mongodb",table="learned"} 6
+        sync_engine_table_entries{mapping="mongodb",table="origins"} 4
+        sync_engine_table_entries{mapping="mongodb",table="placements"} 5
+        sync_engine_table_entries{mapping="mongodb",table="queue"} 0
+        sync_engine_table_entries{mapping="mongodb",table="readers"} 1
+        sync_engine_table_entries{mapping="mongodb",table="unplanned"} 7
+        sync_engine_table_entries{mapping="mongodb",table="unsettled"} 8
+        sync_engine_table_entries{mapping="mongodb",table="watches"} 3
+        sync_engine_timer_writes_total{mapping="mongodb",waited_for="Conflict"} 1
         sync_engine_writes_total{mapping="mongodb",target="target",verb="apply",result="success"} 1
         "#);
     }
