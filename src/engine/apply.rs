@@ -31,6 +31,8 @@ pub struct Executor<'a> {
     pub at_target: Endpoint,
     pub feed: &'a SourceFeed,
     pub key: &'a Key,
+    /// What the source waited for, where a timer and no event brought it here.
+    pub waited_for: Option<&'static str>,
     /// Requests sent so far.
     pub cost: u32,
     /// An event beyond the engine's own writes came in between: reconcile again.
@@ -125,7 +127,11 @@ impl Executor<'_> {
             Err(error) if error.retryable() => WriteResult::Error,
             Err(_) => WriteResult::Rejected,
         };
-        self.pipeline.shared.instruments.metrics.written(self.pipeline.writer.mapping(), side, verb, result);
+        let (metrics, mapping) = (&self.pipeline.shared.instruments.metrics, self.pipeline.writer.mapping());
+        metrics.written(mapping, side, verb, result);
+        if let Some(waited_for) = self.waited_for {
+            metrics.written_by_timer(mapping, waited_for);
+        }
     }
 
     fn target(&self) -> &Endpoint {

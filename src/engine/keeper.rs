@@ -55,11 +55,15 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
     }
 }
 
-/// Whether no source of a former document carries the engine's finalizer any more.
+/// Whether no source of a former document carries the engine's finalizer any more, and none waits for anything or has
+/// orphaned objects, which have to be counted.
 fn is_former_done(pipeline: &Pipeline) -> bool {
     let generation = pipeline.generation();
     let described = pipeline.shared.manager.is_synced(&generation.mapping.source.clusters);
-    generation.former.is_some() && pipeline.unconfirmed().is_none() && described && pipeline.holds_no_source()
+    let is_known = pipeline.unconfirmed().is_none() && described && pipeline.follows_every_kind();
+    let depth = pipeline.queue.depth();
+    let is_settled = depth.ready + depth.in_flight == 0 && pipeline.unsettled().is_empty();
+    generation.former.is_some() && is_known && is_settled && pipeline.holds_no_source()
 }
 
 /// Whether nothing can change by itself: no kind of a former generation, no former source, and no mapping that is leaving.

@@ -46,7 +46,7 @@ pub fn observe(
         ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };
     observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
-    let mut learned = pipeline.learned();
+    let learned = pipeline.learned();
     observed.stripped = learned.stripped(&owners(generation, &observed));
     observed.answers = Answers {
         unanswered: learned.unanswered(Instant::now()),

@@ -1,10 +1,12 @@
 //! The engine at a glance: gauges and the status page, brought up to date on each tick.
 
+use std::collections::BTreeSet;
+
 use super::{Engine, Running};
 use crate::catalog::{Entry, Standing};
 use crate::mapping::SourceClusters;
 use crate::plan::Phase;
-use crate::server::metrics::ObjectSide;
+use crate::server::metrics::{ObjectSide, TABLES};
 use crate::server::status::{MappingOverview, Overview, ProviderOverview};
 
 /// Publishes what runs.
@@ -18,6 +20,7 @@ pub fn publish(engine: &Engine) {
         metrics.set_orphans(&overview.name, overview.orphans);
         metrics.set_objects(&overview.name, ObjectSide::Source, overview.sources);
         metrics.set_objects(&overview.name, ObjectSide::Target, overview.objects);
+        metrics.set_tables(&overview.name, tables(engine, running));
     }
     for (name, connection) in &engine.settings.connections {
         for (verb, code, sent) in connection.counters().snapshot() {
@@ -34,11 +37,22 @@ pub fn publish(engine: &Engine) {
     });
 }
 
+/// How many entries the tables of a mapping have, in the order of [`TABLES`]: those of its former sources included.
+fn tables(engine: &Engine, running: &Running) -> [usize; TABLES.len()] {
+    let former = former(engine, running.pipeline.writer.mapping());
+    let all = former.chain([running]).map(|running| running.pipeline.tables());
+    all.fold([0; TABLES.len()], |sum, tables| std::array::from_fn(|table| sum[table] + tables[table]))
+}
+
+/// What serves the former sources of a mapping.
+fn former<'a>(engine: &'a Engine, mapping: &'a str) -> impl Iterator<Item = &'a Running> {
+    let of = engine.former.iter().filter(move |((of, _), _)| of == mapping);
+    of.filter_map(|(_, (_, running))| running.as_ref())
+}
+
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let running = engine.pipelines.get(&entry.mapping.name);
     let count = |count: fn(&Running) -> usize| running.map(count).unwrap_or_default();
-    let former = engine.former.iter().filter(|((of, _), _)| *of == entry.mapping.name);
-    let orphans_of_former: usize = former.filter_map(|(_, (_, running))| running.as_ref().map(orphans)).sum();
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "inventory".to_owned()),
@@ -47,13 +61,18 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         sources: count(|one| one.pipeline.source_feeds().iter().map(|feed| feed.watch.store().len()).sum()),
         objects: count(|one| one.pipeline.kind_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()),
         queued: count(|one| one.pipeline.queue.depth().ready),
-        orphans: count(orphans) + orphans_of_former,
+        orphans: orphans(engine, &entry.mapping.name),
     }
 }
 
-/// Sources with orphaned objects.
-fn orphans(running: &Running) -> usize {
-    running.pipeline.unsettled().values().filter(|how| how.orphans).count()
+/// Sources with orphaned objects: one that two pipelines know of counts once.
+fn orphans(engine: &Engine, mapping: &str) -> usize {
+    let running = engine.pipelines.get(mapping).into_iter().chain(former(engine, mapping));
+    let of = |running: &Running| {
+        let resource = running.pipeline.generation().mapping.source.resource.group_plural();
+        running.pipeline.orphans().into_iter().map(move |key| (resource.clone(), key))
+    };
+    running.flat_map(of).collect::<BTreeSet<_>>().len()
 }
 
 fn standing(entry: &Entry, running: Option<&Running>) -> String {

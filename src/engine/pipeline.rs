@@ -94,6 +94,8 @@ struct State {
     unplanned: HashSet<Key>,
     /// Sources whose last plan did not end in sync, and why.
     unsettled: BTreeMap<Key, Unsettled>,
+    /// Those of them that wait for nothing but the time at which a request is tried again.
+    retried: BTreeSet<Key>,
     /// Whether deletions that the document asks for are held back.
     guard: Guard,
     /// What the state store on the target says.

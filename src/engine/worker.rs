@@ -48,7 +48,8 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let generation = pipeline.generation();
     let key = lease.key().clone();
     let mut facts = Facts::new(pipeline.interests.reader(&key));
-    let one = run(&pipeline, &generation, &key, &mut facts);
+    let waited_for = lease.is_by_timer().then(|| pipeline.waits_for(&key));
+    let one = run(&pipeline, &generation, &key, &mut facts, waited_for);
     #[cfg(feature = "mutants")]
     let one = mutant::beside_another(one, &pipeline, &generation, &key);
     let (ended, cost, overtaken) = one.await;
@@ -78,7 +79,13 @@ fn causes(ended: &Ended) -> Vec<Cause> {
     }
 }
 
-async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mut Facts<'_>) -> (Ended, u32, bool) {
+async fn run(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    key: &Key,
+    facts: &mut Facts<'_>,
+    waited_for: Option<&'static str>,
+) -> (Ended, u32, bool) {
     let engaged = || {
         let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster)?;
         let feed = pipeline.feed_of(&cluster)?;
@@ -112,6 +119,7 @@ async fn run(pipeline: &Pipeline, generation: &Generation, key: &Key, facts: &mu
         at_target,
         feed: &feed,
         key,
+        waited_for,
         cost: 0,
         overtaken: false,
         retry: None,
@@ -349,6 +357,7 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
         }
         Ended::Retry(reasons, after) => {
             report(pipeline, key, &reasons);
+            pipeline.request_failed(key);
             if after.is_zero() { Finish::Retry } else { Finish::RetryAfter(after) }
         }
         Ended::Observed(actions) => {
@@ -437,7 +446,7 @@ mod mutant {
             return one.await;
         }
         let mut facts = Facts::new(pipeline.interests.reader(key));
-        tokio::join!(one, run(pipeline, generation, key, &mut facts)).0
+        tokio::join!(one, run(pipeline, generation, key, &mut facts, None)).0
     }
 
     /// A cluster that is not engaged is taken for one whose sources were deleted.

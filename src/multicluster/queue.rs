@@ -85,6 +85,8 @@ pub struct Queue<K> {
 #[derive(Debug)]
 struct Entry {
     failures: u32,
+    /// Nothing but time asked for it.
+    by_timer: bool,
     state: State,
 }
 
@@ -145,7 +147,7 @@ impl<K: Queued> Queue<K> {
         };
         let failures = entry.failures;
         match &mut entry.state {
-            State::Ready { priority: queued, .. } if *queued <= priority => {}
+            State::Ready { priority: queued, .. } if *queued <= priority => entry.by_timer = false,
             State::Ready { priority: queued, ticket } => {
                 let (queued, ticket) = (*queued, *ticket);
                 let since = self.take_ready(&key, queued, ticket).unwrap_or(now);
@@ -170,7 +172,7 @@ impl<K: Queued> Queue<K> {
     pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) {
         let until = now + delay;
         let Some(entry) = self.entries.get_mut(&key) else {
-            return self.make_delayed(key, until, 0);
+            return self.make_delayed(key, until, 0, true);
         };
         let failures = entry.failures;
         match &mut entry.state {
@@ -178,7 +180,8 @@ impl<K: Queued> Queue<K> {
             State::Delayed { until: earlier } if *earlier <= until => {}
             State::Delayed { until: later } => {
                 self.delayed.remove(&(*later, key.clone()));
-                self.make_delayed(key, until, failures);
+                let by_timer = entry.by_timer;
+                self.make_delayed(key, until, failures, by_timer);
             }
             State::InFlight { again } => match again {
                 Some(Again::Now(_)) => {}
@@ -232,9 +235,14 @@ impl<K: Queued> Queue<K> {
         Next::Wait(self.delayed.first().map(|(until, _)| *until))
     }
 
+    /// Whether nothing but time asked for a request that [`next`](Self::next) handed out.
+    pub fn is_by_timer(&self, key: &K) -> bool {
+        self.entries.get(key).is_some_and(|entry| entry.by_timer)
+    }
+
     /// Answers a request that [`next`](Self::next) handed out. `cost` is what it took, in turns (requests sent): at least 1.
     pub fn finish(&mut self, key: K, outcome: Outcome, cost: u32, now: Instant) {
-        let Some(Entry { failures, state: State::InFlight { again } }) = self.entries.remove(&key) else { return };
+        let Some(Entry { failures, state: State::InFlight { again }, .. }) = self.entries.remove(&key) else { return };
         self.in_flight -= 1;
         if let Some(lane) = self.lanes.get_mut(key.cluster()) {
             lane.in_flight -= 1;
@@ -277,12 +285,12 @@ impl<K: Queued> Queue<K> {
             (Some(Again::Now(priority)), _) if failures == 0 => self.make_ready(key, priority, failures, now),
             (Some(Again::Now(_)), delay) => {
                 let soon = self.backoff.min.min(delay.unwrap_or_default());
-                self.make_delayed(key, now + soon, failures);
+                self.make_delayed(key, now + soon, failures, false);
             }
             (Some(Again::At(at)), delay) => {
-                self.make_delayed(key, delay.map_or(at, |delay| at.min(now + delay)), failures);
+                self.make_delayed(key, delay.map_or(at, |delay| at.min(now + delay)), failures, true);
             }
-            (None, Some(delay)) => self.make_delayed(key, now + delay, failures),
+            (None, Some(delay)) => self.make_delayed(key, now + delay, failures, true),
         }
     }
 
@@ -296,12 +304,12 @@ impl<K: Queued> Queue<K> {
             self.turns.push_back(key.cluster().clone());
         }
         self.ready += 1;
-        self.entries.insert(key, Entry { failures, state: State::Ready { priority, ticket } });
+        self.entries.insert(key, Entry { failures, by_timer: false, state: State::Ready { priority, ticket } });
     }
 
-    fn make_delayed(&mut self, key: K, until: Instant, failures: u32) {
+    fn make_delayed(&mut self, key: K, until: Instant, failures: u32, by_timer: bool) {
         self.delayed.insert((until, key.clone()));
-        self.entries.insert(key, Entry { failures, state: State::Delayed { until } });
+        self.entries.insert(key, Entry { failures, by_timer, state: State::Delayed { until } });
     }
 
     fn take_ready(&mut self, key: &K, priority: Priority, ticket: u64) -> Option<Instant> {
@@ -313,8 +321,12 @@ impl<K: Queued> Queue<K> {
     fn wake_delayed(&mut self, now: Instant) {
         while self.delayed.first().is_some_and(|(until, _)| *until <= now) {
             let Some((until, key)) = self.delayed.pop_first() else { return };
-            let failures = self.entries.get(&key).map_or(0, |entry| entry.failures);
-            self.make_ready(key, Priority::Live, failures, until);
+            let (failures, by_timer) =
+                self.entries.get(&key).map_or((0, true), |entry| (entry.failures, entry.by_timer));
+            self.make_ready(key.clone(), Priority::Live, failures, until);
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.by_timer = by_timer;
+            }
         }
     }
 

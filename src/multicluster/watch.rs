@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -73,6 +73,7 @@ pub struct Watch {
     endpoint: Endpoint,
     store: Arc<Store>,
     state: watch::Receiver<WatchState>,
+    bell: Arc<Notify>,
     task: JoinHandle<()>,
     health: Health,
 }
@@ -90,6 +91,11 @@ impl Watch {
         self.state.borrow().clone()
     }
 
+    /// To wait for changes of the state, in the order of those who wait: a watch channel leaves it to chance.
+    pub fn changes(&self) -> Changes {
+        Changes { state: self.state.clone(), bell: self.bell.clone() }
+    }
+
     /// To wait for changes of the state.
     pub fn states(&self) -> watch::Receiver<WatchState> {
         self.state.clone()
@@ -97,6 +103,38 @@ impl Watch {
 
     pub fn is_synced(&self) -> bool {
         *self.state.borrow() == WatchState::Synced
+    }
+}
+
+/// The state of a watch, for somebody who waits for its changes.
+#[derive(Debug)]
+pub struct Changes {
+    state: watch::Receiver<WatchState>,
+    bell: Arc<Notify>,
+}
+
+impl Changes {
+    /// The next state; `None`: the watch has ended. Cancel-safe.
+    pub async fn next(&mut self) -> Option<WatchState> {
+        loop {
+            // Enabled before the look, so that a change in between wakes it.
+            let mut rung = std::pin::pin!(self.bell.notified());
+            rung.as_mut().enable();
+            if self.state.has_changed().ok()? {
+                return Some(self.state.borrow_and_update().clone());
+            }
+            rung.await;
+        }
+    }
+}
+
+/// Rings when something has changed, and when nothing will any more.
+#[derive(Debug)]
+struct Bell(Arc<Notify>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.0.notify_waiters();
     }
 }
 
@@ -152,16 +190,18 @@ impl Watches {
     fn start(&self, key: WatchKey, scope: &WatchScope) -> Watch {
         let store = Store::new(scope.clusters.clone());
         let (states, state) = watch::channel(WatchState::Starting);
+        let bell = Arc::<Notify>::default();
         let worker = Worker {
             endpoint: scope.endpoint.clone(),
             key: key.clone(),
             store: store.clone(),
             states,
+            bell: Bell(bell.clone()),
             health: self.health.clone(),
             machine: ListWatch::new(scope.endpoint.connection().entropy()),
         };
         let task = tokio::spawn(worker.run());
-        Watch { key, endpoint: scope.endpoint.clone(), store, state, task, health: self.health.clone() }
+        Watch { key, endpoint: scope.endpoint.clone(), store, state, bell, task, health: self.health.clone() }
     }
 }
 
@@ -171,6 +211,8 @@ struct Worker {
     key: WatchKey,
     store: Arc<Store>,
     states: watch::Sender<WatchState>,
+    /// Dropped after the sender: whoever waits then sees that it has ended.
+    bell: Bell,
     health: Health,
     machine: ListWatch,
 }
@@ -400,6 +442,7 @@ impl Worker {
             WatchState::Starting => {}
         }
         self.states.send_replace(state.clone());
+        self.bell.0.notify_waiters();
     }
 
     fn unreadable(&self, error: &NotAnObject) -> RequestError {

@@ -60,7 +60,8 @@ impl<K: Queued> WorkQueue<K> {
                 Next::Ready(key) => {
                     // One notification may stand for several additions: pass it on.
                     self.shared.changed.notify_one();
-                    return Some(Lease { shared: self.shared.clone(), key, finished: false });
+                    let by_timer = self.shared.lock().is_by_timer(&key);
+                    return Some(Lease { shared: self.shared.clone(), key, by_timer, finished: false });
                 }
                 Next::Closed => return None,
                 Next::Wait(None) => changed.await,
@@ -105,12 +106,18 @@ impl<K> Shared<K> {
 pub struct Lease<K: Queued> {
     shared: Arc<Shared<K>>,
     key: K,
+    by_timer: bool,
     finished: bool,
 }
 
 impl<K: Queued> Lease<K> {
     pub fn key(&self) -> &K {
         &self.key
+    }
+
+    /// Whether nothing but time asked for it. What it writes then, no event told of: that is counted, and never decided on.
+    pub fn is_by_timer(&self) -> bool {
+        self.by_timer
     }
 
     /// `cost`: requests sent; a cluster whose reconciles cost much is served less often.

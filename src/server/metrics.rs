@@ -24,6 +24,10 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// From a cached comparison (under a millisecond) to a target that hardly answers.
 const RECONCILE_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
+/// The tables of a pipeline that grow with its sources, and shrink with them.
+pub const TABLES: [&str; 10] =
+    ["queue", "readers", "interests", "watches", "origins", "placements", "learned", "unplanned", "unsettled", "held"];
+
 type FloatGauge = Gauge<f64, AtomicU64>;
 
 /// Every series of the engine.
@@ -33,6 +37,7 @@ pub struct Metrics {
     reconciles: Family<ReconcileLabels, Counter>,
     reconcile_duration: Family<MappingLabel, Histogram, fn() -> Histogram>,
     writes: Family<WriteLabels, Counter>,
+    timer_writes: Family<TimerLabels, Counter>,
     queue_depth: Family<MappingLabel, Gauge>,
     queue_oldest: Family<MappingLabel, FloatGauge>,
     reloads: Family<ResultLabel, Counter>,
@@ -42,6 +47,7 @@ pub struct Metrics {
     clusters: Family<ProviderLabel, Gauge>,
     orphans: Family<MappingLabel, Gauge>,
     objects: Family<ObjectLabels, Gauge>,
+    tables: Family<TableLabels, Gauge>,
     requests: Family<RequestLabels, Counter>,
 }
 
@@ -120,6 +126,18 @@ struct WriteLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TimerLabels {
+    mapping: String,
+    waited_for: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TableLabels {
+    mapping: String,
+    table: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ObjectLabels {
     mapping: String,
     side: &'static str,
@@ -154,6 +172,11 @@ impl Metrics {
             Family::new_with_constructor(reconcile_histogram as fn() -> Histogram),
         );
         let writes = names.add("writes", "Writes to API servers by how they ended", Family::default());
+        let timer_writes = names.add(
+            "timer_writes",
+            "Writes of reconciles that a timer started and no event, by what the source had waited for",
+            Family::default(),
+        );
         let queue_depth = names.add("queue_depth", "Objects waiting to be reconciled", Family::default());
         let queue_oldest =
             names.add("queue_oldest_seconds", "Age of the longest waiting object in the queue", Family::default());
@@ -170,12 +193,14 @@ impl Metrics {
         let clusters = names.add("clusters_engaged", "Source clusters a provider has engaged", Family::default());
         let orphans = names.add("orphans", "Objects of ours whose source is gone without evidence", Family::default());
         let objects = names.add("objects", "Objects in the cache", Family::default());
+        let tables = names.add("table_entries", "Entries of the engine's tables", Family::default());
         let requests = names.add("http_requests", "Requests to API servers by status code", Family::default());
         Self {
             registry: Arc::new(registry),
             reconciles,
             reconcile_duration,
             writes,
+            timer_writes,
             queue_depth,
             queue_oldest,
             reloads,
@@ -185,6 +210,7 @@ impl Metrics {
             clusters,
             orphans,
             objects,
+            tables,
             requests,
         }
     }
@@ -201,6 +227,12 @@ impl Metrics {
         let labels =
             WriteLabels { mapping: mapping.to_owned(), target: target.to_owned(), verb, result: result.label() };
         self.writes.get_or_create(&labels).inc();
+    }
+
+    /// Counts a write of a reconcile that a timer started, by what the source had waited for: the reason in its `Synced`
+    /// condition.
+    pub fn written_by_timer(&self, mapping: &str, waited_for: &'static str) {
+        self.timer_writes.get_or_create(&TimerLabels { mapping: mapping.to_owned(), waited_for }).inc();
     }
 
     /// How many requests a connection has sent so far. `code` is 0 where no answer came.
@@ -238,6 +270,14 @@ impl Metrics {
         self.objects.get_or_create(&labels).set(count(objects));
     }
 
+    /// How many entries the tables of a mapping have, in the order of [`TABLES`].
+    pub fn set_tables(&self, mapping: &str, entries: [usize; TABLES.len()]) {
+        for (table, entries) in TABLES.into_iter().zip(entries) {
+            let labels = TableLabels { mapping: mapping.to_owned(), table };
+            self.tables.get_or_create(&labels).set(count(entries));
+        }
+    }
+
     pub fn set_clusters(&self, provider: &str, clusters: usize) {
         self.clusters.get_or_create(&ProviderLabel { provider: provider.to_owned() }).set(count(clusters));
     }
@@ -249,6 +289,9 @@ impl Metrics {
         self.queue_oldest.remove(&label);
         self.generation.remove(&label);
         self.orphans.remove(&label);
+        for table in TABLES {
+            self.tables.remove(&TableLabels { mapping: mapping.to_owned(), table });
+        }
         for side in [ObjectSide::Source, ObjectSide::Target] {
             self.objects.remove(&ObjectLabels { mapping: mapping.to_owned(), side: side.label() });
         }
@@ -374,6 +417,8 @@ mod tests {
         metrics.set_orphans("mongodb", 0);
         metrics.set_objects("mongodb", ObjectSide::Source, 4);
         metrics.set_clusters("kcp", 2);
+        metrics.written_by_timer("mongodb", "Conflict");
+        metrics.set_tables("mongodb", std::array::from_fn(|table| table));
         let mut lines = series(&metrics);
         lines.sort();
         insta::assert_snapshot!(lines.join("\n").replace(env!("CARGO_PKG_VERSION"), "VERSION"), @r#"
@@ -392,6 +437,17 @@ mod tests {
         sync_engine_reconcile_total{mapping="mongodb",result="written"} 1
         sync_engine_reload_last_success_timestamp_seconds 0.0
         sync_engine_reload_total{result="partial"} 1
+        sync_engine_table_entries{mapping="mongodb",table="held"} 9
+        sync_engine_table_entries{mapping="mongodb",table="interests"} 2
+        sync_engine_table_entries{mapping="mongodb",table="learned"} 6
+        sync_engine_table_entries{mapping="mongodb",table="origins"} 4
+        sync_engine_table_entries{mapping="mongodb",table="placements"} 5
+        sync_engine_table_entries{mapping="mongodb",table="queue"} 0
+        sync_engine_table_entries{mapping="mongodb",table="readers"} 1
+        sync_engine_table_entries{mapping="mongodb",table="unplanned"} 7
+        sync_engine_table_entries{mapping="mongodb",table="unsettled"} 8
+        sync_engine_table_entries{mapping="mongodb",table="watches"} 3
+        sync_engine_timer_writes_total{mapping="mongodb",waited_for="Conflict"} 1
         sync_engine_writes_total{mapping="mongodb",target="target",verb="apply",result="success"} 1
         "#);
     }
@@ -404,6 +460,7 @@ mod tests {
         metrics.set_generation("gone", 1);
         metrics.set_orphans("gone", 1);
         metrics.set_objects("gone", ObjectSide::Target, 1);
+        metrics.set_tables("gone", [1; TABLES.len()]);
         metrics.forget_mapping("gone");
         let left: Vec<_> = series(&metrics).into_iter().filter(|line| line.contains("gone")).collect();
         assert!(left.iter().all(|line| line.contains("sync_engine_reconcile")), "{left:?}");

@@ -42,6 +42,11 @@ impl DroppedFields {
         news
     }
 
+    /// Clusters that are known to drop something.
+    pub fn size(&self) -> usize {
+        self.clusters.len()
+    }
+
     /// The cluster is no longer engaged.
     pub fn forget(&mut self, cluster: &ClusterName) {
         self.clusters.remove(cluster);

@@ -69,6 +69,11 @@ impl Feeds {
         self.origins.remove(&owner);
     }
 
+    /// Watches, and sources that are known by their owner label.
+    pub fn size(&self) -> (usize, usize) {
+        (self.sources.len() + self.kinds.len(), self.origins.len())
+    }
+
     pub fn origin(&self, owner: u64) -> Option<Key> {
         self.origins.get(&owner).cloned()
     }
@@ -127,10 +132,13 @@ impl Pipeline {
         self.shared.schemas.get(feed.scope.endpoint.url(), &self.generation().mapping.source.resource)
     }
 
-    /// Opens the watches on the target's kinds as far as they are resolved.
+    /// Opens the watches on the target's kinds as far as they are resolved, and ends those on kinds that are no longer used.
     pub fn follow_kinds(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
-        let generation = self.generation();
-        for kind in self.kinds() {
+        let (generation, kinds) = (self.generation(), self.kinds());
+        let unused: Vec<_> = self.feeds().kinds.extract_if(.., |kind, _| !kinds.contains(kind)).collect();
+        // The end of a subscription must not meet the lock.
+        drop(unused);
+        for kind in kinds {
             generation.target.want(&kind);
             let (Ok(served), Some(scope)) = (generation.target.kind(&kind), generation.target.scope()) else {
                 continue;
@@ -168,10 +176,10 @@ impl Pipeline {
 
     /// Wakes what waits for a collection whenever its watch comes or goes.
     fn follow_states(self: &Arc<Self>, watch: &Arc<Watch>, collection: Collection, tasks: &mut JoinSet<()>) {
-        let mut states = watch.states();
+        let mut states = watch.changes();
         let pipeline = Arc::downgrade(self);
         tasks.spawn(async move {
-            while states.changed().await.is_ok() {
+            while states.next().await.is_some() {
                 let Some(pipeline) = pipeline.upgrade() else { return };
                 pipeline.touch(Topic::Synced(collection.clone()));
                 pipeline.sources_told();
@@ -191,6 +199,12 @@ impl Pipeline {
         let former: Vec<Kind> = former.into_iter().filter(|old| !kinds.iter().any(|new| same(old, new))).collect();
         kinds.extend(former);
         kinds
+    }
+
+    /// Whether the engine's objects of every kind are listed.
+    pub fn follows_every_kind(&self) -> bool {
+        let is_listed = |kind: &Kind| self.kind_feed(kind).is_some_and(|feed| feed.watch.state() == WatchState::Synced);
+        self.kinds().iter().all(is_listed)
     }
 
     pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<KindFeed>> {
@@ -291,11 +305,11 @@ async fn follow_identity(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, clust
 
 /// Follows the schema of the source's API at an address, once its resource is served, for as long as the feed is used.
 async fn follow_schema(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, resource: Resource) {
-    let Some((scope, mut states)) = feed.upgrade().map(|feed| (feed.scope.clone(), feed.watch.states())) else {
-        return;
-    };
-    if states.wait_for(|state| *state == WatchState::Synced).await.is_err() {
-        return;
+    let started = feed.upgrade().map(|feed| (feed.scope.clone(), feed.watch.changes(), feed.watch.state()));
+    let Some((scope, mut states, mut state)) = started else { return };
+    while state != WatchState::Synced {
+        let Some(next) = states.next().await else { return };
+        state = next;
     }
     let mut schedule = Schedule::new(scope.endpoint.url().len() as u64);
     let mut version: Option<Arc<str>> = None;

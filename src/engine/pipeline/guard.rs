@@ -76,6 +76,11 @@ impl Guard {
         self.held.retain(|key, _| key.cluster != *cluster);
     }
 
+    /// Sources with deletions that are held.
+    pub fn size(&self) -> usize {
+        self.held.len()
+    }
+
     fn total(&self) -> usize {
         self.held.values().sum()
     }

@@ -78,12 +78,24 @@ impl Learned {
         }
     }
 
+    /// How many facts are known. Those that no longer count are forgotten first.
+    pub fn size(&mut self, now: Instant) -> usize {
+        self.deleted.retain(|_, (_, at)| now.duration_since(*at) < LATE_CREATE);
+        self.unanswered.retain(|_, since| now.duration_since(*since) < LATE_REQUEST);
+        self.conflicts.len()
+            + self.refused_status.len()
+            + self.deleted.len()
+            + self.missing.len()
+            + self.unanswered.len()
+            + self.stripped.len()
+            + self.dropped.size()
+    }
+
     /// A source was seen being deleted, or was released, under this uid.
     pub fn saw_deletion(&mut self, key: &Key, uid: &str, now: Instant) {
         if mutants::active(Mutant::LateCreateStays) {
             return;
         }
-        self.deleted.retain(|_, (_, at)| now.duration_since(*at) < LATE_CREATE);
         self.deleted.insert(key.clone(), (uid.to_owned(), now));
     }
 
@@ -118,9 +130,9 @@ impl Learned {
     }
 
     /// Deletions without an answer that may still take effect.
-    pub fn unanswered(&mut self, now: Instant) -> BTreeSet<Reference> {
-        self.unanswered.retain(|_, since| now.duration_since(*since) < LATE_REQUEST);
-        self.unanswered.keys().cloned().collect()
+    pub fn unanswered(&self, now: Instant) -> BTreeSet<Reference> {
+        let counts = |since: &Instant| now.duration_since(*since) < LATE_REQUEST;
+        self.unanswered.iter().filter(|(_, since)| counts(since)).map(|(reference, _)| reference.clone()).collect()
     }
 
     /// Somebody stripped an owned object of its ownership annotations, unless the engine does so itself.
@@ -220,7 +232,8 @@ mod tests {
         let (mut learned, start) = (Learned::default(), Instant::now());
         learned.saw_deletion(&key("a"), "u1", start);
         learned.saw_deletion(&key("b"), "u2", start + LATE_CREATE);
-        assert_eq!(learned.deleted.len(), 1);
+        assert_eq!(learned.size(start + LATE_CREATE), 1);
+        assert_eq!(learned.size(start + LATE_CREATE * 2), 0);
     }
 
     #[test]

@@ -3,19 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::guard::Guard;
 use super::wakes::Topic;
-use super::{Inventory, Pipeline, State, Unsettled};
+use super::{Inventory, Pipeline, Reason, State, Unsettled};
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, placement};
 use crate::object::Key;
 use crate::plan::Prune;
+use crate::server::metrics::TABLES;
 
 impl Pipeline {
     /// Notes how a reconcile ended. `true`: the reason is news.
     pub fn settled(&self, key: &Key, why: Option<Unsettled>) -> bool {
         let mut state = self.state();
         state.unplanned.remove(key);
+        state.retried.remove(key);
         match why {
             None => state.unsettled.remove(key).is_some(),
             Some(why) => state.unsettled.insert(key.clone(), why.clone()).is_none_or(|former| former != why),
@@ -24,6 +28,49 @@ impl Pipeline {
 
     pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
         self.state().unsettled.clone()
+    }
+
+    /// A request of the last plan failed in a way that time may mend: no event tells when.
+    pub fn request_failed(&self, key: &Key) {
+        self.state().retried.insert(key.clone());
+    }
+
+    /// Sources with orphaned objects.
+    pub fn orphans(&self) -> Vec<Key> {
+        let state = self.state();
+        state.unsettled.iter().filter(|(_, how)| how.orphans).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// What a source waits for, in a word: the worst reason of its last plan, or that its last write came too late.
+    pub fn waits_for(&self, key: &Key) -> &'static str {
+        let state = self.state();
+        let failed = Reason::RequestFailed.as_str();
+        if state.retried.contains(key) {
+            return failed;
+        }
+        state.unsettled.get(key).map_or("Overtaken", |how| how.cause.map_or(failed, Reason::as_str))
+    }
+
+    /// How many entries each table has, in the order of [`TABLES`].
+    pub fn tables(&self) -> [usize; TABLES.len()] {
+        let depth = self.queue.depth();
+        let (readers, interests) = self.interests.size();
+        let (watches, origins) = self.feeds().size();
+        let placements = self.shared_use().size();
+        let learned = self.learned().size(Instant::now());
+        let state = self.state();
+        [
+            depth.ready + depth.delayed + depth.in_flight,
+            readers,
+            interests,
+            watches,
+            origins,
+            placements,
+            learned,
+            state.unplanned.len(),
+            state.unsettled.len() + state.retried.len(),
+            state.guard.size(),
+        ]
     }
 
     /// The kinds that the state store names.
@@ -123,6 +170,8 @@ impl Pipeline {
         drop(state);
         if was_unconfirmed && is_confirmed {
             self.enqueue_all();
+            // Where there is no source, no plan will.
+            self.conclude();
         }
         self.touch(Topic::Store(generation.target.cluster.clone()));
     }

@@ -67,6 +67,11 @@ impl SharedUse {
         self.unseen.iter().all(|key| key == by_others_than).then_some(false)
     }
 
+    /// Sources that are placed or unseen, and namespaces with users.
+    pub fn size(&self) -> usize {
+        self.users.len() + self.namespaces.len() + self.unseen.len()
+    }
+
     fn leave(&mut self, key: &Key, namespace: Arc<str>) -> Arc<str> {
         self.namespaces.remove(key);
         if let Some(users) = self.users.get_mut(&namespace) {

@@ -90,6 +90,10 @@ impl Pipeline {
     }
 
     pub(super) fn enqueue_source(&self, key: &Key, priority: Priority) {
+        // What the name of a former source leads to may be another source. Once it is confirmed, every source is queued.
+        if self.generation().former.is_some() && self.unconfirmed().is_some() {
+            return;
+        }
         if let Some(owner) = self.owner(key) {
             let owner = self.label_hash(&owner.0);
             self.feeds().owns(owner, key);

@@ -278,3 +278,21 @@ proptest! {
         prop_assert!(before.is_some());
     }
 }
+
+#[test]
+fn an_event_takes_the_place_of_a_timer() {
+    let (mut queue, now) = queue();
+    let (a, b) = (key("c", "a"), key("c", "b"));
+    queue.add_after(a.clone(), secs(1), now);
+    queue.add_after(b.clone(), secs(2), now);
+    queue.add(b.clone(), Priority::Live, now);
+    assert_eq!(ready(&mut queue, now), b);
+    assert!(!queue.is_by_timer(&b));
+    assert_eq!(ready(&mut queue, now + secs(1)), a);
+    assert!(queue.is_by_timer(&a));
+    // An event during a run that fails is waited for no longer than the shortest backoff, and is an event still.
+    queue.add(a.clone(), Priority::Live, now);
+    queue.finish(a.clone(), Outcome::Retry, 1, now);
+    assert_eq!(ready(&mut queue, now + secs(1)), a);
+    assert!(!queue.is_by_timer(&a));
+}
