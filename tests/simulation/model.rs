@@ -186,7 +186,10 @@ impl View<'_> {
         }
         let mapping = self.world.mapping.name;
         if made.source_uid != text(source, "uid") || made.owner.mapping != mapping {
-            let same = made.owner.name == key.name && made.owner.mapping == mapping && self.is_same_resource(made, key);
+            let same = made.owner.name == key.name
+                && made.owner.mapping == mapping
+                && made.owner.cluster == self.world.identity(&key.cluster)
+                && self.is_same_resource(made, key);
             return match self.world.mapping.on_source_recreated(self.world.is_kcp) {
                 "Block" => Found::HeldUp,
                 _ if !same => Found::HeldUp,

@@ -631,7 +631,16 @@ impl World {
             let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
             self.cluster(tenant) == cluster && self.core(|core| core.get(Side::Source, &url)).is_some()
         };
-        !self.is_kcp || TENANTS.iter().any(|tenant| is_bound(tenant))
+        !self.is_kcp || TENANTS.iter().any(is_bound)
+    }
+
+    /// The identity of a cluster of sources, as ownership annotations tell it. A plain cluster that is rebuilt is another one.
+    pub fn identity(&self, cluster: &str) -> String {
+        if self.is_kcp {
+            return cluster.to_owned();
+        }
+        let system = self.core(|core| core.get(Side::Source, "/api/v1/namespaces/kube-system"));
+        system.map(|namespace| text(&namespace, "uid")).unwrap_or_default()
     }
 
     fn url(&self, tenant: &str, resource: &str, name: &str) -> String {
