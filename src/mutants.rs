@@ -1,7 +1,7 @@
 //! Known defects that the simulation must find: ours of the past, and those of other projects.
 //!
 //! Without the Cargo feature `mutants`, [`active`] is constantly false, and nothing of a mutant is left in the program.
-//! With it, a mutant is active on the thread that [`set`] it: one world of the simulation. A mutation stands at the place
+//! With it, a mutant is active on the thread that `set` makes it so: one world of the simulation. A mutation stands at the place
 //! where the engine prevents the defect, and is as small as possible. See `docs/mutants.md`.
 
 macro_rules! mutants {

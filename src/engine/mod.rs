@@ -6,13 +6,16 @@
 
 mod apply;
 pub mod clock;
+mod clusters;
 pub mod consumer_schema;
 mod facts;
+mod former;
 pub mod inventory;
 mod keeper;
 mod observe;
 mod overview;
 mod pipeline;
+mod report;
 pub mod target;
 mod worker;
 
@@ -28,27 +31,29 @@ use tracing::{error, info, warn};
 
 use crate::catalog::{Catalog, Entry, Files, Standing};
 use crate::health::Condition;
-use crate::mapping::compile::Compiled;
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, MappingRemoved, Mode, OnExit, SourceClusters};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use crate::multicluster::permit::Lease;
-use crate::multicluster::registry::{Cluster, ProviderName};
+use crate::multicluster::registry::ProviderName;
 use crate::multicluster::watch::Watches;
 use crate::mutants::{self, Mutant};
 use crate::object::marks::Writer;
-use crate::plan::{Cause as PlanCause, Phase};
+use crate::plan::Phase;
 use crate::provider;
 use crate::reload::{Outcome, Reload, Snapshot};
 use crate::server::Instruments;
 use crate::server::metrics::ReloadResult;
 
+pub use former::compiled;
+
 use clock::Clock;
 use consumer_schema::ConsumerSchemas;
 use inventory::{Former, Inventory, SourceId};
 use pipeline::{Generation, Pipeline};
+use report::sources_component;
 use target::{NamespaceLocks, Target};
 
 /// How often gauges and the status page are brought up to date.
@@ -59,9 +64,6 @@ const DRAIN: Duration = Duration::from_secs(25);
 
 /// The connection whose inventories are read even while no mapping names it.
 const DEFAULT_TARGET: &str = "target";
-
-/// The condition that names connections to one cluster.
-const ALIASES: &str = "connections to one cluster";
 
 /// What the engine is told from outside.
 #[derive(Debug)]
@@ -229,18 +231,6 @@ impl Engine {
         }
     }
 
-    /// Sources that need somebody's help, and deletions that wait for approval, by mapping.
-    fn report_blocked(&self) {
-        let former = self.former.values().filter_map(|(_, running)| running.as_ref());
-        for running in self.pipelines.values().chain(former) {
-            let component = sources_component(&running.pipeline);
-            match blocked(&running.pipeline) {
-                Some(why) => drop(self.shared.instruments.health.set(&component, Condition::waiting(why))),
-                None => self.shared.instruments.health.remove(&component),
-            }
-        }
-    }
-
     fn tick(&mut self) {
         for running in self.running() {
             running.pipeline.follow_kinds(&mut running.tasks);
@@ -290,17 +280,6 @@ impl Engine {
         }
     }
 
-    fn say_errors(&self, texts: &[String]) {
-        let errors = texts.len();
-        let health = &self.shared.instruments.health;
-        let condition = match errors {
-            0 => Condition::ready("every document runs as it is written"),
-            // What ran before goes on: a broken edit is no reason to take the engine out of service.
-            _ => Condition::ready(format!("{errors} errors; the last good versions run:\n{}", texts.join("\n"))),
-        };
-        health.set("mappings", condition);
-    }
-
     /// Starts, swaps and stops pipelines until they are what the catalog says.
     fn converge(&mut self) {
         self.shared.manager.configure(self.catalog.providers().cloned().collect());
@@ -344,68 +323,6 @@ impl Engine {
     fn running(&mut self) -> impl Iterator<Item = &mut Running> {
         let former = self.former.values_mut().filter_map(|(_, running)| running.as_mut());
         self.pipelines.values_mut().chain(former)
-    }
-
-    /// Runs exactly these former sources of a mapping.
-    fn follow_former(&mut self, mapping: &str, former: Vec<Former>) {
-        let wanted: BTreeSet<&SourceId> = former.iter().map(|one| &one.source).collect();
-        let ended: Vec<(String, SourceId)> =
-            self.former.keys().filter(|(of, source)| of == mapping && !wanted.contains(source)).cloned().collect();
-        for key in ended {
-            let running = self.former.remove(&key).and_then(|(_, running)| running);
-            running.into_iter().for_each(|running| self.end(running));
-        }
-        for one in &former {
-            self.start_former(mapping, one);
-        }
-        self.run_providers();
-    }
-
-    fn start_former(&mut self, mapping: &str, former: &Former) {
-        let key = (mapping.to_owned(), former.source.clone());
-        if self.former.contains_key(&key) || !self.pipelines.contains_key(mapping) {
-            return;
-        }
-        let Some(document) = compiled(&former.document) else {
-            return error!(mapping, "the former document in the state store cannot be read; its objects are kept");
-        };
-        info!(mapping, source = former.source.resource, "the former source runs on, for deletions alone");
-        self.former.insert(key.clone(), (document.clone(), None));
-        self.run_providers();
-        let Some(target) = self.target(&document.target) else { return };
-        let generation = Generation::former(document, self.former_phase(mapping), former.source.clone(), target);
-        let running = self.spawn(mapping, generation);
-        self.former.insert(key, (running.pipeline.generation().mapping.clone(), Some(running)));
-    }
-
-    /// A former source is served for deletions alone, until its mapping leaves.
-    fn former_phase(&self, mapping: &str) -> Phase {
-        match self.catalog.mapping(mapping).map(Self::phase) {
-            Some(leaving @ Phase::Leaving(_)) => leaving,
-            _ => Phase::DeletionsOnly,
-        }
-    }
-
-    /// Has the former sources of a mapping leave with it, or come back.
-    fn lead_former(&mut self, mapping: &str) {
-        let phase = self.former_phase(mapping);
-        let of = self.former.iter().filter(|((of, _), _)| of == mapping);
-        for pipeline in of.filter_map(|(_, (_, running))| Some(&running.as_ref()?.pipeline)) {
-            let Generation { mapping, target, former, .. } = &*pipeline.generation();
-            if pipeline.generation().phase != phase
-                && let Some(source) = former
-            {
-                pipeline.swap(Generation::former(mapping.clone(), phase, source.clone(), target.clone()));
-                pipeline.enqueue_all();
-            }
-        }
-    }
-
-    fn former_done(&mut self, mapping: &str, source: SourceId) {
-        info!(mapping, source = source.resource, "nothing of the former source is left");
-        if let Some(running) = self.pipelines.get(mapping) {
-            running.pipeline.former_is_done(source);
-        }
     }
 
     /// Releases the deletions that `pruneGuard` holds; says which.
@@ -526,121 +443,6 @@ impl Engine {
         });
     }
 
-    fn cluster(&mut self, event: ClusterEvent) {
-        match event {
-            ClusterEvent::Engaged(cluster) => {
-                info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, "engaged");
-                match &cluster.provider {
-                    ProviderName::Connection(name) => self.engage_target(name, &cluster),
-                    ProviderName::Source(provider) => {
-                        self.each_of(provider, |running| running.pipeline.engage(&cluster, &mut running.tasks));
-                    }
-                }
-            }
-            ClusterEvent::Disengaged(cluster, reason) => {
-                info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, ?reason, "disengaged");
-                // A target stays what it was until another cluster is known to be there.
-                if let ProviderName::Source(provider) = &cluster.provider {
-                    let used = self.is_used(&cluster);
-                    self.each_of(provider, |running| running.pipeline.disengage(&cluster, used));
-                    if !used {
-                        self.forget_schemas();
-                    }
-                }
-            }
-            ClusterEvent::Synced(ProviderName::Source(provider)) => {
-                self.each_of(&provider, |running| running.pipeline.sources_told());
-            }
-            ClusterEvent::Identity(ProviderName::Source(provider), _) => {
-                self.each_of(&provider, |running| running.pipeline.check_inventory());
-            }
-            ClusterEvent::Identity(ProviderName::Connection(_), _)
-            | ClusterEvent::Synced(ProviderName::Connection(_)) => {}
-        }
-    }
-
-    /// The cluster of a target is engaged for the first time, or is replaced.
-    fn engage_target(&mut self, name: &str, cluster: &Arc<Cluster>) {
-        let Some(target) = self.targets.get(name) else { return };
-        if target.engage(cluster) {
-            for running in self.running().filter(|running| running.pipeline.generation().target.name == name) {
-                running.pipeline.target_replaced();
-                running.pipeline.enqueue_all();
-            }
-        }
-        self.report_aliases();
-        self.target_changed(name);
-    }
-
-    /// Two connections to one cluster share the locks of its namespaces, but neither watches nor limits: an operator should
-    /// know.
-    fn report_aliases(&self) {
-        let targets: Vec<&Arc<Target>> = self.targets.values().collect();
-        let pair = |(one, other): (&&Arc<Target>, &&Arc<Target>)| format!("`{}` and `{}`", one.name, other.name);
-        let pairs = targets.iter().enumerate().flat_map(|(index, one)| {
-            let others = targets.iter().skip(index + 1);
-            others.filter(|other| one.is_alias_of(other)).map(move |other| (one, other))
-        });
-        let pairs: Vec<String> = pairs.map(pair).collect();
-        let health = &self.shared.instruments.health;
-        if pairs.is_empty() {
-            return health.remove(ALIASES);
-        }
-        let why = format!(
-            "the connections {} lead to one cluster: it is watched twice, and the limit of requests at a time counts for \
-             each of them; name one connection in every mapping",
-            pairs.join(", ")
-        );
-        if health.set(ALIASES, Condition::ready(why.clone())) {
-            warn!("{why}");
-        }
-    }
-
-    /// Forgets the schemas of addresses that no pipeline watches any more.
-    fn forget_schemas(&mut self) {
-        let feeds = self.running().flat_map(|running| running.pipeline.source_feeds());
-        let used: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.url().to_owned()).collect();
-        self.shared.schemas.retain(|url| used.contains(url));
-    }
-
-    /// Whether what is watched for a cluster is watched for another engaged one too.
-    fn is_used(&self, cluster: &Cluster) -> bool {
-        self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope == cluster.spec.scope)
-    }
-
-    fn each_of(&mut self, provider: &SourceClusters, mut act: impl FnMut(&mut Running)) {
-        let of = |running: &&mut Running| running.pipeline.generation().mapping.source.clusters == *provider;
-        self.running().filter(of).for_each(&mut act);
-    }
-
-    /// The target of this name, found out about in the background from the first time it is asked for.
-    fn target(&mut self, name: &str) -> Option<Arc<Target>> {
-        if let Some(target) = self.targets.get(name) {
-            return Some(target.clone());
-        }
-        let connection = self.settings.connections.get(name)?.clone();
-        let target = Arc::new(Target::new(name, connection, self.locks.clone()).ok()?);
-        let provider = ProviderName::Connection(name.to_owned());
-        for cluster in self.shared.manager.clusters(&provider) {
-            target.engage(&cluster);
-        }
-        self.targets.insert(name.to_owned(), target.clone());
-        self.tasks.spawn(discover(target.clone(), self.shared.clone(), self.events.clone()));
-        let engine = self.settings.engine.clone();
-        self.tasks.spawn(keeper::read_retained(target.clone(), engine, self.shared.clone(), self.events.clone()));
-        Some(target)
-    }
-
-    fn target_changed(&mut self, name: &str) {
-        for running in self.running() {
-            if running.pipeline.generation().target.name == name {
-                running.pipeline.follow_kinds(&mut running.tasks);
-                running.pipeline.check_inventory();
-                running.pipeline.target_told();
-            }
-        }
-    }
-
     fn learn(&mut self, inventories: Vec<Inventory>) {
         let before = self.retained.len();
         for inventory in inventories {
@@ -674,43 +476,4 @@ impl Engine {
         self.shared.manager.shutdown().await;
         self.tasks.shutdown().await;
     }
-}
-
-/// The name in `/readyz` of what holds up a pipeline's sources.
-fn sources_component(pipeline: &Pipeline) -> String {
-    format!("mapping {}: sources", pipeline.name())
-}
-
-/// What an operator has to mend for a mapping's sources: a refused request, a deletion that hangs, deletions to approve.
-fn blocked(pipeline: &Pipeline) -> Option<String> {
-    let unsettled = pipeline.unsettled();
-    let is_operators = |cause: &PlanCause| {
-        matches!(cause, PlanCause::TargetChanged | PlanCause::Refused | PlanCause::RequestFailed | PlanCause::Stuck)
-    };
-    let mut blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
-    if let Some(held) = pipeline.held() {
-        return Some(format!(
-            "{held} deletions follow from the changed document, more than pruneGuard allows: approve them with \
-             `POST /-/approve`, or go back to the former document"
-        ));
-    }
-    let (key, first) = blocked.next()?;
-    Some(format!("{} sources are blocked; the first is {key}: {}", blocked.count() + 1, first.why))
-}
-
-/// The mapping of a document as the state store keeps it.
-pub fn compiled(document: &str) -> Option<Arc<Mapping>> {
-    let document = crate::yaml::parse_one(document)?;
-    match crate::mapping::compile::compile(&document).compiled? {
-        Compiled::Mapping(mapping) => Some(mapping),
-        _ => None,
-    }
-}
-
-async fn discover(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
-    let changed = || {
-        // A full channel would lose the news: the event loop is never that far behind, and looks again on each tick.
-        let _ = events.try_send(Event::Target(target.name.clone()));
-    };
-    target.discover(&shared.instruments.health, changed).await;
 }

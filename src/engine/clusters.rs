@@ -1,0 +1,114 @@
+//! Clusters that come and go: sources are followed, targets found out about.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tracing::info;
+
+use super::target::Target;
+use super::{Engine, Event, Running, Shared, keeper};
+use crate::mapping::SourceClusters;
+use crate::multicluster::manager::ClusterEvent;
+use crate::multicluster::registry::{Cluster, ProviderName};
+
+impl Engine {
+    pub(super) fn cluster(&mut self, event: ClusterEvent) {
+        match event {
+            ClusterEvent::Engaged(cluster) => {
+                info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, "engaged");
+                match &cluster.provider {
+                    ProviderName::Connection(name) => self.engage_target(name, &cluster),
+                    ProviderName::Source(provider) => {
+                        self.each_of(provider, |running| running.pipeline.engage(&cluster, &mut running.tasks));
+                    }
+                }
+            }
+            ClusterEvent::Disengaged(cluster, reason) => {
+                info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, ?reason, "disengaged");
+                // A target stays what it was until another cluster is known to be there.
+                if let ProviderName::Source(provider) = &cluster.provider {
+                    let used = self.is_used(&cluster);
+                    self.each_of(provider, |running| running.pipeline.disengage(&cluster, used));
+                    if !used {
+                        self.forget_schemas();
+                    }
+                }
+            }
+            ClusterEvent::Synced(ProviderName::Source(provider)) => {
+                self.each_of(&provider, |running| running.pipeline.sources_told());
+            }
+            ClusterEvent::Identity(ProviderName::Source(provider), _) => {
+                self.each_of(&provider, |running| running.pipeline.check_inventory());
+            }
+            ClusterEvent::Identity(ProviderName::Connection(_), _)
+            | ClusterEvent::Synced(ProviderName::Connection(_)) => {}
+        }
+    }
+
+    /// The cluster of a target is engaged for the first time, or is replaced.
+    pub(super) fn engage_target(&mut self, name: &str, cluster: &Arc<Cluster>) {
+        let Some(target) = self.targets.get(name) else { return };
+        if target.engage(cluster) {
+            for running in self.running().filter(|running| running.pipeline.generation().target.name == name) {
+                running.pipeline.target_replaced();
+                running.pipeline.enqueue_all();
+            }
+        }
+        self.report_aliases();
+        self.target_changed(name);
+    }
+
+    /// Forgets the schemas of addresses that no pipeline watches any more.
+    pub(super) fn forget_schemas(&mut self) {
+        let feeds = self.running().flat_map(|running| running.pipeline.source_feeds());
+        let used: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.url().to_owned()).collect();
+        self.shared.schemas.retain(|url| used.contains(url));
+    }
+
+    /// Whether what is watched for a cluster is watched for another engaged one too.
+    pub(super) fn is_used(&self, cluster: &Cluster) -> bool {
+        self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope == cluster.spec.scope)
+    }
+
+    pub(super) fn each_of(&mut self, provider: &SourceClusters, mut act: impl FnMut(&mut Running)) {
+        let of = |running: &&mut Running| running.pipeline.generation().mapping.source.clusters == *provider;
+        self.running().filter(of).for_each(&mut act);
+    }
+
+    /// The target of this name, found out about in the background from the first time it is asked for.
+    pub(super) fn target(&mut self, name: &str) -> Option<Arc<Target>> {
+        if let Some(target) = self.targets.get(name) {
+            return Some(target.clone());
+        }
+        let connection = self.settings.connections.get(name)?.clone();
+        let target = Arc::new(Target::new(name, connection, self.locks.clone()).ok()?);
+        let provider = ProviderName::Connection(name.to_owned());
+        for cluster in self.shared.manager.clusters(&provider) {
+            target.engage(&cluster);
+        }
+        self.targets.insert(name.to_owned(), target.clone());
+        self.tasks.spawn(discover(target.clone(), self.shared.clone(), self.events.clone()));
+        let engine = self.settings.engine.clone();
+        self.tasks.spawn(keeper::read_retained(target.clone(), engine, self.shared.clone(), self.events.clone()));
+        Some(target)
+    }
+
+    pub(super) fn target_changed(&mut self, name: &str) {
+        for running in self.running() {
+            if running.pipeline.generation().target.name == name {
+                running.pipeline.follow_kinds(&mut running.tasks);
+                running.pipeline.check_inventory();
+                running.pipeline.target_told();
+            }
+        }
+    }
+}
+
+async fn discover(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
+    let changed = || {
+        // A full channel would lose the news: the event loop is never that far behind, and looks again on each tick.
+        let _ = events.try_send(Event::Target(target.name.clone()));
+    };
+    target.discover(&shared.instruments.health, changed).await;
+}

@@ -1,0 +1,86 @@
+//! Former sources of mappings: they run on, for deletions and finalizers alone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tracing::{error, info};
+
+use super::Engine;
+use super::inventory::{Former, SourceId};
+use super::pipeline::Generation;
+use crate::mapping::Mapping;
+use crate::mapping::compile::Compiled;
+use crate::plan::Phase;
+
+impl Engine {
+    /// Runs exactly these former sources of a mapping.
+    pub(super) fn follow_former(&mut self, mapping: &str, former: Vec<Former>) {
+        let wanted: BTreeSet<&SourceId> = former.iter().map(|one| &one.source).collect();
+        let ended: Vec<(String, SourceId)> =
+            self.former.keys().filter(|(of, source)| of == mapping && !wanted.contains(source)).cloned().collect();
+        for key in ended {
+            let running = self.former.remove(&key).and_then(|(_, running)| running);
+            running.into_iter().for_each(|running| self.end(running));
+        }
+        for one in &former {
+            self.start_former(mapping, one);
+        }
+        self.run_providers();
+    }
+
+    pub(super) fn start_former(&mut self, mapping: &str, former: &Former) {
+        let key = (mapping.to_owned(), former.source.clone());
+        if self.former.contains_key(&key) || !self.pipelines.contains_key(mapping) {
+            return;
+        }
+        let Some(document) = compiled(&former.document) else {
+            return error!(mapping, "the former document in the state store cannot be read; its objects are kept");
+        };
+        info!(mapping, source = former.source.resource, "the former source runs on, for deletions alone");
+        self.former.insert(key.clone(), (document.clone(), None));
+        self.run_providers();
+        let Some(target) = self.target(&document.target) else { return };
+        let generation = Generation::former(document, self.former_phase(mapping), former.source.clone(), target);
+        let running = self.spawn(mapping, generation);
+        self.former.insert(key, (running.pipeline.generation().mapping.clone(), Some(running)));
+    }
+
+    /// A former source is served for deletions alone, until its mapping leaves.
+    pub(super) fn former_phase(&self, mapping: &str) -> Phase {
+        match self.catalog.mapping(mapping).map(Self::phase) {
+            Some(leaving @ Phase::Leaving(_)) => leaving,
+            _ => Phase::DeletionsOnly,
+        }
+    }
+
+    /// Has the former sources of a mapping leave with it, or come back.
+    pub(super) fn lead_former(&mut self, mapping: &str) {
+        let phase = self.former_phase(mapping);
+        let of = self.former.iter().filter(|((of, _), _)| of == mapping);
+        for pipeline in of.filter_map(|(_, (_, running))| Some(&running.as_ref()?.pipeline)) {
+            let Generation { mapping, target, former, .. } = &*pipeline.generation();
+            if pipeline.generation().phase != phase
+                && let Some(source) = former
+            {
+                pipeline.swap(Generation::former(mapping.clone(), phase, source.clone(), target.clone()));
+                pipeline.enqueue_all();
+            }
+        }
+    }
+
+    pub(super) fn former_done(&mut self, mapping: &str, source: SourceId) {
+        info!(mapping, source = source.resource, "nothing of the former source is left");
+        if let Some(running) = self.pipelines.get(mapping) {
+            running.pipeline.former_is_done(source);
+        }
+    }
+}
+
+/// The mapping of a document as the state store keeps it.
+pub fn compiled(document: &str) -> Option<Arc<Mapping>> {
+    let document = crate::yaml::parse_one(document)?;
+    match crate::mapping::compile::compile(&document).compiled? {
+        Compiled::Mapping(mapping) => Some(mapping),
+        _ => None,
+    }
+}

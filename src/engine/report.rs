@@ -1,0 +1,84 @@
+//! What the engine tells operators of itself in `/readyz` and in the log.
+
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::Engine;
+use super::pipeline::Pipeline;
+use super::target::Target;
+use crate::health::Condition;
+use crate::plan::Cause;
+
+/// The condition that names connections to one cluster.
+const ALIASES: &str = "connections to one cluster";
+
+impl Engine {
+    /// Sources that need somebody's help, and deletions that wait for approval, by mapping.
+    pub(super) fn report_blocked(&self) {
+        let former = self.former.values().filter_map(|(_, running)| running.as_ref());
+        for running in self.pipelines.values().chain(former) {
+            let component = sources_component(&running.pipeline);
+            match blocked(&running.pipeline) {
+                Some(why) => drop(self.shared.instruments.health.set(&component, Condition::waiting(why))),
+                None => self.shared.instruments.health.remove(&component),
+            }
+        }
+    }
+
+    pub(super) fn say_errors(&self, texts: &[String]) {
+        let errors = texts.len();
+        let health = &self.shared.instruments.health;
+        let condition = match errors {
+            0 => Condition::ready("every document runs as it is written"),
+            // What ran before goes on: a broken edit is no reason to take the engine out of service.
+            _ => Condition::ready(format!("{errors} errors; the last good versions run:\n{}", texts.join("\n"))),
+        };
+        health.set("mappings", condition);
+    }
+
+    /// Two connections to one cluster share the locks of its namespaces, but neither watches nor limits: an operator should
+    /// know.
+    pub(super) fn report_aliases(&self) {
+        let targets: Vec<&Arc<Target>> = self.targets.values().collect();
+        let pair = |(one, other): (&&Arc<Target>, &&Arc<Target>)| format!("`{}` and `{}`", one.name, other.name);
+        let pairs = targets.iter().enumerate().flat_map(|(index, one)| {
+            let others = targets.iter().skip(index + 1);
+            others.filter(|other| one.is_alias_of(other)).map(move |other| (one, other))
+        });
+        let pairs: Vec<String> = pairs.map(pair).collect();
+        let health = &self.shared.instruments.health;
+        if pairs.is_empty() {
+            return health.remove(ALIASES);
+        }
+        let why = format!(
+            "the connections {} lead to one cluster: it is watched twice, and the limit of requests at a time counts for \
+             each of them; name one connection in every mapping",
+            pairs.join(", ")
+        );
+        if health.set(ALIASES, Condition::ready(why.clone())) {
+            warn!("{why}");
+        }
+    }
+}
+
+/// The name in `/readyz` of what holds up a pipeline's sources.
+pub(super) fn sources_component(pipeline: &Pipeline) -> String {
+    format!("mapping {}: sources", pipeline.name())
+}
+
+/// What an operator has to mend for a mapping's sources: a refused request, a deletion that hangs, deletions to approve.
+pub(super) fn blocked(pipeline: &Pipeline) -> Option<String> {
+    let unsettled = pipeline.unsettled();
+    let is_operators =
+        |cause: &Cause| matches!(cause, Cause::TargetChanged | Cause::Refused | Cause::RequestFailed | Cause::Stuck);
+    let mut blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
+    if let Some(held) = pipeline.held() {
+        return Some(format!(
+            "{held} deletions follow from the changed document, more than pruneGuard allows: approve them with \
+             `POST /-/approve`, or go back to the former document"
+        ));
+    }
+    let (key, first) = blocked.next()?;
+    Some(format!("{} sources are blocked; the first is {key}: {}", blocked.count() + 1, first.why))
+}
