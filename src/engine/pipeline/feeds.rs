@@ -135,7 +135,9 @@ impl Pipeline {
     /// Opens the watches on the target's kinds as far as they are resolved, and ends those on kinds that are no longer used.
     pub fn follow_kinds(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let (generation, kinds) = (self.generation(), self.kinds());
-        let unused: Vec<_> = self.feeds().kinds.extract_if(.., |kind, _| !kinds.contains(kind)).collect();
+        // Which kinds are in use is known once the state store is.
+        let is_known = self.unconfirmed().is_none();
+        let unused: Vec<_> = self.feeds().kinds.extract_if(.., |kind, _| is_known && !kinds.contains(kind)).collect();
         // The end of a subscription must not meet the lock.
         drop(unused);
         for kind in kinds {
@@ -253,6 +255,14 @@ impl Pipeline {
         }
     }
 
+    /// Status fields that servers dropped are written again.
+    fn forget_dropped(&self) {
+        let dropped = std::mem::take(&mut self.learned().dropped);
+        if dropped.size() > 0 {
+            self.enqueue_all();
+        }
+    }
+
     /// Another schema of the source's API is known at an address. What was decided with the former one may be another now.
     fn schema_changed(&self, scope: &WatchScope, former: Option<&str>) {
         self.touch(Topic::Schema(scope.endpoint.url().into()));
@@ -313,6 +323,7 @@ async fn follow_schema(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, resourc
     }
     let mut schedule = Schedule::new(scope.endpoint.url().len() as u64);
     let mut version: Option<Arc<str>> = None;
+    let mut is_fresh = false;
     loop {
         let Some(pipeline) = pipeline.upgrade().filter(|_| feed.strong_count() > 0) else { return };
         let checked = pipeline.shared.schemas.check(&scope.endpoint, &resource).await;
@@ -320,7 +331,10 @@ async fn follow_schema(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, resourc
             Ok(known) if version.as_ref() != Some(&known.version) => {
                 let former = version.replace(known.version.clone());
                 pipeline.schema_changed(&scope, former.as_deref());
+                is_fresh = true;
             }
+            // A server publishes a schema some time before all of it goes by it: what it dropped meanwhile is tried again.
+            Ok(_) if std::mem::take(&mut is_fresh) => pipeline.forget_dropped(),
             Err(error) if version.is_none() => warn!(%resource, %error, "the schema of the source cannot be read yet"),
             _ => {}
         }

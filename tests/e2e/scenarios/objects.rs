@@ -90,7 +90,7 @@ async fn several_objects_follow_their_list(stage: &Stage) {
 
     // Two of one key cannot be told apart, and take nothing away.
     world.alpha.patch("it", json!({"spec": {"tags": ["d", "d"]}})).await;
-    engine.says(&["items 1 and 2 have one key"]).await;
+    engine.says(&["items 1 and 2 have the same key"]).await;
     tags(&world, &["b", "c"]).await;
     world.alpha.patch("it", json!({"spec": {"tags": []}})).await;
     tags(&world, &[]).await;
