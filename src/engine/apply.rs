@@ -369,7 +369,6 @@ impl Executor<'_> {
 
     async fn give_up(&mut self, reference: &Reference, patch: &Patch) -> Result<Outcome, RequestError> {
         self.cost += 1;
-        self.pipeline.learned().gives_up(reference);
         let body = Body::json_patch(json_text(patch));
         match self.target().patch(&self.path(reference)?, self.pipeline.writer.field_manager(), body).await {
             Ok(reply) => shown(self.target(), &reply).map(Outcome::Object),

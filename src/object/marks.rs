@@ -43,6 +43,8 @@ pub const UNKEPT: &str = "sync-engine.dev/unkept";
 pub const ADOPTED_FROM: &str = "sync-engine.dev/adopted-from";
 /// When an object was last touched because a delete without an answer might still arrive.
 pub const TOUCHED: &str = "sync-engine.dev/touched";
+/// Somebody asked for the end of the ownership. Who knew the object as owned before does not take it back.
+pub const RELEASED: &str = "sync-engine.dev/released";
 /// The placement's name, where the object's own is another.
 pub const PLACEMENT_NAME: &str = "sync-engine.dev/placement-name";
 
@@ -227,9 +229,10 @@ impl Known {
         Some(Self { owner, uid: super::metadata(object, "uid").to_owned(), annotations })
     }
 
-    /// Whether an object at the same place is that very object.
+    /// Whether an object at the same place is that very object, and was not released since.
     pub fn is(&self, object: &Value) -> bool {
-        !self.uid.is_empty() && super::metadata(object, "uid") == self.uid
+        let is_same = !self.uid.is_empty() && super::metadata(object, "uid") == self.uid;
+        is_same && annotation(object, RELEASED).is_none()
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, RemoveOperation};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
 use super::live::{self, Step, say};
@@ -86,7 +86,7 @@ impl Leaving<'_> {
                 all.reasons.push(Cause::Unknown, why);
             }
         }
-        for object in self.observed.owned.iter().rev().filter(|one| !self.may_be_removed(&one.reference.kind)) {
+        for object in self.observed.owned.iter().rev().filter(|one| self.may_exist(one)) {
             all.extend(self.object(object, false));
         }
         if all.actions.is_empty() && !self.is_held_up(&all.reasons) && self.takes_shared() {
@@ -101,7 +101,15 @@ impl Leaving<'_> {
         self.finalizer && self.observed.is_unserved(kind)
     }
 
+    /// What the sweep found exists, whatever was thought of its kind before.
+    fn may_exist(&self, object: &TargetObject) -> bool {
+        !self.may_be_removed(&object.reference.kind) || self.observed.answers.found.contains(&object.reference)
+    }
+
     fn object(&self, object: &TargetObject, shared: bool) -> Step {
+        if let Some(why) = self.observed.unseen(&object.reference.kind) {
+            return Step::rest(Reason { cause: Cause::Unknown, detail: why });
+        }
         let rule = self.mapping.rule(object.rule_id());
         let propagation = rule.map(|rule| rule.propagation).unwrap_or_default();
         let found = match self.observed.state_of(object, shared) {
@@ -170,7 +178,7 @@ impl Leaving<'_> {
 
     fn shared(&self) -> Step {
         let mut all = Step::default();
-        for object in self.observed.shared.iter().rev().filter(|one| !self.may_be_removed(&one.reference.kind)) {
+        for object in self.observed.shared.iter().rev().filter(|one| self.may_exist(one)) {
             match self.observed.shared_in_use.get(&object.reference.namespace) {
                 Some(true) => {}
                 Some(false) => all.extend(self.object(object, true)),
@@ -316,11 +324,16 @@ pub fn delete(object: &TargetObject, propagation: Propagation) -> Action {
     }
 }
 
-/// Takes the ownership labels and annotations off an object that stays.
+/// Takes the ownership labels and annotations off an object that stays. One annotation says that nobody stripped it, so that
+/// no process that knows it as owned takes it back.
 pub fn give_up(object: &TargetObject) -> Action {
     let mut patch = vec![source::guard(&object.object)];
     patch.extend(removals(&object.object, "labels"));
     patch.extend(removals(&object.object, "annotations"));
+    patch.push(match object.object.pointer("/metadata/annotations") {
+        Some(_) => source::add(["metadata", "annotations", marks::RELEASED], "true".into()),
+        None => source::add(["metadata", "annotations"], json!({marks::RELEASED: "true"})),
+    });
     Action::GiveUp { reference: object.reference.clone(), patch: Patch(patch) }
 }
 

@@ -77,6 +77,8 @@ pub struct Answers {
     pub source_exists: Option<bool>,
     /// Owners whose objects were read afresh, past the caches.
     pub swept: BTreeSet<String>,
+    /// What those reads found.
+    pub found: BTreeSet<Reference>,
     /// Why an uncached read failed.
     pub read_failed: Option<String>,
     /// Status leaves (JSON pointers below `.status`) that the consumer's server refused, with the value and the reason.
@@ -382,6 +384,7 @@ impl Observed {
             }
             (Action::Sweep { owners, .. }, Outcome::Found(found)) => {
                 self.answers.swept.extend(owners.iter().cloned());
+                self.answers.found.extend(found.iter().map(|one| one.reference.clone()));
                 found.into_iter().for_each(|one| self.see(&one.reference, one.object));
             }
             (Action::CreateNamespace { name, .. }, Outcome::Failed(failure)) => {

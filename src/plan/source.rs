@@ -109,7 +109,7 @@ fn placed(at: &Pointer, mut change: PatchOperation) -> PatchOperation {
     change
 }
 
-fn add<const N: usize>(at: [&str; N], value: Value) -> PatchOperation {
+pub fn add<const N: usize>(at: [&str; N], value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(at), value })
 }
 

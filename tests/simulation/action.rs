@@ -123,6 +123,9 @@ pub enum Action {
     Release,
     NoWidgets,
     Widgets,
+    /// Widgets stay, and are not served for a while.
+    Unserve,
+    Serve,
     /// Admission refuses these writes at the target.
     Deny(&'static str),
     Allow,
@@ -192,6 +195,8 @@ impl fmt::Display for Action {
             Self::Release => write!(f, "operators release the target's objects"),
             Self::NoWidgets => write!(f, "the kind Widget is removed from the target"),
             Self::Widgets => write!(f, "the kind Widget is installed on the target"),
+            Self::Unserve => write!(f, "the kind Widget is not served"),
+            Self::Serve => write!(f, "the kind Widget is served again"),
             Self::Deny(verb) => write!(f, "admission at the target refuses every {verb}"),
             Self::Allow => write!(f, "admission at the target allows everything"),
             Self::Compact(side) => write!(f, "the {} server forgets its history", side.name()),

@@ -11,7 +11,7 @@ use super::process::OTHER;
 const NEAR: u64 = 5_000;
 
 /// Every kind of action.
-pub const ACTIONS: [&str; 67] = [
+pub const ACTIONS: [&str; 69] = [
     "Create",
     "Change",
     "Delete",
@@ -30,6 +30,8 @@ pub const ACTIONS: [&str; 67] = [
     "Release",
     "NoWidgets",
     "Widgets",
+    "Unserve",
+    "Serve",
     "Deny",
     "Allow",
     "Compact",
@@ -82,7 +84,7 @@ pub const ACTIONS: [&str; 67] = [
 ];
 
 /// Every fault.
-pub const FAULTS: [&str; 35] = [
+pub const FAULTS: [&str; 36] = [
     "Away source",
     "Away target",
     "Silent source",
@@ -107,6 +109,7 @@ pub const FAULTS: [&str; 35] = [
     "No delete",
     "No patch",
     "No CRD",
+    "Not served",
     "Lost before",
     "Lost after",
     "Late",
@@ -121,7 +124,7 @@ pub const FAULTS: [&str; 35] = [
 ];
 
 /// Cells that cannot be: kind of action, fault, and why.
-pub const IMPOSSIBLE: [(&str, &str, &str); 13] = [
+pub const IMPOSSIBLE: [(&str, &str, &str); 14] = [
     ("Bind", "Rebuild", "workspaces are in kcp, where a rebuild is a new installation of the provider"),
     ("Unbind", "Rebuild", "workspaces are in kcp, where a rebuild is a new installation of the provider"),
     ("CreateWorkspace", "Rebuild", "workspaces are in kcp, where a rebuild is a new installation of the provider"),
@@ -131,6 +134,7 @@ pub const IMPOSSIBLE: [(&str, &str, &str); 13] = [
     ("Stop", "Stop", "the action is the fault"),
     ("Jump", "Jump", "the action is the fault"),
     ("NoWidgets", "No CRD", "the action is the fault"),
+    ("Unserve", "Not served", "the action is the fault"),
     ("Skew", "Jump", "the action is the fault"),
     ("Pause", "Paused", "the action is the fault"),
     ("Address", "New address", "the action is the fault"),
@@ -203,6 +207,7 @@ fn fault_of(action: Action) -> (String, Option<Action>) {
         Action::Away(side) => Some(Action::Back(side)),
         Action::Deny(_) => Some(Action::Allow),
         Action::NoWidgets => Some(Action::Widgets),
+        Action::Unserve => Some(Action::Serve),
         Action::Start(other @ (1 | OTHER)) => Some(Action::Stop(other)),
         Action::Pause(process) => Some(Action::Resume(process)),
         _ => None,
@@ -224,6 +229,7 @@ fn fault_of(action: Action) -> (String, Option<Action>) {
         Action::Jump(_) | Action::Skew(..) => "Jump".to_owned(),
         Action::Deny(verb) => format!("No {verb}"),
         Action::NoWidgets => "No CRD".to_owned(),
+        Action::Unserve => "Not served".to_owned(),
         _ => String::new(),
     };
     (name, end)

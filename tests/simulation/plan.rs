@@ -201,8 +201,10 @@ fn backups(dice: &mut Dice, is_kcp: bool) -> Action {
 fn people(dice: &mut Dice, is_kcp: bool) -> Action {
     use Meddling::{Copy, Delete, Edit, Hold, Squat, Strip};
     let source = source(dice, is_kcp);
-    match dice.below(13) {
+    match dice.below(16) {
         12 => Action::Plant(source),
+        13..=14 => Action::Unserve,
+        15 => Action::Serve,
         0 => Action::DeleteNamespace(source),
         1..=2 => Action::Release,
         3 => Action::NoWidgets,

@@ -285,6 +285,11 @@ impl Server {
         self.silenced.clear();
     }
 
+    /// Ends the watches of one API, as a server does whose definition of it changes.
+    pub fn end_watches(&mut self, plural: &str) {
+        self.watchers.retain(|watcher| &*watcher.interest.storage().plural != plural);
+    }
+
     /// Every watch stays open and brings nothing any more.
     pub fn silence_watches(&mut self) {
         self.silenced.append(&mut self.watchers);
@@ -423,6 +428,12 @@ pub fn widgets() -> Request {
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Whether its API is served, which says nothing of its objects.
+pub fn serve_widgets(served: bool) -> Request {
+    let change = json!([{"op": "replace", "path": "/spec/versions/0/served", "value": served}]);
+    Request::patch(&format!("{DEFINITIONS}/widgets.{GROUP}"), "application/json-patch+json", &change)
+}
 
 /// Takes it away, with all its objects.
 pub fn no_widgets() -> Request {

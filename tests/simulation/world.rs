@@ -16,7 +16,7 @@ use super::mapping::{KINDS, Mapping, OPTIONAL, api_version, first, placement, ur
 use super::process::{OTHER, Process};
 use super::server::{
     Ahead, GROUP, RESOURCES, Side, api_url, binding, definitions, export, has_edition, items, new_schema, no_widgets,
-    widgets, workspace,
+    serve_widgets, widgets, workspace,
 };
 
 /// Within this time after the last fault everything is in order.
@@ -205,6 +205,7 @@ impl World {
             Action::Allow,
             Action::Release,
             Action::Widgets,
+            Action::Serve,
             Action::Resume(0),
             Action::Resume(1),
             Action::Resume(OTHER),
@@ -343,6 +344,11 @@ impl World {
             Action::Widgets => {
                 self.core(|core| core.settle(Side::Target));
                 self.target_server(&widgets());
+            }
+            Action::Unserve | Action::Serve => {
+                self.target_server(&serve_widgets(action == Action::Serve));
+                self.core(|core| core.settle(Side::Target));
+                self.core(|core| core.server(Side::Target).end_watches("widgets"));
             }
             Action::Deny(verb) => self.core(|core| core.denied = Some(verb)),
             Action::Allow => self.core(|core| core.denied = None),

@@ -286,7 +286,9 @@ async fn a_released_object_stays_without_ownership() {
     let gone = scene.placed_object("gone");
     assert_snapshot!("release", scene.orphans(&["--object", "ConfigMap", &gone, "--release", "--yes"]));
     let released = scene.object("gone").expect("it stays");
-    assert!(!released.to_string().contains("sync-engine.dev/"), "{released}");
+    let annotations = &released["metadata"]["annotations"];
+    assert_eq!(*annotations, json!({"sync-engine.dev/released": "true"}), "the engine leaves it alone");
+    assert_eq!(released["metadata"]["labels"], Value::Null);
     let other = scene.object("gone-too").expect("it was not selected");
     assert!(other.to_string().contains("sync-engine.dev/"), "{other}");
 }

@@ -38,8 +38,6 @@ pub struct Learned {
     unanswered: BTreeMap<Reference, Instant>,
     /// Owned objects that were stripped of their ownership annotations, or left the watch, until their source is in sync.
     stripped: BTreeMap<Reference, Known>,
-    /// Objects whose ownership annotations this process takes off itself, until it sees that.
-    given_up: BTreeSet<Reference>,
 }
 
 /// Refused leaves by JSON pointer, and the mapping that they were written by.
@@ -135,17 +133,9 @@ impl Learned {
         self.unanswered.iter().filter(|(_, since)| counts(since)).map(|(reference, _)| reference.clone()).collect()
     }
 
-    /// Somebody stripped an owned object of its ownership annotations, unless the engine does so itself.
+    /// Somebody stripped an owned object of its ownership annotations, or released it, which the object itself tells.
     pub fn saw_stripped(&mut self, reference: Reference, known: Known) {
-        if !self.given_up.remove(&reference) {
-            self.stripped.insert(reference, known);
-        }
-    }
-
-    /// The engine is about to take the ownership annotations off.
-    pub fn gives_up(&mut self, reference: &Reference) {
-        self.stripped.remove(reference);
-        self.given_up.insert(reference.clone());
+        self.stripped.insert(reference, known);
     }
 
     /// What is known of stripped objects of these owners.
@@ -162,7 +152,6 @@ impl Learned {
     /// The target is another cluster.
     pub fn forget_target(&mut self) {
         self.stripped.clear();
-        self.given_up.clear();
         self.unanswered.clear();
     }
 
@@ -214,17 +203,6 @@ mod tests {
         assert_eq!(learned.stripped(&[Owner("a".into())]), BTreeMap::from([(one, again)]), "it was seen since");
         learned.forget_cluster(&key("c").cluster, "c");
         assert!(learned.stripped.is_empty());
-    }
-
-    #[test]
-    fn what_the_engine_gives_up_is_not_taken_for_stripped() {
-        let mut learned = Learned::default();
-        let (reference, known) = known("a", "c");
-        learned.gives_up(&reference);
-        learned.saw_stripped(reference.clone(), known.clone());
-        assert!(learned.stripped.is_empty());
-        learned.saw_stripped(reference, known);
-        assert_eq!(learned.stripped.len(), 1, "that was somebody else");
     }
 
     #[test]

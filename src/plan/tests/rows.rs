@@ -1,13 +1,16 @@
 //! One test for each row of the decision table.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::world::{World, foreign};
+use super::world::{Unserved, World, foreign};
 use super::{DATABASES, changed, mapping, source};
 use crate::mapping::{Kind, OnExit};
 use crate::object::marks::{self, Known, Owner, Reference};
 use crate::object::{generation, has_finalizer};
-use crate::plan::{Cause, Phase, Plan, Prune, Reasons, Rest, plan};
+use crate::plan::departure::give_up;
+use crate::plan::{Cause, Phase, Plan, Prune, Reasons, Rest, TargetObject, plan};
 
 pub fn synced() -> World {
     let mut world = World::new(source());
@@ -373,6 +376,26 @@ fn a_stripped_object_goes_with_its_source() {
     assert!(world.objects.is_empty() && world.source.is_none(), "{:?}", world.log);
 }
 
+/// A person or another process released it: that is final, also for a process that knew it as owned.
+#[test]
+fn a_released_object_is_neither_taken_back_nor_deleted() {
+    let released = || {
+        let mut world = synced();
+        let reference = world.reference("Database");
+        let known = Known::of(&World::writer(), world.object("Database"), &reference).expect("it is owned");
+        let object = TargetObject::new(reference.clone(), Arc::new(world.object("Database").clone()));
+        world.execute(&give_up(&object));
+        world.stripped.insert(reference, known);
+        world
+    };
+    let mut live = released();
+    assert_eq!(cause(&live.settle(&mapping(DATABASES))), Some(Cause::Conflict));
+    let mut deleted = released();
+    deleted.delete_source();
+    deleted.settle(&mapping(DATABASES));
+    assert!(deleted.source.is_none() && deleted.objects.len() == 1, "{:?}", deleted.log);
+}
+
 #[test]
 fn ownership_labels_and_annotations_are_restored_whatever_drift_says() {
     let report = changed("    - id: db\n", "    - id: db\n      drift: Report\n");
@@ -561,15 +584,15 @@ fn deleting_takes_everything_away_and_then_releases() {
 
 #[test]
 fn deleting_ends_where_the_definition_of_a_kind_is_missing_and_waits_where_it_is_only_not_served() {
-    for missing in [false, true] {
+    for why in [Unserved::ForNow, Unserved::Removed, Unserved::NoLonger] {
         let mut world = synced();
         let kind = world.reference("Database").kind;
         world.unseen_kinds.insert(kind.clone(), "not served".into());
         world.unserved.insert(kind.clone());
-        world.is_definition_missing = missing;
+        world.unserved_for = why;
         world.delete_source();
         let rest = world.settle(&mapping(DATABASES));
-        assert_eq!(world.source.is_none(), missing, "{rest:?}");
+        assert_eq!(world.source.is_none(), why == Unserved::Removed, "{rest:?}");
         assert!(world.objects.keys().any(|one| one.kind == kind), "no request names the kind: {:?}", world.log);
     }
 }
@@ -580,7 +603,7 @@ fn a_kind_that_is_not_served_keeps_a_live_source_waiting() {
     let kind = Kind::new("example.dev", "v1", "Database");
     world.unseen_kinds.insert(kind.clone(), "not served".into());
     world.unserved.insert(kind);
-    world.is_definition_missing = true;
+    world.unserved_for = Unserved::Removed;
     assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Unknown));
 }
 

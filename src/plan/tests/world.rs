@@ -27,8 +27,8 @@ pub struct World {
     pub unseen_kinds: BTreeMap<Kind, String>,
     /// Kinds that are not served.
     pub unserved: BTreeSet<Kind>,
-    /// Whether the CustomResourceDefinitions of those are missing.
-    pub is_definition_missing: bool,
+    /// What the server says of those when it is asked.
+    pub unserved_for: Unserved,
     pub target_unknown: Option<String>,
     /// Namespace rules of former documents.
     pub former_placements: Vec<String>,
@@ -52,6 +52,16 @@ pub struct World {
     version: u64,
 }
 
+/// Why caches show a kind as not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unserved {
+    ForNow,
+    /// Its CustomResourceDefinition is missing, and with it all objects.
+    Removed,
+    /// It is served again, and the caches do not know.
+    NoLonger,
+}
+
 impl World {
     pub fn new(source: Value) -> Self {
         Self {
@@ -63,7 +73,7 @@ impl World {
             workspace_path: Some("root:acme".into()),
             unseen_kinds: BTreeMap::new(),
             unserved: BTreeSet::new(),
-            is_definition_missing: false,
+            unserved_for: Unserved::ForNow,
             target_unknown: None,
             former_placements: Vec::new(),
             missing: Missing::default(),
@@ -232,14 +242,15 @@ impl World {
         };
         let labelled =
             |object: &Value| marks::label(object, marks::OWNER).is_some_and(|label| owners.iter().any(|o| o == label));
-        if !self.unserved.is_empty() && !self.is_definition_missing {
+        if !self.unserved.is_empty() && self.unserved_for == Unserved::ForNow {
             return Outcome::Failed(Failure { kind: FailureKind::Refused, why: "not served".into() });
         }
+        let is_removed = |kind| self.unserved.contains(kind) && self.unserved_for == Unserved::Removed;
         let listed = |reference: &Reference, object: &Value| {
             ours(reference, object) && labelled(object) && namespaces.contains(&reference.namespace)
         };
-        let found =
-            self.objects.iter().filter(|(reference, object)| listed(reference, object) || places.contains(reference));
+        let served = self.objects.iter().filter(|(reference, _)| !is_removed(&reference.kind));
+        let found = served.filter(|(reference, object)| listed(reference, object) || places.contains(reference));
         Outcome::Found(
             found.map(|(reference, object)| TargetObject::new(reference.clone(), Arc::new(object.clone()))).collect(),
         )

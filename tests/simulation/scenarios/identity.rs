@@ -126,3 +126,15 @@ fn a_stripped_object_goes_with_its_source() {
     let steps = [(0, Action::Create(X)), (5_000, Action::Meddle(X, Meddling::Strip)), (1, Action::Delete(X))];
     holds(&world(Kcp, &steps), 4);
 }
+
+#[test]
+fn a_source_that_leaves_while_its_kind_is_not_served_leaves_no_object_behind() {
+    let steps = [
+        (0, Action::Edit(Edit::Toggle("widget"))),
+        (0, Action::Create(X)),
+        (20_000, Action::Unserve),
+        (100, Action::Delete(X)),
+        (9_500, Action::Serve),
+    ];
+    holds(&world(Plain, &steps), 4);
+}
