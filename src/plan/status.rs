@@ -10,7 +10,7 @@ use json_patch::jsonptr::Pointer;
 use serde_json::{Map, Value, json};
 
 use super::action::Action;
-use super::observed::{ObjectState, Observed, TargetObject};
+use super::observed::{ObjectState, Observed, TargetObject, is_within};
 use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
 use super::{Cause, Reasons, mirror};
@@ -94,6 +94,7 @@ pub fn wanted(
     let generation = generation_of(mapping, observed, source);
     if let Some(rendering) = rendering {
         let scope = lenient(&rendering.scope);
+        former(mapping, observed, &mut new);
         fields(mapping, observed, rendering, &scope, &mut new, reasons);
         conditions(mapping, observed, generation, &scope, &mut new, reasons);
         mirror::conditions(mapping, observed, source, generation, rendering, &mut new);
@@ -101,6 +102,24 @@ pub fn wanted(
     engine_conditions(mapping, observed, generation, &mut new, reasons);
     observed_generation(mapping, observed, source, rendering, &mut new, reasons);
     if new.is_null() { None } else { Some(new) }
+}
+
+/// What former documents wrote and this one does not goes, unless the consumer's schema requires it.
+fn former(mapping: &Mapping, observed: &Observed, status: &mut Value) {
+    let missing = |status: &Value| observed.schema.as_ref().map_or(0, |schema| schema.required_missing(status).len());
+    let written = mapping.status.written();
+    let overlap = |former: &String| written.iter().any(|one| is_within(one, former) || is_within(former, one));
+    for former in observed.former_status.iter().filter(|former| !overlap(former)) {
+        let mut without = status.clone();
+        if former.starts_with('/') {
+            crate::object::compare::remove_pointer(&mut without, former);
+        } else if let Some(all) = without.get_mut("conditions").and_then(Value::as_array_mut) {
+            all.retain(|entry| entry["type"] != **former);
+        }
+        if missing(&without) <= missing(status) {
+            *status = without;
+        }
+    }
 }
 
 /// In status expressions an object that is not there yet is undefined, not a reason to wait.

@@ -32,6 +32,8 @@ pub struct World {
     pub target_unknown: Option<String>,
     /// Namespace rules of former documents.
     pub former_placements: Vec<String>,
+    /// What former documents wrote into the status.
+    pub former_status: BTreeSet<String>,
     /// What is known of a source that is missing.
     pub missing: Missing,
     pub prune: Prune,
@@ -76,6 +78,7 @@ impl World {
             unserved_for: Unserved::ForNow,
             target_unknown: None,
             former_placements: Vec::new(),
+            former_status: BTreeSet::new(),
             missing: Missing::default(),
             prune: Prune::Allowed,
             stripped: BTreeMap::new(),
@@ -125,6 +128,7 @@ impl World {
             namespaces: self.namespaces.clone(),
             prune: self.prune,
             stripped: self.stripped.clone(),
+            former_status: Arc::new(self.former_status.clone()),
             pin: Some(Pin { connection: "target".into(), identity: self.identity.clone() }),
             ..Observed::new(Self::writer(), Self::key(), Self::origin(), source, target, now)
         };
