@@ -16,7 +16,7 @@ use super::source::guarded;
 use super::{Cause, Reasons, mirror};
 use crate::mapping::expression::{Outcome, Root, Scope};
 use crate::mapping::schema::{Presence, Schema};
-use crate::mapping::template::Template;
+use crate::mapping::template::{Template, Unrendered};
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
 use crate::object::compare::{pointer, same};
 use crate::object::{generation, marks};
@@ -139,7 +139,7 @@ fn fields(
         let leaf = match leaf(&mut seen, scope, field) {
             Ok(leaf) => leaf,
             Err(why) => {
-                reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
+                unsaid(reasons, &format!("status.{}", field.target.join(".")), why);
                 Leaf::Keep
             }
         };
@@ -176,7 +176,7 @@ fn leaf<'m, 'o>(
     seen: &mut impl FnMut(&'m str) -> Seen<'o>,
     scope: &Scope,
     field: &'m StatusField,
-) -> Result<Leaf, String> {
+) -> Result<Leaf, Unrendered> {
     let found = match &field.from {
         StatusValue::Value(template) => evaluated(template, scope)?,
         StatusValue::Path { object, path, take } => match seen(object) {
@@ -194,7 +194,7 @@ fn leaf<'m, 'o>(
         (None, Some(default), _) => Ok(Leaf::Set(default.clone())),
         (None, None, OnMissing::Keep) => Ok(Leaf::Keep),
         (None, None, OnMissing::Remove) => Ok(Leaf::Remove),
-        (None, None, OnMissing::Error) => Err("there is no value for it (onMissing: Error)".into()),
+        (None, None, OnMissing::Error) => Err(Unrendered::Failed("there is no value for it (onMissing: Error)".into())),
     }
 }
 
@@ -218,31 +218,40 @@ pub fn object_at<'o>(mapping: &Mapping, observed: &'o Observed, rendering: &Rend
     if unseen || matches!(state, Some(ObjectState::Foreign)) { Seen::Hidden } else { Seen::Absent }
 }
 
-fn taken(matches: Vec<&Value>, take: Take) -> Result<Option<Value>, String> {
+fn taken(matches: Vec<&Value>, take: Take) -> Result<Option<Value>, Unrendered> {
     match take {
         Take::Count => Ok(Some(json!(matches.len()))),
         Take::All if matches.is_empty() => Ok(None),
         Take::All => Ok(Some(matches.into_iter().cloned().collect())),
         Take::First => Ok(matches.first().map(|value| (*value).clone())),
         Take::One if matches.len() > 1 => {
-            Err(format!("the path matches {} values: say `take: first`, `all` or `count`", matches.len()))
+            let count = matches.len();
+            Err(Unrendered::Failed(format!("the path matches {count} values: say `take: first`, `all` or `count`")))
         }
         Take::One => Ok(matches.first().map(|value| (*value).clone())),
     }
 }
 
-fn transformed(transform: &Template, scope: &Scope, value: Value) -> Result<Option<Value>, String> {
+fn transformed(transform: &Template, scope: &Scope, value: Value) -> Result<Option<Value>, Unrendered> {
     let mut scope = scope.clone();
     scope.set(Root::Value, Arc::new(value));
     evaluated(transform, &scope)
 }
 
-fn evaluated(template: &Template, scope: &Scope) -> Result<Option<Value>, String> {
+fn evaluated(template: &Template, scope: &Scope) -> Result<Option<Value>, Unrendered> {
     match template.evaluate(scope) {
         Outcome::Value(value) => Ok(Some(value)),
         Outcome::Omit | Outcome::Absent(_) => Ok(None),
-        Outcome::Waiting(what) => Err(format!("waits for {what}")),
-        Outcome::Failed(why) => Err(why),
+        Outcome::Waiting(what) => Err(Unrendered::Waiting(what)),
+        Outcome::Failed(why) => Err(Unrendered::Failed(why)),
+    }
+}
+
+/// Says of a part of the status why it has no value.
+fn unsaid(reasons: &mut Reasons, what: &str, why: Unrendered) {
+    match why {
+        Unrendered::Waiting(_) => reasons.push(Cause::Waiting, format!("{what}: {why}")),
+        Unrendered::Failed(_) => reasons.push(Cause::StatusFailed, format!("{what}: {why}")),
     }
 }
 
@@ -284,7 +293,7 @@ fn conditions(
     for rule in &mapping.status.conditions {
         match condition(rule, scope) {
             Ok(condition) => set_condition(observed, generation, status, &rule.kind, condition),
-            Err(why) => reasons.push(Cause::StatusFailed, format!("condition {}: {why}", rule.kind)),
+            Err(why) => unsaid(reasons, &format!("condition {}", rule.kind), why),
         }
     }
 }
@@ -297,7 +306,7 @@ pub struct Condition {
     pub message: String,
 }
 
-fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, String> {
+fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, Unrendered> {
     let status = match evaluated(&rule.status, scope)? {
         Some(Value::Bool(true)) => "True",
         Some(Value::Bool(false)) => "False",
@@ -305,9 +314,10 @@ fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, String> {
         Some(Value::String(text)) if text == "False" => "False",
         None => "Unknown",
         Some(Value::String(text)) if text == "Unknown" => "Unknown",
-        Some(Value::String(_)) => return Err("status is another text than True, False or Unknown".to_owned()),
         Some(other) => {
-            return Err(format!("status is {}: expected true, false, True, False or Unknown", kind_of(&other)));
+            let is = if other.is_string() { "another text" } else { kind_of(&other) };
+            let why = format!("status is {is}: expected true, false, True, False or Unknown");
+            return Err(Unrendered::Failed(why));
         }
     };
     let reason = text(rule.reason.as_ref(), scope)?.map(|text| reason_word(&text)).filter(|word| !word.is_empty());
@@ -318,7 +328,7 @@ fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, String> {
     })
 }
 
-fn text(template: Option<&Template>, scope: &Scope) -> Result<Option<String>, String> {
+fn text(template: Option<&Template>, scope: &Scope) -> Result<Option<String>, Unrendered> {
     let value = template.map(|template| evaluated(template, scope)).transpose()?.flatten();
     Ok(value.map(|value| match value {
         Value::String(text) => text,

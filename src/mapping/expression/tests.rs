@@ -473,6 +473,9 @@ fn what_is_not_there_yet_is_waited_for_and_not_swallowed() {
         "objects.later | default(1)",
         "objects.later is defined",
         "related.passwords.data",
+        "condition(objects.later, 'Ready').status | default('Unknown')",
+        "condition(objects.db, 'Unreported')",
+        "condition(objects.db, 'Unreported').status == 'True'",
         "1 if objects.later.x else 2",
         "[objects.later.x | default(omit)]",
     ] {
@@ -492,6 +495,9 @@ fn in_status_a_missing_object_is_undefined() {
     let evaluate = |expression: &str| compile(expression).evaluate(&scope);
     assert_eq!(evaluate("objects.later.status.phase | default('') == 'Running'"), Outcome::Value(json!(false)));
     assert_eq!(evaluate("objects.later.status.phase"), Outcome::Absent("objects.later".to_owned()));
+    assert!(matches!(evaluate("condition(objects.later, 'Ready').status"), Outcome::Absent(_)));
+    let waiting = Outcome::Waiting("`condition(…, \"Ready\")`, which is not reported yet".to_owned());
+    assert_eq!(evaluate("condition(objects.later, 'Ready').status == 'True'"), waiting);
 }
 
 #[test]
