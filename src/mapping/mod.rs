@@ -283,6 +283,8 @@ pub struct StatusRules {
     /// The engine's own conditions (`Synced`), by the type they are written under.
     pub engine_conditions: Vec<EngineCondition>,
     pub observed_generation: bool,
+    /// Whether texts for the consumer have the consumer's names in place of the target's.
+    pub redact: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::action::Action;
 use super::observed::{ObjectState, Observed, TargetObject};
+use super::redact::Redaction;
 use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
 use super::{Cause, Reasons, mirror};
@@ -92,13 +93,14 @@ pub fn wanted(
 ) -> Option<Value> {
     let mut new = source.get("status").cloned().unwrap_or(Value::Null);
     let generation = generation_of(mapping, observed, source);
+    let redaction = Redaction::new(mapping, observed, source, rendering);
     if let Some(rendering) = rendering {
-        let scope = lenient(&rendering.scope);
-        fields(mapping, observed, rendering, &scope, &mut new, reasons);
-        conditions(mapping, observed, generation, &scope, &mut new, reasons);
-        mirror::conditions(mapping, observed, source, generation, rendering, &mut new);
+        let seen = Sight { mapping, observed, rendering, scope: lenient(&rendering.scope), redaction: &redaction };
+        fields(&seen, &mut new, reasons);
+        conditions(&seen, generation, &mut new, reasons);
+        mirror::conditions(&seen, generation, &mut new);
     }
-    engine_conditions(mapping, observed, generation, &mut new, reasons);
+    engine_conditions(mapping, observed, generation, &redaction, &mut new, reasons);
     observed_generation(mapping, observed, source, rendering, &mut new, reasons);
     if new.is_null() { None } else { Some(new) }
 }
@@ -121,14 +123,17 @@ pub fn is_withheld(observed: &Observed, status: Option<&Value>, reasons: &mut Re
     !missing.is_empty()
 }
 
-fn fields(
-    mapping: &Mapping,
-    observed: &Observed,
-    rendering: &Rendering,
-    scope: &Scope,
-    status: &mut Value,
-    reasons: &mut Reasons,
-) {
+/// What the status rules read of one source.
+pub struct Sight<'s> {
+    pub mapping: &'s Mapping,
+    pub observed: &'s Observed,
+    pub rendering: &'s Rendering,
+    scope: Scope,
+    pub redaction: &'s Redaction,
+}
+
+fn fields(sight: &Sight<'_>, status: &mut Value, reasons: &mut Reasons) {
+    let Sight { mapping, observed, rendering, scope, redaction } = sight;
     // Mostly all fields are read from one object.
     let mut read: Option<(&str, Seen<'_>)> = None;
     let mut seen = |id| match read {
@@ -137,6 +142,7 @@ fn fields(
     };
     for field in &mapping.status.fields {
         let leaf = match leaf(&mut seen, scope, field) {
+            Ok(Leaf::Set(value)) => Leaf::Set(redaction.value(value)),
             Ok(leaf) => leaf,
             Err(why) => {
                 unsaid(reasons, &format!("status.{}", field.target.join(".")), why);
@@ -282,17 +288,13 @@ fn map(slot: &mut Value) -> Result<&mut Map<String, Value>, String> {
     slot.as_object_mut().ok_or_else(|| "a field above it holds something that is no map".to_owned())
 }
 
-fn conditions(
-    mapping: &Mapping,
-    observed: &Observed,
-    generation: Option<i64>,
-    scope: &Scope,
-    status: &mut Value,
-    reasons: &mut Reasons,
-) {
-    for rule in &mapping.status.conditions {
-        match condition(rule, scope) {
-            Ok(condition) => set_condition(observed, generation, status, &rule.kind, condition),
+fn conditions(sight: &Sight<'_>, generation: Option<i64>, status: &mut Value, reasons: &mut Reasons) {
+    for rule in &sight.mapping.status.conditions {
+        match condition(rule, &sight.scope) {
+            Ok(mut condition) => {
+                condition.message = sight.redaction.text(condition.message);
+                set_condition(sight.observed, generation, status, &rule.kind, condition);
+            }
             Err(why) => unsaid(reasons, &format!("condition {}", rule.kind), why),
         }
     }
@@ -401,6 +403,7 @@ fn engine_conditions(
     mapping: &Mapping,
     observed: &Observed,
     generation: Option<i64>,
+    redaction: &Redaction,
     status: &mut Value,
     reasons: &Reasons,
 ) {
@@ -409,7 +412,7 @@ fn engine_conditions(
         return;
     }
     let kind = engine_condition(observed);
-    let mut condition = synced(reasons);
+    let mut condition = synced(reasons, redaction);
     let is_adopted = |object: &TargetObject| marks::annotation(&object.object, marks::ADOPTED_FROM).is_some();
     if condition.status == "True" && observed.owned.iter().any(is_adopted) {
         condition.reason = "Adopted".into();
@@ -426,8 +429,8 @@ fn engine_condition(observed: &Observed) -> String {
     }
 }
 
-/// The condition `Synced`. What it says is for the consumer: no target names, internal namespaces or hosts.
-fn synced(reasons: &Reasons) -> Condition {
+/// The condition `Synced`. What it says is for the consumer.
+fn synced(reasons: &Reasons, redaction: &Redaction) -> Condition {
     let Some(cause) = reasons.cause() else {
         return Condition { status: "True", reason: "Synced".into(), message: String::new() };
     };
@@ -446,16 +449,25 @@ fn synced(reasons: &Reasons) -> Condition {
         Cause::RequestFailed => "a request to the service's cluster failed; it is repeated",
         Cause::Waiting | Cause::Unknown => "waits for what it depends on",
     };
-    let detail =
-        reasons.0.iter().find(|reason| reason.cause == cause).and_then(|reason| consumer_detail(cause, &reason.detail));
+    let worst = reasons.0.iter().find(|reason| reason.cause == cause);
+    let detail = worst.filter(|_| explains(cause)).map(|reason| shortened(&redaction.text(reason.detail.clone())));
     let message = detail.map_or(message.to_owned(), |detail| format!("{message}: {detail}"));
     Condition { status: "False", reason: cause.as_str().into(), message }
 }
 
-/// Errors of a rendering and of status fields speak of the consumer's own object and of the mapping, and of nothing on
-/// the target.
-fn consumer_detail(cause: Cause, detail: &str) -> Option<&str> {
-    matches!(cause, Cause::RenderFailed | Cause::StatusFailed).then_some(detail)
+/// Whether the reason itself is for the consumer: what their object lacks, waits for or was refused for. Of the rest, the
+/// consumer cannot do anything about it.
+fn explains(cause: Cause) -> bool {
+    matches!(cause, Cause::RenderFailed | Cause::StatusFailed | Cause::Waiting | Cause::Refused)
+}
+
+/// A server's refusal can be as long as the object.
+fn shortened(detail: &str) -> String {
+    const LONGEST: usize = 1024;
+    match detail.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &detail[..end]),
+        None => detail.to_owned(),
+    }
 }
 
 /// Translated, never copied: the generation of the source that is applied, and that the target has taken note of.

@@ -30,6 +30,7 @@ pub struct World {
     /// What the server says of those when it is asked.
     pub unserved_for: Unserved,
     pub target_unknown: Option<String>,
+    pub target_url: Option<String>,
     /// Namespace rules of former documents.
     pub former_placements: Vec<String>,
     /// What is known of a source that is missing.
@@ -86,6 +87,7 @@ impl World {
             log: Vec::new(),
             applied: BTreeMap::new(),
             version: 100,
+            target_url: None,
         }
     }
 
@@ -125,6 +127,7 @@ impl World {
             namespaces: self.namespaces.clone(),
             prune: self.prune,
             stripped: self.stripped.clone(),
+            target_url: self.target_url.clone(),
             pin: Some(Pin { connection: "target".into(), identity: self.identity.clone() }),
             ..Observed::new(Self::writer(), Self::key(), Self::origin(), source, target, now)
         };
