@@ -71,7 +71,7 @@ pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Re
         chosen(rule, &scope)?;
     }
     let place = place(mapping, observed, source)?;
-    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
+    set_place(&place, &mut scope);
     let namespace_labels = namespace_labels(mapping, observed, &scope)?;
     set_objects(mapping, observed, &place, &mut scope);
     let related = related::resolve(mapping, observed, source, &place, &mut scope);
@@ -107,6 +107,19 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
         scope.set(Root::Target, target);
     }
     scope
+}
+
+/// The same with the placement, where it can be rendered.
+pub fn placed_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
+    let mut scope = base_scope(mapping, observed, source);
+    if let Ok(place) = place(mapping, observed, source) {
+        set_place(&place, &mut scope);
+    }
+    scope
+}
+
+fn set_place(place: &Place, scope: &mut Scope) {
+    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
 }
 
 /// The target that a rule chooses.
@@ -211,6 +224,8 @@ pub fn set_vars(mapping: &Mapping, scope: &mut Scope) {
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
     for rule in &mapping.objects {
         let state = match (&rule.for_each, standing(mapping, observed, rule, place)) {
+            // A map without those that cannot be seen would take them out of what is rendered from it.
+            (Some(_), _) if observed.unseen(&rule.kind).is_some() => ObjectState::Missing,
             (Some(_), _) => several(mapping, observed, rule, place),
             (None, Some(standing)) => ObjectState::Present(standing.object.clone()),
             (None, None) => ObjectState::Missing,
@@ -412,8 +427,7 @@ pub fn dropped<'o>(mapping: &Mapping, observed: &'o Observed) -> impl Iterator<I
 /// more must not hold a deletion up.
 pub fn expected(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Vec<Reference> {
     let Ok(place) = place(mapping, observed, source) else { return Vec::new() };
-    let mut scope = base_scope(mapping, observed, source);
-    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
+    let scope = placed_scope(mapping, observed, source);
     let own = mapping.objects.iter().filter(|rule| !rule.shared);
     own.flat_map(|rule| places(rule, &place, &scope)).map(|(_, reference)| reference).collect()
 }

@@ -95,7 +95,8 @@ pub fn wanted(
     let generation = generation_of(mapping, observed, source);
     let redaction = Redaction::new(mapping, observed, source, rendering);
     if let Some(rendering) = rendering {
-        let seen = Sight { mapping, observed, rendering, scope: lenient(&rendering.scope), redaction: &redaction };
+        let seen =
+            Sight { mapping, observed, rendering, scope: lenient(mapping, &rendering.scope), redaction: &redaction };
         fields(&seen, &mut new, reasons);
         conditions(&seen, generation, &mut new, reasons);
         mirror::conditions(&seen, generation, &mut new);
@@ -105,10 +106,18 @@ pub fn wanted(
     if new.is_null() { None } else { Some(new) }
 }
 
-/// In status expressions an object that is not there yet is undefined, not a reason to wait.
-pub fn lenient(scope: &Scope) -> Scope {
+/// In status expressions an object that is not there yet is undefined, not a reason to wait; so it is to the variables
+/// that they read.
+pub fn lenient(mapping: &Mapping, scope: &Scope) -> Scope {
     let mut scope = scope.clone();
     scope.lenient_objects(true);
+    let reads_objects = |template: &Template| {
+        let read = template.references();
+        !read.objects.is_empty() || !read.related.is_empty()
+    };
+    if mapping.vars.iter().any(|(_, template)| reads_objects(template)) {
+        render::set_vars(mapping, &mut scope);
+    }
     scope
 }
 

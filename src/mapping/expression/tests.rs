@@ -32,14 +32,7 @@ pub(super) fn with_names<T>(run: impl FnOnce(&Names, &mut Vec<Finding>) -> T) ->
     let (vars, objects, related) =
         (strings(&["members", "broken"]), strings(&["db", "later"]), strings(&["passwords"]));
     let locals = strings(&["user"]);
-    let names = Names {
-        vars: &vars,
-        objects: &objects,
-        related: &related,
-        several: &[],
-        locals: &locals,
-        roots: RootSet::TRANSFORM,
-    };
+    let names = Names { vars: &vars, objects: &objects, related: &related, locals: &locals, roots: RootSet::TRANSFORM };
     let mut findings = Vec::new();
     (run(&names, &mut findings), findings)
 }

@@ -15,6 +15,9 @@ const STRUCTURE: [&str; 5] = ["$each", "$as", "$when", "$item", "$merge"];
 /// What goes with `$each`.
 const EACH: [&str; 4] = ["$each", "$as", "$when", "$item"];
 
+/// What `$as` is where it is left out.
+const ITEM: &str = "item";
+
 type Entry = (Arc<Node>, Arc<Node>);
 
 pub(super) struct Compiler<'c> {
@@ -145,7 +148,7 @@ impl<'c> Compiler<'c> {
         let list = node.get("$each").and_then(|list| self.list(list));
         let name = match node.get("$as") {
             Some(name) => self.local(name),
-            None => self.missing(node, "$as", "the name under which `$item` reads what it is made from"),
+            None => self.default_local(node),
         };
         // What reads an unknown name would only repeat that it is unknown.
         let name = name?;
@@ -198,6 +201,17 @@ impl<'c> Compiler<'c> {
             return None;
         }
         Some(name.to_owned())
+    }
+
+    /// The name where `$as` is left out; a list within a list needs one of its own.
+    fn default_local(&mut self, node: &Node) -> Option<String> {
+        if self.locals.iter().any(|local| local == ITEM) {
+            let message = format!("`{ITEM}` is the item of a list around this one");
+            let at = node.entry("$each").map_or(node, |(key, _)| key);
+            self.refuse("SE0111", at, &message, "give this one a name with `$as`");
+            return None;
+        }
+        Some(ITEM.to_owned())
     }
 
     fn missing<T>(&mut self, node: &Node, key: &str, what: &str) -> Option<T> {

@@ -69,6 +69,15 @@ fn omit_leaves_a_key_or_an_item_out() {
 }
 
 #[test]
+fn the_item_of_a_list_has_a_name_unless_another_is_given() {
+    let list = json!({"$each": "${{ source.spec.users }}", "$item": "${{ item.name }}"});
+    assert_eq!(template(&list).render(&scope()), Ok(json!(["bob"])));
+    let nested = json!({"$each": "${{ source.spec.users }}", "$item": list});
+    let (_, findings) = compile(&nested);
+    assert_eq!(findings.iter().map(|finding| finding.code).collect::<Vec<_>>(), ["SE0111"]);
+}
+
+#[test]
 fn one_expression_keeps_its_outcome() {
     let evaluate = |text: &str| template(&json!(text)).evaluate(&scope());
     assert_eq!(evaluate("${{ omit }}"), Outcome::Omit);
@@ -197,7 +206,7 @@ fn structure_that_cannot_be_is_refused() {
         of(json!({"$when": "${{ true }}", "a": 1})),
     ];
     insta::assert_snapshot!(all.join("\n"), @"
-    SE0191 `$each` needs `$as` (the name under which `$item` reads what it is made from)
+    SE0191 `$each` needs `$item` (what stands in the list for each)
     SE0191 `x` cannot stand beside `$each` (it goes with $as, $when, $item alone)
     SE0191 `$each` takes a list; this is the string `text` (a list, or `${{ … }}` that gives one)
     SE0111 `source` has a meaning here already (choose another name)

@@ -83,6 +83,19 @@ fn a_condition_that_is_not_reported_yet_is_waited_for() {
 }
 
 #[test]
+fn in_the_status_a_variable_reads_a_missing_object_as_undefined() {
+    let vars = "  vars:\n    phase: ${{ objects.db.status.phase | default(\"none\") }}\n";
+    let text = CHAIN
+        .replace("  vars:\n", vars)
+        .replace("    fields:\n", "    fields:\n      said: {value: \"${{ vars.phase }}\"}\n");
+    let text = text.replace("data: {a: b}", "data: {a: \"{{ source.spec.missing }}\"}");
+    let mut world = World::new(source());
+    let rest = said(&world.settle(&mapping(&text)));
+    assert!(!rest.contains("status.said"), "{rest}");
+    assert_eq!(world.source.as_ref().expect("it is there")["status"]["said"], "none");
+}
+
+#[test]
 fn what_is_wanted_absent_holds_nothing_up() {
     let mut world = World::new(source());
     let without = in_chain("    - id: config\n", "    - id: config\n      when: ${{ false }}\n");

@@ -147,7 +147,7 @@ pub(super) const DOCUMENT: &[Code] = &[
         "SE0191",
         "a `$` key of a template that means nothing, or a key that is not a text",
         "Keys with `$` build structure: `$each` with `$as`, `$when` and `$item`; `$merge`, alone. `$$` escapes.",
-        "vars: {names: {$each: [1, 2], $item: a}}\n",
+        "vars: {names: {$each: [1, 2]}}\n",
         "vars: {names: {$each: [1, 2], $as: n, $item: \"n{{ n }}\"}}\n",
     ),
 ];
