@@ -95,6 +95,10 @@ impl Compiler {
             Some(when) => self.leaf(when, roots, Expression::compile).map(Some),
             None => Some(None),
         };
+        if let Some((key, _)) = spec.template.0.entry("$when") {
+            let finding = Finding::new("SE0191", key.headline(), "a whole object cannot be left out by its template");
+            self.report(finding.help("write the condition as `when` of the object: it is deleted where that is false"));
+        }
         let kind = self.kind(&spec.template.0);
         let name = self.object_name(spec, roots);
         let template = self.leaf(&spec.template, roots, Template::compile);
