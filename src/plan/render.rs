@@ -13,7 +13,7 @@ use crate::mapping::placement::{self, Place};
 use crate::mapping::template::{Text, Unrendered};
 use crate::mapping::{Mapping, ObjectRule, TargetRule, target_root};
 use crate::mutants::{self, Mutant};
-use crate::object::compare::remove_pointer;
+use crate::object::compare::{put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::metadata;
@@ -309,8 +309,35 @@ pub fn one(
     let mut body = rule.template.render(scope)?;
     let reference = reference(rule, place, scope)?;
     rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
-    let body = mark(observed, rule, id, place, &reference, body)?;
+    let once = take(&mut body, &rule.at_creation);
+    // The hash is of what the engine keeps as it is rendered.
+    let mut body = mark(observed, rule, id, place, &reference, body)?;
+    put_back(&mut body, once, standing_at(observed, &reference));
     Ok(Some(Desired { reference, body: Arc::new(body) }))
+}
+
+/// Takes out what is set at creation.
+fn take<'r>(body: &mut Value, pointers: &'r [String]) -> Vec<(&'r str, Value)> {
+    let found = pointers.iter().filter_map(|pointer| {
+        let value = body.pointer(pointer)?.clone();
+        remove_pointer(body, pointer);
+        Some((pointer.as_str(), value))
+    });
+    found.collect()
+}
+
+/// Of an object that exists, the values that it has now: an apply without them would remove what the engine set.
+fn put_back(body: &mut Value, once: Vec<(&str, Value)>, standing: Option<&TargetObject>) {
+    for (pointer, rendered) in once {
+        let value = standing.map_or(Some(&rendered), |standing| standing.object.pointer(pointer));
+        if let Some(value) = value {
+            put_pointer(body, pointer, value.clone());
+        }
+    }
+}
+
+fn standing_at<'o>(observed: &'o Observed, reference: &Reference) -> Option<&'o TargetObject> {
+    observed.owned.iter().chain(&observed.shared).find(|one| one.reference.is_same_object(reference))
 }
 
 /// Where a rule's object goes.
