@@ -76,9 +76,22 @@ fn there_are_many_and_the_index_names_each() {
 
 #[test]
 fn each_validates_without_a_word() {
-    for Example { mappings, schemas, .. } in examples() {
+    for Example { mappings, schemas, .. } in running() {
         let output = run(&["validate", &mappings, "--schemas", &schemas]);
         assert_eq!(shown(&output), "exit 0\n1 mapping in 1 file, nothing wrong\n", "{mappings}");
+    }
+}
+
+/// `validate` refuses what the engine refuses, and finds nothing else.
+#[test]
+fn what_does_not_run_yet_is_all_that_is_found() {
+    for (name, words) in REFUSED {
+        let output = run(&["validate", &format!("examples/{name}/mappings")]);
+        let text = shown(&output);
+        assert_eq!(output.status.code(), Some(78), "{name}: {text}");
+        assert!(text.contains(&format!("error[SE0190]: {words}")), "{name}: {text}");
+        let codes: Vec<_> = text.lines().filter(|line| line.starts_with("error")).collect();
+        assert!(codes.iter().all(|line| line.starts_with("error[SE0190]")), "{name}: {text}");
     }
 }
 

@@ -131,6 +131,8 @@ fn template(later: &[&'static str]) -> impl Strategy<Value = Value> + use<> {
             1 => prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
             1 => (list.clone(), "[i-z]", inner.clone())
                 .prop_map(|(list, name, item)| json!({"$each": format!("${{{{ {list} }}}}"), "$as": name, "$item": item})),
+            1 => (list.clone(), inner.clone())
+                .prop_map(|(when, inner)| json!({"$when": format!("${{{{ {when} == 1 }}}}"), "in": inner})),
             1 => prop::collection::vec(inner, 0..3).prop_map(|layers| json!({"$merge": layers})),
         ]
     })

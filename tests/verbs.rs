@@ -126,6 +126,33 @@ fn validate_says_everything_at_once() {
 }
 
 #[test]
+fn validate_refuses_what_the_engine_refuses() {
+    let refused = fs::read_to_string(Path::new(ROOT).join("tests/ui/documents/not_yet.yaml")).expect("the fixture");
+    let root = directory(&[("maps/refused.yaml", &refused)]);
+    let shown = shown_in(&root, &["validate", "ROOT/maps"]);
+    assert!(shown.starts_with("exit 78\nerror[SE0190]"), "{shown}");
+}
+
+#[test]
+fn validate_finds_schemas_beside_the_mappings() {
+    let schema =
+        fs::read_to_string(Path::new(ROOT).join("tests/ui/checks/schemas/database.yaml")).expect("the fixture");
+    let wrong =
+        GOOD.replace("databases.v1.example.dev", "databases.v1.example.com").replace("source.spec.", "source.spec.no_");
+    let syntax = "\n---\napiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {name: syntax\n---\n";
+    let provided = wrong.replace("name: databases}\n", "name: provided}\n");
+    let provided = provided.replace("apiExport: {name: databases, path: root:databases}", "provider: nowhere");
+    let all = format!("{wrong}{syntax}{provided}");
+    let root = directory(&[("maps/all.yaml", &all), ("schemas/database.yaml", &schema)]);
+    let shown = shown_in(&root, &["validate", "ROOT/maps"]);
+    assert_eq!(shown.matches("error[SE0401]").count(), 2, "a neighbour's errors hide none: {shown}");
+    assert!(shown.contains("error[SE0001]") && !shown.contains("types were not checked"), "{shown}");
+    fs::remove_dir_all(root.path().join("schemas")).expect("a folder");
+    let shown = shown_in(&root, &["validate", "ROOT/maps"]);
+    assert!(!shown.contains("error[SE0401]") && shown.contains("types were not checked"), "{shown}");
+}
+
+#[test]
 fn validate_needs_something_to_read() {
     let root = directory(&[("empty/notes.md", "")]);
     assert_snapshot!(shown_in(&root, &["validate", "ROOT/empty"]), @"

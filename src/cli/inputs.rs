@@ -69,8 +69,12 @@ impl Inputs {
 
     /// The mappings of the files as an engine that starts now would have them.
     pub(super) fn catalog(&self) -> (Catalog, Update) {
-        let files = Files { readable: &self.readable, unreadable: &self.unreadable };
-        Catalog::default().update(files, &BTreeMap::new())
+        self.onto(&Catalog::default(), &BTreeMap::new())
+    }
+
+    /// The same after a catalog, with the mappings that only state stores know.
+    pub(super) fn onto(&self, catalog: &Catalog, retained: &BTreeMap<String, String>) -> (Catalog, Update) {
+        catalog.update(Files { readable: &self.readable, unreadable: &self.unreadable }, retained)
     }
 }
 
@@ -95,8 +99,7 @@ pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
 /// When a file can no longer be read.
 pub(super) fn with_retained(paths: &[PathBuf], retained: &BTreeMap<String, String>) -> Result<Catalog, Misconfigured> {
     let inputs = Inputs::read(paths)?.only_ours();
-    let files = Files { readable: &inputs.readable, unreadable: &inputs.unreadable };
-    Ok(Catalog::default().update(files, retained).0)
+    Ok(inputs.onto(&Catalog::default(), retained).0)
 }
 
 /// What keeps documents from running.
@@ -130,6 +133,16 @@ pub(super) fn file(path: &Path) -> Result<Vec<u8>, Misconfigured> {
     }
     inputs.add(path)?;
     Ok(inputs.readable.into_values().next().unwrap_or_default())
+}
+
+/// The folder `schemas` beside the folder of the first mappings that have one.
+pub(super) fn schemas_beside(mappings: &[PathBuf]) -> Option<PathBuf> {
+    let folder = |path: &PathBuf| if path.is_dir() { Some(path.clone()) } else { path.parent().map(Path::to_path_buf) };
+    let beside = |folder: PathBuf| {
+        let above = if folder.file_name().is_some() { folder.parent()?.to_owned() } else { folder.join("..") };
+        Some(above.join("schemas")).filter(|schemas| schemas.is_dir())
+    };
+    mappings.iter().filter(|path| path.as_os_str() != STDIN).filter_map(folder).find_map(beside)
 }
 
 /// The schemas of `--schemas`, and what is wrong in their files.

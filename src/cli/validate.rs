@@ -2,6 +2,7 @@
 
 mod live;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -12,9 +13,7 @@ use super::terminal::{self, count};
 use super::{Exit, watching};
 use crate::catalog::Catalog;
 use crate::mapping::Mapping;
-use crate::mapping::check::check;
 use crate::mapping::diagnostic::{Diagnostic, Severity};
-use crate::mapping::schema::Schemas;
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -30,7 +29,8 @@ pub struct ValidateArguments {
     #[arg(value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS", default_value = "mappings")]
     pub paths: Vec<PathBuf>,
 
-    /// Directory of schemas (APIResourceSchemas, CustomResourceDefinitions) that mappings are checked against.
+    /// Directory of schemas (APIResourceSchemas, CustomResourceDefinitions) that mappings are checked against. Default: the
+    /// folder `schemas` beside the folder of the mappings.
     #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
     pub schemas: Option<PathBuf>,
 
@@ -59,6 +59,9 @@ pub struct ValidateArguments {
     pub watch: bool,
 }
 
+/// Ends with a line break.
+const UNTYPED: &str = "types were not checked: there is no folder `schemas` beside the mappings, and no --schemas\n";
+
 /// How findings are shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -78,11 +81,14 @@ struct Report {
     /// Those that an engine would run.
     mappings: usize,
     files: usize,
+    /// Whether there are schemas that tell the types of what mappings read and write.
+    is_typed: bool,
 }
 
 pub(super) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
     if arguments.watch {
-        let paths = arguments.paths.iter().chain(&arguments.schemas).map(PathBuf::as_path);
+        let schemas = arguments.schemas.clone().or_else(|| inputs::schemas_beside(&arguments.paths));
+        let paths = arguments.paths.iter().chain(&schemas).map(PathBuf::as_path);
         let colours = terminal::colours();
         return watching::watch(paths, || Ok(Report::of(arguments)?.show(arguments.format, colours)));
     }
@@ -94,17 +100,20 @@ pub(super) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
 impl Report {
     fn of(arguments: &ValidateArguments) -> anyhow::Result<Self> {
         let inputs = Inputs::read(&arguments.paths)?;
-        let (schemas, mut diagnostics) = inputs::schemas(arguments.schemas.as_deref())?;
-        let (catalog, update) = inputs.catalog();
+        let beside = inputs::schemas_beside(&arguments.paths);
+        let directory = arguments.schemas.as_deref().or(beside.as_deref());
+        let (schemas, mut diagnostics) = inputs::schemas(directory)?;
+        // As the engine starts: what it would refuse is an error here.
+        let (catalog, update) = inputs.onto(&Catalog::checking(schemas.clone()), &BTreeMap::new());
         diagnostics.extend(update.diagnostics);
-        let (findings, faulty) = checked(&inputs, &catalog, &schemas);
-        diagnostics.extend(findings);
         if arguments.live {
-            diagnostics.extend(live::check(arguments, &inputs, &catalog, schemas)?);
+            // What the clusters lack is looked for as well where a mapping is refused.
+            diagnostics.extend(live::check(arguments, &inputs, &inputs.catalog().0, schemas)?);
         }
         diagnostics.sort_by(|one, other| (&one.file, one.span.start).cmp(&(&other.file, other.span.start)));
         let files = inputs.readable.len() + inputs.unreadable.len();
-        Ok(Self { diagnostics, mappings: catalog.mappings().count() - faulty, files })
+        let mappings = catalog.mappings().count();
+        Ok(Self { diagnostics, mappings, files, is_typed: directory.is_some() })
     }
 
     fn exit(&self) -> Exit {
@@ -115,7 +124,7 @@ impl Report {
         match format {
             Format::Text => {
                 let findings = self.diagnostics.iter().map(|diagnostic| format!("{}\n\n", diagnostic.render(colours)));
-                findings.chain([self.summary(), "\n".to_owned()]).collect()
+                findings.chain([self.untyped().to_owned(), self.summary(), "\n".to_owned()]).collect()
             }
             Format::Json => {
                 let findings: serde_json::Value = self.diagnostics.iter().map(Diagnostic::to_json).collect();
@@ -123,6 +132,11 @@ impl Report {
             }
             Format::Github => self.diagnostics.iter().map(annotation).collect(),
         }
+    }
+
+    /// That errors of types are not among the findings.
+    fn untyped(&self) -> &'static str {
+        if self.is_typed { "" } else { UNTYPED }
     }
 
     /// `1 error and 2 warnings in 3 files`, or what is fine.
@@ -139,19 +153,6 @@ impl Report {
             }
         }
     }
-}
-
-/// What the static checks find in the mappings that compile, and how many of them an engine would not run for it.
-fn checked(inputs: &Inputs, catalog: &Catalog, schemas: &Schemas) -> (Vec<Diagnostic>, usize) {
-    let mut diagnostics = Vec::new();
-    let mut faulty = 0;
-    for Compiled { file, content, document, mapping } in compiled(inputs, catalog) {
-        let findings = check(&document, mapping, schemas);
-        let found: Vec<_> = findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)).collect();
-        faulty += usize::from(found.iter().any(Diagnostic::is_error));
-        diagnostics.extend(found);
-    }
-    (diagnostics, faulty)
 }
 
 /// A mapping that compiles, and the document it was compiled from.

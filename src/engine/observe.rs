@@ -44,6 +44,7 @@ pub fn observe(
         schema: schema.as_ref().and_then(|known| known.schema.clone()),
         prune: facts.read([Topic::Approval], || pipeline.prune(), |prune| *prune == Prune::Held),
         pin: pin(generation),
+        target_url: Some(generation.target.endpoint().url().to_owned()),
         ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())
     };
     observed.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);

@@ -193,6 +193,10 @@ impl Points {
             Tree::Sequence(trees) | Tree::Merge(trees) => trees.iter().for_each(|tree| self.tree(tree)),
             Tree::Mapping(entries) => entries.iter().for_each(|(_, tree)| self.tree(tree)),
             Tree::Each(each) => self.each(each),
+            Tree::When(when) => {
+                self.condition(&when.condition);
+                self.tree(&when.tree);
+            }
         }
     }
 

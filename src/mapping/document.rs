@@ -50,6 +50,12 @@ pub enum ApiVersion {
 pub struct Metadata {
     /// The document's identity. The file's name means nothing.
     pub name: Spanned<String>,
+    /// Labels that other tools put on the document. They have no effect.
+    #[serde(default)]
+    pub labels: Entries<String>,
+    /// Annotations of other tools, without effect as well.
+    #[serde(default)]
+    pub annotations: Entries<String>,
 }
 
 /// A rule that turns consumer objects into objects on a downstream cluster, and carries status back.

@@ -235,6 +235,8 @@ pub struct ObjectRule {
     pub name: Option<Text>,
     /// JSON pointers under which the object is left to others.
     pub ignore: Vec<String>,
+    /// JSON pointers under which it is set when it is created, and left to others from then on.
+    pub at_creation: Vec<String>,
     pub drift: Drift,
     /// Whether a deletion of the source leaves this object (`delete.policy: Orphan`).
     pub orphan_on_delete: bool,
@@ -283,6 +285,8 @@ pub struct StatusRules {
     /// The engine's own conditions (`Synced`), by the type they are written under.
     pub engine_conditions: Vec<EngineCondition>,
     pub observed_generation: bool,
+    /// Whether texts for the consumer have the consumer's names in place of the target's.
+    pub redact: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

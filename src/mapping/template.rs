@@ -16,6 +16,7 @@ use super::expression::{Budget, Expression, Names, Outcome, References, Scope};
 use crate::yaml::Node;
 
 pub use super::expression::{Text, Unrendered};
+pub(super) use compile::is_when;
 
 /// A YAML tree whose leaves are compiled.
 #[derive(Debug)]
@@ -35,9 +36,18 @@ pub(super) enum Tree {
     Each(Box<Each>),
     /// Maps laid over each other, the later ones on top.
     Merge(Vec<Tree>),
+    /// A map that is left out where its `$when` is false.
+    When(Box<When>),
 }
 
-/// `$each`, `$as`, `$when`, `$item`: a list with one item for each of another.
+/// `$when` beside other keys.
+#[derive(Debug)]
+pub(super) struct When {
+    pub condition: Expression,
+    pub tree: Tree,
+}
+
+/// `$each`, `$as`, `$when`, `$item`, `$empty`: a list with one item for each of another.
 #[derive(Debug)]
 pub(super) struct Each {
     pub list: Tree,
@@ -47,6 +57,8 @@ pub(super) struct Each {
     pub name: String,
     pub when: Option<Expression>,
     pub item: Tree,
+    /// `$empty: omit`: a list without items is left out.
+    pub omit_empty: bool,
 }
 
 impl Template {

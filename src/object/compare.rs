@@ -94,6 +94,14 @@ pub fn remove_pointer(tree: &mut Value, pointer: &str) {
     }
 }
 
+/// Puts a value where a JSON pointer leads; nothing where no map is above that.
+pub fn put_pointer(tree: &mut Value, pointer: &str, value: Value) {
+    let Some((parent, last)) = pointer.rsplit_once('/') else { return };
+    if let Some(Value::Object(map)) = tree.pointer_mut(parent) {
+        map.insert(unescape_pointer(last), value);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

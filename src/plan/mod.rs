@@ -15,6 +15,7 @@ pub mod observed;
 pub mod preview;
 mod readable;
 mod readiness;
+mod redact;
 pub mod rehearsal;
 pub mod related;
 pub mod render;

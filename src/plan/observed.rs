@@ -31,6 +31,8 @@ pub struct Observed {
     pub target: Target,
     /// The target as the source is pinned to it, also while nothing more is known of it.
     pub pin: Option<Pin>,
+    /// Address of the target's server, which no consumer reads.
+    pub target_url: Option<String>,
     /// Namespaces on the target in which this source's objects may be: ownership labels and annotations count nowhere
     /// else.
     pub places: BTreeSet<String>,
@@ -267,6 +269,7 @@ impl Observed {
             source,
             target,
             pin: None,
+            target_url: None,
             places: BTreeSet::new(),
             stripped: BTreeMap::new(),
             owned: Vec::new(),

@@ -47,7 +47,7 @@ fn unready(
     let Some(standing) = standing.filter(is_current) else {
         return waiting(format!("waits for object `{id}`, which does not stand yet"));
     };
-    match state(rule, standing, item, rendering) {
+    match state(mapping, rule, standing, item, rendering) {
         Ok(Readiness::Ready) => None,
         Ok(Readiness::Pending(why)) => waiting(format!("waits for object `{id}`, which is not ready: {why}")),
         Ok(Readiness::Failed(why)) => waiting(format!("waits for object `{id}`, which has failed: {why}")),
@@ -57,6 +57,7 @@ fn unready(
 
 /// What the mapping says of an object that stands, else what its kind says.
 fn state(
+    mapping: &Mapping,
     rule: &ObjectRule,
     standing: &TargetObject,
     item: Option<&Arc<Value>>,
@@ -66,7 +67,7 @@ fn state(
     if rule.ready.is_none() && rule.failed.is_none() {
         return Ok(library);
     }
-    let mut scope = status::lenient(&rendering.scope);
+    let mut scope = status::lenient(mapping, &rendering.scope);
     if let (Some(each), Some(item)) = (&rule.for_each, item) {
         scope.set_local(&each.item, item.clone());
     }

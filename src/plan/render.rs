@@ -13,7 +13,7 @@ use crate::mapping::placement::{self, Place};
 use crate::mapping::template::{Text, Unrendered};
 use crate::mapping::{Mapping, ObjectRule, TargetRule, target_root};
 use crate::mutants::{self, Mutant};
-use crate::object::compare::remove_pointer;
+use crate::object::compare::{put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::metadata;
@@ -71,7 +71,7 @@ pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Re
         chosen(rule, &scope)?;
     }
     let place = place(mapping, observed, source)?;
-    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
+    set_place(&place, &mut scope);
     let namespace_labels = namespace_labels(mapping, observed, &scope)?;
     set_objects(mapping, observed, &place, &mut scope);
     let related = related::resolve(mapping, observed, source, &place, &mut scope);
@@ -107,6 +107,19 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
         scope.set(Root::Target, target);
     }
     scope
+}
+
+/// The same with the placement, where it can be rendered.
+pub fn placed_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
+    let mut scope = base_scope(mapping, observed, source);
+    if let Ok(place) = place(mapping, observed, source) {
+        set_place(&place, &mut scope);
+    }
+    scope
+}
+
+fn set_place(place: &Place, scope: &mut Scope) {
+    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
 }
 
 /// The target that a rule chooses.
@@ -211,6 +224,8 @@ pub fn set_vars(mapping: &Mapping, scope: &mut Scope) {
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
     for rule in &mapping.objects {
         let state = match (&rule.for_each, standing(mapping, observed, rule, place)) {
+            // A map without those that cannot be seen would take them out of what is rendered from it.
+            (Some(_), _) if observed.unseen(&rule.kind).is_some() => ObjectState::Missing,
             (Some(_), _) => several(mapping, observed, rule, place),
             (None, Some(standing)) => ObjectState::Present(standing.object.clone()),
             (None, None) => ObjectState::Missing,
@@ -294,8 +309,35 @@ pub fn one(
     let mut body = rule.template.render(scope)?;
     let reference = reference(rule, place, scope)?;
     rule.ignore.iter().for_each(|pointer| remove_pointer(&mut body, pointer));
-    let body = mark(observed, rule, id, place, &reference, body)?;
+    let once = take(&mut body, &rule.at_creation);
+    // The hash is of what the engine keeps as it is rendered.
+    let mut body = mark(observed, rule, id, place, &reference, body)?;
+    put_back(&mut body, once, standing_at(observed, &reference));
     Ok(Some(Desired { reference, body: Arc::new(body) }))
+}
+
+/// Takes out what is set at creation.
+fn take<'r>(body: &mut Value, pointers: &'r [String]) -> Vec<(&'r str, Value)> {
+    let found = pointers.iter().filter_map(|pointer| {
+        let value = body.pointer(pointer)?.clone();
+        remove_pointer(body, pointer);
+        Some((pointer.as_str(), value))
+    });
+    found.collect()
+}
+
+/// Of an object that exists, the values that it has now: an apply without them would remove what the engine set.
+fn put_back(body: &mut Value, once: Vec<(&str, Value)>, standing: Option<&TargetObject>) {
+    for (pointer, rendered) in once {
+        let value = standing.map_or(Some(&rendered), |standing| standing.object.pointer(pointer));
+        if let Some(value) = value {
+            put_pointer(body, pointer, value.clone());
+        }
+    }
+}
+
+fn standing_at<'o>(observed: &'o Observed, reference: &Reference) -> Option<&'o TargetObject> {
+    observed.owned.iter().chain(&observed.shared).find(|one| one.reference.is_same_object(reference))
 }
 
 /// Where a rule's object goes.
@@ -412,8 +454,7 @@ pub fn dropped<'o>(mapping: &Mapping, observed: &'o Observed) -> impl Iterator<I
 /// more must not hold a deletion up.
 pub fn expected(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Vec<Reference> {
     let Ok(place) = place(mapping, observed, source) else { return Vec::new() };
-    let mut scope = base_scope(mapping, observed, source);
-    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
+    let scope = placed_scope(mapping, observed, source);
     let own = mapping.objects.iter().filter(|rule| !rule.shared);
     own.flat_map(|rule| places(rule, &place, &scope)).map(|(_, reference)| reference).collect()
 }

@@ -11,12 +11,13 @@ use serde_json::{Map, Value, json};
 
 use super::action::Action;
 use super::observed::{ObjectState, Observed, TargetObject, is_within};
+use super::redact::Redaction;
 use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
 use super::{Cause, Reasons, mirror};
 use crate::mapping::expression::{Outcome, Root, Scope};
 use crate::mapping::schema::{Presence, Schema};
-use crate::mapping::template::Template;
+use crate::mapping::template::{Template, Unrendered};
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
 use crate::object::compare::{pointer, same};
 use crate::object::{generation, marks};
@@ -92,14 +93,16 @@ pub fn wanted(
 ) -> Option<Value> {
     let mut new = source.get("status").cloned().unwrap_or(Value::Null);
     let generation = generation_of(mapping, observed, source);
+    let redaction = Redaction::new(mapping, observed, source, rendering);
     if let Some(rendering) = rendering {
-        let scope = lenient(&rendering.scope);
         former(mapping, observed, &mut new);
-        fields(mapping, observed, rendering, &scope, &mut new, reasons);
-        conditions(mapping, observed, generation, &scope, &mut new, reasons);
-        mirror::conditions(mapping, observed, source, generation, rendering, &mut new);
+        let seen =
+            Sight { mapping, observed, rendering, scope: lenient(mapping, &rendering.scope), redaction: &redaction };
+        fields(&seen, &mut new, reasons);
+        conditions(&seen, generation, &mut new, reasons);
+        mirror::conditions(&seen, generation, &mut new);
     }
-    engine_conditions(mapping, observed, generation, &mut new, reasons);
+    engine_conditions(mapping, observed, generation, &redaction, &mut new, reasons);
     observed_generation(mapping, observed, source, rendering, &mut new, reasons);
     if new.is_null() { None } else { Some(new) }
 }
@@ -122,10 +125,18 @@ fn former(mapping: &Mapping, observed: &Observed, status: &mut Value) {
     }
 }
 
-/// In status expressions an object that is not there yet is undefined, not a reason to wait.
-pub fn lenient(scope: &Scope) -> Scope {
+/// In status expressions an object that is not there yet is undefined, not a reason to wait; so it is to the variables
+/// that they read.
+pub fn lenient(mapping: &Mapping, scope: &Scope) -> Scope {
     let mut scope = scope.clone();
     scope.lenient_objects(true);
+    let reads_objects = |template: &Template| {
+        let read = template.references();
+        !read.objects.is_empty() || !read.related.is_empty()
+    };
+    if mapping.vars.iter().any(|(_, template)| reads_objects(template)) {
+        render::set_vars(mapping, &mut scope);
+    }
     scope
 }
 
@@ -140,14 +151,17 @@ pub fn is_withheld(observed: &Observed, status: Option<&Value>, reasons: &mut Re
     !missing.is_empty()
 }
 
-fn fields(
-    mapping: &Mapping,
-    observed: &Observed,
-    rendering: &Rendering,
-    scope: &Scope,
-    status: &mut Value,
-    reasons: &mut Reasons,
-) {
+/// What the status rules read of one source.
+pub struct Sight<'s> {
+    pub mapping: &'s Mapping,
+    pub observed: &'s Observed,
+    pub rendering: &'s Rendering,
+    scope: Scope,
+    pub redaction: &'s Redaction,
+}
+
+fn fields(sight: &Sight<'_>, status: &mut Value, reasons: &mut Reasons) {
+    let Sight { mapping, observed, rendering, scope, redaction } = sight;
     // Mostly all fields are read from one object.
     let mut read: Option<(&str, Seen<'_>)> = None;
     let mut seen = |id| match read {
@@ -156,9 +170,10 @@ fn fields(
     };
     for field in &mapping.status.fields {
         let leaf = match leaf(&mut seen, scope, field) {
+            Ok(Leaf::Set(value)) => Leaf::Set(redaction.value(value)),
             Ok(leaf) => leaf,
             Err(why) => {
-                reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
+                unsaid(reasons, &format!("status.{}", field.target.join(".")), why);
                 Leaf::Keep
             }
         };
@@ -195,7 +210,7 @@ fn leaf<'m, 'o>(
     seen: &mut impl FnMut(&'m str) -> Seen<'o>,
     scope: &Scope,
     field: &'m StatusField,
-) -> Result<Leaf, String> {
+) -> Result<Leaf, Unrendered> {
     let found = match &field.from {
         StatusValue::Value(template) => evaluated(template, scope)?,
         StatusValue::Path { object, path, take } => match seen(object) {
@@ -213,7 +228,7 @@ fn leaf<'m, 'o>(
         (None, Some(default), _) => Ok(Leaf::Set(default.clone())),
         (None, None, OnMissing::Keep) => Ok(Leaf::Keep),
         (None, None, OnMissing::Remove) => Ok(Leaf::Remove),
-        (None, None, OnMissing::Error) => Err("there is no value for it (onMissing: Error)".into()),
+        (None, None, OnMissing::Error) => Err(Unrendered::Failed("there is no value for it (onMissing: Error)".into())),
     }
 }
 
@@ -237,31 +252,40 @@ pub fn object_at<'o>(mapping: &Mapping, observed: &'o Observed, rendering: &Rend
     if unseen || matches!(state, Some(ObjectState::Foreign)) { Seen::Hidden } else { Seen::Absent }
 }
 
-fn taken(matches: Vec<&Value>, take: Take) -> Result<Option<Value>, String> {
+fn taken(matches: Vec<&Value>, take: Take) -> Result<Option<Value>, Unrendered> {
     match take {
         Take::Count => Ok(Some(json!(matches.len()))),
         Take::All if matches.is_empty() => Ok(None),
         Take::All => Ok(Some(matches.into_iter().cloned().collect())),
         Take::First => Ok(matches.first().map(|value| (*value).clone())),
         Take::One if matches.len() > 1 => {
-            Err(format!("the path matches {} values: say `take: first`, `all` or `count`", matches.len()))
+            let count = matches.len();
+            Err(Unrendered::Failed(format!("the path matches {count} values: say `take: first`, `all` or `count`")))
         }
         Take::One => Ok(matches.first().map(|value| (*value).clone())),
     }
 }
 
-fn transformed(transform: &Template, scope: &Scope, value: Value) -> Result<Option<Value>, String> {
+fn transformed(transform: &Template, scope: &Scope, value: Value) -> Result<Option<Value>, Unrendered> {
     let mut scope = scope.clone();
     scope.set(Root::Value, Arc::new(value));
     evaluated(transform, &scope)
 }
 
-fn evaluated(template: &Template, scope: &Scope) -> Result<Option<Value>, String> {
+fn evaluated(template: &Template, scope: &Scope) -> Result<Option<Value>, Unrendered> {
     match template.evaluate(scope) {
         Outcome::Value(value) => Ok(Some(value)),
         Outcome::Omit | Outcome::Absent(_) => Ok(None),
-        Outcome::Waiting(what) => Err(format!("waits for {what}")),
-        Outcome::Failed(why) => Err(why),
+        Outcome::Waiting(what) => Err(Unrendered::Waiting(what)),
+        Outcome::Failed(why) => Err(Unrendered::Failed(why)),
+    }
+}
+
+/// Says of a part of the status why it has no value.
+fn unsaid(reasons: &mut Reasons, what: &str, why: Unrendered) {
+    match why {
+        Unrendered::Waiting(_) => reasons.push(Cause::Waiting, format!("{what}: {why}")),
+        Unrendered::Failed(_) => reasons.push(Cause::StatusFailed, format!("{what}: {why}")),
     }
 }
 
@@ -292,18 +316,14 @@ fn map(slot: &mut Value) -> Result<&mut Map<String, Value>, String> {
     slot.as_object_mut().ok_or_else(|| "a field above it holds something that is no map".to_owned())
 }
 
-fn conditions(
-    mapping: &Mapping,
-    observed: &Observed,
-    generation: Option<i64>,
-    scope: &Scope,
-    status: &mut Value,
-    reasons: &mut Reasons,
-) {
-    for rule in &mapping.status.conditions {
-        match condition(rule, scope) {
-            Ok(condition) => set_condition(observed, generation, status, &rule.kind, condition),
-            Err(why) => reasons.push(Cause::StatusFailed, format!("condition {}: {why}", rule.kind)),
+fn conditions(sight: &Sight<'_>, generation: Option<i64>, status: &mut Value, reasons: &mut Reasons) {
+    for rule in &sight.mapping.status.conditions {
+        match condition(rule, &sight.scope) {
+            Ok(mut condition) => {
+                condition.message = sight.redaction.text(condition.message);
+                set_condition(sight.observed, generation, status, &rule.kind, condition);
+            }
+            Err(why) => unsaid(reasons, &format!("condition {}", rule.kind), why),
         }
     }
 }
@@ -316,7 +336,7 @@ pub struct Condition {
     pub message: String,
 }
 
-fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, String> {
+fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, Unrendered> {
     let status = match evaluated(&rule.status, scope)? {
         Some(Value::Bool(true)) => "True",
         Some(Value::Bool(false)) => "False",
@@ -324,9 +344,10 @@ fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, String> {
         Some(Value::String(text)) if text == "False" => "False",
         None => "Unknown",
         Some(Value::String(text)) if text == "Unknown" => "Unknown",
-        Some(Value::String(_)) => return Err("status is another text than True, False or Unknown".to_owned()),
         Some(other) => {
-            return Err(format!("status is {}: expected true, false, True, False or Unknown", kind_of(&other)));
+            let is = if other.is_string() { "another text" } else { kind_of(&other) };
+            let why = format!("status is {is}: expected true, false, True, False or Unknown");
+            return Err(Unrendered::Failed(why));
         }
     };
     let reason = text(rule.reason.as_ref(), scope)?.map(|text| reason_word(&text)).filter(|word| !word.is_empty());
@@ -337,7 +358,7 @@ fn condition(rule: &ConditionRule, scope: &Scope) -> Result<Condition, String> {
     })
 }
 
-fn text(template: Option<&Template>, scope: &Scope) -> Result<Option<String>, String> {
+fn text(template: Option<&Template>, scope: &Scope) -> Result<Option<String>, Unrendered> {
     let value = template.map(|template| evaluated(template, scope)).transpose()?.flatten();
     Ok(value.map(|value| match value {
         Value::String(text) => text,
@@ -410,6 +431,7 @@ fn engine_conditions(
     mapping: &Mapping,
     observed: &Observed,
     generation: Option<i64>,
+    redaction: &Redaction,
     status: &mut Value,
     reasons: &Reasons,
 ) {
@@ -418,7 +440,7 @@ fn engine_conditions(
         return;
     }
     let kind = engine_condition(observed);
-    let mut condition = synced(reasons);
+    let mut condition = synced(reasons, redaction);
     let is_adopted = |object: &TargetObject| marks::annotation(&object.object, marks::ADOPTED_FROM).is_some();
     if condition.status == "True" && observed.owned.iter().any(is_adopted) {
         condition.reason = "Adopted".into();
@@ -435,8 +457,8 @@ fn engine_condition(observed: &Observed) -> String {
     }
 }
 
-/// The condition `Synced`. What it says is for the consumer: no target names, internal namespaces or hosts.
-fn synced(reasons: &Reasons) -> Condition {
+/// The condition `Synced`. What it says is for the consumer.
+fn synced(reasons: &Reasons, redaction: &Redaction) -> Condition {
     let Some(cause) = reasons.cause() else {
         return Condition { status: "True", reason: "Synced".into(), message: String::new() };
     };
@@ -455,16 +477,25 @@ fn synced(reasons: &Reasons) -> Condition {
         Cause::RequestFailed => "a request to the service's cluster failed; it is repeated",
         Cause::Waiting | Cause::Unknown => "waits for what it depends on",
     };
-    let detail =
-        reasons.0.iter().find(|reason| reason.cause == cause).and_then(|reason| consumer_detail(cause, &reason.detail));
+    let worst = reasons.0.iter().find(|reason| reason.cause == cause);
+    let detail = worst.filter(|_| explains(cause)).map(|reason| shortened(&redaction.text(reason.detail.clone())));
     let message = detail.map_or(message.to_owned(), |detail| format!("{message}: {detail}"));
     Condition { status: "False", reason: cause.as_str().into(), message }
 }
 
-/// Errors of a rendering and of status fields speak of the consumer's own object and of the mapping, and of nothing on
-/// the target.
-fn consumer_detail(cause: Cause, detail: &str) -> Option<&str> {
-    matches!(cause, Cause::RenderFailed | Cause::StatusFailed).then_some(detail)
+/// Whether the reason itself is for the consumer: what their object lacks, waits for or was refused for. Of the rest, the
+/// consumer cannot do anything about it.
+fn explains(cause: Cause) -> bool {
+    matches!(cause, Cause::RenderFailed | Cause::StatusFailed | Cause::Waiting | Cause::Refused)
+}
+
+/// A server's refusal can be as long as the object.
+fn shortened(detail: &str) -> String {
+    const LONGEST: usize = 1024;
+    match detail.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &detail[..end]),
+        None => detail.to_owned(),
+    }
 }
 
 /// Translated, never copied: the generation of the source that is applied, and that the target has taken note of.

@@ -73,6 +73,7 @@ fn scene(
     let mut observed = Observed {
         phase: phase(mapping),
         workspace_path: cluster.path.clone(),
+        target_url: Some(target.endpoint.url().to_owned()),
         pin: Some(Pin { connection: mapping.target.clone(), identity: target.identity.clone() }),
         ..Observed::new(surveyor.writer(mapping), key, origin, source, known(target), Timestamp::now())
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 
-use super::{cli, errors, fields, root};
+use super::{cli, errors, fields, readable, root};
 
 /// Says to write the pages instead of comparing them.
 const UPDATE: &str = "UPDATE_DOCS";
@@ -19,6 +19,7 @@ fn generated_pages_are_fresh() {
     let mut pages = errors::pages();
     pages.insert("docs/fields.md".to_owned(), fields::page());
     pages.insert("docs/cli.md".to_owned(), cli::page());
+    pages.insert("docs/language.md".to_owned(), readable::page());
     let update = env::var_os(UPDATE).is_some();
     let stale: Vec<_> = pages.iter().filter(|(path, content)| !is_fresh(path, content, update)).collect();
     let stale: Vec<_> = stale.into_iter().map(|(path, _)| path).chain(&superfluous(&pages, update)).cloned().collect();

@@ -10,6 +10,7 @@ mod functions;
 mod generated;
 mod links;
 mod operations;
+mod readable;
 mod snippets;
 mod steps;
 mod tutorial;

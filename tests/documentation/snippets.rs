@@ -36,7 +36,11 @@ fn validate(document: &str) -> Option<String> {
     command.env_clear().current_dir(folder.path()).args(["validate", "mapping.yaml"]).stdin(Stdio::null());
     let output = command.output().expect("the binary starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    (!said.contains("nothing wrong")).then_some(said)
+    // Related objects are explained, and do not run yet.
+    let errors: Vec<_> = said.lines().filter(|line| line.starts_with("error")).collect();
+    let explained = document.contains("\nrelated:") || document.contains("\n  related:");
+    let refused = explained && errors == ["error[SE0190]: `related` is not supported yet"];
+    (!refused && !said.contains("nothing wrong")).then_some(said)
 }
 
 /// A fragment with what a mapping must have besides.

@@ -11,13 +11,14 @@ use super::problem::Problem;
 use crate::cli::difference::difference;
 use crate::cli::{Misconfigured, inputs, render, sources};
 use crate::mapping::Mapping;
+use crate::mapping::compile::observed_template;
 use crate::mapping::document::TestCaseSpec;
 use crate::mapping::expression::Recorder;
 use crate::mapping::jsonpath::JsonPath;
 use crate::object::ClusterName;
 use crate::object::compare::same;
-use crate::plan::Reason;
 use crate::plan::preview::{Preview, Scene, Unseen, recorded};
+use crate::plan::{self, Reason};
 use crate::yaml::{self, Entries, Raw};
 
 /// Problems of the case; none where it passes. Golden files to write are added to `goldens`.
@@ -84,18 +85,33 @@ fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -
         [source] => source.clone(),
         several => one_of(bench, mapping, case, several)?,
     };
-    let standing = case.observed.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?.concat();
-    sources::check_observed(&standing, bench.schemas)?;
     let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Scene {
+    let mut scene = Scene {
         engine: "main".to_owned(),
         cluster,
         workspace_path: case.workspace.as_ref().and_then(|workspace| workspace.path.clone()),
         source: Arc::new(sources::admitted(source, mapping, bench.schemas)?),
-        standing,
+        standing: Vec::new(),
         related: related.concat().into_iter().map(Arc::new).collect(),
         schema: bench.schemas.resource(&mapping.source.resource).cloned(),
-    })
+    };
+    scene.standing = standing(mapping, folder, case, &scene)?;
+    sources::check_observed(&scene.standing, bench.schemas)?;
+    Ok(scene)
+}
+
+/// The `observed` objects: of files, or templates that read the source and its placement.
+fn standing(mapping: &Mapping, folder: &Path, case: &TestCaseSpec, scene: &Scene) -> Result<Vec<Value>, Misconfigured> {
+    let scope = plan::render::placed_scope(mapping, &scene.observed(mapping), &scene.source);
+    let rendered = |raw: &Raw| match raw.0.as_str() {
+        Some(_) => given(folder, raw),
+        None => match observed_template(raw, &mut Vec::new()).map(|template| template.render(&scope)) {
+            Some(Ok(object)) => Ok(vec![object]),
+            Some(Err(why)) => Err(Misconfigured(format!("case `{}`: observed: {why}", case.name))),
+            None => Err(Misconfigured(format!("case `{}`: observed: it does not compile", case.name))),
+        },
+    };
+    Ok(case.observed.iter().map(rendered).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The objects of a field: inline, or of the file whose path it holds.

@@ -13,7 +13,7 @@ use crate::mapping::Kind;
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::expression::Expr;
 use crate::mapping::schema::{Field, Form, View};
-use crate::mapping::template::{Each, Tree};
+use crate::mapping::template::{Each, Tree, When, is_when};
 use crate::yaml::{Node, NodeValue};
 
 /// Looks at one object's template.
@@ -77,13 +77,14 @@ impl<'s> Target<'_, 's> {
                     return;
                 }
                 self.required(node, nodes, place);
-                for ((key, node), (name, tree)) in nodes.iter().zip(trees) {
+                for ((key, node), (name, tree)) in fields(nodes).zip(trees) {
                     if let Some(below) = self.field(key, name, place) {
                         self.tree(node, tree, &below);
                     }
                 }
             }
             (Tree::Each(each), NodeValue::Mapping(_)) => self.each(node, each, place),
+            (Tree::When(when), _) => self.when(when, |target| target.tree(node, &when.tree, place)),
             (Tree::Merge(layers), NodeValue::Mapping(_)) => {
                 let Some(NodeValue::Sequence(nodes)) = node.get("$merge").map(|list| &list.value) else { return };
                 for (index, (node, layer)) in nodes.iter().zip(layers).enumerate() {
@@ -104,23 +105,32 @@ impl<'s> Target<'_, 's> {
         Reads { environment: self.environment, findings: self.findings }
     }
 
+    /// What a map holds, which relies on what its condition asks for.
+    fn when(&mut self, when: &'s When, check: impl FnOnce(&mut Target<'_, 's>)) {
+        let guarded = self.guarded;
+        self.reads().expression(when.condition.expr(), guarded);
+        let guarded = guarded || guards(when.condition.expr());
+        check(&mut Target { environment: self.environment, kind: self.kind, guarded, findings: self.findings });
+    }
+
     /// One of several maps laid over each other: what it lacks, another may have.
     fn layer(&mut self, node: &Node, tree: &'s Tree, place: &Place<'s>) {
         match (tree, &node.value) {
             (Tree::Mapping(trees), NodeValue::Mapping(nodes)) => {
-                for ((key, node), (name, tree)) in nodes.iter().zip(trees) {
+                for ((key, node), (name, tree)) in fields(nodes).zip(trees) {
                     if let Some(below) = self.field(key, name, place) {
                         self.layer(node, tree, &below);
                     }
                 }
             }
             (Tree::Literal(_), NodeValue::Mapping(nodes)) => {
-                for (key, node) in nodes {
+                for (key, node) in fields(nodes) {
                     if let Some(below) = self.field(key, &unescaped(key), place) {
                         self.literal(node, &below);
                     }
                 }
             }
+            (Tree::When(when), _) => self.when(when, |target| target.layer(node, &when.tree, place)),
             _ => self.tree(node, tree, place),
         }
     }
@@ -181,7 +191,7 @@ impl<'s> Target<'_, 's> {
                     return;
                 }
                 self.required(node, entries, place);
-                for (key, node) in entries {
+                for (key, node) in fields(entries) {
                     if let Some(below) = self.field(key, &unescaped(key), place) {
                         self.literal(node, &below);
                     }
@@ -279,9 +289,15 @@ fn pruned(node: &Node, root: &str, path: &str, name: &str, at: View<'_>) -> Find
     Finding::new("SE0501", node.headline(), message).label("brings it along").help(help)
 }
 
-/// Fields of the layers above.
+/// The entries of a map but for its `$when`.
+fn fields(entries: &[(Arc<Node>, Arc<Node>)]) -> impl Iterator<Item = &(Arc<Node>, Arc<Node>)> {
+    entries.iter().filter(|(key, _)| !is_when(key))
+}
+
+/// Fields of the layers above that are always there.
 fn covered(above: &[Arc<Node>]) -> Vec<String> {
-    let fields = above.iter().filter_map(|layer| match &layer.value {
+    let always = above.iter().filter(|layer| layer.get("$when").is_none());
+    let fields = always.filter_map(|layer| match &layer.value {
         NodeValue::Mapping(entries) => Some(entries.iter().map(|(key, _)| unescaped(key))),
         _ => None,
     });

@@ -101,7 +101,8 @@ impl<'s> Type<'s> {
 }
 
 /// Filters that give a string, whatever they are given.
-const TEXTS: [&str; 17] = [
+const TEXTS: [&str; 18] = [
+    "as_quantity",
     "b64decode",
     "b64encode",
     "capitalize",

@@ -81,8 +81,19 @@ fn compile_root(
             let typed: Typed<ClusterProviderDocument> = read(root, findings)?;
             Some(Compiled::ClusterProvider(provider::compile(&typed.value, findings, not_yet)))
         }
-        _ => read::<MappingTestDocument>(root, findings).map(|_| Compiled::MappingTest),
+        _ => {
+            let typed: Typed<MappingTestDocument> = read(root, findings)?;
+            for observed in typed.value.spec.cases.iter().flat_map(|case| &case.observed) {
+                observed_template(observed, findings);
+            }
+            Some(Compiled::MappingTest)
+        }
     }
+}
+
+/// An `observed` object of a test. A path to a file has no expressions.
+pub(crate) fn observed_template(raw: &Raw, findings: &mut Vec<Finding>) -> Option<Template> {
+    Template::compile(&raw.0, &Names::only(RootSet::OBSERVED), findings)
 }
 
 fn read<T: DeserializeOwned>(root: &Arc<Node>, findings: &mut Vec<Finding>) -> Option<Typed<T>> {
@@ -197,14 +208,8 @@ impl Compiler {
         roots: RootSet,
         compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
     ) -> Option<T> {
-        let names = Names {
-            vars: &self.vars,
-            objects: &self.objects,
-            related: &self.related,
-            several: &self.several,
-            locals: &self.locals,
-            roots,
-        };
+        let names =
+            Names { vars: &self.vars, objects: &self.objects, related: &self.related, locals: &self.locals, roots };
         compile(&raw.0, &names, &mut self.findings)
     }
 

@@ -95,12 +95,16 @@ impl Compiler {
             Some(when) => self.leaf(when, roots, Expression::compile).map(Some),
             None => Some(None),
         };
+        if let Some((key, _)) = spec.template.0.entry("$when") {
+            let finding = Finding::new("SE0191", key.headline(), "a whole object cannot be left out by its template");
+            self.report(finding.help("write the condition as `when` of the object: it is deleted where that is false"));
+        }
         let kind = self.kind(&spec.template.0);
         let name = self.object_name(spec, roots);
         let template = self.leaf(&spec.template, roots, Template::compile);
         let (ready, failed) = (self.verdict(spec.ready.as_ref()), self.verdict(spec.failed.as_ref()));
         self.locals.clear();
-        let ignore = self.ignored(spec);
+        let (ignore, at_creation) = self.left_to_others(spec);
         Some(ObjectRule {
             id: spec.id.value.clone(),
             kind: kind?,
@@ -114,6 +118,7 @@ impl Compiler {
             template: template?,
             name: name?,
             ignore,
+            at_creation,
             drift: spec.drift,
             orphan_on_delete: spec.delete.policy == DeletePolicy::Orphan,
             propagation: match spec.delete.propagation {
@@ -271,9 +276,10 @@ impl Compiler {
         }
     }
 
-    fn ignored(&mut self, spec: &ObjectSpec) -> Vec<String> {
-        let Some(apply) = &spec.apply else { return Vec::new() };
-        for pointer in &apply.ignore {
+    /// Fields that are left to others: always, and once the object exists.
+    fn left_to_others(&mut self, spec: &ObjectSpec) -> (Vec<String>, Vec<String>) {
+        let Some(apply) = &spec.apply else { return Default::default() };
+        for pointer in apply.ignore.iter().chain(&apply.at_creation) {
             if !is_pointer(pointer) {
                 let finding = Finding::new("SE0118", pointer.span(), format!("`{}` is no JSON pointer", pointer.value));
                 self.report(finding.help(format!("`{}`, for example", pointer_of(pointer))));
@@ -282,7 +288,13 @@ impl Compiler {
                 self.report(Finding::new("SE0118", pointer.span(), message));
             }
         }
-        apply.ignore.iter().map(|pointer| pointer.value.clone()).collect()
+        let is_index = |segment: &str| segment == "-" || segment.parse::<usize>().is_ok();
+        for pointer in apply.at_creation.iter().filter(|pointer| pointer.split('/').any(is_index)) {
+            let message = format!("`{}` leads to an item of a list, which others may move", pointer.value);
+            self.report(Finding::new("SE0118", pointer.span(), message).help("leave the whole list to others"));
+        }
+        let texts = |pointers: &[Spanned<String>]| pointers.iter().map(|pointer| pointer.value.clone()).collect();
+        (texts(&apply.ignore), texts(&apply.at_creation))
     }
 }
 

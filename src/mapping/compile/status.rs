@@ -21,14 +21,12 @@ impl Compiler {
     pub(super) fn status(&mut self, spec: Option<&StatusSpec>, objects: &Objects) -> Option<StatusRules> {
         let default = StatusSpec::default();
         let spec = spec.unwrap_or(&default);
-        if let Some(redact) = spec.redact.as_ref().filter(|redact| redact.value != Redact::Consumer) {
-            self.not_yet(redact.span(), "`redact` other than `Consumer`");
-        }
         if let Some(from) = &spec.from {
             self.check_object(from);
         }
         let observed_generation =
             spec.observed_generation.as_ref().is_none_or(|given| given.value == ObservedGeneration::Auto);
+        let redact = spec.redact.unwrap_or_default() == Redact::Consumer;
         let from = default_object(spec, objects);
         let fields: Vec<_> = spec.fields.0.iter().map(|(key, field)| self.field(key, field, from.as_deref())).collect();
         self.check_places(spec, observed_generation);
@@ -36,7 +34,7 @@ impl Compiler {
         let conditions = self.conditions(spec, from.as_deref(), &engine_conditions);
         let fields = fields.into_iter().collect::<Option<_>>();
         let (conditions, mirrors) = conditions?;
-        Some(StatusRules { fields: fields?, conditions, mirrors, engine_conditions, observed_generation })
+        Some(StatusRules { fields: fields?, conditions, mirrors, engine_conditions, observed_generation, redact })
     }
 
     fn check_object(&mut self, id: &Spanned<String>) {

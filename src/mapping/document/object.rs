@@ -62,6 +62,9 @@ pub struct ApplySpec {
     /// JSON pointers to what is left to others.
     #[serde(default)]
     pub ignore: Vec<Spanned<String>>,
+    /// JSON pointers to what is set when the object is created, and left to others from then on.
+    #[serde(default)]
+    pub at_creation: Vec<Spanned<String>>,
 }
 
 /// How an object is written.

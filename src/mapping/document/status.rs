@@ -24,8 +24,8 @@ pub struct StatusSpec {
     pub engine_conditions: Option<Spanned<Vec<EngineConditionSpec>>>,
     /// Whether `status.observedGeneration` follows the source's generation. Default: `Auto`.
     pub observed_generation: Option<Spanned<ObservedGeneration>>,
-    /// What of the target's names is hidden from the consumer. Default: `Consumer`.
-    pub redact: Option<Spanned<Redact>>,
+    /// What of the target's names is replaced in texts for the consumer. Default: `Consumer`.
+    pub redact: Option<Redact>,
 }
 
 /// One leaf of the consumer's status: a JSONPath, or more about it.
@@ -142,13 +142,13 @@ pub enum ObservedGeneration {
     Off,
 }
 
-/// What of the target's names is hidden from the consumer.
+/// What of the target's names is replaced in all texts for the consumer, copied values included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Redact {
-    /// Target names, internal namespaces and hosts.
+    /// The target's namespace and object names become the consumer's own; names and hosts of targets become `target`.
     #[default]
     Consumer,
-    /// Nothing.
+    /// Nothing: for a status that tells the consumer an address on the target.
     None,
 }
 

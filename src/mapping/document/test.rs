@@ -46,7 +46,7 @@ pub struct TestCaseSpec {
     pub source: Raw,
     /// The workspace it stands in.
     pub workspace: Option<TestWorkspaceSpec>,
-    /// Downstream objects as they stand.
+    /// Target objects that exist: templates, or paths of files.
     #[serde(default)]
     pub observed: Vec<Raw>,
     /// Related objects as they stand.

@@ -118,7 +118,7 @@ impl<'a, 'b> Evaluation<'a, 'b> {
                 // The loop variable outlives this expression, not the evaluation: what is read of it is copied.
                 match walk(value, path, 0) {
                     Operand::Value(found) => Ok(Operand::owned(self.budget.copy(&found)?)),
-                    Operand::Absent(path) => Ok(Operand::Absent(path.into_owned().into())),
+                    Operand::Absent(gap) => Ok(Operand::Absent(gap.into_owned())),
                     Operand::Omit => Ok(Operand::Omit),
                 }
             }
@@ -231,7 +231,7 @@ pub(super) fn member<'a>(base: Operand<'a>, segment: &Segment, written: &'a str)
     let absent = || Operand::Absent(written.into());
     match base {
         Operand::Omit => Err(Stop::omit()),
-        Operand::Absent(path) => Ok(Operand::Absent(path)),
+        Operand::Absent(gap) => Ok(Operand::Absent(gap)),
         Operand::Value(Cow::Borrowed(value)) => Ok(step(value, segment).map_or_else(absent, Operand::borrowed)),
         Operand::Value(Cow::Owned(value)) => {
             let found = match (value, segment) {

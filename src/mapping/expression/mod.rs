@@ -159,7 +159,7 @@ impl Expression {
     pub(in crate::mapping) fn evaluate_within(&self, scope: &Scope, budget: &mut Budget) -> Outcome {
         let mut evaluation = Evaluation::new(scope, budget);
         let evaluated = evaluation.evaluate(&self.expr);
-        let outcome = match evaluated.and_then(|operand| deliver(operand, budget)) {
+        let outcome = match evaluated.and_then(|operand| deliver(operand, scope.is_lenient(), budget)) {
             Ok(outcome) => outcome,
             Err(Stop::Waiting(what)) => Outcome::Waiting(what),
             Err(Stop::Failed(why)) => Outcome::Failed(why),
@@ -233,10 +233,10 @@ impl From<Stop> for Unrendered {
     }
 }
 
-fn deliver(operand: Operand<'_>, budget: &mut Budget) -> Result<Outcome, Stop> {
+fn deliver(operand: Operand<'_>, lenient: bool, budget: &mut Budget) -> Result<Outcome, Stop> {
     match operand {
         Operand::Omit => Ok(Outcome::Omit),
-        Operand::Absent(path) => Ok(Outcome::Absent(path.into_owned())),
+        Operand::Absent(gap) => Ok(gap.outcome(lenient)),
         Operand::Value(value) => budget.deliver(value).map(Outcome::Value),
     }
 }

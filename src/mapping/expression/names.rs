@@ -74,8 +74,6 @@ pub struct RootSet {
     roots: u16,
     /// Of `placement`, the namespace alone: a shared object has no source, hence no name of its own.
     namespace_only: bool,
-    /// Whether an object that is several can be read as a whole: those of it that stand.
-    whole: bool,
     /// Of `source`, its namespace and name alone.
     identity_only: bool,
 }
@@ -103,7 +101,9 @@ impl RootSet {
     /// The template of a shared object: `placement.namespace`, `target` and `mapping`.
     pub const SHARED: Self = Self { namespace_only: true, ..Self::of(&[Root::Placement, Root::Target, Root::Mapping]) };
     /// Status fields and conditions; objects that are not there read as undefined (see `Scope::lenient_objects`).
-    pub const STATUS: Self = Self { whole: true, ..Self::TEMPLATE };
+    pub const STATUS: Self = Self::TEMPLATE;
+    /// The `observed` objects of a test.
+    pub const OBSERVED: Self = Self { roots: Self::FILTER.roots | Root::Placement.bit(), ..Self::FILTER };
     /// As `STATUS`, with the value that is transformed.
     pub const TRANSFORM: Self = Self { roots: Self::STATUS.roots | Root::Value.bit(), ..Self::STATUS };
 
@@ -114,7 +114,30 @@ impl RootSet {
             bits |= roots[index].bit();
             index += 1;
         }
-        Self { roots: bits, namespace_only: false, whole: false, identity_only: false }
+        Self { roots: bits, namespace_only: false, identity_only: false }
+    }
+
+    /// Where expressions stand, and what can be read there: for the reference.
+    pub const PLACES: [(&'static str, Self); 9] = [
+        ("`source.when`", Self::FILTER),
+        ("`target.cluster`", Self::TARGET),
+        ("`placement.namespace`", Self::NAMESPACE),
+        ("`placement.name`, `placement.namespaceLabels`", Self::PLACEMENT),
+        ("`vars`, `related`; `when`, `forEach`, `key` and `template` of objects", Self::TEMPLATE),
+        ("`template` of shared objects", Self::SHARED),
+        ("`ready`, `failed`, status fields and conditions", Self::STATUS),
+        ("`transform`", Self::TRANSFORM),
+        ("`observed` of a test", Self::OBSERVED),
+    ];
+
+    /// What of a root can be read: nothing (`None`), these fields, or all of it (no fields).
+    pub fn readable(self, root: Root) -> Option<&'static [&'static str]> {
+        let part = match root {
+            Root::Source if self.identity_only => &["metadata.namespace", "metadata.name"][..],
+            Root::Placement if self.namespace_only => &["namespace"],
+            _ => &[],
+        };
+        self.contains(root).then_some(part)
     }
 
     pub const fn contains(self, root: Root) -> bool {
@@ -123,11 +146,6 @@ impl RootSet {
 
     pub fn iter(self) -> impl Iterator<Item = Root> {
         Root::ALL.into_iter().filter(move |root| self.contains(*root))
-    }
-
-    /// Whether an object that is several can be read as a whole.
-    pub fn reads_whole(self) -> bool {
-        self.whole
     }
 
     /// Whether nothing of the source can be read beside its namespace and name.
@@ -150,8 +168,6 @@ pub struct Names<'a> {
     pub objects: &'a [String],
     /// Ids of `spec.related`.
     pub related: &'a [String],
-    /// Which of objects and related objects are several, told apart by keys.
-    pub several: &'a [(Root, String)],
     /// Names that stand without a root, as the `as` of a `forEach`.
     pub locals: &'a [String],
     pub roots: RootSet,
@@ -160,6 +176,6 @@ pub struct Names<'a> {
 impl Names<'static> {
     /// The roots alone: no variable, object, related object or local name is declared.
     pub const fn only(roots: RootSet) -> Self {
-        Self { vars: &[], objects: &[], related: &[], several: &[], locals: &[], roots }
+        Self { vars: &[], objects: &[], related: &[], locals: &[], roots }
     }
 }

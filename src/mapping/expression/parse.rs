@@ -29,8 +29,6 @@ pub(super) struct Compiler<'s> {
     source: &'s str,
     start: usize,
     depth: usize,
-    /// Whether the path at hand is followed by a key that is computed.
-    pub keyed: bool,
     /// Said once, however many branches are too deep.
     too_deep: bool,
 }
@@ -52,7 +50,6 @@ impl<'s> Compiler<'s> {
             source,
             start,
             depth: 0,
-            keyed: false,
             too_deep: false,
         }
     }
@@ -201,9 +198,7 @@ impl<'s> Compiler<'s> {
                 written: self.written(expr),
             }),
             ast::Expr::GetItem(node) => {
-                self.keyed = self.is_declared(&node.expr);
                 let base = self.boxed(&node.expr);
-                self.keyed = false;
                 let index = self.boxed(&node.subscript_expr);
                 Some(Expr::Index { base: base?, index: index?, written: self.written(expr) })
             }

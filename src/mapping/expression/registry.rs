@@ -121,6 +121,7 @@ const CHOSEN_BY: &[Parameter] = &[required("value"), required("attribute"), opti
 
 static FILTERS: &[Function] = &[
     function("abs", VALUE, number::abs),
+    function("as_quantity", VALUE, quantity::as_quantity),
     function("b64decode", VALUE, encoding::b64decode),
     function("b64encode", VALUE, encoding::b64encode),
     function("bool", VALUE, number::bool),
@@ -136,6 +137,7 @@ static FILTERS: &[Function] = &[
     function("dns_label", LENGTH, kubernetes::dns_label),
     function("dns_subdomain", LENGTH, kubernetes::dns_subdomain),
     function("first", VALUE, list::first),
+    function("flatten", VALUE, list::flatten),
     function("float", &[required("value"), optional("default")], number::float),
     function("fromjson", VALUE, encoding::fromjson),
     function("int", &[required("value"), optional("default")], number::int),

@@ -66,11 +66,6 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whether an expression is `objects.<id>` or `related.<id>`, and nothing more.
-    pub fn is_declared(&self, expr: &ast::Expr<'_>) -> bool {
-        matches!(self.peel(expr), Some(("objects" | "related", steps)) if steps.len() == 1)
-    }
-
     fn path(&self, base: Base, steps: Steps) -> Option<Expr> {
         let placed = steps.into_iter().map(|(segment, range)| (segment, self.place(range)));
         Some(Expr::Path(Path::new(base, placed.collect())))
@@ -115,12 +110,6 @@ impl Compiler<'_> {
             return None;
         };
         if known.contains(&name) {
-            let several = names.several.iter().any(|(of, id)| *of == root && *id == name);
-            if several && steps.len() == 0 && !self.keyed && !names.roots.reads_whole() {
-                self.report("SE0308", place, format!("`{}.{name}` is several objects", root.name())).help =
-                    Some(format!("read one of them by its key: `{}.{name}[…]`", root.name()));
-                return None;
-            }
             return self.path(base(name), steps.collect());
         }
         let help = match closest(&name, &known.iter().map(String::as_str).collect::<Vec<_>>()) {

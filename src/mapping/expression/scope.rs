@@ -117,6 +117,10 @@ impl Scope {
         self.lenient = lenient;
     }
 
+    pub(super) fn is_lenient(&self) -> bool {
+        self.lenient
+    }
+
     /// From now on, takes down what is evaluated over this scope and its clones.
     pub fn record(&mut self, recorder: Option<Recorder>) {
         self.recorder = recorder;

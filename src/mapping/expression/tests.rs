@@ -32,14 +32,7 @@ pub(super) fn with_names<T>(run: impl FnOnce(&Names, &mut Vec<Finding>) -> T) ->
     let (vars, objects, related) =
         (strings(&["members", "broken"]), strings(&["db", "later"]), strings(&["passwords"]));
     let locals = strings(&["user"]);
-    let names = Names {
-        vars: &vars,
-        objects: &objects,
-        related: &related,
-        several: &[],
-        locals: &locals,
-        roots: RootSet::TRANSFORM,
-    };
+    let names = Names { vars: &vars, objects: &objects, related: &related, locals: &locals, roots: RootSet::TRANSFORM };
     let mut findings = Vec::new();
     (run(&names, &mut findings), findings)
 }
@@ -254,6 +247,10 @@ fn filters_and_functions() {
         ("source.spec.numbers | sum", json!(6)),
         ("[{'n': 1.5}, {'n': 1}] | sum(attribute='n')", json!(2.5)),
         ("source.spec.numbers | reverse", json!([2, 1, 3])),
+        ("[[1, 2], 3, [], [[4]]] | flatten", json!([1, 2, 3, [4]])),
+        ("source.spec.users | map(attribute='roles') | flatten", json!(["a", "b"])),
+        ("10 * 1024 * 1024 * 1024 | as_quantity | quantity", json!(10_737_418_240_i64)),
+        ("(10 * 1024 * 1024 * 1024) | as_quantity", json!("10Gi")),
         ("source.spec.text | length", json!(11)),
         ("source.spec.keyed | length", json!(3)),
         ("source.spec.keyed | list", json!(["a", "m", "z"])),
@@ -473,6 +470,9 @@ fn what_is_not_there_yet_is_waited_for_and_not_swallowed() {
         "objects.later | default(1)",
         "objects.later is defined",
         "related.passwords.data",
+        "condition(objects.later, 'Ready').status | default('Unknown')",
+        "condition(objects.db, 'Unreported')",
+        "condition(objects.db, 'Unreported').status == 'True'",
         "1 if objects.later.x else 2",
         "[objects.later.x | default(omit)]",
     ] {
@@ -492,6 +492,9 @@ fn in_status_a_missing_object_is_undefined() {
     let evaluate = |expression: &str| compile(expression).evaluate(&scope);
     assert_eq!(evaluate("objects.later.status.phase | default('') == 'Running'"), Outcome::Value(json!(false)));
     assert_eq!(evaluate("objects.later.status.phase"), Outcome::Absent("objects.later".to_owned()));
+    assert!(matches!(evaluate("condition(objects.later, 'Ready').status"), Outcome::Absent(_)));
+    let waiting = Outcome::Waiting("`condition(…, \"Ready\")`, which is not reported yet".to_owned());
+    assert_eq!(evaluate("condition(objects.later, 'Ready').status == 'True'"), waiting);
 }
 
 #[test]

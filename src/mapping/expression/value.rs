@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::Outcome;
 use super::budget::Budget;
 
 /// A value on its way through an expression.
@@ -11,9 +12,51 @@ use super::budget::Budget;
 pub(super) enum Operand<'a> {
     Value(Cow<'a, Value>),
     /// Nothing stands at this path.
-    Absent(Cow<'a, str>),
+    Absent(Gap<'a>),
     /// `omit`: the key or item is left out.
     Omit,
+}
+
+/// A path at which nothing stands.
+#[derive(Debug, Clone)]
+pub(super) struct Gap<'a> {
+    path: Cow<'a, str>,
+    /// A controller is expected to report it: what needs its value waits.
+    is_awaited: bool,
+}
+
+impl Gap<'_> {
+    /// What a controller has not reported yet.
+    pub fn awaited(path: String) -> Self {
+        Self { path: path.into(), is_awaited: true }
+    }
+
+    pub fn into_owned(self) -> Gap<'static> {
+        Gap { path: self.path.into_owned().into(), is_awaited: self.is_awaited }
+    }
+
+    /// What becomes of a whole expression that is absent. Where objects are undefined as long as they are missing
+    /// (`lenient`), so is what they do not report.
+    pub fn outcome(self, lenient: bool) -> Outcome {
+        match self.stop() {
+            Stop::Waiting(what) if !lenient => Outcome::Waiting(what),
+            _ => Outcome::Absent(self.path.into_owned()),
+        }
+    }
+
+    fn stop(&self) -> Stop {
+        if self.is_awaited {
+            Stop::Waiting(format!("`{}`, which is not reported yet", self.path))
+        } else {
+            Stop::absent(&self.path)
+        }
+    }
+}
+
+impl<'a, T: Into<Cow<'a, str>>> From<T> for Gap<'a> {
+    fn from(path: T) -> Self {
+        Self { path: path.into(), is_awaited: false }
+    }
 }
 
 /// Why an evaluation ends without a value.
@@ -54,7 +97,7 @@ impl<'a> Operand<'a> {
     pub fn require(self) -> Result<Cow<'a, Value>, Stop> {
         match self {
             Self::Value(value) => Ok(value),
-            Self::Absent(path) => Err(Stop::absent(&path)),
+            Self::Absent(gap) => Err(gap.stop()),
             Self::Omit => Err(Stop::omit()),
         }
     }

@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Each, Text, Tree};
+use super::{Each, Text, Tree, When};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::expression::{Expression, Names, References, Root};
 use crate::yaml::{Node, NodeValue, closest};
 
 /// Keys that build structure.
-const STRUCTURE: [&str; 5] = ["$each", "$as", "$when", "$item", "$merge"];
+const STRUCTURE: [&str; 6] = ["$each", "$as", "$when", "$item", "$empty", "$merge"];
 
 /// What goes with `$each`.
-const EACH: [&str; 4] = ["$each", "$as", "$when", "$item"];
+const EACH: [&str; 5] = ["$each", "$as", "$when", "$item", "$empty"];
+
+/// What `$as` is where it is left out.
+const ITEM: &str = "item";
 
 type Entry = (Arc<Node>, Arc<Node>);
 
@@ -37,12 +40,21 @@ impl<'c> Compiler<'c> {
             NodeValue::Number(number) => Some(Tree::Literal(Value::Number(number.clone()))),
             NodeValue::String(_) => self.leaf(node),
             NodeValue::Sequence(items) => self.trees(items).map(sequence),
-            NodeValue::Mapping(entries) => match structure_of(entries) {
-                Some("$merge") => self.merge(entries),
-                Some(_) => self.each(node, entries),
-                None => self.mapping(entries),
+            NodeValue::Mapping(entries) => match (structure_of(entries), node.get("$when")) {
+                (Some("$each"), _) => self.each(node, entries),
+                (structure, None) => self.map(structure, entries),
+                (structure, Some(when)) => {
+                    let others: Vec<_> = entries.iter().filter(|(key, _)| !is_when(key)).cloned().collect();
+                    let (condition, tree) = (self.condition(when), self.map(structure, &others));
+                    Some(Tree::When(Box::new(When { condition: condition?, tree: tree? })))
+                }
             },
         }
+    }
+
+    /// A map that holds for itself, or maps laid over each other.
+    fn map(&mut self, structure: Option<&str>, entries: &[Entry]) -> Option<Tree> {
+        if structure.is_some() { self.merge(entries) } else { self.mapping(entries) }
     }
 
     /// All items are compiled, so that every error is found.
@@ -104,7 +116,7 @@ impl<'c> Compiler<'c> {
 
     fn unknown_structure(&mut self, node: &Node, key: &str) {
         let help = match closest(key, &STRUCTURE) {
-            _ if EACH.contains(&key) => "it goes with `$each`: write `$each`, `$as` and `$item`".to_owned(),
+            _ if EACH.contains(&key) => "it goes with `$each`: write `$each` and `$item`".to_owned(),
             Some(hint) => format!("did you mean `{hint}`?"),
             None => format!("a key of that name is written `${key}`"),
         };
@@ -145,7 +157,7 @@ impl<'c> Compiler<'c> {
         let list = node.get("$each").and_then(|list| self.list(list));
         let name = match node.get("$as") {
             Some(name) => self.local(name),
-            None => self.missing(node, "$as", "the name under which `$item` reads what it is made from"),
+            None => self.default_local(node),
         };
         // What reads an unknown name would only repeat that it is unknown.
         let name = name?;
@@ -156,9 +168,10 @@ impl<'c> Compiler<'c> {
             None => self.missing(node, "$item", "what stands in the list for each"),
         };
         self.locals.pop();
+        let omit_empty = node.get("$empty").map_or(Some(false), |empty| self.empty(empty));
         let when = when.map_or(Some(None), |when| when.map(Some));
         alone.then_some(())?;
-        Some(Tree::Each(Box::new(Each { list: list?, place, name, when: when?, item: item? })))
+        Some(Tree::Each(Box::new(Each { list: list?, place, name, when: when?, item: item?, omit_empty: omit_empty? })))
     }
 
     fn list(&mut self, node: &Node) -> Option<Tree> {
@@ -183,6 +196,16 @@ impl<'c> Compiler<'c> {
         Some(expression)
     }
 
+    /// What `$empty` says of a list without items.
+    fn empty(&mut self, node: &Node) -> Option<bool> {
+        if node.as_str() == Some("omit") {
+            return Some(true);
+        }
+        let message = format!("`$empty` is `omit`; this is {}", node.describe());
+        self.refuse("SE0191", node, &message, "without `$empty`, a list without items is `[]`");
+        None
+    }
+
     /// The name that `$as` gives.
     fn local(&mut self, node: &Node) -> Option<String> {
         let name = node.as_str().unwrap_or_default();
@@ -198,6 +221,17 @@ impl<'c> Compiler<'c> {
             return None;
         }
         Some(name.to_owned())
+    }
+
+    /// The name where `$as` is left out; a list within a list needs one of its own.
+    fn default_local(&mut self, node: &Node) -> Option<String> {
+        if self.locals.iter().any(|local| local == ITEM) {
+            let message = format!("`{ITEM}` is the item of a list around this one");
+            let at = node.entry("$each").map_or(node, |(key, _)| key);
+            self.refuse("SE0111", at, &message, "give this one a name with `$as`");
+            return None;
+        }
+        Some(ITEM.to_owned())
     }
 
     fn missing<T>(&mut self, node: &Node, key: &str, what: &str) -> Option<T> {
@@ -225,6 +259,11 @@ impl<'c> Compiler<'c> {
     fn refuse(&mut self, code: &'static str, node: &Node, message: &str, help: &str) {
         self.findings.push(Finding::new(code, node.headline(), message).help(help));
     }
+}
+
+/// Whether a key is the `$when` of a map.
+pub(in crate::mapping) fn is_when(key: &Node) -> bool {
+    key.as_str() == Some("$when")
 }
 
 /// Whether a map stands for a list or for maps laid over each other: its first key that says so.

@@ -67,6 +67,8 @@ impl Walk {
                 }
             }
             Tree::Each(each) => self.each(each, node),
+            Tree::When(when) if when.condition.holds(&self.scope).unwrap_or(false) => self.tree(&when.tree, node),
+            Tree::When(_) => {}
             Tree::Merge(layers) => {
                 let nodes = node.get("$merge").map_or(&[][..], |list| items(list));
                 for (index, layer) in layers.iter().enumerate() {

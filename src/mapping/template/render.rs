@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Each, Tree, Unrendered, merge};
-use crate::mapping::expression::{Budget, Outcome, Scope, Way, kind};
+use super::{Each, Tree, Unrendered, When, merge};
+use crate::mapping::expression::{Budget, Expression, Outcome, Scope, Way, kind};
 
 /// Why a tree was not rendered, and where in it.
 pub(super) struct Stopped {
@@ -60,6 +60,8 @@ impl Tree {
             Self::Mapping(entries) => Self::render_mapping(entries, scope, budget),
             Self::Each(each) => each.render(scope, budget),
             Self::Merge(layers) => Self::render_merge(layers, scope, budget),
+            Self::When(when) if when.holds(scope, budget)? => when.tree.render(scope, budget),
+            Self::When(_) => Ok(None),
         }
     }
 
@@ -102,6 +104,16 @@ impl Tree {
     }
 }
 
+impl When {
+    fn holds(&self, scope: &Scope, budget: &mut Budget) -> Result<bool, Stopped> {
+        holds(&self.condition, scope, budget)
+    }
+}
+
+fn holds(when: &Expression, scope: &Scope, budget: &mut Budget) -> Result<bool, Stopped> {
+    when.holds_within(scope, budget).map_err(|why| Stopped::at(why).under_key("$when"))
+}
+
 impl Each {
     fn render(&self, scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
         let items = match self.list.render(scope, budget)? {
@@ -120,12 +132,12 @@ impl Each {
             scope.set_local(&self.name, Arc::new(item));
             list.extend(self.render_item(&scope, budget).map_err(|stopped| stopped.under_index(index))?);
         }
-        Ok(Some(Value::Array(list)))
+        Ok((!self.omit_empty || !list.is_empty()).then_some(Value::Array(list)))
     }
 
     fn render_item(&self, scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
         if let Some(when) = &self.when
-            && !when.holds_within(scope, budget).map_err(|why| Stopped::at(why).under_key("$when"))?
+            && !holds(when, scope, budget)?
         {
             return Ok(None);
         }

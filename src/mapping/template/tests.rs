@@ -69,6 +69,49 @@ fn omit_leaves_a_key_or_an_item_out() {
 }
 
 #[test]
+fn a_map_is_left_out_where_its_condition_is_false() {
+    let when = |text: &str, value: Value| {
+        let mut map = value;
+        map["$when"] = json!(text);
+        map
+    };
+    let (yes, no) = ("${{ source.spec.members == 3 }}", "${{ source.spec.members == 4 }}");
+    let rendered = template(&json!({
+        "yes": when(yes, json!({"a": 1})), "no": when(no, json!({"a": "${{ source.spec.missing }}"})),
+        "list": [when(no, json!({"a": 1})), when(yes, json!({"b": "{{ source.metadata.name }}"}))],
+        "merged": {"$merge": [{"a": 1}, when(no, json!({"a": 2})), when(yes, json!({"b": 3}))]},
+        "layers": when(no, json!({"$merge": [{"a": 1}]})),
+        "items": {"$each": [1, 2], "$item": when("${{ item == 2 }}", json!({"n": "${{ item }}"}))},
+    }))
+    .render(&scope());
+    assert_eq!(
+        rendered,
+        Ok(json!({"yes": {"a": 1}, "list": [{"b": "my-db"}], "merged": {"a": 1, "b": 3}, "items": [{"n": 2}]}))
+    );
+    assert_eq!(template(&when(no, json!({"a": 1}))).evaluate(&scope()), Outcome::Omit);
+    let unclear = template(&json!({"a": when("${{ source.spec.members }}", json!({}))})).render(&scope());
+    let why = "a.$when: `source.spec.members` must be true or false, and is a number";
+    assert_eq!(unclear, Err(Unrendered::Failed(why.to_owned())));
+}
+
+#[test]
+fn a_list_without_items_is_left_out_where_that_is_asked_for() {
+    let list =
+        |of: Value| json!({"a": {"$each": of, "$item": "${{ item }}", "$when": "${{ item > 1 }}", "$empty": "omit"}});
+    assert_eq!(template(&list(json!([1]))).render(&scope()), Ok(json!({})));
+    assert_eq!(template(&list(json!([1, 2]))).render(&scope()), Ok(json!({"a": [2]})));
+}
+
+#[test]
+fn the_item_of_a_list_has_a_name_unless_another_is_given() {
+    let list = json!({"$each": "${{ source.spec.users }}", "$item": "${{ item.name }}"});
+    assert_eq!(template(&list).render(&scope()), Ok(json!(["bob"])));
+    let nested = json!({"$each": "${{ source.spec.users }}", "$item": list});
+    let (_, findings) = compile(&nested);
+    assert_eq!(findings.iter().map(|finding| finding.code).collect::<Vec<_>>(), ["SE0111"]);
+}
+
+#[test]
 fn one_expression_keeps_its_outcome() {
     let evaluate = |text: &str| template(&json!(text)).evaluate(&scope());
     assert_eq!(evaluate("${{ omit }}"), Outcome::Omit);
@@ -112,7 +155,7 @@ fn keys_are_never_data() {
         .map(|finding| format!("{} {} ({})", finding.code, finding.message, finding.help.as_deref().unwrap_or("-")))
         .collect();
     insta::assert_snapshot!(said.join("\n"), @r"
-    SE0191 `$item` has no meaning here (it goes with `$each`: write `$each`, `$as` and `$item`)
+    SE0191 `$item` has no meaning here (it goes with `$each`: write `$each` and `$item`)
     SE0191 `$merg` has no meaning here (did you mean `$merge`?)
     SE0191 `$x` has no meaning here (a key of that name is written `$$x`)
     SE0211 a key cannot hold an expression (keys are what the mapping's author writes, never data)
@@ -194,11 +237,13 @@ fn structure_that_cannot_be_is_refused() {
         of(json!({"$each": "${{ u }}", "$as": "u", "$when": "text", "$item": "${{ v }}"})),
         of(json!({"$merge": {"a": 1}})),
         of(json!({"$merge": [[], 1, "x{{ 1 }}", {"$each": [], "$as": "u", "$item": 1}], "b": 1})),
-        of(json!({"$when": "${{ true }}", "a": 1})),
+        of(json!({"$when": "text", "a": 1})),
+        of(json!({"$empty": "omit"})),
+        of(json!({"$each": [], "$item": 1, "$empty": []})),
     ];
     insta::assert_snapshot!(all.join("\n"), @"
-    SE0191 `$each` needs `$as` (the name under which `$item` reads what it is made from)
-    SE0191 `x` cannot stand beside `$each` (it goes with $as, $when, $item alone)
+    SE0191 `$each` needs `$item` (what stands in the list for each)
+    SE0191 `x` cannot stand beside `$each` (it goes with $as, $when, $item, $empty alone)
     SE0191 `$each` takes a list; this is the string `text` (a list, or `${{ … }}` that gives one)
     SE0111 `source` has a meaning here already (choose another name)
     SE0110 `$as` is a name: letters, digits and `_`, a letter first (`user`, for example, which `$item` reads as `${{ user.name }}`)
@@ -212,7 +257,9 @@ fn structure_that_cannot_be_is_refused() {
     SE0191 `$merge` takes maps; this is the number `1` (a map, or `${{ … }}` that gives one)
     SE0191 `$merge` takes maps; this is the string `x{{ 1 }}` (a map, or `${{ … }}` that gives one)
     SE0191 `$merge` takes maps; this is a mapping (a map, or `${{ … }}` that gives one)
-    SE0191 `$when` has no meaning here (it goes with `$each`: write `$each`, `$as` and `$item`)
+    SE0209 an expression is expected here (write `${{ … }}` and nothing around it)
+    SE0191 `$empty` has no meaning here (it goes with `$each`: write `$each` and `$item`)
+    SE0191 `$empty` is `omit`; this is a list (without `$empty`, a list without items is `[]`)
     ");
 }
 

@@ -67,6 +67,35 @@ fn what_is_not_ready_is_waited_for_by_name() {
 }
 
 #[test]
+fn a_condition_that_is_not_reported_yet_is_waited_for() {
+    let from = "    - id: db\n";
+    let by_condition = "    - id: db\n      ready: ${{ condition(objects.db, \"Ready\").status == \"True\" }}\n";
+    let conditions = "  status:\n    conditions: [{type: Ready, status: \"${{ condition(objects.db, 'Ready').status == 'True' }}\"}]\n";
+    let text = CHAIN.replace(from, by_condition).replace("  status:\n", conditions);
+    let text = text.replace("{of: \"{{ vars.database }}\"}", "{of: \"{{ condition(objects.db, 'Ready').reason }}\"}");
+    let mut world = World::new(source());
+    insta::assert_snapshot!(said(&world.settle(&mapping(&text))), @r#"waiting: Waiting: object `view`: `condition(…, "Ready")`, which is not reported yet (read at `spec.of`); Waiting: condition Ready: waiting for `condition(…, "Ready")`, which is not reported yet"#);
+    assert!(!writes(&mut world).contains(&"create View".to_owned()));
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True", "reason": "Up"}]});
+    world.edit("Database", |object| object["status"] = ready);
+    assert_eq!(world.settle(&mapping(&text)), Rest::InSync);
+    assert_eq!(world.object("View")["spec"]["of"], "Up");
+}
+
+#[test]
+fn in_the_status_a_variable_reads_a_missing_object_as_undefined() {
+    let vars = "  vars:\n    phase: ${{ objects.db.status.phase | default(\"none\") }}\n";
+    let text = CHAIN
+        .replace("  vars:\n", vars)
+        .replace("    fields:\n", "    fields:\n      said: {value: \"${{ vars.phase }}\"}\n");
+    let text = text.replace("data: {a: b}", "data: {a: \"{{ source.spec.missing }}\"}");
+    let mut world = World::new(source());
+    let rest = said(&world.settle(&mapping(&text)));
+    assert!(!rest.contains("status.said"), "{rest}");
+    assert_eq!(world.source.as_ref().expect("it is there")["status"]["said"], "none");
+}
+
+#[test]
 fn what_is_wanted_absent_holds_nothing_up() {
     let mut world = World::new(source());
     let without = in_chain("    - id: config\n", "    - id: config\n      when: ${{ false }}\n");

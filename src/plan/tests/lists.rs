@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::world::World;
 use super::{LISTS, mapping, source};
-use crate::mapping::Mapping;
+use crate::mapping::{Kind, Mapping};
 use crate::object::marks;
 use crate::plan::{Cause, Rest};
 
@@ -190,4 +190,19 @@ fn one_in_place_of_several_prunes_them() {
     world.delete_source();
     assert_eq!(world.settle(&one), Rest::InSync);
     assert!(users(&world).is_empty(), "a deletion takes all");
+}
+
+#[test]
+fn all_of_several_are_read_as_a_map_unless_they_cannot_be_seen() {
+    let whole =
+        LISTS.replace("owner: ${{ objects.user[\"ann\"].metadata.name }}", "owners: ${{ objects.user | list }}");
+    let whole = mapping(&whole);
+    let mut world = World::new(source());
+    assert_eq!(world.settle(&whole), Rest::InSync);
+    assert_eq!(world.object("Database")["spec"]["owners"], json!(["ann", "bob"]));
+    world.unseen_kinds.insert(Kind::new("example.dev", "v1", "User"), "its list ended".to_owned());
+    world.edit_source(|source| source["spec"]["members"] = json!(4));
+    world.settle(&whole);
+    assert_eq!(world.object("Database")["spec"]["owners"], json!(["ann", "bob"]), "no owner is taken out");
+    assert_eq!(world.object("Database")["spec"]["members"], 3, "it is rendered once they can be seen");
 }

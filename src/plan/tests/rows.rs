@@ -335,3 +335,24 @@ fn an_id_renamed_with_the_same_kind_and_name_is_relabelled() {
     assert_eq!(marks::annotation(world.object("Database"), marks::OBJECT), Some("database"));
     assert_eq!(generation(world.source.as_ref().unwrap()), 1);
 }
+
+#[test]
+fn what_is_set_at_creation_is_left_to_others_from_then_on() {
+    let once = changed("    - id: db\n", "    - id: db\n      apply: {atCreation: [/spec/members, /spec/absent]}\n");
+    let mut world = World::new(source());
+    assert_eq!(world.settle(&once), Rest::InSync);
+    assert_eq!(world.object("Database")["spec"]["members"], 3);
+    world.edit("Database", |object| object["spec"]["members"] = json!(7));
+    world.take_log();
+    assert_eq!(world.settle(&once), Rest::InSync);
+    assert_eq!(world.take_log(), Vec::<String>::new(), "what others set costs no write");
+    world.edit_source(|source| source["spec"] = json!({"members": 4, "size": 1}));
+    assert_eq!(world.settle(&once), Rest::InSync);
+    assert_eq!(world.object("Database")["spec"], json!({"members": 7, "size": 1}));
+    world.edit("Database", |object| drop(object["spec"].as_object_mut().expect("a map").remove("members")));
+    assert_eq!(world.settle(&once), Rest::InSync);
+    assert_eq!(world.object("Database")["spec"], json!({"size": 1}), "nor is it set again");
+    world.objects.clear();
+    assert_eq!(world.settle(&once), Rest::InSync);
+    assert_eq!(world.object("Database")["spec"], json!({"members": 4, "size": 1}), "a new object has it again");
+}

@@ -1,9 +1,10 @@
 //! What flows back into the status.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::world::{World, foreign};
-use super::{DATABASES, cause, changed, condition, mapping, source, synced};
+use super::{CHAIN, DATABASES, cause, changed, condition, mapping, source, synced};
+use crate::object::marks::Reference;
 use crate::plan::{Cause, Rest};
 
 #[test]
@@ -92,4 +93,52 @@ fn what_a_former_document_wrote_into_the_status_goes() {
     assert_eq!((&status["gone"], &status["phase"]), (&json!({"others": 2}), &json!("Pending")));
     assert_eq!(status["conditions"].as_array().map(Vec::len), Some(1), "{status}");
     assert_eq!(world.take_log(), ["update status"]);
+}
+
+#[test]
+fn texts_for_the_consumer_have_the_consumers_names() {
+    let said = |redact: &str| {
+        let fields = "      version: $.status.version\n      all: $.status.all\n      told: {value: \"in {{ placement.namespace }}\"}\n";
+        let conditions = "    conditions: [{type: Told, status: true, message: \"{{ placement.namespace }}\"}]\n";
+        let text = DATABASES
+            .replace("      version: $.status.version\n", &format!("{fields}{conditions}    redact: {redact}\n"));
+        let named =
+            "  placement: {name: \"{{ source.metadata.name }}-{{ short_hash(source.metadata.name) }}\"}\n  objects:\n";
+        let text = mapping(&text.replace("  objects:\n", named));
+        let mut world = World::new(source());
+        world.settle(&text);
+        let Reference { namespace, name, .. } = world.reference("Database");
+        world.edit("Database", |object| {
+            object["status"] = json!({
+                "version": format!("{name}-0 in {namespace}"),
+                "all": [{"at": format!("https://api.edge.example.com:6443/{namespace}/{name}")}],
+            });
+        });
+        world.target_url = Some("https://api.edge.example.com:6443".to_owned());
+        world.settle(&text);
+        let status = &world.source.as_ref().expect("it is there")["status"];
+        let parts = [&status["version"], &status["all"], &status["told"], &status["conditions"][0]["message"]];
+        parts.map(Value::to_string).join("\n")
+    };
+    insta::assert_snapshot!(said("Consumer"), @r#"
+    "db-0 in default"
+    [{"at":"https://target:6443/default/db"}]
+    "in default"
+    "default"
+    "#);
+    assert!(!said("None").contains("default/db"));
+}
+
+#[test]
+fn the_consumer_reads_what_is_waited_for_and_why_it_was_refused() {
+    let mut world = World::new(source());
+    world.refuses = vec!["create Database".to_owned()];
+    world.settle(&mapping(DATABASES));
+    let refused = condition(&world)["message"].clone();
+    world.refuses.clear();
+    world.settle(&mapping(&CHAIN.replace("    - id: db\n", "    - id: db\n      ready: ${{ false }}\n")));
+    insta::assert_snapshot!(format!("{}\n{}", refused, condition(&world)["message"]), @r#"
+    "the service's cluster refused what this object asks for: object `db`: Database default/db: refused by admission"
+    "waits for what it depends on: object `view`: waits for object `db`, which is not ready: its `ready` is false"
+    "#);
 }

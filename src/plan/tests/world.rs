@@ -30,6 +30,7 @@ pub struct World {
     /// What the server says of those when it is asked.
     pub unserved_for: Unserved,
     pub target_unknown: Option<String>,
+    pub target_url: Option<String>,
     /// Namespace rules of former documents.
     pub former_placements: Vec<String>,
     /// What former documents wrote into the status.
@@ -89,6 +90,7 @@ impl World {
             log: Vec::new(),
             applied: BTreeMap::new(),
             version: 100,
+            target_url: None,
         }
     }
 
@@ -129,6 +131,7 @@ impl World {
             prune: self.prune,
             stripped: self.stripped.clone(),
             former_status: Arc::new(self.former_status.clone()),
+            target_url: self.target_url.clone(),
             pin: Some(Pin { connection: "target".into(), identity: self.identity.clone() }),
             ..Observed::new(Self::writer(), Self::key(), Self::origin(), source, target, now)
         };

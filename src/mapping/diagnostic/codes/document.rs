@@ -146,8 +146,8 @@ pub(super) const DOCUMENT: &[Code] = &[
     error(
         "SE0191",
         "a `$` key of a template that means nothing, or a key that is not a text",
-        "Keys with `$` build structure: `$each` with `$as`, `$when` and `$item`; `$merge`, alone. `$$` escapes.",
-        "vars: {names: {$each: [1, 2], $item: a}}\n",
+        "Keys with `$` build structure: `$each` with `$as`, `$when`, `$item` and `$empty`; `$merge`; `$when` in any map but a whole object. `$$` escapes.",
+        "vars: {names: {$each: [1, 2]}}\n",
         "vars: {names: {$each: [1, 2], $as: n, $item: \"n{{ n }}\"}}\n",
     ),
 ];

@@ -139,9 +139,9 @@ pub(super) const EXPRESSIONS: &[Code] = &[
     error(
         "SE0308",
         "several objects that are read as one",
-        "An object with `forEach` is read by its key: `objects.user[\"bob\"]`, or `objects.user[name]`.",
-        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n  - {id: db, template: {apiVersion: v1, kind: Secret, data: \"${{ objects.user }}\"}}\n",
-        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\n  - {id: db, template: {apiVersion: v1, kind: Secret, data: \"${{ objects.user[source.spec.users[0].name].data }}\"}}\n",
+        "A path reads one object. An expression reads one of several by its key, `objects.user[\"bob\"]`, or all as a map.",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\nstatus: {fields: {phase: {from: user, path: $.data.phase}}}\n",
+        "objects:\n  - id: user\n    forEach: ${{ source.spec.users }}\n    as: user\n    key: ${{ user.name }}\n    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-{{ user.name | dns_label }}\"}}\nstatus: {fields: {phase: {value: \"${{ objects.user['bob'].data.phase }}\"}}}\n",
     ),
     error(
         "SE0310",

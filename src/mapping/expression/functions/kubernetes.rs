@@ -10,7 +10,7 @@ use super::super::budget::Budget;
 use super::super::registry::Arguments;
 use super::super::scope::step;
 use super::super::tree::Segment;
-use super::super::value::{Operand, Stop, kind, own};
+use super::super::value::{Gap, Operand, Stop, kind, own};
 
 type Answer<'a> = Result<Operand<'a>, Stop>;
 
@@ -134,10 +134,11 @@ fn non_empty(text: &str) -> String {
     if text.is_empty() { "x".to_owned() } else { text.to_owned() }
 }
 
-/// The condition of a type in `status.conditions` of an object; absent where there is none.
+/// The condition of a type in `status.conditions` of an object; absent where there is none, which a controller may still
+/// report.
 pub fn condition<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let wanted = arguments.text(1)?;
-    let absent = || Operand::Absent(format!("condition(…, {wanted:?})").into());
+    let absent = || Operand::Absent(Gap::awaited(format!("condition(…, {wanted:?})")));
     let object = match arguments.operand(0) {
         Some(Operand::Value(object)) => object,
         Some(Operand::Omit) => return Err(Stop::omit()),

@@ -227,6 +227,22 @@ pub fn reverse<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<
     }
 }
 
+/// The items of the lists in a list, one after the other; what is no list stays as it is.
+pub fn flatten<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let mut flat = Vec::new();
+    for item in arguments.items(0)? {
+        budget.charge(64)?;
+        match own(item, budget)? {
+            Value::Array(items) => {
+                budget.charge(64 * items.len())?;
+                flat.extend(items);
+            }
+            item => flat.push(item),
+        }
+    }
+    Ok(Operand::owned(flat))
+}
+
 /// A list as it is; of a map its keys, of a string its characters.
 pub fn list<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let value = arguments.value(0)?;

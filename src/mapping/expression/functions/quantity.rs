@@ -81,6 +81,47 @@ fn exact(mantissa: i128, binary: i32, exponent: i32) -> Option<Value> {
     i64::try_from(whole).map(Value::from).or_else(|_| u64::try_from(whole).map(Value::from)).ok()
 }
 
+/// A number as a quantity: with the largest binary suffix that leaves it whole, else the largest decimal one.
+pub fn as_quantity<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    let value = arguments.value(0)?;
+    let Value::Number(number) = &*value else { return Err(arguments.wrong("a number", &value)) };
+    budget.charge(DIGITS)?;
+    written(number)
+        .map(Operand::owned)
+        .ok_or_else(|| arguments.fail("needs a number that is a multiple of a billionth"))
+}
+
+fn written(number: &serde_json::Number) -> Option<String> {
+    let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    match integer.or_else(|| whole(number.as_f64()?)) {
+        Some(0) => Some("0".to_owned()),
+        Some(integer) => Some(suffixed(integer)),
+        None => ["m", "u", "n"].iter().zip(1..).find_map(|(suffix, power)| {
+            let scaled = whole(number.as_f64()? * 1000_f64.powi(power))?;
+            Some(format!("{scaled}{suffix}"))
+        }),
+    }
+}
+
+/// A float as the integer that it is, or is but for the error of a multiplication.
+fn whole(float: f64) -> Option<i128> {
+    let rounded = float.round();
+    let near = (float - rounded).abs() <= f64::EPSILON * float.abs() && rounded != 0.0 || float == 0.0;
+    (near && rounded.abs() < 1e38).then_some(rounded as i128)
+}
+
+fn suffixed(integer: i128) -> String {
+    let largest = |step: i128, suffixes: &[&'static str]| {
+        let powers = (1..).zip(suffixes).map(|(power, suffix)| (step.pow(power), *suffix));
+        powers.filter(|(power, _)| integer % power == 0).last()
+    };
+    let binary = largest(1024, &["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]);
+    match binary.or_else(|| largest(1000, &["k", "M", "G", "T", "P", "E"])) {
+        Some((power, suffix)) => format!("{}{suffix}", integer / power),
+        None => integer.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -112,6 +153,11 @@ mod tests {
             assert_eq!(number(bad), None, "{bad}");
         }
         assert_eq!(number(&"9".repeat(41)), None);
+        for text in ["0", "500m", "1500m", "1Gi", "1536Mi", "10k", "999", "-3", "250m", "7u", "100n", "8Ei", "3G"] {
+            let Some(Value::Number(value)) = number(text) else { panic!("{text} is a quantity") };
+            assert_eq!(written(&value).as_deref(), Some(text));
+        }
+        assert_eq!(written(&serde_json::Number::from_f64(1e-10).expect("finite")), None);
         assert!(number(&"9".repeat(38)).is_some_and(|value| value.is_f64()));
     }
 }

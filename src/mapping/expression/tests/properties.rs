@@ -77,6 +77,8 @@ fn expressions() -> impl Strategy<Value = String> {
             "replace('a', 'bb')",
             "required('x')",
             "reverse",
+            "flatten",
+            "as_quantity",
             "round(1)",
             "select",
             "selectattr('a')",

@@ -1,0 +1,122 @@
+//! `redact: Consumer`: texts that go to the consumer speak of the consumer's own names, and not of the target's.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::observed::Observed;
+use super::render::Rendering;
+use crate::mapping::Mapping;
+use crate::object::metadata;
+
+/// What stands for the name of a target and the address of its server.
+const TARGET: &str = "target";
+
+/// Names of the target, and what the consumer reads instead.
+#[derive(Debug, Default)]
+pub struct Redaction(Vec<Rename>);
+
+#[derive(Debug)]
+struct Rename {
+    from: String,
+    to: String,
+    /// Whether `from` may be the beginning of a longer name: an object's pods are named after it.
+    begins: bool,
+}
+
+impl Redaction {
+    /// Longer names come first: a namespace may begin with the name of an object.
+    pub fn new(mapping: &Mapping, observed: &Observed, source: &Value, rendering: Option<&Rendering>) -> Self {
+        if !mapping.status.redact {
+            return Self::default();
+        }
+        let own = metadata(source, "name");
+        let placed = rendering.map(|rendering| rendering.place.name.clone());
+        let mut renames: Vec<_> = targets(mapping, observed).map(|name| whole(name, TARGET)).collect();
+        renames.extend(observed.places.iter().map(|name| whole(name, metadata(source, "namespace"))));
+        renames.extend(placed.iter().map(|name| Rename { begins: true, ..whole(name, own) }));
+        let derived = |name: &&str| name.contains(own) || placed.as_ref().is_some_and(|placed| name.contains(placed));
+        renames.extend(
+            names(mapping, observed, rendering).into_iter().filter(|name| !derived(name)).map(|name| whole(name, own)),
+        );
+        renames.retain(|rename| !rename.from.is_empty() && rename.from != rename.to);
+        renames.sort_by_key(|rename| std::cmp::Reverse(rename.from.len()));
+        Self(renames)
+    }
+
+    /// Every text of a value; keys of maps stay.
+    pub fn value(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, self.value(value))).collect(),
+            other => other,
+        }
+    }
+
+    pub fn text(&self, text: String) -> String {
+        self.0.iter().fold(text, |text, rename| if text.contains(&rename.from) { rename.applied(&text) } else { text })
+    }
+}
+
+/// The names of the target, and the address of its server.
+fn targets<'o>(mapping: &'o Mapping, observed: &'o Observed) -> impl Iterator<Item = &'o str> {
+    let pinned = observed.pin.iter().map(|pin| pin.connection.as_str());
+    observed.target_url.iter().filter_map(|url| host(url)).chain(pinned).chain([mapping.target.as_str()])
+}
+
+/// The host of an address, unless it is this machine: that says nothing about the target.
+fn host(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split('/').next()?;
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    Some(host).filter(|host| !matches!(*host, "localhost" | "127.0.0.1" | "[::1]"))
+}
+
+/// The names of the source's objects; a shared object has a fixed name, which can be any word.
+fn names<'o>(mapping: &'o Mapping, observed: &'o Observed, rendering: Option<&'o Rendering>) -> BTreeSet<&'o str> {
+    let wanted = rendering.into_iter().flat_map(|rendering| rendering.desired(mapping));
+    let wanted = wanted.filter(|(rule, ..)| !rule.shared).map(|(.., desired)| desired.reference.name.as_str());
+    observed.owned.iter().map(|object| object.reference.name.as_str()).chain(wanted).collect()
+}
+
+fn whole(from: &str, to: &str) -> Rename {
+    Rename { from: from.to_owned(), to: to.to_owned(), begins: false }
+}
+
+impl Rename {
+    /// The text with every name that is meant replaced.
+    fn applied(&self, text: &str) -> String {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let goes_on = |c: char| if self.begins { c.is_ascii_alphanumeric() } else { is_name(c) };
+        let mut renamed = String::new();
+        let mut rest = 0;
+        for (at, _) in text.match_indices(&self.from) {
+            let end = at + self.from.len();
+            let inside = text[..at].ends_with(is_name) || text[end..].starts_with(goes_on);
+            renamed.push_str(&text[rest..at]);
+            renamed.push_str(if inside { &self.from } else { &self.to });
+            rest = end;
+        }
+        renamed + &text[rest..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Redaction, Rename, whole};
+
+    #[test]
+    fn only_whole_names_are_replaced() {
+        let redaction = Redaction(vec![whole("db", "ns")]);
+        let said = redaction.text("db in db, my-db/db-2 has no db: adb.db".to_owned());
+        assert_eq!(said, "ns in ns, my-db/db-2 has no ns: adb.ns");
+    }
+
+    #[test]
+    fn what_is_named_after_an_object_is_renamed_with_it() {
+        let redaction = Redaction(vec![Rename { begins: true, ..whole("db-x7", "db") }]);
+        let said = redaction.text("db-x7-0 of db-x7 is not my-db-x7 or db-x77".to_owned());
+        assert_eq!(said, "db-0 of db is not my-db-x7 or db-x77");
+    }
+}
