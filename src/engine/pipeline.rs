@@ -192,7 +192,8 @@ impl Pipeline {
             self.learned().forget_target();
         }
         let edited = former.mapping.text != current.mapping.text;
-        if another_target || edited {
+        // A mapping without a file writes no state store: once it has one again, there may be none yet.
+        if another_target || edited || former.phase != current.phase {
             self.state().unconfirmed = Some(NOT_READ.into());
         }
         if edited {
