@@ -8,7 +8,7 @@ use tracing::info;
 
 use super::inventory::{Former, Inventories, Inventory, SourceId, document_hash};
 use super::pipeline::{Generation, Pipeline};
-use super::target::Target;
+use super::target::{Target, is_removed};
 use super::{Event, Shared};
 use crate::health::Condition;
 use crate::mapping::{Kind, Mode};
@@ -46,7 +46,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
             let _ = events.send(Event::FormerDone(pipeline.writer.mapping().to_owned(), source)).await;
             return;
         }
-        if has_left(&pipeline) && remove(&pipeline).await {
+        if has_left(&pipeline).await && remove(&pipeline).await {
             let _ = events.send(Event::Left(pipeline.writer.mapping().to_owned())).await;
             return;
         }
@@ -73,7 +73,9 @@ fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
         return false;
     }
     let is_current = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
-    inventory.kinds.iter().all(is_current) && !matches!(generation.phase, Phase::Leaving(_))
+    inventory.kinds.iter().all(is_current)
+        && inventory.status == generation.mapping.status.written()
+        && !matches!(generation.phase, Phase::Leaving(_))
 }
 
 /// The condition of a pipeline's state store in readiness.
@@ -195,6 +197,10 @@ fn wanted(pipeline: &Pipeline, generation: &Generation, found: Option<&Inventory
     if left && !wanted.former.iter().any(|one| one.source == former.source) {
         wanted.former.push(Former { source: former.source, document: former.document });
     }
+    if wanted.former.is_empty() && pipeline.is_carried_out() {
+        wanted.status.clear();
+    }
+    wanted.status.extend(generation.mapping.status.written());
     if pipeline.unconfirmed().is_none() && pipeline.is_in_force() {
         wanted.in_force = document_hash(&generation.mapping.text);
     }
@@ -218,12 +224,23 @@ fn inventories(pipeline: &Pipeline, generation: &Generation) -> Inventories {
 
 /// Whether a removed mapping has taken everything away: nothing of it stands, and no source, former ones included, carries its
 /// finalizer.
-fn has_left(pipeline: &Pipeline) -> bool {
+async fn has_left(pipeline: &Pipeline) -> bool {
     let leaving = matches!(pipeline.generation().phase, Phase::Leaving(_));
-    leaving
-        && !pipeline.has_former()
-        && pipeline.kinds().iter().all(|kind| is_unused(pipeline, kind))
-        && pipeline.holds_no_source()
+    if !leaving || pipeline.has_former() || !pipeline.holds_no_source() {
+        return false;
+    }
+    for kind in pipeline.kinds() {
+        if !is_unused(pipeline, &kind) && !is_gone(pipeline, &kind).await {
+            return false;
+        }
+    }
+    true
+}
+
+/// A kind whose CustomResourceDefinition is missing, and with it all objects.
+async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
+    let Some(plural) = pipeline.plural(kind) else { return false };
+    is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)
 }
 
 async fn remove(pipeline: &Pipeline) -> bool {

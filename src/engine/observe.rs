@@ -40,6 +40,7 @@ pub fn observe(
         phase: generation.phase,
         workspace_path: cluster.spec.path.clone(),
         unkept_status,
+        former_status: pipeline.former_status(),
         schema: schema.as_ref().and_then(|known| known.schema.clone()),
         prune: facts.read([Topic::Approval], || pipeline.prune(), |prune| *prune == Prune::Held),
         pin: pin(generation),

@@ -102,6 +102,8 @@ struct State {
     store: Inventory,
     /// The namespace rules of former documents.
     former_placements: Vec<Arc<Text>>,
+    /// What documents wrote into the status before this one was in force.
+    former_status: Arc<BTreeSet<String>>,
     /// Former sources that carry the engine's finalizer no more.
     done: BTreeSet<SourceId>,
     /// Why the state store is not confirmed.

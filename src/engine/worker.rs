@@ -42,6 +42,23 @@ enum Ended {
     Dropped,
 }
 
+/// What a reconcile did.
+struct Run {
+    ended: Ended,
+    /// Requests sent.
+    cost: u32,
+    /// An event came in between: reconcile again.
+    overtaken: bool,
+    /// How many deletions `pruneGuard` holds; `None`: it was not planned with everything in sight.
+    held: Option<usize>,
+}
+
+impl Run {
+    fn unplanned(ended: Ended) -> Self {
+        Self { ended, cost: 0, overtaken: false, held: None }
+    }
+}
+
 /// Reconciles one source and hands its lease back.
 pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let started = Instant::now();
@@ -52,17 +69,18 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let one = run(&pipeline, &generation, &key, &mut facts, waited_for);
     #[cfg(feature = "mutants")]
     let one = mutant::beside_another(one, &pipeline, &generation, &key);
-    let (ended, cost, overtaken) = one.await;
+    let Run { ended, cost, overtaken, held } = one.await;
     pipeline.shared.instruments.metrics.reconciled(
         pipeline.writer.mapping(),
         result(&ended, cost > 0),
         started.elapsed(),
     );
     let causes = causes(&ended);
-    let held = causes.iter().filter(|cause| **cause == Cause::Held).count();
     let timer = finish(&pipeline, &generation, &key, ended);
     let finish = facts.finish(&causes, timer);
-    pipeline.guard(&key, held);
+    if let Some(held) = held {
+        pipeline.guard(&key, held);
+    }
     lease.finish(finish, cost);
     if overtaken {
         pipeline.queue.add(key, Priority::Live);
@@ -85,7 +103,7 @@ async fn run(
     key: &Key,
     facts: &mut Facts<'_>,
     waited_for: Option<&'static str>,
-) -> (Ended, u32, bool) {
+) -> Run {
     let engaged = || {
         let cluster = pipeline.shared.manager.cluster(&generation.mapping.source.clusters, &key.cluster)?;
         let feed = pipeline.feed_of(&cluster)?;
@@ -97,15 +115,15 @@ async fn run(
         let ended = unengaged(pipeline, generation, key);
         #[cfg(feature = "mutants")]
         mutant::delete_orphaned(&ended, pipeline, generation, key).await;
-        return (ended, 0, false);
+        return Run { held: Some(0), ..Run::unplanned(ended) };
     };
     let is_confirmed = || matches!(cluster.known(), Known::Identity(_));
     // Who does not wait for it is not woken by a doubt that is answered.
     if !is_confirmed() && !facts.read([Topic::Identity(key.cluster.clone())], is_confirmed, |known| !known) {
         let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
-        return (Ended::Waiting(Reasons::one(Cause::Unknown, detail)), 0, false);
+        return Run::unplanned(Ended::Waiting(Reasons::one(Cause::Unknown, detail)));
     }
-    let Some(lease) = pipeline.shared.lease.permit() else { return (Ended::Dropped, 0, false) };
+    let Some(lease) = pipeline.shared.lease.permit() else { return Run::unplanned(Ended::Dropped) };
     // Before anything is looked at: whatever changes from now on ends the right to write.
     let at_target = generation.target.endpoint().permitted(lease.clone());
     let at_target = at_target.paced(generation.mapping.reconcile.target_writes_per_second);
@@ -125,7 +143,8 @@ async fn run(
         retry: None,
     };
     if let Err(error) = refresh_if_stale(pipeline, &mut executor, &mut observed).await {
-        return (Ended::Failed(error), executor.cost, executor.overtaken);
+        let Executor { cost, overtaken, .. } = executor;
+        return Run { cost, overtaken, ..Run::unplanned(Ended::Failed(error)) };
     }
     let unanswered = observed.answers.unanswered.clone();
     let ended = converge(&mut executor, &mut observed, facts).await;
@@ -144,7 +163,20 @@ async fn run(
     if matches!(ended, Ended::InSync) && matches!(observed.source, Source::Missing(_)) {
         pipeline.forget(key);
     }
-    (ended, executor.cost, executor.overtaken)
+    let held = held(&ended, &observed);
+    Run { ended, cost: executor.cost, overtaken: executor.overtaken, held }
+}
+
+/// How many deletions of a source `pruneGuard` holds: all that it might ask for, where its plan was not carried through.
+fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
+    let is_told = match ended {
+        Ended::Waiting(reasons) if *reasons == Reasons::default() => return None,
+        Ended::Failed(_) => false,
+        Ended::Blocked(reasons) => *reasons != Reasons::default(),
+        _ => !matches!(observed.source, Source::Unknown(_)),
+    };
+    let held = causes(ended).iter().filter(|cause| **cause == Cause::Held).count();
+    observed.is_in_sight().then_some(if is_told { held } else { observed.owned.len() })
 }
 
 /// A source whose workspace or cluster the engine does not see: what it has on the target is orphaned for as long.
@@ -428,12 +460,10 @@ fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
 /// Mutants that need more than a line.
 #[cfg(feature = "mutants")]
 mod mutant {
-    use super::{Cause, Ended, Facts, Generation, Key, Mutant, Pipeline, causes, mutants, run};
+    use super::{Cause, Ended, Facts, Generation, Key, Mutant, Pipeline, Run, causes, mutants, run};
     use crate::multicluster::ApiPath;
     use crate::multicluster::endpoint::DeleteOptions;
     use crate::object::marks::Origin;
-
-    type Run = (Ended, u32, bool);
 
     /// Two workers have the same request at once.
     pub async fn beside_another(

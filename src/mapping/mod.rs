@@ -16,7 +16,7 @@ pub mod schema;
 mod selector;
 pub mod template;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::time::Duration;
@@ -392,6 +392,14 @@ impl Mapping {
 }
 
 impl StatusRules {
+    /// What goes when the mapping no longer writes it: its fields, as JSON pointers below `.status`, but those with
+    /// `onMissing: Keep`, and the types of its conditions.
+    pub fn written(&self) -> BTreeSet<String> {
+        let fields = self.fields.iter().filter(|field| field.on_missing != OnMissing::Keep);
+        let fields = fields.map(|field| field.pointer.clone());
+        fields.chain(self.condition_types().map(str::to_owned)).collect()
+    }
+
     /// Types of the conditions that the mapping itself writes.
     pub fn condition_types(&self) -> impl Iterator<Item = &str> {
         let mirrored = self.mirrors.iter().flat_map(|rule| rule.types.iter().map(|(_, written)| written.as_str()));

@@ -53,6 +53,10 @@ pub struct Observed {
     pub schema: Option<Arc<Schema>>,
     /// Status leaves (JSON pointers) that the consumer's server dropped before.
     pub unkept_status: Arc<BTreeSet<String>>,
+    /// What documents of the mapping wrote into the status before this one was in force, as [`StatusRules::written`] tells it.
+    ///
+    /// [`StatusRules::written`]: crate::mapping::StatusRules::written
+    pub former_status: Arc<BTreeSet<String>>,
     /// Whether deletions that the mapping asks for are held back (`pruneGuard`).
     pub prune: Prune,
     pub now: Timestamp,
@@ -275,6 +279,7 @@ impl Observed {
             namespaces: BTreeSet::new(),
             schema: None,
             unkept_status: Arc::default(),
+            former_status: Arc::default(),
             prune: Prune::Allowed,
             now,
             answers: Answers::default(),
@@ -361,6 +366,12 @@ impl Observed {
             Some(Err(why)) => Some(why.clone()),
             None => Some(format!("{kind} is not watched yet")),
         }
+    }
+
+    /// Whether what the target has of the source is in sight, so that a plan tells every deletion that it asks for.
+    pub fn is_in_sight(&self) -> bool {
+        let Target::Known { kinds, unserved } = &self.target else { return false };
+        kinds.iter().all(|(kind, state)| state.is_ok() || unserved.contains(kind))
     }
 
     /// Whether the target does not serve a kind (any more).
@@ -466,6 +477,6 @@ impl Observed {
 }
 
 /// Whether a JSON pointer is another one, or leads to something below it.
-fn is_within(inner: &str, outer: &str) -> bool {
+pub fn is_within(inner: &str, outer: &str) -> bool {
     inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -10,7 +10,7 @@ use json_patch::jsonptr::Pointer;
 use serde_json::{Map, Value, json};
 
 use super::action::Action;
-use super::observed::{ObjectState, Observed, TargetObject};
+use super::observed::{ObjectState, Observed, TargetObject, is_within};
 use super::redact::Redaction;
 use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
@@ -95,6 +95,7 @@ pub fn wanted(
     let generation = generation_of(mapping, observed, source);
     let redaction = Redaction::new(mapping, observed, source, rendering);
     if let Some(rendering) = rendering {
+        former(mapping, observed, &mut new);
         let seen =
             Sight { mapping, observed, rendering, scope: lenient(mapping, &rendering.scope), redaction: &redaction };
         fields(&seen, &mut new, reasons);
@@ -104,6 +105,24 @@ pub fn wanted(
     engine_conditions(mapping, observed, generation, &redaction, &mut new, reasons);
     observed_generation(mapping, observed, source, rendering, &mut new, reasons);
     if new.is_null() { None } else { Some(new) }
+}
+
+/// What former documents wrote and this one does not goes, unless the consumer's schema requires it.
+fn former(mapping: &Mapping, observed: &Observed, status: &mut Value) {
+    let missing = |status: &Value| observed.schema.as_ref().map_or(0, |schema| schema.required_missing(status).len());
+    let written = mapping.status.written();
+    let overlap = |former: &String| written.iter().any(|one| is_within(one, former) || is_within(former, one));
+    for former in observed.former_status.iter().filter(|former| !overlap(former)) {
+        let mut without = status.clone();
+        if former.starts_with('/') {
+            crate::object::compare::remove_pointer(&mut without, former);
+        } else if let Some(all) = without.get_mut("conditions").and_then(Value::as_array_mut) {
+            all.retain(|entry| entry["type"] != **former);
+        }
+        if missing(&without) <= missing(status) {
+            *status = without;
+        }
+    }
 }
 
 /// In status expressions an object that is not there yet is undefined, not a reason to wait; so it is to the variables

@@ -11,7 +11,7 @@ use super::process::OTHER;
 const NEAR: u64 = 5_000;
 
 /// Every kind of action.
-pub const ACTIONS: [&str; 69] = [
+pub const ACTIONS: [&str; 70] = [
     "Create",
     "Change",
     "Delete",
@@ -65,6 +65,7 @@ pub const ACTIONS: [&str; 69] = [
     "EditDeletePolicy",
     "EditPruneGuard",
     "EditStatus",
+    "EditNoStatus",
     "EditMode",
     "EditOnExit",
     "EditOnSourceDelete",

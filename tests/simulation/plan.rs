@@ -35,7 +35,7 @@ pub fn plan(seed: u64) -> Plan {
 }
 
 /// In each world a few cells of the matrix of actions and faults are tried: a thousand seeds in a row try them all.
-const MEETINGS: u64 = 3;
+const MEETINGS: u64 = 4;
 
 /// The fault and the kind of action of a cell.
 fn meeting(cell: u64) -> (&'static str, &'static str) {
@@ -152,8 +152,8 @@ fn author(dice: &mut Dice) -> Action {
         20 => Edit::Drift(policy(dice, &["Correct", "Report", "Ignore"])),
         21 => Edit::DeletePolicy(policy(dice, &["Delete", "Orphan"])),
         22 => Edit::PruneGuard(dice.pick(&[0, OPEN])),
-        // Values of a field that is no longer written stay: see the scenarios.
-        23 => Edit::Status("edition"),
+        23 if dice.percent(50) => Edit::NoStatus("size"),
+        23 => Edit::Status(dice.pick(&["edition", "size"])),
         24 => Edit::Mode(policy(dice, &["Enforce", "Enforce", "Observe", "Suspend"])),
         _ => Edit::Break,
     })

@@ -37,7 +37,7 @@ impl Guard {
 
     /// A source was planned: so many of its deletions are held.
     pub fn note(&mut self, key: &Key, held: usize) {
-        if held == 0 {
+        if held == 0 || self.state == State::Open {
             self.held.remove(key);
         } else {
             self.held.insert(key.clone(), held);

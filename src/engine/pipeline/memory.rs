@@ -18,7 +18,6 @@ impl Pipeline {
     /// Notes how a reconcile ended. `true`: the reason is news.
     pub fn settled(&self, key: &Key, why: Option<Unsettled>) -> bool {
         let mut state = self.state();
-        state.unplanned.remove(key);
         state.retried.remove(key);
         match why {
             None => state.unsettled.remove(key).is_some(),
@@ -94,14 +93,34 @@ impl Pipeline {
         self.state().former_placements.clone()
     }
 
+    /// What documents wrote into the status before this one was in force.
+    pub fn former_status(&self) -> Arc<BTreeSet<String>> {
+        self.state().former_status.clone()
+    }
+
+    /// Whether every source was planned with the document and is in sync.
+    pub fn is_carried_out(&self) -> bool {
+        let is_carried_out = |state: &State| {
+            state.unconfirmed.is_none()
+                && state.unplanned.is_empty()
+                && state.unsettled.is_empty()
+                && state.retried.is_empty()
+                && state.guard.prune() == Prune::Allowed
+        };
+        is_carried_out(&self.state()) && self.are_sources_listed() && self.are_clusters_followed()
+    }
+
     /// Whether deletions that the document asks for are held back.
     pub fn prune(&self) -> Prune {
         self.state().guard.prune()
     }
 
-    /// Notes how many deletions of a source `pruneGuard` holds.
+    /// A source was planned, and `pruneGuard` holds so many of its deletions.
     pub fn guard(&self, key: &Key, held: usize) {
-        self.state().guard.note(key, held);
+        let mut state = self.state();
+        state.guard.note(key, held);
+        state.unplanned.remove(key);
+        drop(state);
         self.conclude();
     }
 
@@ -161,6 +180,7 @@ impl Pipeline {
                 }
                 state.former_placements =
                     store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
+                state.former_status = Arc::new(store.status.clone());
                 state.store = store;
                 state.unconfirmed = None;
             }

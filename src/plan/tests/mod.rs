@@ -1,18 +1,23 @@
 //! Every row of the decision table, the fixpoint, and a crash after every write.
 
+mod departure;
 mod dependencies;
 mod hostile;
 mod lists;
+mod ownership;
 mod rows;
+mod status;
 mod sweep;
 mod world;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use world::World;
 
 use crate::mapping::Mapping;
 use crate::mapping::compile::Compiled;
+use crate::plan::{Cause, Reasons, Rest};
 
 /// A mapping with one object of its own and one shared one.
 const DATABASES: &str = r#"
@@ -126,4 +131,30 @@ fn source() -> Value {
         },
         "spec": {"members": 3, "size": 9_007_199_254_740_993_i64},
     })
+}
+
+fn synced() -> World {
+    let mut world = World::new(source());
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    world.take_log();
+    world
+}
+
+fn cause(plan: &Rest) -> Option<Cause> {
+    match plan {
+        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons.cause(),
+        Rest::InSync => None,
+    }
+}
+
+fn reasons(plan: &Rest) -> &Reasons {
+    match plan {
+        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons,
+        other => panic!("{other:?} gives no reason"),
+    }
+}
+
+fn condition(world: &World) -> Value {
+    let conditions = world.source.as_ref().expect("the source is there").pointer("/status/conditions").cloned();
+    conditions.expect("conditions")[0].clone()
 }

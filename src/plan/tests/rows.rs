@@ -1,42 +1,13 @@
-//! One test for each row of the decision table.
+//! One test for each row of the decision table of a live source.
 
-use std::sync::Arc;
+use serde_json::json;
 
-use serde_json::{Value, json};
-
-use super::world::{Unserved, World, foreign};
-use super::{CHAIN, DATABASES, changed, mapping, source};
-use crate::mapping::{Kind, OnExit};
-use crate::object::marks::{self, Known, Owner, Reference};
+use super::world::World;
+use super::{DATABASES, cause, changed, condition, mapping, reasons, source, synced};
+use crate::mapping::Kind;
+use crate::object::marks;
 use crate::object::{generation, has_finalizer};
-use crate::plan::departure::give_up;
-use crate::plan::{Cause, Phase, Plan, Prune, Reasons, Rest, TargetObject, plan};
-
-pub fn synced() -> World {
-    let mut world = World::new(source());
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    world.take_log();
-    world
-}
-
-fn cause(plan: &Rest) -> Option<Cause> {
-    match plan {
-        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons.cause(),
-        Rest::InSync => None,
-    }
-}
-
-fn reasons(plan: &Rest) -> &Reasons {
-    match plan {
-        Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons,
-        other => panic!("{other:?} gives no reason"),
-    }
-}
-
-fn condition(world: &World) -> Value {
-    let conditions = world.source.as_ref().expect("the source is there").pointer("/status/conditions").cloned();
-    conditions.expect("conditions")[0].clone()
-}
+use crate::plan::{Cause, Prune, Rest};
 
 #[test]
 fn a_new_object_costs_three_writes_and_no_read_beside_its_namespace() {
@@ -76,20 +47,6 @@ fn unknown_kind_waits_and_says_for_what() {
 }
 
 #[test]
-fn being_deleted_waits_and_says_so_when_stuck() {
-    let mut world = synced();
-    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
-    let reference = world.reference("Database");
-    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T07:59:00Z"));
-    let plan = world.settle(&mapping(DATABASES));
-    assert_eq!(cause(&plan), Some(Cause::Waiting));
-    assert!(reasons(&plan).to_string().contains("operator.example.dev/hold"));
-    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
-    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Stuck));
-    assert!(world.objects.contains_key(&reference), "it is not deleted twice");
-}
-
-#[test]
 fn render_failed_writes_nothing_and_says_why() {
     let mut world = World::new(source());
     let plan = world.settle(&changed("spec: ${{ source.spec }}", "spec: {size: \"${{ source.spec.missing }}\"}"));
@@ -117,7 +74,7 @@ fn the_finalizer_comes_before_the_first_object_and_pins_the_target() {
     assert_eq!(marks::annotation(source, "target.sync-engine.dev/main.databases"), Some("target=target-1"));
 }
 
-fn recreated(policy: &str) -> (World, Rest, String) {
+pub fn recreated(policy: &str) -> (World, Rest, String) {
     let mut world = synced();
     let former = world.object("Database")["metadata"]["uid"].as_str().unwrap().to_owned();
     world.edit_source(|source| source["metadata"]["uid"] = json!("source-2"));
@@ -169,16 +126,6 @@ fn ours_of_earlier_is_replaced() {
     assert_eq!(rest, Rest::InSync);
     assert_ne!(world.object("Database")["metadata"]["uid"], former);
     assert_eq!(marks::annotation(world.object("Database"), marks::SOURCE_UID), Some("source-2"));
-}
-
-#[test]
-fn the_consumer_deletes_what_belonged_to_an_earlier_source() {
-    let (mut world, _, _) = recreated("Block");
-    world.delete_source();
-    let block = changed("  objects:\n", "  lifecycle: {onSourceRecreated: Block}\n  objects:\n");
-    world.settle(&block);
-    assert!(world.source.is_none(), "the finalizer is released");
-    world.object("Database");
 }
 
 #[test]
@@ -252,177 +199,10 @@ fn a_spec_change_is_one_write_and_a_removed_field_goes() {
 }
 
 #[test]
-fn a_status_change_is_one_write() {
-    let mut world = synced();
-    world.edit("Database", |object| object["status"] = json!({"phase": "Running", "version": "8.0"}));
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert_eq!(world.source.as_ref().unwrap()["status"]["phase"], "Running");
-    assert_eq!(world.take_log(), ["update status"]);
-    world.edit("Database", |object| drop(object.as_object_mut().unwrap().remove("status")));
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    let status = &world.source.as_ref().unwrap()["status"];
-    assert_eq!((&status["phase"], status.get("version")), (&json!("Pending"), None), "default, and removed");
-}
-
-#[test]
-fn conditions_are_mirrored() {
-    let mirroring = changed(
-        "  status:\n",
-        "  status:\n    conditions: [{mirror: {from: db, types: [Ready, Healthy], as: Backend}}]\n",
-    );
-    let mut world = World::new(source());
-    world.settle(&mirroring);
-    let shown = |world: &World| {
-        let conditions = world.source.as_ref().unwrap().pointer("/status/conditions").cloned();
-        let all = conditions.unwrap();
-        let all = all.as_array().unwrap().iter().map(|one| {
-            let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
-            format!("{} {} {} {}", text("type"), text("status"), text("reason"), text("message"))
-        });
-        all.collect::<Vec<_>>().join("\n")
-    };
-    let mut said = vec![shown(&world)];
-    let namespace = world.reference("Database").namespace.clone();
-    world.edit("Database", |object| {
-        object["status"] = json!({"conditions": [
-            {"type": "Ready", "status": "False", "reason": "no pods!", "message": format!("none in {namespace}")},
-            {"type": "Other", "status": "True"},
-        ]});
-    });
-    world.take_log();
-    assert_eq!(world.settle(&mirroring), Rest::InSync);
-    assert_eq!(world.take_log(), ["update status"]);
-    said.push(shown(&world));
-    let reference = world.reference("Database");
-    world.objects.insert(reference, foreign());
-    world.settle(&mirroring);
-    said.push(shown(&world));
-    insta::assert_snapshot!(said.join("\n---\n"), @"
-    BackendReady Unknown NotReported 
-    BackendHealthy Unknown NotReported 
-    Synced True Synced 
-    ---
-    BackendReady False nopods none in default
-    BackendHealthy Unknown NotReported 
-    Synced True Synced 
-    ---
-    BackendReady False nopods none in default
-    BackendHealthy Unknown NotReported 
-    Synced False Conflict an object that does not belong to this one stands in its place; it is left untouched
-    ");
-}
-
-#[test]
 fn ours_the_same_is_nothing() {
     let mut world = synced();
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.log.is_empty());
-}
-
-#[test]
-fn ours_without_its_label_is_found_by_the_create_and_labelled_again() {
-    let mut world = synced();
-    world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels")));
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert!(marks::label(world.object("Database"), marks::OWNER).is_some());
-    assert_eq!(marks::annotation(world.object("Database"), marks::UNKEPT), None, "the server keeps labels");
-}
-
-/// Takes every label and annotation off, as this process sees it happen or not.
-fn stripped(mut world: World, seen: bool) -> World {
-    let reference = world.reference("Database");
-    let known = Known::of(&World::writer(), world.object("Database"), &reference).expect("it is owned");
-    world.edit("Database", |object| {
-        let metadata = object["metadata"].as_object_mut().unwrap();
-        metadata.retain(|field, _| field != "labels" && field != "annotations");
-    });
-    world.stripped.extend(seen.then_some((reference, known)));
-    world
-}
-
-#[test]
-fn a_stripped_object_is_restored_by_the_process_that_saw_it_as_owned() {
-    let mut world = stripped(synced(), true);
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert_eq!(marks::annotation(world.object("Database"), marks::SOURCE_UID), Some("source-1"));
-    assert_eq!(marks::annotation(world.object("Database"), marks::UNKEPT), None);
-    let mut unknown = stripped(synced(), false);
-    assert_eq!(cause(&unknown.settle(&mapping(DATABASES))), Some(Cause::Conflict));
-}
-
-#[test]
-fn another_object_in_the_place_of_a_stripped_one_is_foreign() {
-    for change in ["another uid", "another owner", "another namespace"] {
-        let mut world = stripped(synced(), true);
-        match change {
-            "another uid" => world.edit("Database", |object| object["metadata"]["uid"] = json!("u2")),
-            "another owner" => world.stripped.values_mut().for_each(|known| known.owner = Owner("other".into())),
-            _ => {
-                let (mut reference, known) = world.stripped.pop_first().unwrap();
-                reference.namespace = "elsewhere".into();
-                world.stripped.insert(reference, known);
-            }
-        }
-        assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Conflict), "{change}");
-        assert!(marks::annotation(world.object("Database"), marks::SELF).is_none(), "{change}");
-    }
-}
-
-#[test]
-fn a_stripped_object_goes_with_its_source() {
-    let mut world = stripped(synced(), true);
-    world.delete_source();
-    world.settle(&mapping(DATABASES));
-    assert!(world.objects.is_empty() && world.source.is_none(), "{:?}", world.log);
-}
-
-/// A person or another process released it: that is final, also for a process that knew it as owned.
-#[test]
-fn a_released_object_is_neither_taken_back_nor_deleted() {
-    let released = || {
-        let mut world = synced();
-        let reference = world.reference("Database");
-        let known = Known::of(&World::writer(), world.object("Database"), &reference).expect("it is owned");
-        let object = TargetObject::new(reference.clone(), Arc::new(world.object("Database").clone()));
-        world.execute(&give_up(&object));
-        world.stripped.insert(reference, known);
-        world
-    };
-    let mut live = released();
-    assert_eq!(cause(&live.settle(&mapping(DATABASES))), Some(Cause::Conflict));
-    let mut deleted = released();
-    deleted.delete_source();
-    deleted.settle(&mapping(DATABASES));
-    assert!(deleted.source.is_none() && deleted.objects.len() == 1, "{:?}", deleted.log);
-}
-
-#[test]
-fn ownership_labels_and_annotations_are_restored_whatever_drift_says() {
-    let report = changed("    - id: db\n", "    - id: db\n      drift: Report\n");
-    let mut world = synced();
-    world.edit("Database", |object| object["metadata"]["labels"][marks::MANAGED_BY] = json!("people"));
-    assert_eq!(world.settle(&report), Rest::InSync);
-    assert_eq!(marks::label(world.object("Database"), marks::MANAGED_BY), Some(marks::MANAGER));
-}
-
-#[test]
-fn ownership_counts_only_where_the_source_is_placed() {
-    let mut world = World::new(source());
-    let elsewhere =
-        Reference { kind: Kind::new("example.dev", "v1", "Database"), namespace: "attacker".into(), name: "db".into() };
-    let owner = World::writer().owner(&World::origin());
-    let planted = json!({"metadata": {
-        "uid": "planted", "resourceVersion": "1", "creationTimestamp": "2020-01-01T00:00:00Z",
-        "labels": {marks::OWNER: owner.0, marks::MAPPING: World::writer().label()},
-        "annotations": {marks::OBJECT: "db", marks::SELF: owner.self_mark("db", &elsewhere), marks::SOURCE_UID: "source-1"},
-    }});
-    world.objects.insert(elsewhere.clone(), planted.clone());
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert_eq!(world.objects[&elsewhere], planted, "it has no effect and is not touched");
-    assert_eq!(world.objects.keys().filter(|one| one.namespace == "attacker").count(), 1);
-    world.delete_source();
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert_eq!(world.objects, [(elsewhere, planted)].into());
 }
 
 #[test]
@@ -470,312 +250,6 @@ fn prune_guard_holds_what_a_document_deletes_and_nothing_else() {
 }
 
 #[test]
-fn an_object_that_a_late_delete_may_still_hit_is_touched() {
-    let world = synced();
-    let mut observed = world.observe(&mapping(DATABASES));
-    let reference = world.reference("Database");
-    observed.answers.unanswered.insert(reference.clone());
-    match plan(&mapping(DATABASES), &observed) {
-        Plan::Act(actions) => assert_eq!(actions[0].to_string(), format!("update {reference}")),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_status_leaf_that_the_schema_refuses_is_left_out_and_reported() {
-    let mut world = synced();
-    world.edit("Database", |object| object["status"] = json!({"phase": "Odd", "version": "8.0"}));
-    world.refused_status = vec![json!("Odd")];
-    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::StatusFailed));
-    let status = &world.source.as_ref().unwrap()["status"];
-    assert_eq!((&status["phase"], &status["version"]), (&json!("Pending"), &json!("8.0")));
-    assert_eq!(condition(&world)["reason"], "StatusFailed");
-}
-
-#[test]
-fn texts_for_the_consumer_have_the_consumers_names() {
-    let said = |redact: &str| {
-        let fields = "      version: $.status.version\n      all: $.status.all\n      told: {value: \"in {{ placement.namespace }}\"}\n";
-        let conditions = "    conditions: [{type: Told, status: true, message: \"{{ placement.namespace }}\"}]\n";
-        let text = DATABASES
-            .replace("      version: $.status.version\n", &format!("{fields}{conditions}    redact: {redact}\n"));
-        let named =
-            "  placement: {name: \"{{ source.metadata.name }}-{{ short_hash(source.metadata.name) }}\"}\n  objects:\n";
-        let text = mapping(&text.replace("  objects:\n", named));
-        let mut world = World::new(source());
-        world.settle(&text);
-        let Reference { namespace, name, .. } = world.reference("Database");
-        world.edit("Database", |object| {
-            object["status"] = json!({
-                "version": format!("{name}-0 in {namespace}"),
-                "all": [{"at": format!("https://api.edge.example.com:6443/{namespace}/{name}")}],
-            });
-        });
-        world.target_url = Some("https://api.edge.example.com:6443".to_owned());
-        world.settle(&text);
-        let status = &world.source.as_ref().expect("it is there")["status"];
-        let parts = [&status["version"], &status["all"], &status["told"], &status["conditions"][0]["message"]];
-        parts.map(Value::to_string).join("\n")
-    };
-    insta::assert_snapshot!(said("Consumer"), @r#"
-    "db-0 in default"
-    [{"at":"https://target:6443/default/db"}]
-    "in default"
-    "default"
-    "#);
-    assert!(!said("None").contains("default/db"));
-}
-
-#[test]
-fn the_consumer_reads_what_is_waited_for_and_why_it_was_refused() {
-    let mut world = World::new(source());
-    world.refuses = vec!["create Database".to_owned()];
-    world.settle(&mapping(DATABASES));
-    let refused = condition(&world)["message"].clone();
-    world.refuses.clear();
-    world.settle(&mapping(&CHAIN.replace("    - id: db\n", "    - id: db\n      ready: ${{ false }}\n")));
-    insta::assert_snapshot!(format!("{}\n{}", refused, condition(&world)["message"]), @r#"
-    "the service's cluster refused what this object asks for: object `db`: Database default/db: refused by admission"
-    "waits for what it depends on: object `view`: waits for object `db`, which is not ready: its `ready` is false"
-    "#);
-}
-
-#[test]
-fn what_is_set_at_creation_is_left_to_others_from_then_on() {
-    let once = changed("    - id: db\n", "    - id: db\n      apply: {atCreation: [/spec/members, /spec/absent]}\n");
-    let mut world = World::new(source());
-    assert_eq!(world.settle(&once), Rest::InSync);
-    assert_eq!(world.object("Database")["spec"]["members"], 3);
-    world.edit("Database", |object| object["spec"]["members"] = json!(7));
-    world.take_log();
-    assert_eq!(world.settle(&once), Rest::InSync);
-    assert_eq!(world.take_log(), Vec::<String>::new(), "what others set costs no write");
-    world.edit_source(|source| source["spec"] = json!({"members": 4, "size": 1}));
-    assert_eq!(world.settle(&once), Rest::InSync);
-    assert_eq!(world.object("Database")["spec"], json!({"members": 7, "size": 1}));
-    world.edit("Database", |object| drop(object["spec"].as_object_mut().expect("a map").remove("members")));
-    assert_eq!(world.settle(&once), Rest::InSync);
-    assert_eq!(world.object("Database")["spec"], json!({"size": 1}), "nor is it set again");
-    world.objects.clear();
-    assert_eq!(world.settle(&once), Rest::InSync);
-    assert_eq!(world.object("Database")["spec"], json!({"members": 4, "size": 1}), "a new object has it again");
-}
-
-#[test]
-fn a_foreign_object_is_a_conflict_and_left_alone() {
-    let mut world = synced();
-    let reference = world.reference("Database");
-    world.objects.insert(reference.clone(), foreign());
-    let plan = world.settle(&mapping(DATABASES));
-    assert_eq!(cause(&plan), Some(Cause::Conflict));
-    assert_eq!(world.objects[&reference], foreign());
-    assert_eq!(condition(&world)["reason"], "Conflict");
-    world.objects.remove(&reference);
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync, "once it is gone, ours is made");
-    assert_eq!(condition(&world)["status"], "True");
-}
-
-#[test]
-fn a_copy_with_our_marks_is_foreign() {
-    let mut world = synced();
-    let (reference, mut copy) = (world.reference("Database"), world.object("Database").clone());
-    copy["metadata"]["annotations"][marks::NAME] = json!("another");
-    copy["metadata"]["annotations"][marks::SELF] = json!("forged");
-    copy["status"] = json!({"phase": "Stolen"});
-    world.objects.insert(reference.clone(), copy.clone());
-    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Conflict));
-    assert_eq!(world.objects[&reference], copy);
-    assert_ne!(world.source.as_ref().unwrap()["status"]["phase"], "Stolen");
-}
-
-#[test]
-fn out_without_finalizer_is_nothing() {
-    let mut world = World::new(source());
-    world.edit_source(|source| source["metadata"]["labels"] = json!({}));
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert!(world.log.is_empty());
-}
-
-#[test]
-fn out_retains_deletes_or_orphans() {
-    for (policy, objects, finalizer, marked, reason) in [
-        ("Retain", 2, true, true, "Retained"),
-        ("Delete", 0, false, false, "NotSelected"),
-        ("Orphan", 2, false, false, "NotSelected"),
-    ] {
-        let mut world = synced();
-        world.edit("Database", |object| object["status"] = json!({"phase": "Running"}));
-        world.settle(&mapping(DATABASES));
-        world.edit_source(|source| source["metadata"]["labels"] = json!({}));
-        world.settle(&changed("    selector:", &format!("    onExit: {policy}\n    selector:")));
-        assert_eq!(world.objects.len(), objects, "{policy}");
-        let source = world.source.as_ref().unwrap();
-        assert_eq!(has_finalizer(source, World::writer().finalizer()), finalizer, "{policy}");
-        assert_eq!(source["status"].get("phase").is_some(), policy == "Retain", "{policy}: what it had is taken back");
-        assert_eq!((&condition(&world)["status"], &condition(&world)["reason"]), (&json!("False"), &json!(reason)));
-        let is_marked = |object: &Value| marks::annotation(object, marks::SELF).is_some();
-        assert!(world.objects.values().all(|object| is_marked(object) == marked), "{policy}");
-    }
-}
-
-#[test]
-fn out_without_finalizer_keeps_its_objects_and_reports_them() {
-    let mut world = synced();
-    world.edit_source(|source| {
-        source["metadata"]["labels"] = json!({});
-        source["metadata"]["finalizers"] = json!([]);
-    });
-    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Orphaned));
-    world.object("Database");
-}
-
-#[test]
-fn out_with_a_foreign_object_releases_the_finalizer() {
-    let mut world = synced();
-    let reference = world.reference("Database");
-    world.objects.insert(reference.clone(), foreign());
-    world.edit_source(|source| source["metadata"]["labels"] = json!({}));
-    assert_eq!(world.settle(&changed("    selector:", "    onExit: Delete\n    selector:")), Rest::InSync);
-    assert!(!has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
-    assert_eq!(world.objects[&reference], foreign());
-}
-
-#[test]
-fn deleting_takes_everything_away_and_then_releases() {
-    let mut world = synced();
-    world.delete_source();
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert_eq!((world.source.clone(), world.objects.len()), (None, 0));
-    let swept = world.log.iter().position(|line| line.starts_with("list all")).unwrap();
-    let released = world.log.iter().position(|line| line == "release finalizer").unwrap();
-    assert!(swept < released, "a fresh read comes before the release");
-}
-
-#[test]
-fn deleting_ends_where_the_definition_of_a_kind_is_missing_and_waits_where_it_is_only_not_served() {
-    for why in [Unserved::ForNow, Unserved::Removed, Unserved::NoLonger] {
-        let mut world = synced();
-        let kind = world.reference("Database").kind;
-        world.unseen_kinds.insert(kind.clone(), "not served".into());
-        world.unserved.insert(kind.clone());
-        world.unserved_for = why;
-        world.delete_source();
-        let rest = world.settle(&mapping(DATABASES));
-        assert_eq!(world.source.is_none(), why == Unserved::Removed, "{rest:?}");
-        assert!(world.objects.keys().any(|one| one.kind == kind), "no request names the kind: {:?}", world.log);
-    }
-}
-
-#[test]
-fn a_kind_that_is_not_served_keeps_a_live_source_waiting() {
-    let mut world = World::new(source());
-    let kind = Kind::new("example.dev", "v1", "Database");
-    world.unseen_kinds.insert(kind.clone(), "not served".into());
-    world.unserved.insert(kind);
-    world.unserved_for = Unserved::Removed;
-    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Unknown));
-}
-
-#[test]
-fn deleting_waits_for_what_holds_the_object() {
-    let mut world = synced();
-    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["hold"]));
-    world.delete_source();
-    assert!(matches!(world.settle(&mapping(DATABASES)), Rest::Waiting(_) | Rest::Blocked(_)));
-    assert!(world.source.is_some(), "the consumer's object stays as long");
-}
-
-#[test]
-fn deleting_finds_what_lost_its_label() {
-    let mut world = synced();
-    world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels")));
-    world.delete_source();
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert!(world.objects.is_empty());
-}
-
-#[test]
-fn deleting_orphans_where_the_mapping_says_so() {
-    let mut world = synced();
-    world.delete_source();
-    assert_eq!(
-        world.settle(&changed("  objects:\n", "  lifecycle: {onSourceDelete: Orphan}\n  objects:\n")),
-        Rest::InSync
-    );
-    assert_eq!((world.source.clone(), world.objects.len()), (None, 2));
-    assert!(marks::label(world.object("Database"), marks::OWNER).is_none());
-}
-
-#[test]
-fn shared_objects_stay_while_another_source_needs_them() {
-    for (in_use, expected) in [(Some(true), Some(1)), (Some(false), Some(0)), (None, None)] {
-        let mut world = synced();
-        world.shared_in_use = in_use;
-        world.delete_source();
-        let plan = world.settle(&mapping(DATABASES));
-        match expected {
-            Some(count) => assert_eq!((plan, world.objects.len()), (Rest::InSync, count), "{in_use:?}"),
-            None => assert_eq!(cause(&plan), Some(Cause::Waiting), "not known yet: wait"),
-        }
-    }
-}
-
-#[test]
-fn deleting_without_our_finalizer_is_nothing() {
-    let mut world = World::new(source());
-    world.edit_source(|source| {
-        source["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        source["metadata"]["finalizers"] = json!(["another.dev/hold"]);
-    });
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert!(world.log.is_empty());
-}
-
-#[test]
-fn gone_and_seen_being_deleted_deletes_what_was_made_for_that_uid() {
-    for (uid, left) in [("source-1", 0), ("source-0", 1)] {
-        let mut world = synced();
-        world.source = None;
-        world.missing.deleted = Some(uid.to_owned());
-        world.settle(&mapping(DATABASES));
-        let databases = world.objects.keys().filter(|reference| reference.kind.kind == "Database").count();
-        assert_eq!(databases, left, "{uid}");
-    }
-}
-
-#[test]
-fn deleting_without_the_finalizer_deletes_what_was_made_for_that_uid() {
-    let mut world = synced();
-    world.edit_source(|source| {
-        source["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        source["metadata"]["finalizers"] = json!(["another.dev/hold"]);
-    });
-    world.settle(&mapping(DATABASES));
-    assert!(!world.objects.keys().any(|reference| reference.kind.kind == "Database"));
-}
-
-#[test]
-fn gone_is_an_orphan() {
-    let mut world = synced();
-    world.source = None;
-    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Orphaned));
-    world.object("Database");
-}
-
-#[test]
-fn gone_for_long_is_deleted_where_the_mapping_says_so() {
-    let vanished = changed("  objects:\n", "  lifecycle: {onSourceVanished: Delete}\n  objects:\n");
-    for (long, left) in [(false, 1), (true, 0)] {
-        let mut world = synced();
-        world.source = None;
-        world.missing.long = long;
-        world.settle(&vanished);
-        let databases = world.objects.keys().filter(|reference| reference.kind.kind == "Database").count();
-        assert_eq!(databases, left, "{long}");
-    }
-}
-
-#[test]
 fn another_target_writes_nothing() {
     let mut world = synced();
     world.objects.clear();
@@ -786,27 +260,6 @@ fn another_target_writes_nothing() {
     world.delete_source();
     assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::TargetChanged), "nor is the source released");
     assert!(world.source.is_some());
-}
-
-#[test]
-fn deletions_only_does_nothing_else() {
-    let mut world = synced();
-    world.phase = Phase::DeletionsOnly;
-    world.edit_source(|source| source["spec"] = json!({"members": 7}));
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert!(world.log.is_empty());
-    world.delete_source();
-    world.settle(&mapping(DATABASES));
-    assert_eq!((world.source.clone(), world.objects.len()), (None, 0));
-}
-
-#[test]
-fn a_mapping_that_leaves_acts_by_its_policy() {
-    let mut world = synced();
-    world.phase = Phase::Leaving(OnExit::Delete);
-    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
-    assert!(world.objects.is_empty());
-    assert!(!has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
 }
 
 #[test]
@@ -852,37 +305,6 @@ fn placement_is_sticky() {
 }
 
 #[test]
-fn a_pod_in_its_grace_period_is_not_stuck() {
-    let mut world = synced();
-    world.edit("Database", |object| {
-        object["metadata"]["deletionTimestamp"] = json!("2027-01-15T09:00:00Z");
-        object["metadata"]["finalizers"] = json!(["hold"]);
-    });
-    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Waiting), "an hour of grace is left");
-}
-
-#[test]
-fn a_deletion_that_waits_for_dependents_follows_the_mapping_when_it_no_longer_asks_for_that() {
-    let mut world = synced();
-    world.edit("Database", |object| {
-        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        object["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
-    });
-    world.delete_source();
-    world.settle(&mapping(DATABASES));
-    let deletes = |world: &World| world.log.iter().filter(|line| line.starts_with("delete Database")).count();
-    assert_eq!(deletes(&world), 1, "once a reconcile: {:?}", world.log);
-    let mut world = synced();
-    world.edit("Database", |object| {
-        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        object["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
-    });
-    world.delete_source();
-    world.settle(&changed("    - id: db\n", "    - id: db\n      delete: {propagation: Foreground}\n"));
-    assert_eq!(deletes(&world), 0, "{:?}", world.log);
-}
-
-#[test]
 fn another_kind_for_an_existing_object_is_blocked_orphaned_or_recreated() {
     let renamed = |policy: &str| {
         changed("        kind: Database\n", "        kind: Cluster\n")
@@ -912,4 +334,25 @@ fn an_id_renamed_with_the_same_kind_and_name_is_relabelled() {
     assert_eq!(world.object("Database")["metadata"]["uid"], uid);
     assert_eq!(marks::annotation(world.object("Database"), marks::OBJECT), Some("database"));
     assert_eq!(generation(world.source.as_ref().unwrap()), 1);
+}
+
+#[test]
+fn what_is_set_at_creation_is_left_to_others_from_then_on() {
+    let once = changed("    - id: db\n", "    - id: db\n      apply: {atCreation: [/spec/members, /spec/absent]}\n");
+    let mut world = World::new(source());
+    assert_eq!(world.settle(&once), Rest::InSync);
+    assert_eq!(world.object("Database")["spec"]["members"], 3);
+    world.edit("Database", |object| object["spec"]["members"] = json!(7));
+    world.take_log();
+    assert_eq!(world.settle(&once), Rest::InSync);
+    assert_eq!(world.take_log(), Vec::<String>::new(), "what others set costs no write");
+    world.edit_source(|source| source["spec"] = json!({"members": 4, "size": 1}));
+    assert_eq!(world.settle(&once), Rest::InSync);
+    assert_eq!(world.object("Database")["spec"], json!({"members": 7, "size": 1}));
+    world.edit("Database", |object| drop(object["spec"].as_object_mut().expect("a map").remove("members")));
+    assert_eq!(world.settle(&once), Rest::InSync);
+    assert_eq!(world.object("Database")["spec"], json!({"size": 1}), "nor is it set again");
+    world.objects.clear();
+    assert_eq!(world.settle(&once), Rest::InSync);
+    assert_eq!(world.object("Database")["spec"], json!({"members": 4, "size": 1}), "a new object has it again");
 }

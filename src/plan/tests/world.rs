@@ -33,6 +33,8 @@ pub struct World {
     pub target_url: Option<String>,
     /// Namespace rules of former documents.
     pub former_placements: Vec<String>,
+    /// What former documents wrote into the status.
+    pub former_status: BTreeSet<String>,
     /// What is known of a source that is missing.
     pub missing: Missing,
     pub prune: Prune,
@@ -77,6 +79,7 @@ impl World {
             unserved_for: Unserved::ForNow,
             target_unknown: None,
             former_placements: Vec::new(),
+            former_status: BTreeSet::new(),
             missing: Missing::default(),
             prune: Prune::Allowed,
             stripped: BTreeMap::new(),
@@ -128,6 +131,7 @@ impl World {
             prune: self.prune,
             stripped: self.stripped.clone(),
             target_url: self.target_url.clone(),
+            former_status: Arc::new(self.former_status.clone()),
             pin: Some(Pin { connection: "target".into(), identity: self.identity.clone() }),
             ..Observed::new(Self::writer(), Self::key(), Self::origin(), source, target, now)
         };

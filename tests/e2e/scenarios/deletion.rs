@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         case!(an_object_that_is_not_wanted_any_more_goes),
         case!(a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so),
         case!(a_removed_mapping_takes_its_objects_along_where_it_says_so),
+        case!(a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone),
     ]
 }
 
@@ -217,10 +218,23 @@ async fn let_go(world: &World<'_>) {
     .await;
 }
 
+async fn a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", &(WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n"));
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 1})).await;
+    world.alpha.synced("it", "True", "Synced").await;
+    world.settled().await;
+    world.api.uninstall(&world.target.rest).await;
+    let lines = engine.lines_logged();
+    world.mappings.remove("widgets.yaml");
+    let_go(&world).await;
+    engine.says_after(lines, &["the mapping was removed, and so was all it had made"]).await;
+}
+
 async fn a_removed_mapping_takes_its_objects_along_where_it_says_so(stage: &Stage) {
     let world = stage.widgets().await;
-    let text = WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n";
-    world.mappings.write("widgets.yaml", &text);
+    world.mappings.write("widgets.yaml", &(WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n"));
     let _engine = world.engine().await;
     world.alpha.create("it", json!({"size": 1})).await;
     world.target.copy(&world.alpha, "it").await;

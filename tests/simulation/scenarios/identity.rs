@@ -104,7 +104,7 @@ fn a_source_whose_object_has_too_long_a_name_can_be_deleted() {
 #[test]
 fn a_status_field_that_is_no_longer_written_is_removed() {
     let steps = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::NoStatus("size")))];
-    is_known_to_violate("I4", &world(Plain, &steps), 1);
+    holds(&world(Plain, &steps), 1);
 }
 
 #[test]
@@ -137,4 +137,17 @@ fn a_source_that_leaves_while_its_kind_is_not_served_leaves_no_object_behind() {
         (9_500, Action::Serve),
     ];
     holds(&world(Plain, &steps), 4);
+}
+
+#[test]
+fn what_a_changed_document_deletes_is_held_also_by_a_process_that_has_not_seen_everything_yet() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::PruneGuard(0))),
+        (5_000, Action::Crash(0)),
+        (10, Action::Edit(Edit::Toggle("ca"))),
+        (10, Action::Create(X_CA)),
+        (10, Action::Start(0)),
+    ];
+    holds(&world(Kcp, &steps), 8);
 }

@@ -1,7 +1,4 @@
 //! Named worlds: each is what was left of a failing seed, or of a report, once every step that does not matter was gone.
-//!
-//! A scenario that the engine does not pass yet says which invariant it violates. The test fails when it passes: it is
-//! then to be listed as one that holds.
 
 mod identity;
 
@@ -41,12 +38,4 @@ fn violations(plan: &Plan, seeds: u64) -> Vec<(u64, Violation)> {
 fn holds(plan: &Plan, seeds: u64) {
     let found = violations(plan, seeds);
     assert!(found.is_empty(), "{found:#?}");
-}
-
-/// The scenario is known not to hold.
-#[track_caller]
-fn is_known_to_violate(invariant: &str, plan: &Plan, seeds: u64) {
-    let found = violations(plan, seeds);
-    let expected = found.iter().any(|(_, violation)| violation.invariant == invariant);
-    assert!(expected, "this is expected to violate {invariant}; if it holds now, say so. Found: {found:#?}");
 }

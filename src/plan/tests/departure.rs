@@ -1,0 +1,274 @@
+//! Rows of the decision table of a source that leaves, or has left.
+
+use serde_json::{Value, json};
+
+use super::rows::recreated;
+use super::world::{Unserved, World, foreign};
+use super::{DATABASES, cause, changed, condition, mapping, reasons, source, synced};
+use crate::mapping::{Kind, OnExit};
+use crate::object::has_finalizer;
+use crate::object::marks;
+use crate::plan::{Cause, Phase, Rest};
+
+#[test]
+fn being_deleted_waits_and_says_so_when_stuck() {
+    let mut world = synced();
+    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]));
+    let reference = world.reference("Database");
+    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!("2027-01-15T07:59:00Z"));
+    let plan = world.settle(&mapping(DATABASES));
+    assert_eq!(cause(&plan), Some(Cause::Waiting));
+    assert!(reasons(&plan).to_string().contains("operator.example.dev/hold"));
+    world.edit("Database", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Stuck));
+    assert!(world.objects.contains_key(&reference), "it is not deleted twice");
+}
+
+#[test]
+fn the_consumer_deletes_what_belonged_to_an_earlier_source() {
+    let (mut world, _, _) = recreated("Block");
+    world.delete_source();
+    let block = changed("  objects:\n", "  lifecycle: {onSourceRecreated: Block}\n  objects:\n");
+    world.settle(&block);
+    assert!(world.source.is_none(), "the finalizer is released");
+    world.object("Database");
+}
+
+#[test]
+fn out_without_finalizer_is_nothing() {
+    let mut world = World::new(source());
+    world.edit_source(|source| source["metadata"]["labels"] = json!({}));
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert!(world.log.is_empty());
+}
+
+#[test]
+fn out_retains_deletes_or_orphans() {
+    for (policy, objects, finalizer, marked, reason) in [
+        ("Retain", 2, true, true, "Retained"),
+        ("Delete", 0, false, false, "NotSelected"),
+        ("Orphan", 2, false, false, "NotSelected"),
+    ] {
+        let mut world = synced();
+        world.edit("Database", |object| object["status"] = json!({"phase": "Running"}));
+        world.settle(&mapping(DATABASES));
+        world.edit_source(|source| source["metadata"]["labels"] = json!({}));
+        world.settle(&changed("    selector:", &format!("    onExit: {policy}\n    selector:")));
+        assert_eq!(world.objects.len(), objects, "{policy}");
+        let source = world.source.as_ref().unwrap();
+        assert_eq!(has_finalizer(source, World::writer().finalizer()), finalizer, "{policy}");
+        assert_eq!(source["status"].get("phase").is_some(), policy == "Retain", "{policy}: what it had is taken back");
+        assert_eq!((&condition(&world)["status"], &condition(&world)["reason"]), (&json!("False"), &json!(reason)));
+        let is_marked = |object: &Value| marks::annotation(object, marks::SELF).is_some();
+        assert!(world.objects.values().all(|object| is_marked(object) == marked), "{policy}");
+    }
+}
+
+#[test]
+fn out_without_finalizer_keeps_its_objects_and_reports_them() {
+    let mut world = synced();
+    world.edit_source(|source| {
+        source["metadata"]["labels"] = json!({});
+        source["metadata"]["finalizers"] = json!([]);
+    });
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Orphaned));
+    world.object("Database");
+}
+
+#[test]
+fn out_with_a_foreign_object_releases_the_finalizer() {
+    let mut world = synced();
+    let reference = world.reference("Database");
+    world.objects.insert(reference.clone(), foreign());
+    world.edit_source(|source| source["metadata"]["labels"] = json!({}));
+    assert_eq!(world.settle(&changed("    selector:", "    onExit: Delete\n    selector:")), Rest::InSync);
+    assert!(!has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
+    assert_eq!(world.objects[&reference], foreign());
+}
+
+#[test]
+fn deleting_takes_everything_away_and_then_releases() {
+    let mut world = synced();
+    world.delete_source();
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert_eq!((world.source.clone(), world.objects.len()), (None, 0));
+    let swept = world.log.iter().position(|line| line.starts_with("list all")).unwrap();
+    let released = world.log.iter().position(|line| line == "release finalizer").unwrap();
+    assert!(swept < released, "a fresh read comes before the release");
+}
+
+#[test]
+fn deleting_ends_where_the_definition_of_a_kind_is_missing_and_waits_where_it_is_only_not_served() {
+    for why in [Unserved::ForNow, Unserved::Removed, Unserved::NoLonger] {
+        let mut world = synced();
+        let kind = world.reference("Database").kind;
+        world.unseen_kinds.insert(kind.clone(), "not served".into());
+        world.unserved.insert(kind.clone());
+        world.unserved_for = why;
+        world.delete_source();
+        let rest = world.settle(&mapping(DATABASES));
+        assert_eq!(world.source.is_none(), why == Unserved::Removed, "{rest:?}");
+        assert!(world.objects.keys().any(|one| one.kind == kind), "no request names the kind: {:?}", world.log);
+    }
+}
+
+#[test]
+fn a_kind_that_is_not_served_keeps_a_live_source_waiting() {
+    let mut world = World::new(source());
+    let kind = Kind::new("example.dev", "v1", "Database");
+    world.unseen_kinds.insert(kind.clone(), "not served".into());
+    world.unserved.insert(kind);
+    world.unserved_for = Unserved::Removed;
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Unknown));
+}
+
+#[test]
+fn deleting_waits_for_what_holds_the_object() {
+    let mut world = synced();
+    world.edit("Database", |object| object["metadata"]["finalizers"] = json!(["hold"]));
+    world.delete_source();
+    assert!(matches!(world.settle(&mapping(DATABASES)), Rest::Waiting(_) | Rest::Blocked(_)));
+    assert!(world.source.is_some(), "the consumer's object stays as long");
+}
+
+#[test]
+fn deleting_finds_what_lost_its_label() {
+    let mut world = synced();
+    world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels")));
+    world.delete_source();
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert!(world.objects.is_empty());
+}
+
+#[test]
+fn deleting_orphans_where_the_mapping_says_so() {
+    let mut world = synced();
+    world.delete_source();
+    assert_eq!(
+        world.settle(&changed("  objects:\n", "  lifecycle: {onSourceDelete: Orphan}\n  objects:\n")),
+        Rest::InSync
+    );
+    assert_eq!((world.source.clone(), world.objects.len()), (None, 2));
+    assert!(marks::label(world.object("Database"), marks::OWNER).is_none());
+}
+
+#[test]
+fn shared_objects_stay_while_another_source_needs_them() {
+    for (in_use, expected) in [(Some(true), Some(1)), (Some(false), Some(0)), (None, None)] {
+        let mut world = synced();
+        world.shared_in_use = in_use;
+        world.delete_source();
+        let plan = world.settle(&mapping(DATABASES));
+        match expected {
+            Some(count) => assert_eq!((plan, world.objects.len()), (Rest::InSync, count), "{in_use:?}"),
+            None => assert_eq!(cause(&plan), Some(Cause::Waiting), "not known yet: wait"),
+        }
+    }
+}
+
+#[test]
+fn deleting_without_our_finalizer_is_nothing() {
+    let mut world = World::new(source());
+    world.edit_source(|source| {
+        source["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        source["metadata"]["finalizers"] = json!(["another.dev/hold"]);
+    });
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert!(world.log.is_empty());
+}
+
+#[test]
+fn gone_and_seen_being_deleted_deletes_what_was_made_for_that_uid() {
+    for (uid, left) in [("source-1", 0), ("source-0", 1)] {
+        let mut world = synced();
+        world.source = None;
+        world.missing.deleted = Some(uid.to_owned());
+        world.settle(&mapping(DATABASES));
+        let databases = world.objects.keys().filter(|reference| reference.kind.kind == "Database").count();
+        assert_eq!(databases, left, "{uid}");
+    }
+}
+
+#[test]
+fn deleting_without_the_finalizer_deletes_what_was_made_for_that_uid() {
+    let mut world = synced();
+    world.edit_source(|source| {
+        source["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        source["metadata"]["finalizers"] = json!(["another.dev/hold"]);
+    });
+    world.settle(&mapping(DATABASES));
+    assert!(!world.objects.keys().any(|reference| reference.kind.kind == "Database"));
+}
+
+#[test]
+fn gone_is_an_orphan() {
+    let mut world = synced();
+    world.source = None;
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Orphaned));
+    world.object("Database");
+}
+
+#[test]
+fn gone_for_long_is_deleted_where_the_mapping_says_so() {
+    let vanished = changed("  objects:\n", "  lifecycle: {onSourceVanished: Delete}\n  objects:\n");
+    for (long, left) in [(false, 1), (true, 0)] {
+        let mut world = synced();
+        world.source = None;
+        world.missing.long = long;
+        world.settle(&vanished);
+        let databases = world.objects.keys().filter(|reference| reference.kind.kind == "Database").count();
+        assert_eq!(databases, left, "{long}");
+    }
+}
+
+#[test]
+fn deletions_only_does_nothing_else() {
+    let mut world = synced();
+    world.phase = Phase::DeletionsOnly;
+    world.edit_source(|source| source["spec"] = json!({"members": 7}));
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert!(world.log.is_empty());
+    world.delete_source();
+    world.settle(&mapping(DATABASES));
+    assert_eq!((world.source.clone(), world.objects.len()), (None, 0));
+}
+
+#[test]
+fn a_mapping_that_leaves_acts_by_its_policy() {
+    let mut world = synced();
+    world.phase = Phase::Leaving(OnExit::Delete);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert!(world.objects.is_empty());
+    assert!(!has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
+}
+
+#[test]
+fn a_pod_in_its_grace_period_is_not_stuck() {
+    let mut world = synced();
+    world.edit("Database", |object| {
+        object["metadata"]["deletionTimestamp"] = json!("2027-01-15T09:00:00Z");
+        object["metadata"]["finalizers"] = json!(["hold"]);
+    });
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Waiting), "an hour of grace is left");
+}
+
+#[test]
+fn a_deletion_that_waits_for_dependents_follows_the_mapping_when_it_no_longer_asks_for_that() {
+    let mut world = synced();
+    world.edit("Database", |object| {
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        object["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    });
+    world.delete_source();
+    world.settle(&mapping(DATABASES));
+    let deletes = |world: &World| world.log.iter().filter(|line| line.starts_with("delete Database")).count();
+    assert_eq!(deletes(&world), 1, "once a reconcile: {:?}", world.log);
+    let mut world = synced();
+    world.edit("Database", |object| {
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        object["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    });
+    world.delete_source();
+    world.settle(&changed("    - id: db\n", "    - id: db\n      delete: {propagation: Foreground}\n"));
+    assert_eq!(deletes(&world), 0, "{:?}", world.log);
+}

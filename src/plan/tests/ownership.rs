@@ -1,0 +1,157 @@
+//! Whose an object is: stripped, copied, released and foreign ones.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::world::{World, foreign};
+use super::{DATABASES, cause, changed, condition, mapping, source, synced};
+use crate::mapping::Kind;
+use crate::object::marks::{self, Known, Owner, Reference};
+use crate::plan::departure::give_up;
+use crate::plan::{Cause, Plan, Rest, TargetObject, plan};
+
+#[test]
+fn ours_without_its_label_is_found_by_the_create_and_labelled_again() {
+    let mut world = synced();
+    world.edit("Database", |object| drop(object["metadata"].as_object_mut().unwrap().remove("labels")));
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert!(marks::label(world.object("Database"), marks::OWNER).is_some());
+    assert_eq!(marks::annotation(world.object("Database"), marks::UNKEPT), None, "the server keeps labels");
+}
+
+/// Takes every label and annotation off, as this process sees it happen or not.
+fn stripped(mut world: World, seen: bool) -> World {
+    let reference = world.reference("Database");
+    let known = Known::of(&World::writer(), world.object("Database"), &reference).expect("it is owned");
+    world.edit("Database", |object| {
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        metadata.retain(|field, _| field != "labels" && field != "annotations");
+    });
+    world.stripped.extend(seen.then_some((reference, known)));
+    world
+}
+
+#[test]
+fn a_stripped_object_is_restored_by_the_process_that_saw_it_as_owned() {
+    let mut world = stripped(synced(), true);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert_eq!(marks::annotation(world.object("Database"), marks::SOURCE_UID), Some("source-1"));
+    assert_eq!(marks::annotation(world.object("Database"), marks::UNKEPT), None);
+    let mut unknown = stripped(synced(), false);
+    assert_eq!(cause(&unknown.settle(&mapping(DATABASES))), Some(Cause::Conflict));
+}
+
+#[test]
+fn another_object_in_the_place_of_a_stripped_one_is_foreign() {
+    for change in ["another uid", "another owner", "another namespace"] {
+        let mut world = stripped(synced(), true);
+        match change {
+            "another uid" => world.edit("Database", |object| object["metadata"]["uid"] = json!("u2")),
+            "another owner" => world.stripped.values_mut().for_each(|known| known.owner = Owner("other".into())),
+            _ => {
+                let (mut reference, known) = world.stripped.pop_first().unwrap();
+                reference.namespace = "elsewhere".into();
+                world.stripped.insert(reference, known);
+            }
+        }
+        assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Conflict), "{change}");
+        assert!(marks::annotation(world.object("Database"), marks::SELF).is_none(), "{change}");
+    }
+}
+
+#[test]
+fn a_stripped_object_goes_with_its_source() {
+    let mut world = stripped(synced(), true);
+    world.delete_source();
+    world.settle(&mapping(DATABASES));
+    assert!(world.objects.is_empty() && world.source.is_none(), "{:?}", world.log);
+}
+
+/// A person or another process released it: that is final, also for a process that knew it as owned.
+#[test]
+fn a_released_object_is_neither_taken_back_nor_deleted() {
+    let released = || {
+        let mut world = synced();
+        let reference = world.reference("Database");
+        let known = Known::of(&World::writer(), world.object("Database"), &reference).expect("it is owned");
+        let object = TargetObject::new(reference.clone(), Arc::new(world.object("Database").clone()));
+        world.execute(&give_up(&object));
+        world.stripped.insert(reference, known);
+        world
+    };
+    let mut live = released();
+    assert_eq!(cause(&live.settle(&mapping(DATABASES))), Some(Cause::Conflict));
+    let mut deleted = released();
+    deleted.delete_source();
+    deleted.settle(&mapping(DATABASES));
+    assert!(deleted.source.is_none() && deleted.objects.len() == 1, "{:?}", deleted.log);
+}
+
+#[test]
+fn ownership_labels_and_annotations_are_restored_whatever_drift_says() {
+    let report = changed("    - id: db\n", "    - id: db\n      drift: Report\n");
+    let mut world = synced();
+    world.edit("Database", |object| object["metadata"]["labels"][marks::MANAGED_BY] = json!("people"));
+    assert_eq!(world.settle(&report), Rest::InSync);
+    assert_eq!(marks::label(world.object("Database"), marks::MANAGED_BY), Some(marks::MANAGER));
+}
+
+#[test]
+fn ownership_counts_only_where_the_source_is_placed() {
+    let mut world = World::new(source());
+    let elsewhere =
+        Reference { kind: Kind::new("example.dev", "v1", "Database"), namespace: "attacker".into(), name: "db".into() };
+    let owner = World::writer().owner(&World::origin());
+    let planted = json!({"metadata": {
+        "uid": "planted", "resourceVersion": "1", "creationTimestamp": "2020-01-01T00:00:00Z",
+        "labels": {marks::OWNER: owner.0, marks::MAPPING: World::writer().label()},
+        "annotations": {marks::OBJECT: "db", marks::SELF: owner.self_mark("db", &elsewhere), marks::SOURCE_UID: "source-1"},
+    }});
+    world.objects.insert(elsewhere.clone(), planted.clone());
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert_eq!(world.objects[&elsewhere], planted, "it has no effect and is not touched");
+    assert_eq!(world.objects.keys().filter(|one| one.namespace == "attacker").count(), 1);
+    world.delete_source();
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert_eq!(world.objects, [(elsewhere, planted)].into());
+}
+
+#[test]
+fn an_object_that_a_late_delete_may_still_hit_is_touched() {
+    let world = synced();
+    let mut observed = world.observe(&mapping(DATABASES));
+    let reference = world.reference("Database");
+    observed.answers.unanswered.insert(reference.clone());
+    match plan(&mapping(DATABASES), &observed) {
+        Plan::Act(actions) => assert_eq!(actions[0].to_string(), format!("update {reference}")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_foreign_object_is_a_conflict_and_left_alone() {
+    let mut world = synced();
+    let reference = world.reference("Database");
+    world.objects.insert(reference.clone(), foreign());
+    let plan = world.settle(&mapping(DATABASES));
+    assert_eq!(cause(&plan), Some(Cause::Conflict));
+    assert_eq!(world.objects[&reference], foreign());
+    assert_eq!(condition(&world)["reason"], "Conflict");
+    world.objects.remove(&reference);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync, "once it is gone, ours is made");
+    assert_eq!(condition(&world)["status"], "True");
+}
+
+#[test]
+fn a_copy_with_our_marks_is_foreign() {
+    let mut world = synced();
+    let (reference, mut copy) = (world.reference("Database"), world.object("Database").clone());
+    copy["metadata"]["annotations"][marks::NAME] = json!("another");
+    copy["metadata"]["annotations"][marks::SELF] = json!("forged");
+    copy["status"] = json!({"phase": "Stolen"});
+    world.objects.insert(reference.clone(), copy.clone());
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Conflict));
+    assert_eq!(world.objects[&reference], copy);
+    assert_ne!(world.source.as_ref().unwrap()["status"]["phase"], "Stolen");
+}

@@ -1,0 +1,144 @@
+//! What flows back into the status.
+
+use serde_json::{Value, json};
+
+use super::world::{World, foreign};
+use super::{CHAIN, DATABASES, cause, changed, condition, mapping, source, synced};
+use crate::object::marks::Reference;
+use crate::plan::{Cause, Rest};
+
+#[test]
+fn a_status_change_is_one_write() {
+    let mut world = synced();
+    world.edit("Database", |object| object["status"] = json!({"phase": "Running", "version": "8.0"}));
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert_eq!(world.source.as_ref().unwrap()["status"]["phase"], "Running");
+    assert_eq!(world.take_log(), ["update status"]);
+    world.edit("Database", |object| drop(object.as_object_mut().unwrap().remove("status")));
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    let status = &world.source.as_ref().unwrap()["status"];
+    assert_eq!((&status["phase"], status.get("version")), (&json!("Pending"), None), "default, and removed");
+}
+
+#[test]
+fn conditions_are_mirrored() {
+    let mirroring = changed(
+        "  status:\n",
+        "  status:\n    conditions: [{mirror: {from: db, types: [Ready, Healthy], as: Backend}}]\n",
+    );
+    let mut world = World::new(source());
+    world.settle(&mirroring);
+    let shown = |world: &World| {
+        let conditions = world.source.as_ref().unwrap().pointer("/status/conditions").cloned();
+        let all = conditions.unwrap();
+        let all = all.as_array().unwrap().iter().map(|one| {
+            let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
+            format!("{} {} {} {}", text("type"), text("status"), text("reason"), text("message"))
+        });
+        all.collect::<Vec<_>>().join("\n")
+    };
+    let mut said = vec![shown(&world)];
+    let namespace = world.reference("Database").namespace.clone();
+    world.edit("Database", |object| {
+        object["status"] = json!({"conditions": [
+            {"type": "Ready", "status": "False", "reason": "no pods!", "message": format!("none in {namespace}")},
+            {"type": "Other", "status": "True"},
+        ]});
+    });
+    world.take_log();
+    assert_eq!(world.settle(&mirroring), Rest::InSync);
+    assert_eq!(world.take_log(), ["update status"]);
+    said.push(shown(&world));
+    let reference = world.reference("Database");
+    world.objects.insert(reference, foreign());
+    world.settle(&mirroring);
+    said.push(shown(&world));
+    insta::assert_snapshot!(said.join("\n---\n"), @"
+    BackendReady Unknown NotReported 
+    BackendHealthy Unknown NotReported 
+    Synced True Synced 
+    ---
+    BackendReady False nopods none in default
+    BackendHealthy Unknown NotReported 
+    Synced True Synced 
+    ---
+    BackendReady False nopods none in default
+    BackendHealthy Unknown NotReported 
+    Synced False Conflict an object that does not belong to this one stands in its place; it is left untouched
+    ");
+}
+
+#[test]
+fn a_status_leaf_that_the_schema_refuses_is_left_out_and_reported() {
+    let mut world = synced();
+    world.edit("Database", |object| object["status"] = json!({"phase": "Odd", "version": "8.0"}));
+    world.refused_status = vec![json!("Odd")];
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::StatusFailed));
+    let status = &world.source.as_ref().unwrap()["status"];
+    assert_eq!((&status["phase"], &status["version"]), (&json!("Pending"), &json!("8.0")));
+    assert_eq!(condition(&world)["reason"], "StatusFailed");
+}
+
+/// A document writes `gone` and the condition `Old` no longer: they go, and what somebody else writes stays.
+#[test]
+fn what_a_former_document_wrote_into_the_status_goes() {
+    let mut world = synced();
+    let old = json!({"type": "Old", "status": "True"});
+    let source = world.source.as_mut().expect("the source is there");
+    source["status"]["gone"] = json!({"leaf": 1, "others": 2});
+    source["status"]["conditions"].as_array_mut().expect("conditions").push(old);
+    world.former_status = ["/gone/leaf", "/phase", "Old"].map(str::to_owned).into();
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    let status = &world.source.as_ref().expect("the source is there")["status"];
+    assert_eq!((&status["gone"], &status["phase"]), (&json!({"others": 2}), &json!("Pending")));
+    assert_eq!(status["conditions"].as_array().map(Vec::len), Some(1), "{status}");
+    assert_eq!(world.take_log(), ["update status"]);
+}
+
+#[test]
+fn texts_for_the_consumer_have_the_consumers_names() {
+    let said = |redact: &str| {
+        let fields = "      version: $.status.version\n      all: $.status.all\n      told: {value: \"in {{ placement.namespace }}\"}\n";
+        let conditions = "    conditions: [{type: Told, status: true, message: \"{{ placement.namespace }}\"}]\n";
+        let text = DATABASES
+            .replace("      version: $.status.version\n", &format!("{fields}{conditions}    redact: {redact}\n"));
+        let named =
+            "  placement: {name: \"{{ source.metadata.name }}-{{ short_hash(source.metadata.name) }}\"}\n  objects:\n";
+        let text = mapping(&text.replace("  objects:\n", named));
+        let mut world = World::new(source());
+        world.settle(&text);
+        let Reference { namespace, name, .. } = world.reference("Database");
+        world.edit("Database", |object| {
+            object["status"] = json!({
+                "version": format!("{name}-0 in {namespace}"),
+                "all": [{"at": format!("https://api.edge.example.com:6443/{namespace}/{name}")}],
+            });
+        });
+        world.target_url = Some("https://api.edge.example.com:6443".to_owned());
+        world.settle(&text);
+        let status = &world.source.as_ref().expect("it is there")["status"];
+        let parts = [&status["version"], &status["all"], &status["told"], &status["conditions"][0]["message"]];
+        parts.map(Value::to_string).join("\n")
+    };
+    insta::assert_snapshot!(said("Consumer"), @r#"
+    "db-0 in default"
+    [{"at":"https://target:6443/default/db"}]
+    "in default"
+    "default"
+    "#);
+    assert!(!said("None").contains("default/db"));
+}
+
+#[test]
+fn the_consumer_reads_what_is_waited_for_and_why_it_was_refused() {
+    let mut world = World::new(source());
+    world.refuses = vec!["create Database".to_owned()];
+    world.settle(&mapping(DATABASES));
+    let refused = condition(&world)["message"].clone();
+    world.refuses.clear();
+    world.settle(&mapping(&CHAIN.replace("    - id: db\n", "    - id: db\n      ready: ${{ false }}\n")));
+    insta::assert_snapshot!(format!("{}\n{}", refused, condition(&world)["message"]), @r#"
+    "the service's cluster refused what this object asks for: object `db`: Database default/db: refused by admission"
+    "waits for what it depends on: object `view`: waits for object `db`, which is not ready: its `ready` is false"
+    "#);
+}
