@@ -9,6 +9,7 @@ pub mod offer;
 mod pattern;
 mod readme;
 pub mod report;
+mod reserved;
 pub mod sample;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ use crate::mapping::compile::MAX_MAPPING_NAME;
 use crate::object::is_dns_label;
 use offer::{Kept, Offer, offer};
 use report::{Report, report};
+use reserved::reserved;
 
 /// What the author says beside the definition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -138,6 +140,10 @@ fn parts(definition: &Definition) -> Vec<Part> {
     let commands_of = |part: &str| -> Vec<&str> {
         commands.iter().filter_map(|path| path.strip_prefix(part)?.strip_prefix('.')).collect()
     };
+    let reserved_of = |part: &str| -> Vec<_> {
+        let all = reserved(&definition.group, &definition.kind);
+        all.filter_map(|field| Some((field.path.strip_prefix(part)?.strip_prefix('.')?, field.why))).collect()
+    };
     let required = sample::required(schema);
     let fields = schema["properties"].as_object().into_iter().flatten();
     let ordered = fields.filter(|(name, _)| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
@@ -147,7 +153,7 @@ fn parts(definition: &Definition) -> Vec<Part> {
             // An order is its spec: one without would say nothing.
             required: name == "spec" || required.contains(name.as_str()),
             original: original.clone(),
-            offer: offer(original, &commands_of(name)),
+            offer: offer(original, &commands_of(name), &reserved_of(name)),
         })
         .collect()
 }

@@ -39,6 +39,8 @@ pub enum Why {
     Placement,
     /// Other tenants' namespaces.
     Reach,
+    /// For a reason of its own.
+    Reserved(&'static str),
     /// It requires something else that was taken out.
     Incomplete,
 }
@@ -72,10 +74,11 @@ const PLACEMENT: [&str; 18] = [
 /// Rules over other fields, which do not hold any more where fields are missing.
 const RULES: [&str; 6] = ["allOf", "anyOf", "not", "oneOf", "x-kubernetes-validations", "example"];
 
-/// Takes out of a schema what consumers should not decide. `commands`: paths in it that end in a command line.
-pub fn offer(schema: &Value, commands: &[&str]) -> Offer {
+/// Takes out of a schema what consumers should not decide. `commands`: paths in it that end in a command line; `reserved`:
+/// those that stay with the provider, each with its reason.
+pub fn offer(schema: &Value, commands: &[&str], reserved: &[(&str, &'static str)]) -> Offer {
     let mut schema = schema.clone();
-    let mut reduction = Reduction { commands, path: Vec::new(), kept: Vec::new() };
+    let mut reduction = Reduction { commands, reserved, path: Vec::new(), kept: Vec::new() };
     reduction.reduce(&mut schema, true);
     Offer { schema, kept: reduction.kept }
 }
@@ -83,6 +86,7 @@ pub fn offer(schema: &Value, commands: &[&str]) -> Offer {
 /// A walk through a schema that takes fields out of it.
 struct Reduction<'c> {
     commands: &'c [&'c str],
+    reserved: &'c [(&'c str, &'static str)],
     /// Where the walk is.
     path: Vec<String>,
     kept: Vec<Kept>,
@@ -129,11 +133,13 @@ impl Reduction<'_> {
             let before = self.kept.len();
             let everywhere = everywhere && required.contains(name);
             let command = || self.ends_in_a_command(field).then_some(Why::Command);
-            let why = why(name, field).or_else(command).or_else(|| match self.reduce(field, everywhere) {
-                Outcome::Broken => Some(Why::Incomplete),
-                outcome => {
-                    less |= outcome == Outcome::Less;
-                    None
+            let why = why(name, field).or_else(|| self.is_reserved()).or_else(command).or_else(|| {
+                match self.reduce(field, everywhere) {
+                    Outcome::Broken => Some(Why::Incomplete),
+                    outcome => {
+                        less |= outcome == Outcome::Less;
+                        None
+                    }
                 }
             });
             if let Some(why) = why {
@@ -150,6 +156,11 @@ impl Reduction<'_> {
             (_, true) => Outcome::Less,
             _ => Outcome::Whole,
         }
+    }
+
+    fn is_reserved(&self) -> Option<Why> {
+        let at = self.path.join(".");
+        self.reserved.iter().find(|(path, _)| *path == at).map(|(_, why)| Why::Reserved(why))
     }
 
     /// Whether free text at the path of the walk, or below where the schema leaves that open, ends in a command line.
@@ -245,6 +256,7 @@ impl Why {
             Self::Command => "an operator puts them into a command line, where a consumer's text could run commands",
             Self::Placement => "a consumer would say on which nodes, and with whose rights, pods run",
             Self::Reach => "an operator that follows them would reach into other tenants' namespaces",
+            Self::Reserved(why) => why,
             Self::Incomplete => "they require a field that is left out",
         }
     }
@@ -254,10 +266,11 @@ impl Why {
 mod tests {
     use serde_json::json;
 
+    use super::super::reserved::reserved;
     use super::*;
 
     fn of(schema: Value) -> (Value, Vec<String>) {
-        let offer = offer(&schema, &[]);
+        let offer = offer(&schema, &[], &[]);
         (offer.schema, offer.kept.iter().map(|kept| format!("{kept}: {:?} {}", kept.why, kept.required)).collect())
     }
 
@@ -285,6 +298,32 @@ mod tests {
     }
 
     #[test]
+    fn what_decides_about_more_than_the_tenant_is_taken_out_with_its_reason() {
+        let fields: Vec<_> =
+            reserved("postgresql.cnpg.io", "Cluster").map(|field| (&field.path[5..], field.why)).collect();
+        let schema = json!({"type": "object", "properties": {
+            "instances": {"type": "integer"},
+            "env": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+            "bootstrap": {"type": "object", "properties": {"initdb": {"type": "object", "properties": {
+                "database": {"type": "string"}, "postInitSQL": {"type": "array", "items": {"type": "string"}},
+            }}}},
+        }});
+        let offered = offer(&schema, &[], &fields);
+        let kept: Vec<_> = offered.kept.iter().map(|kept| format!("{kept}: {}", kept.why.sentence())).collect();
+        let environment = "a consumer would set the environment of the operator's pods, also from other Secrets";
+        assert_eq!(
+            kept,
+            [
+                "bootstrap.initdb.postInitSQL: the operator runs the SQL as superuser".to_owned(),
+                format!("env: {environment}")
+            ]
+        );
+        assert!(
+            offered.schema["properties"]["bootstrap"]["properties"]["initdb"]["properties"].get("database").is_some()
+        );
+    }
+
+    #[test]
     fn what_ends_in_a_command_line_is_taken_out_where_its_text_is_free() {
         let offered = offer(
             &json!({"type": "object", "properties": {
@@ -295,6 +334,7 @@ mod tests {
                 "other": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
             }}),
             &["agent.logFile", "agent.logLevel", "options.storage.dbPath"],
+            &[],
         );
         let kept: Vec<_> = offered.kept.iter().map(|kept| format!("{kept}: {:?}", kept.why)).collect();
         assert_eq!(kept, ["agent.logFile: Command", "options: Command"]);
@@ -322,7 +362,7 @@ mod tests {
                 "image": {"type": "string"}, "replicas": {"type": "integer"},
             }},
         }});
-        let offer = offer(&original, &[]);
+        let offer = offer(&original, &[], &[]);
         assert_eq!(offer.literals(&original), json!({"kubernetes": {"image": "registry.example.com/example:1.0.0"}}));
         let left = &offer.schema["properties"]["kubernetes"]["properties"];
         assert_eq!(left, &json!({"replicas": {"type": "integer"}}));

@@ -12,6 +12,7 @@ mod safety;
 mod status;
 mod target;
 mod types;
+mod unused;
 
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
     checker.vars();
     places::check(spec, mapping, &mut checker.findings);
     collisions::check(spec, mapping, &mut checker.findings);
+    unused::check(spec, mapping, &mut checker.findings);
     checker.related();
     checker.objects();
     status::check(spec, mapping, schemas, &checker.environment, &mut checker.findings);

@@ -115,6 +115,13 @@ impl<'s> Status<'_, 's> {
                 self.findings.push(misfitting(at, &path, view, &misfit));
             }
         }
+        if let (Some(from), Some(choices)) = (types.iter().find_map(|one| free_text(one, view)), view.choices()) {
+            let listed: Vec<_> = choices.iter().filter_map(|choice| choice.as_str()).collect();
+            let message = format!("`status.{path}` takes no text but {}", quoted(&listed));
+            let finding = Finding::new("SE0609", at.headline(), message).label(from);
+            let help = "write each of its values: `\"A\" if value == \"a\" else \"B\"`, for example";
+            self.findings.push(finding.help(help));
+        }
         if let (Some(default), Some(node)) = (&field.default, node.get("default"))
             && let Some(misfit) = fit::literal(default, view)
         {
@@ -325,4 +332,25 @@ fn misfitting(node: &Node, path: &str, view: View<'_>, misfit: &Misfit) -> Findi
         Misfit::Form { wanted, .. } => finding.label(format!("not {}", wanted.name())),
         Misfit::Value(why) => finding.help(why.clone()),
     }
+}
+
+/// What a text can be beside the values that an enum lists.
+fn free_text(one: &Type<'_>, view: View<'_>) -> Option<String> {
+    let choices = view.choices()?;
+    match one {
+        Type::Simple(Form::Text) => Some("any text can come here".to_owned()),
+        Type::Of(shape) if shape.view.form() == Form::Text => match shape.view.choices() {
+            None => Some(format!("`{}` is any text", shape.path)),
+            Some(values) => {
+                let other =
+                    values.iter().filter_map(|value| value.as_str().filter(|_| !choices.contains(value))).next()?;
+                Some(format!("`{}` can be `{other}`", shape.path))
+            }
+        },
+        _ => None,
+    }
+}
+
+fn quoted(values: &[&str]) -> String {
+    values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ")
 }

@@ -1,6 +1,6 @@
 //! SE02 and SE03: expressions and the names in them.
 
-use super::{Code, error};
+use super::{Code, error, warning};
 
 pub(super) const EXPRESSIONS: &[Code] = &[
     error(
@@ -170,5 +170,12 @@ pub(super) const EXPRESSIONS: &[Code] = &[
         "The engine takes an object for its own only in the namespaces that the rule gives for its source. A rule that reads a field that somebody can edit would lose the objects with the edit, or find those that somebody planted elsewhere. The workspace, and the namespace and name of the source, never change.",
         "placement: {namespace: \"{{ source.spec.region | default('none') }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}\n",
         "placement: {namespace: \"db-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}\n",
+    ),
+    warning(
+        "SE0314",
+        "a variable that nothing reads",
+        "A variable without a reader is computed for nothing, or its reader was meant to read it and reads something else.",
+        "vars:\n  zone: ${{ source.metadata.name }}\n  zones: eu\nobjects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, data: {zone: \"{{ vars.zones }}\"}}}\n",
+        "vars: {zone: \"${{ source.metadata.name }}\"}\nobjects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, data: {zone: \"{{ vars.zone }}\"}}}\n",
     ),
 ];

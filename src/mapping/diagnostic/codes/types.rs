@@ -1,6 +1,6 @@
 //! SE04 to SE06: types of what is read, written, and flows back.
 
-use super::{Code, error};
+use super::{Code, error, warning};
 
 pub(super) const TYPES: &[Code] = &[
     error(
@@ -28,8 +28,8 @@ pub(super) const TYPES: &[Code] = &[
         "SE0404",
         "a field that the downstream object does not have",
         "The target's schema does not know it, so no controller can write it.",
-        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {phase: {value: \"${{ objects.db.status.phas | default('Pending') }}\"}}\n",
-        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {phase: {value: \"${{ objects.db.status.phase | default('Pending') }}\"}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {connection.secret: {value: \"${{ objects.db.status.phas | default('none') }}\"}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {connection.secret: {value: \"${{ objects.db.status.phase | default('none') }}\"}}\n",
     ),
     error(
         "SE0501",
@@ -98,8 +98,8 @@ pub(super) const TYPES: &[Code] = &[
         "SE0606",
         "a path that the downstream object does not have",
         "The target's schema does not know it: the value would be missing for ever.",
-        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {phase: $.status.phas}\n",
-        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {phase: $.status.phase}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {connection.secret: $.status.phas}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {connection.secret: $.status.phase}\n",
     ),
     error(
         "SE0607",
@@ -114,5 +114,12 @@ pub(super) const TYPES: &[Code] = &[
         "Status is written through `/status`, which this API does not serve.",
         "source: {apiExport: {name: plains}, resource: plains.v1.example.com}\n",
         "source: {apiExport: {name: databases}, resource: databases.v1.example.com}\n",
+    ),
+    warning(
+        "SE0609",
+        "a text that an enum of the consumer's status may not list",
+        "The consumer's server refuses a status with a value that the enum does not list. The engine leaves that field out and reports it, for as long as the value stays.",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {phase: $.status.phase}\n",
+        "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {phase: {path: $.status.phase, transform: \"${{ 'Running' if value == 'Up' else 'Pending' }}\"}}\n",
     ),
 ];
