@@ -43,12 +43,16 @@ impl Pipeline {
 
     /// What a source waits for, in a word: the worst reason of its last plan, or that its last write came too late.
     pub fn waits_for(&self, key: &Key) -> &'static str {
+        const OVERTAKEN: &str = "Overtaken";
+        if self.learned().is_overtaken(key) {
+            return OVERTAKEN;
+        }
         let state = self.state();
         let failed = Reason::RequestFailed.as_str();
         if state.retried.contains(key) {
             return failed;
         }
-        state.unsettled.get(key).map_or("Overtaken", |how| how.cause.map_or(failed, Reason::as_str))
+        state.unsettled.get(key).map_or(OVERTAKEN, |how| how.cause.map_or(failed, Reason::as_str))
     }
 
     /// How many entries each table has, in the order of [`TABLES`].
