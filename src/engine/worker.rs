@@ -99,6 +99,10 @@ async fn run(
         mutant::delete_orphaned(&ended, pipeline, generation, key).await;
         return (ended, 0, false);
     };
+    if pipeline.is_out_of_sight() {
+        // Once it is confirmed, every source is queued.
+        return (Ended::Dropped, 0, false);
+    }
     let is_confirmed = || matches!(cluster.known(), Known::Identity(_));
     // Who does not wait for it is not woken by a doubt that is answered.
     if !is_confirmed() && !facts.read([Topic::Identity(key.cluster.clone())], is_confirmed, |known| !known) {
@@ -134,14 +138,15 @@ async fn run(
     learned.note_unanswered(&unanswered, &answers.unanswered, tokio::time::Instant::now());
     learned.refuse_status(key, &generation.mapping, &answers.refused_status);
     drop(learned);
-    if matches!(ended, Ended::InSync) && generation.phase != Phase::DeletionsOnly {
-        pipeline.learned().restored(&observed.stripped);
-    }
+    let is_missing = matches!(observed.source, Source::Missing(_));
+    let is_settled = matches!(ended, Ended::InSync) && (is_missing || generation.phase != Phase::DeletionsOnly);
+    let restored = observed.stripped.iter().filter(|(reference, _)| is_settled || observed.has_made_anew(reference));
+    pipeline.learned().restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
     let ended = match (ended, executor.retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
         (ended, _) => ended,
     };
-    if matches!(ended, Ended::InSync) && matches!(observed.source, Source::Missing(_)) {
+    if matches!(ended, Ended::InSync) && is_missing {
         pipeline.forget(key);
     }
     (ended, executor.cost, executor.overtaken)
@@ -373,7 +378,8 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
 fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     let cause = reasons.cause();
     let orphans = reasons.0.iter().any(|reason| reason.cause == Cause::Orphaned);
-    let news = pipeline.settled(key, Some(Unsettled { cause, orphans, why: reasons.to_string() }));
+    let unseen = reasons.0.iter().any(|reason| reason.cause == Cause::Unknown);
+    let news = pipeline.settled(key, Some(Unsettled { cause, orphans, unseen, why: reasons.to_string() }));
     match cause {
         None | Some(Cause::Unknown) => debug!("{reasons}"),
         Some(Cause::Waiting) if news => info!("{reasons}"),
@@ -383,7 +389,7 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
 }
 
 fn warn_once(pipeline: &Pipeline, key: &Key, why: String) {
-    if pipeline.settled(key, Some(Unsettled { cause: None, orphans: false, why: why.clone() })) {
+    if pipeline.settled(key, Some(Unsettled { cause: None, orphans: false, unseen: false, why: why.clone() })) {
         warn!("{why}");
     }
 }
@@ -397,6 +403,7 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
         }
         ApplyError::NotOwned { .. } => {
             debug!("{error}");
+            pipeline.request_failed(key);
             Finish::Retry
         }
         ApplyError::Request { source, .. } => {

@@ -18,7 +18,9 @@ impl Pipeline {
     /// Notes how a reconcile ended. `true`: the reason is news.
     pub fn settled(&self, key: &Key, why: Option<Unsettled>) -> bool {
         let mut state = self.state();
-        state.unplanned.remove(key);
+        if !why.as_ref().is_some_and(|why| why.unseen) {
+            state.unplanned.remove(key);
+        }
         state.retried.remove(key);
         match why {
             None => state.unsettled.remove(key).is_some(),
@@ -148,6 +150,17 @@ impl Pipeline {
     /// Why the inventory is not confirmed, if so.
     pub fn unconfirmed(&self) -> Option<String> {
         self.state().unconfirmed.clone()
+    }
+
+    /// Whether this is a former source that is not confirmed: what its name leads to may be another source.
+    pub fn is_out_of_sight(&self) -> bool {
+        self.generation().former.is_some() && self.unconfirmed().is_some()
+    }
+
+    /// Whether the target was found without a state store of the mapping, without which nothing is written.
+    pub fn is_unrecorded(&self) -> bool {
+        let state = self.state();
+        state.unconfirmed.is_none() && state.store.resource_version.is_empty()
     }
 
     /// Notes what became of the state store. Once it is confirmed, every source is planned: what was planned before knew
