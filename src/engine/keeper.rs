@@ -48,7 +48,6 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
         }
         if has_left(&pipeline).await && remove(&pipeline).await {
             let _ = events.send(Event::Left(pipeline.writer.mapping().to_owned())).await;
-            return;
         }
         // Cancel-safe: a permit that is not taken stays stored.
         let _ = tokio::time::timeout(pause, pipeline.inventory_due()).await;
@@ -222,11 +221,16 @@ fn inventories(pipeline: &Pipeline, generation: &Generation) -> Inventories {
     }
 }
 
-/// Whether a removed mapping has taken everything away: nothing of it stands, and no source, former ones included, carries its
-/// finalizer.
+/// Whether a mapping that may be a removed one has taken everything away, or never recorded anything: nothing of it stands,
+/// and no source, former ones included, carries its finalizer.
 async fn has_left(pipeline: &Pipeline) -> bool {
-    let leaving = matches!(pipeline.generation().phase, Phase::Leaving(_));
-    if !leaving || pipeline.has_former() || !pipeline.holds_no_source() {
+    let generation = pipeline.generation();
+    let is_leaving = match generation.phase {
+        Phase::Active => false,
+        Phase::DeletionsOnly => generation.former.is_none() && pipeline.is_unrecorded(),
+        Phase::Leaving(_) => true,
+    };
+    if !is_leaving || pipeline.has_former() || !pipeline.holds_no_source() {
         return false;
     }
     for kind in pipeline.kinds() {
@@ -244,6 +248,9 @@ async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
 }
 
 async fn remove(pipeline: &Pipeline) -> bool {
+    if pipeline.is_unrecorded() {
+        return true;
+    }
     let generation = pipeline.generation();
     inventories(pipeline, &generation).remove(pipeline.writer.mapping()).await.is_ok()
 }

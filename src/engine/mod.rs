@@ -453,8 +453,11 @@ impl Engine {
         }
     }
 
-    /// A mapping that left nothing behind is forgotten.
+    /// A mapping that left nothing behind is forgotten, unless a document names it.
     fn forget(&mut self, mapping: &str) {
+        if self.catalog.mapping(mapping).is_none_or(|entry| entry.standing != Standing::Retained) {
+            return;
+        }
         warn!(mapping, "the mapping was removed, and so was all it had made");
         self.retained.remove(mapping);
         self.catalog = self.catalog.forget(mapping);

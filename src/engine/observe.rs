@@ -152,22 +152,33 @@ fn target(pipeline: &Pipeline, generation: &Generation, facts: &mut Facts<'_>) -
     if let Some(why) = identity.err().or(unconfirmed) {
         return Target::Unknown(why);
     }
-    let mut unserved = BTreeSet::new();
+    let (mut unserved, mut starting) = (BTreeSet::new(), None);
     let kinds = pipeline.kinds().into_iter().map(|kind| {
         if is_unserved(pipeline, generation, &kind) {
             unserved.insert(kind.clone());
         }
         let topics = [Topic::Served(at.clone(), kind.clone()), Topic::Synced(Collection::Kind(kind.clone()))];
         let state = facts.read(topics, || kind_state(pipeline, generation, &kind), Result::is_err);
+        if is_starting(pipeline, &kind) {
+            starting = starting.take().or(state.clone().err());
+        }
         (kind, state)
     });
     let kinds = Arc::new(kinds.collect());
+    // An object of a kind that is not listed yet may be in use under another kind, or tell where the source is placed.
+    if let Some(why) = starting {
+        return Target::Unknown(why);
+    }
     Target::Known { kinds, unserved: Arc::new(unserved) }
 }
 
 fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
     let is_lost = |feed: Arc<KindFeed>| feed.watch.state() == WatchState::NotServed;
     generation.target.lacks(kind) || pipeline.kind_feed(kind).is_some_and(is_lost)
+}
+
+fn is_starting(pipeline: &Pipeline, kind: &Kind) -> bool {
+    pipeline.kind_feed(kind).is_some_and(|feed| feed.watch.state() == WatchState::Starting)
 }
 
 fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Result<(), String> {

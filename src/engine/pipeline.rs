@@ -90,7 +90,7 @@ pub struct Pipeline {
 /// How far the sources are in step with the document, and the document with the target.
 #[derive(Debug, Default)]
 struct State {
-    /// Sources that were not planned since they were listed, or since the document changed.
+    /// Sources that were not planned, with everything in sight, since they were listed or since the document changed.
     unplanned: HashSet<Key>,
     /// Sources whose last plan did not end in sync, and why.
     unsettled: BTreeMap<Key, Unsettled>,
@@ -179,9 +179,12 @@ impl Pipeline {
         if former.mapping.source.resource != current.mapping.source.resource
             || former.mapping.source.clusters != current.mapping.source.clusters
         {
-            self.feeds().forget_sources();
+            let known = self.feeds().forget_sources();
             self.interests.retain(|_| false);
             *self.shared_use() = SharedUse::default();
+            // What is known of sources of the former resource goes once they are found missing, also where one is in flight.
+            let left: BTreeSet<Key> = known.into_iter().chain(self.unsettled().into_keys()).collect();
+            left.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
         }
         if !current.mapping.has_shared() {
             *self.shared_use() = SharedUse::default();
@@ -271,7 +274,8 @@ impl Pipeline {
         let mut state = self.state();
         state.unplanned.retain(|key| key.cluster != *name);
         state.guard.forget_cluster(name);
-        left.extend(state.unsettled.keys().filter(|key| key.cluster == *name).cloned());
+        let unsettled = state.unsettled.keys().filter(|key| key.cluster == *name);
+        left.extend(unsettled.flat_map(|key| [key.clone(), key.in_cluster(cluster.named_by_identity())]));
         drop(state);
         self.sources_told();
         // What they have on the target is counted as orphaned.

@@ -117,6 +117,10 @@ async fn run(
         mutant::delete_orphaned(&ended, pipeline, generation, key).await;
         return Run { held: Some(0), ..Run::unplanned(ended) };
     };
+    if pipeline.is_out_of_sight() {
+        // Once it is confirmed, every source is queued.
+        return Run::unplanned(Ended::Dropped);
+    }
     let is_confirmed = || matches!(cluster.known(), Known::Identity(_));
     // Who does not wait for it is not woken by a doubt that is answered.
     if !is_confirmed() && !facts.read([Topic::Identity(key.cluster.clone())], is_confirmed, |known| !known) {
@@ -153,14 +157,15 @@ async fn run(
     learned.note_unanswered(&unanswered, &answers.unanswered, tokio::time::Instant::now());
     learned.refuse_status(key, &generation.mapping, &answers.refused_status);
     drop(learned);
-    if matches!(ended, Ended::InSync) && generation.phase != Phase::DeletionsOnly {
-        pipeline.learned().restored(&observed.stripped);
-    }
+    let is_missing = matches!(observed.source, Source::Missing(_));
+    let is_settled = matches!(ended, Ended::InSync) && (is_missing || generation.phase != Phase::DeletionsOnly);
+    let restored = observed.stripped.iter().filter(|(reference, _)| is_settled || observed.has_made_anew(reference));
+    pipeline.learned().restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
     let ended = match (ended, executor.retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
         (ended, _) => ended,
     };
-    if matches!(ended, Ended::InSync) && matches!(observed.source, Source::Missing(_)) {
+    if matches!(ended, Ended::InSync) && is_missing {
         pipeline.forget(key);
     }
     let held = held(&ended, &observed);
@@ -429,6 +434,7 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
         }
         ApplyError::NotOwned { .. } => {
             debug!("{error}");
+            pipeline.request_failed(key);
             Finish::Retry
         }
         ApplyError::Request { source, .. } => {

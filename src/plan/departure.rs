@@ -83,7 +83,7 @@ impl Leaving<'_> {
         let mut all = Step::default();
         for kind in kinds(self.observed).filter(|kind| !self.may_be_removed(kind)) {
             if let Some(why) = self.observed.unseen(kind) {
-                all.reasons.push(Cause::Unknown, why);
+                all.reasons.push(self.observed.cause_unseen(kind), why);
             }
         }
         for object in self.observed.owned.iter().rev().filter(|one| self.may_exist(one)) {
@@ -108,7 +108,7 @@ impl Leaving<'_> {
 
     fn object(&self, object: &TargetObject, shared: bool) -> Step {
         if let Some(why) = self.observed.unseen(&object.reference.kind) {
-            return Step::rest(Reason { cause: Cause::Unknown, detail: why });
+            return Step::rest(Reason { cause: self.observed.cause_unseen(&object.reference.kind), detail: why });
         }
         let rule = self.mapping.rule(object.rule_id());
         let propagation = rule.map(|rule| rule.propagation).unwrap_or_default();

@@ -144,7 +144,7 @@ impl<'a> Live<'a> {
         unmet: Option<Reason>,
     ) -> Step {
         if let ObjectState::Unknown(why) = state {
-            return Step::rest(Reason { cause: Cause::Unknown, detail: why.clone() });
+            return Step::rest(Reason { cause: self.observed.cause_unseen(&rule.kind), detail: why.clone() });
         }
         if let Some(step) =
             object.and_then(|object| departure::being_deleted(self.mapping, self.observed, object, rule.propagation))
@@ -282,7 +282,7 @@ impl<'a> Live<'a> {
             Verdict::ReportRecreated => Step::default(),
             Verdict::Wait if found == Found::Unknown => {
                 let why = self.observed.unseen(&object.reference.kind).unwrap_or_default();
-                Step::rest(Reason { cause: Cause::Unknown, detail: why })
+                Step::rest(Reason { cause: self.observed.cause_unseen(&object.reference.kind), detail: why })
             }
             _ => departure::being_deleted(self.mapping, self.observed, object, propagation).unwrap_or_default(),
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+use super::Cause;
 use super::action::Action;
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
@@ -377,6 +378,17 @@ impl Observed {
     /// Whether the target does not serve a kind (any more).
     pub fn is_unserved(&self, kind: &Kind) -> bool {
         matches!(&self.target, Target::Known { unserved, .. } if unserved.contains(kind))
+    }
+
+    /// Whether a stripped object is gone, and another one of the source is in its place.
+    pub fn has_made_anew(&self, reference: &Reference) -> bool {
+        let stripped = self.stripped.get(reference);
+        self.owned.iter().any(|one| one.reference == *reference && stripped.is_some_and(|known| known.uid != one.uid()))
+    }
+
+    /// Why a source waits for an object of a kind that is not in sight: it may stay so where the target does not serve it.
+    pub fn cause_unseen(&self, kind: &Kind) -> Cause {
+        if self.is_unserved(kind) { Cause::Waiting } else { Cause::Unknown }
     }
 
     /// Adds what the server answered, so that the next plan starts from it.

@@ -231,6 +231,27 @@ impl fmt::Display for Action {
 }
 
 impl Action {
+    /// The tenant whose action it is, or whose objects it is about.
+    pub fn tenant(self) -> Option<&'static str> {
+        match self {
+            Self::Create(source)
+            | Self::Change(source)
+            | Self::Delete(source)
+            | Self::Recreate(source)
+            | Self::Strip(source)
+            | Self::Label(source)
+            | Self::Forge(source)
+            | Self::Plant(source)
+            | Self::Meddle(source, _)
+            | Self::DeleteNamespace(source) => Some(source.tenant),
+            Self::Bind(tenant)
+            | Self::Unbind(tenant)
+            | Self::CreateWorkspace(tenant)
+            | Self::DeleteWorkspace(tenant) => Some(tenant),
+            _ => None,
+        }
+    }
+
     /// Its name, as in the matrix of actions and faults.
     pub fn kind(&self) -> String {
         let text = match self {
@@ -250,6 +271,17 @@ pub struct Step {
     pub action: Action,
 }
 
+/// What stays broken for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forever {
+    /// Admission at the target refuses every write of the objects of this name.
+    Refusal(&'static str),
+    /// The workspace of a tenant answers no request.
+    Workspace(&'static str),
+    /// The target does not serve the kind Widget.
+    NoWidgets,
+}
+
 /// Everything that is decided before a world begins. Steps can be left out of it, to find the ones that matter.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -257,4 +289,19 @@ pub struct Plan {
     /// Sources in kcp workspaces; else in one plain cluster, whose only tenant is `a`.
     pub is_kcp: bool,
     pub steps: Vec<Step>,
+    pub forever: Option<Forever>,
+}
+
+impl Plan {
+    /// The same with these steps alone, each at its moment.
+    pub fn keeping(&self, keeps: impl Fn(Action) -> bool) -> Self {
+        let (mut steps, mut pause) = (Vec::new(), 0);
+        for step in &self.steps {
+            pause += step.after_ms;
+            if keeps(step.action) {
+                steps.push(Step { after_ms: std::mem::take(&mut pause), ..*step });
+            }
+        }
+        Self { steps, ..self.clone() }
+    }
 }

@@ -14,14 +14,23 @@ use super::mapping::Mapping;
 use super::records::{Made, Source};
 use super::server::{GROUP, Side};
 
-/// How long an engine may act on what it saw before the world changed behind its back.
+/// How long an engine may act on what it saw before the world changed behind its back: as long as the network holds
+/// requests, or as long as a reconcile takes where it holds none.
 const GRACE: Duration = Duration::from_secs(60);
+const CALM_GRACE: Duration = Duration::from_secs(2);
 
 /// How long before a finalizer is released the engine may have looked for the last time.
 const RACE: Duration = Duration::from_secs(5);
+const CALM_RACE: Duration = Duration::from_secs(1);
 
-/// So many refusals of one request, in so short a time, are too many.
-const REFUSALS: (usize, Duration) = (8, Duration::from_secs(10));
+/// How long after a fault the engine may know less than it would without: until its watches time out.
+pub const AFTERMATH: Duration = Duration::from_secs(300);
+
+/// The least that `reconcile.backoff` waits after a refusal, with its jitter, and the most that this least grows to.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(150));
+
+/// How often a refused request may come before its backoff is over: what wakes its source may be about another object.
+const EARLY: u32 = 2;
 
 /// Namespace of the engine's own records.
 pub const RECORDS: &str = "sync-engine";
@@ -51,6 +60,15 @@ impl fmt::Display for Violation {
     }
 }
 
+/// A request that was refused, since something changed for the last time.
+#[derive(Clone, Copy, Default)]
+struct Refused {
+    last: Duration,
+    times: u32,
+    /// How often before its backoff was over.
+    early: u32,
+}
+
 #[derive(Default)]
 pub struct Checker {
     pub violations: Vec<Violation>,
@@ -68,24 +86,65 @@ pub struct Checker {
     pub released: BTreeSet<String>,
     /// The last of them, not judged yet.
     just_released: Vec<String>,
-    /// When a request was refused.
-    refused: BTreeMap<String, Vec<Duration>>,
     /// When a person approved what was held.
     pub approved: Option<Duration>,
+    /// Whether any request was refused.
+    pub has_refused: bool,
+    /// When an engine recorded a mapping, by the name of the mapping.
+    recorded: Vec<(Duration, String)>,
+    /// Refused requests.
+    refused: BTreeMap<String, Refused>,
+    /// When anything changed at a server, in the mapping, or in what admission says.
+    changed: Duration,
+    /// Until when the engine may know less than it would in a world without faults.
+    troubled_until: Duration,
+    /// Faults so far.
+    pub faults: u64,
+    /// Writes that reached a server and were not refused, by process.
+    pub carried_out: BTreeMap<u32, u64>,
+    /// Requests that are no watches, since somebody last looked.
+    pub asked: BTreeMap<String, usize>,
 }
 
 impl Mapping {
     /// Whether a source was out of the filter a moment ago.
-    fn lately_left(&self, source: &Source, at: Duration) -> bool {
-        (self.selects && source.lately_unmanaged(at, GRACE)) || (self.when && source.lately_plain(at, GRACE))
+    fn lately_left(&self, source: &Source, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
+        (self.selects && source.lately_unmanaged(at, &grace)) || (self.when && source.lately_plain(at, &grace))
     }
 }
 
 impl Checker {
     pub fn edit(&mut self, at: Duration, mapping: Option<Mapping>) {
+        self.changed = at;
         self.editions.push((at, mapping));
         // After a change, what was refused may be tried again.
         self.refused.clear();
+    }
+
+    /// Something goes wrong, with what follows from it until then.
+    pub fn is_troubled(&mut self, until: Duration) {
+        self.faults += 1;
+        self.feels_it(until);
+    }
+
+    /// What went wrong is felt until then.
+    pub fn feels_it(&mut self, until: Duration) {
+        self.troubled_until = self.troubled_until.max(until);
+    }
+
+    /// Whether faults may be felt still, or were a moment ago.
+    pub fn is_troubled_still(&self, at: Duration) -> bool {
+        self.troubled_until + AFTERMATH >= at
+    }
+
+    /// Somebody did something.
+    pub fn has_changed(&mut self, at: Duration) {
+        self.changed = at;
+    }
+
+    /// How long what changed then may be acted on as it was before.
+    fn grace(&self, since: Duration) -> Duration {
+        if self.troubled_until >= since { GRACE } else { CALM_GRACE }
     }
 
     pub fn violated(&mut self, invariant: &'static str, text: impl Into<String>) {
@@ -95,11 +154,12 @@ impl Checker {
     /// The source server was put back, and holds these sources now.
     pub fn sources_restored<'a>(&mut self, at: Duration, alive: impl Iterator<Item = &'a Value>) {
         self.sources.values_mut().for_each(Source::vanishes);
+        let grace = self.grace(at);
         for object in alive {
             // A source that lives again has its objects again.
             self.released.remove(&uid(object));
             if let Some(source) = self.sources.get_mut(&uid(object)) {
-                source.is_restored(at, object, GRACE);
+                source.is_restored(at, object, grace);
             }
         }
     }
@@ -167,19 +227,21 @@ impl Checker {
 
     /// Mappings in force a moment ago.
     fn recent(&self, at: Duration) -> impl Iterator<Item = Option<&Mapping>> {
-        let next = self.editions.iter().skip(1).map(|(since, _)| *since + GRACE).chain([Duration::MAX]);
+        let ended = |since: Duration| since + self.grace(since);
+        let next = self.editions.iter().skip(1).map(move |(since, _)| ended(*since)).chain([Duration::MAX]);
         self.editions.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, edition), _)| edition.as_ref())
     }
 
     /// Whether the mapping itself says that the object goes.
     fn gave_up(&self, at: Duration, made: &Made, source: Option<&Source>) -> bool {
+        let grace = |since| self.grace(since);
         let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
             None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Delete"),
             Some(mapping) => {
                 let rule = mapping.rules.iter().find(|rule| made.is_by(rule));
-                let out = source.is_none_or(|source| mapping.lately_left(source, at));
+                let out = source.is_none_or(|source| mapping.lately_left(source, at, grace));
                 let off = |rule: &super::mapping::Rule| {
-                    rule.conditional && source.is_none_or(|source| source.lately_plain(at, GRACE))
+                    rule.conditional && source.is_none_or(|source| source.lately_plain(at, grace))
                 };
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 let follows = |other: &Source| source.is_none_or(|source| other.follows(made, &source.resource));
@@ -203,11 +265,12 @@ impl Checker {
     /// Whether some policy lets the engine take its labels and annotations off an object.
     fn may_orphan(&self, at: Duration, made: &Made) -> bool {
         let source = self.sources.get(&made.source_uid);
+        let grace = |since| self.grace(since);
         let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
             None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Orphan"),
             Some(mapping) => {
                 let asked = source.is_some_and(|source| source.was_asked(at));
-                let out = source.is_none_or(|source| mapping.lately_left(source, at));
+                let out = source.is_none_or(|source| mapping.lately_left(source, at, grace));
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 (asked && mapping.on_source_delete == "Orphan")
                     || (out && mapping.on_exit == "Orphan")
@@ -218,6 +281,28 @@ impl Checker {
         self.recent(at).any(by_edition)
     }
 
+    /// Whether it ever held of the mapping.
+    pub fn ever(&self, holds: impl Fn(&Mapping) -> bool) -> bool {
+        self.editions.iter().filter_map(|(_, edition)| edition.as_ref()).any(holds)
+    }
+
+    /// Whether a mapping left its name or its resource before an engine recorded that it had it.
+    pub fn has_unrecorded(&self) -> bool {
+        let (mut former, mut since) = (None, Duration::ZERO);
+        for (at, edition) in &self.editions {
+            let now = edition.as_ref().map(|mapping| (mapping.name, mapping.resource));
+            if now == former {
+                continue;
+            }
+            let is_recorded = |name| self.recorded.iter().any(|(then, of)| of == name && (since..=*at).contains(then));
+            if former.is_some_and(|(name, _)| !is_recorded(name)) {
+                return true;
+            }
+            (former, since) = (now, *at);
+        }
+        false
+    }
+
     fn last_of(&self, name: &str) -> Option<&Mapping> {
         self.editions.iter().rev().find_map(|(_, edition)| edition.as_ref().filter(|mapping| mapping.name == name))
     }
@@ -225,6 +310,7 @@ impl Checker {
     /// Something was written at a server, by an engine or by somebody else.
     pub fn happened(&mut self, at: Duration, side: Side, process: Option<u32>, events: &[Event]) {
         for event in events {
+            self.changed = at;
             self.writes += u64::from(process.is_some());
             match side {
                 Side::Source => self.source_changed(at, event, process),
@@ -249,6 +335,8 @@ impl Checker {
 
     fn target_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
         let plural = &*event.storage.plural;
+        let record = event.key.name.strip_prefix("main.").filter(|_| &*event.key.namespace == RECORDS);
+        self.recorded.extend(record.filter(|_| process.is_some()).map(|mapping| (at, mapping.to_owned())));
         if &*event.key.namespace == RECORDS || !matches!(plural, "configmaps" | "secrets" | "widgets" | "namespaces") {
             return;
         }
@@ -332,7 +420,8 @@ impl Checker {
     pub fn answered(&mut self, at: Duration, process: u32, request: &Request, code: u16) {
         for uid in std::mem::take(&mut self.just_released) {
             // What arrived a moment ago may have been under way while the engine looked: it has to go later.
-            let remains = |made: &&Made| made.source_uid == uid && made.remains() && made.since + RACE < at;
+            let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
+            let remains = |made: &&Made| made.source_uid == uid && made.remains() && made.since + race < at;
             let left: Vec<String> = self.made.values().filter(remains).map(Made::place).collect();
             if !left.is_empty() {
                 let text = format!("a finalizer is released while these remain: {}", left.join(", "));
@@ -340,25 +429,42 @@ impl Checker {
             }
         }
         let call = request.call();
-        let is_write = !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
-        if is_write && matches!(code, 400 | 403 | 405 | 422) {
-            self.count_refusal(at, process, request);
+        if call.verb != Verb::Watch {
+            *self.asked.entry(format!("{} {}", call.verb, request.path)).or_default() += 1;
+        }
+        if matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) {
+            return;
+        }
+        match code {
+            400 | 403 | 405 | 422 => self.count_refusal(at, process, request),
+            429 | 500.. => {}
+            _ => *self.carried_out.entry(process).or_default() += 1,
         }
     }
 
+    /// A refused request is not repeated before something changes, or before its backoff is over.
     fn count_refusal(&mut self, at: Duration, process: u32, request: &Request) {
+        self.has_refused = true;
         let call = request.call();
         let body = String::from_utf8_lossy(&request.body);
-        let (many, within) = REFUSALS;
-        // Every source of a namespace asks for it itself.
-        let many = if call.resource == "namespaces" { many * (NAMES.len() + RARE_NAMES.len()) } else { many };
-        let times = self.refused.entry(format!("{process} {} {} {body}", call.verb, request.path)).or_default();
-        times.retain(|time| *time + within >= at);
-        times.push(at);
-        if times.len() == many {
+        let key = format!("{process} {} {} {body}", call.verb, request.path);
+        let mut refused = self.refused.remove(&key).unwrap_or_default();
+        if self.changed >= refused.last {
+            refused = Refused::default();
+        }
+        let (least, most) = BACKOFF;
+        let pause = (least * 2_u32.saturating_pow(refused.times.saturating_sub(1)).min(1024)).min(most);
+        let is_early = refused.times > 0 && refused.last + pause > at;
+        // Every source of a namespace asks for it itself, each with a backoff of its own.
+        let sources = (NAMES.len() + RARE_NAMES.len()) as u32;
+        let early = if call.resource == "namespaces" { (EARLY + sources) * refused.times } else { EARLY };
+        if is_early && refused.early == early {
             let text = format!("engine {process} repeats a refused {} of {}/{}", call.verb, call.resource, call.name);
             self.violated("I5", text);
         }
+        let early = refused.early + u32::from(is_early);
+        let times = refused.times + u32::from(!is_early);
+        self.refused.insert(key, Refused { last: at, times, early });
     }
 }
 

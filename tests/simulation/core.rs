@@ -10,6 +10,7 @@ use sync_engine::sandbox::{Flavor, Request, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::action::Forever;
 use super::checker::Checker;
 use super::dice::Dice;
 use super::network::Link;
@@ -52,6 +53,12 @@ pub struct Core {
     requests: u64,
     /// The kind of writes that admission at the target refuses.
     pub denied: Option<&'static str>,
+    /// What is broken for ever.
+    pub forever: Option<Forever>,
+    /// Watches that are open, by process.
+    pub watches: BTreeMap<(u32, String), usize>,
+    /// Connections that are open, by process.
+    pub connections: BTreeMap<u32, usize>,
     /// Requests that wait for the next write of the same object, to arrive just before it.
     pub held: Vec<Held>,
 }
@@ -107,6 +114,9 @@ impl Shared {
             paused: BTreeSet::new(),
             resumed: Arc::default(),
             requests: 0,
+            forever: None,
+            watches: BTreeMap::new(),
+            connections: BTreeMap::new(),
             held: Vec::new(),
             denied: None,
         };

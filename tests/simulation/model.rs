@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::action::LONGEST;
+use super::action::{Forever, LONGEST};
 use super::mapping::{NAMESPACES, Wanted, placement};
 use super::records::Made;
 use super::world::{File, SourceKey, World, text};
@@ -27,7 +27,13 @@ pub fn differences(world: &World) -> Vec<String> {
     let mut found = Vec::new();
     let is_enforced = world.mapping.mode == "Enforce";
     for (key, source) in &sources {
+        if view.is_cut_off(&key.cluster) {
+            continue;
+        }
         if !source["metadata"]["deletionTimestamp"].is_null() {
+            if view.is_held_for_ever(source) {
+                continue;
+            }
             // Where the records are lost, nobody knows the mapping any more.
             let is_served = world.mapping.mode != "Observe"
                 && (!world.target_restored || (world.file == File::Whole && !world.other_served));
@@ -42,7 +48,9 @@ pub fn differences(world: &World) -> Vec<String> {
         let released = world.shared.lock().checker.released.clone();
         // Where the workspace is gone too, nobody is there any more to delete what came late.
         let outlives = |made: &&Made| {
-            made.remains() && released.contains(&made.source_uid) && world.is_served(&made.owner.cluster)
+            let cluster = &made.owner.cluster;
+            let is_reached = world.is_served(cluster) && !view.is_cut_off(cluster);
+            made.remains() && released.contains(&made.source_uid) && is_reached
         };
         found.extend(view.made.values().filter(outlives).map(|made| format!("{} outlives its source", made.place())));
     }
@@ -79,6 +87,9 @@ impl View<'_> {
         let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
         for one in &wanted {
             match self.of_object(key, source, one) {
+                // What cannot be seen leaves the status as it is.
+                Found::Wrong(_) if one.kind == "Widget" && self.is_broken(one.kind, "") => unclear = true,
+                Found::Wrong(_) if self.is_broken(one.kind, &one.name) => held_up = true,
                 Found::InOrder => {}
                 Found::HeldUp => held_up = true,
                 Found::Unclear => unclear = true,
@@ -94,7 +105,9 @@ impl View<'_> {
         if found.is_empty() && !held_up && !unclear {
             found.extend(self.of_status(key, source, &wanted));
         }
-        let leftover = |made: &&Made| !wanted.iter().any(|one| one.id == made.id || made.is_at(one));
+        let leftover = |made: &&Made| {
+            !wanted.iter().any(|one| one.id == made.id || made.is_at(one)) && !self.is_broken("", &made.name)
+        };
         // What another mapping made, which has this one's name no longer, is up to its `onMappingRemoved`.
         let is_its_own = |made: &&Made| made.owner.mapping == mapping.name;
         // Where a changed document may delete nothing, a person decides.
@@ -139,12 +152,33 @@ impl View<'_> {
         found
     }
 
+    /// Whether the workspace answers nothing for ever.
+    fn is_cut_off(&self, cluster: &str) -> bool {
+        matches!(self.world.forever(), Some(Forever::Workspace(tenant)) if self.world.cluster(tenant) == cluster)
+    }
+
+    /// Whether nothing can be written there for ever.
+    fn is_broken(&self, kind: &str, name: &str) -> bool {
+        match self.world.forever() {
+            Some(Forever::Refusal(refused)) => refused == name,
+            Some(Forever::NoWidgets) => kind == "Widget",
+            _ => false,
+        }
+    }
+
+    /// Whether an object of a source that is being deleted can never be deleted, or never be looked for.
+    fn is_held_for_ever(&self, source: &Value) -> bool {
+        self.world.forever() == Some(Forever::NoWidgets)
+            || self.made_of(source).any(|made| self.is_broken("", &made.name))
+    }
+
     fn of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
         if self.world.mapping.on_exit != "Delete" {
             return Vec::new();
         }
         let name = &self.world.mapping.name;
         let left = self.made_of(source).filter(|made| made.owner.mapping == *name);
+        let left = left.filter(|made| !self.is_broken("", &made.name));
         left.map(|made| format!("{} of {} {} is out of the filter and remains", made.id, key.resource, key.name))
             .collect()
     }
@@ -221,7 +255,7 @@ impl View<'_> {
     }
 }
 
-fn synced(source: &Value) -> Option<&str> {
+pub fn synced(source: &Value) -> Option<&str> {
     let conditions = source["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == "Synced")?["status"].as_str()
 }

@@ -16,6 +16,7 @@ use sync_engine::mutants::{Mutant, set};
 
 use self::records::{Record, record};
 use super::plan::plan;
+use super::seeds;
 use super::world::run;
 
 /// From each of these seeds on, a mutant is looked for.
@@ -66,8 +67,8 @@ fn measure(names: &str) {
     let named = |mutant: &&Mutant| names == "all" || names.split(',').any(|name| name == format!("{mutant:?}"));
     let mutants: Vec<Mutant> = Mutant::ALL.iter().filter(named).copied().collect();
     assert!(!mutants.is_empty(), "no mutant has such a name: {names}");
-    let (starts, most) = match super::given_seeds() {
-        Some((from, to)) => (vec![from], to - from),
+    let (starts, most) = match seeds::given("SYNC_ENGINE_SEEDS") {
+        Some(range) => (vec![range.start], range.end - range.start),
         None => (STARTS.to_vec(), MOST),
     };
     let jobs = starts.iter().flat_map(|start| mutants.iter().map(|mutant| (*mutant, *start))).collect();

@@ -20,6 +20,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::action::Forever;
 use super::checker::RECORDS;
 use super::core::{Core, Held, Shared, Weather};
 use super::dice::Dice;
@@ -27,6 +28,8 @@ use super::server::{Outcome, SHARD, Side};
 
 /// As long as a request may be under way.
 const LONGEST: u64 = 60_000;
+/// As long as one takes there and back where nothing is wrong.
+const USUAL: u64 = 8;
 
 /// How one engine process reaches one server.
 #[derive(Clone)]
@@ -59,13 +62,16 @@ impl Surroundings for Link {
         let (ours, theirs) = tokio::io::duplex(256 << 10);
         let shard = usize::from(to.host().is_some_and(|host| host.ends_with(SHARD)));
         let link = Self { side, ..self.clone() };
+        *self.shared.lock().connections.entry(self.process).or_default() += 1;
         self.shared.spawn(async move {
+            let (shared, process) = (link.shared.clone(), link.process);
             let service = service_fn(|request| exchange(link.clone(), shard, request));
             let connection = hyper::server::conn::http1::Builder::new()
                 .auto_date_header(false)
                 .serve_connection(TokioIo::new(theirs), service);
             // How a connection ends is the client's matter.
             let _ = connection.await;
+            shared.lock().connections.entry(process).and_modify(|open| *open -= 1);
         });
         Ok(ours)
     }
@@ -88,6 +94,15 @@ struct Fate {
     error: Option<Error>,
     /// It arrives earlier if there is another write of the same object: just before it.
     lurks: bool,
+}
+
+impl Fate {
+    /// How long what is wrong with it may be felt: until it arrives, or its client gives up.
+    fn trouble(&self) -> Option<Duration> {
+        let (there, back) = (self.there.unwrap_or(LONGEST), self.back.unwrap_or(LONGEST));
+        let is_usual = self.cut.is_none() && self.error.is_none() && there + back <= USUAL;
+        (!is_usual).then(|| Duration::from_millis(there + back))
+    }
 }
 
 /// An error that has nothing to do with the request.
@@ -118,6 +133,7 @@ async fn exchange(
 ) -> Result<hyper::Response<Content>, Cut> {
     let token = request.headers().get(AUTHORIZATION).cloned();
     let request = Request { shard, ..read(request).await? };
+    let asked = target_of(&request);
     link.shared.runs(link.process).await;
     let (number, fate) = send(&link, &request, token);
     let (answer, answered) = oneshot::channel();
@@ -146,7 +162,7 @@ async fn exchange(
     match answered.await {
         Ok(outcome) => {
             link.shared.runs(link.process).await;
-            Ok(respond(link, outcome))
+            Ok(respond(link, &asked, outcome))
         }
         // The client waits until its deadline.
         Err(_) => std::future::pending().await,
@@ -164,6 +180,9 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (u64, Fat
     }
     let age = core.age();
     core.checker.sent(age, link.process, link.side, request);
+    if let Some(until) = fate.trouble() {
+        core.checker.is_troubled(age + until);
+    }
     if fate.there != Some(0) && (fate.back.is_none() || fate.cut.is_some()) {
         let told = match fate.there {
             None => "is lost".to_owned(),
@@ -233,7 +252,8 @@ fn arrive(link: &Link, number: u64, request: &Request, error: Option<Error>) -> 
 
 fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, error: Option<Error>) -> Outcome {
     let (now, age, up) = (core.now(), core.age(), core.server(link.side).up);
-    let error = if up { error } else { Some(Error::Broken { code: 503, after: false }) };
+    let is_away = !up || is_cut_off(core, request);
+    let error = if is_away { Some(Error::Broken { code: 503, after: false }) } else { error };
     let failure = denial(core, link.side, request);
     let (outcome, events) = match (error, failure) {
         (Some(Error::Broken { code, after: true }), None) => {
@@ -264,11 +284,24 @@ fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, error
     outcome
 }
 
+/// Whether it is for a workspace that answers no request any more.
+fn is_cut_off(core: &mut Core, request: &Request) -> bool {
+    let Some(Forever::Workspace(tenant)) = core.forever else { return false };
+    let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
+    let workspace = core.get(Side::Source, &url).unwrap_or_default();
+    let cluster = workspace["spec"]["cluster"].as_str().unwrap_or_default();
+    !cluster.is_empty() && request.path.contains(&format!("/clusters/{cluster}/"))
+}
+
 /// What admission at the target says.
 fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
     let call = request.call();
     let is_denied = side == Side::Target && call.namespace != RECORDS && call.name != RECORDS;
-    let verb = core.denied.filter(|verb| is_denied && *verb == call.verb.to_string())?;
+    let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
+    let for_ever = matches!(core.forever, Some(Forever::Refusal(name)) if call.name == name && !reads);
+    let said = call.verb.to_string();
+    let denied = for_ever || core.denied == Some(&*said);
+    let verb = Some(said).filter(|_| is_denied && denied)?;
     let why = format!("admission webhook \"policy.example.dev\" denied the request: no {verb}");
     Some(Failure::status(403, "Forbidden", why))
 }
@@ -308,7 +341,13 @@ async fn read(request: hyper::Request<Incoming>) -> Result<Request, Cut> {
     Ok(Request { method, path, query, content_type, accept, user_agent, body, user, shard: 0 })
 }
 
-fn respond(link: Link, outcome: Outcome) -> hyper::Response<Content> {
+/// What a watch is told apart by: not the version that it starts from.
+fn target_of(request: &Request) -> String {
+    let selector = request.query.get("labelSelector").unwrap_or_default();
+    format!("{} {selector}", request.path)
+}
+
+fn respond(link: Link, asked: &str, outcome: Outcome) -> hyper::Response<Content> {
     match outcome {
         Outcome::Answer(answer) => {
             let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
@@ -321,10 +360,38 @@ fn respond(link: Link, outcome: Outcome) -> hyper::Response<Content> {
         }
         Outcome::Stream { lines, seconds } => {
             let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
-            let stream = futures::stream::unfold(lines, move |lines| next_line(link.clone(), lines, until));
+            let open = Open::new(link, asked);
+            let stream = futures::stream::unfold((lines, open), move |(lines, open)| async move {
+                let (line, lines) = next_line(&open.link, lines, until).await?;
+                Some((line, (lines, open)))
+            });
             let mut response = hyper::Response::new(StreamBody::new(stream).boxed_unsync());
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             response
+        }
+    }
+}
+
+/// A watch, for as long as its connection is open.
+struct Open {
+    link: Link,
+    watch: (u32, String),
+}
+
+impl Open {
+    fn new(link: Link, asked: &str) -> Self {
+        let watch = (link.process, format!("{} at {}", asked, link.side.name()));
+        *link.shared.lock().watches.entry(watch.clone()).or_default() += 1;
+        Self { link, watch }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let watches = &mut self.link.shared.lock().watches;
+        let open = watches.remove(&self.watch).unwrap_or_default();
+        if open > 1 {
+            watches.insert(self.watch.clone(), open - 1);
         }
     }
 }
@@ -333,7 +400,7 @@ type Line = Result<Frame<Bytes>, Infallible>;
 
 /// The next line of a watch, some milliseconds after it was sent.
 async fn next_line(
-    link: Link,
+    link: &Link,
     mut lines: UnboundedReceiver<Bytes>,
     until: Instant,
 ) -> Option<(Line, UnboundedReceiver<Bytes>)> {

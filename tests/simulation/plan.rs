@@ -31,7 +31,7 @@ pub fn plan(seed: u64) -> Plan {
         let pair = [Step { after_ms: pause(&mut dice), action: fault }, Step { after_ms: dice.below(3_000), action }];
         steps.splice(at..at, pair);
     }
-    Plan { seed, is_kcp, steps }
+    Plan { seed, is_kcp, steps, forever: None }
 }
 
 /// In each world a few cells of the matrix of actions and faults are tried: a thousand seeds in a row try them all.
@@ -114,6 +114,15 @@ fn consumer(dice: &mut Dice, is_kcp: bool) -> Action {
         0..=5 => Action::Create(source),
         6..=7 => Action::Change(source),
         _ => Action::Delete(source),
+    }
+}
+
+/// Something that a tenant does, or that is done to its objects.
+pub fn of_tenants(dice: &mut Dice) -> Action {
+    match dice.below(4) {
+        0 | 1 => consumer(dice, true),
+        2 => tenant(dice, true),
+        _ => finalizers(dice, true),
     }
 }
 

@@ -11,7 +11,7 @@ use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::permit::Lease;
 use sync_engine::reload::{Reload, Snapshot};
-use sync_engine::server::{Approvals, Instruments};
+use sync_engine::server::Instruments;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -30,9 +30,9 @@ fn engine(process: u32) -> &'static str {
 
 pub struct Process {
     task: JoinSet<()>,
+    instruments: Instruments,
     reloads: mpsc::Sender<Reload>,
     shutdown: CancellationToken,
-    approvals: Approvals,
 }
 
 impl Process {
@@ -47,11 +47,19 @@ impl Process {
             clock: clock(shared.clone(), number),
             lease: Lease::default(),
         };
-        let instruments = Instruments::default();
-        let approvals = instruments.approvals.clone();
-        let mut task = JoinSet::new();
-        task.spawn(engine::run(settings, receiver, instruments, shutdown.clone()));
-        Self { task, reloads, shutdown, approvals }
+        let (mut task, instruments) = (JoinSet::new(), Instruments::default());
+        task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));
+        Self { task, instruments, reloads, shutdown }
+    }
+
+    /// The figures that it publishes under a metric's name, by their labels.
+    pub fn figures(&self, metric: &str) -> BTreeMap<String, i64> {
+        let text = self.instruments.metrics.encode().expect("text");
+        let of_metric = |line: &str| {
+            let (labels, figure) = line.strip_prefix(metric)?.strip_prefix('{')?.rsplit_once("} ")?;
+            Some((labels.to_owned(), figure.parse().ok()?))
+        };
+        text.lines().filter_map(of_metric).collect()
     }
 
     /// Hands it the mappings directory, whose documents are `sound` or not.
@@ -71,7 +79,7 @@ impl Process {
 
     /// Approves what it holds.
     pub fn approve(&self, shared: &Shared) {
-        let approvals = self.approvals.clone();
+        let approvals = self.instruments.approvals.clone();
         // An engine that ends does not answer.
         shared.spawn(async move { drop(approvals.approve().await) });
     }

@@ -161,8 +161,8 @@ impl Lately {
         }
     }
 
-    fn was_false(self, at: Duration, grace: Duration) -> bool {
-        !self.is || self.since + grace >= at
+    fn was_false(self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
+        !self.is || self.since + grace(self.since) >= at
     }
 }
 
@@ -208,11 +208,11 @@ impl Source {
         self.gone = true;
     }
 
-    pub fn lately_plain(&self, at: Duration, grace: Duration) -> bool {
+    pub fn lately_plain(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
         self.extra.was_false(at, grace)
     }
 
-    pub fn lately_unmanaged(&self, at: Duration, grace: Duration) -> bool {
+    pub fn lately_unmanaged(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
         self.managed.was_false(at, grace)
     }
 }

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use sync_engine::sandbox::{Flavor, Request};
 use tokio::time::sleep;
 
-use super::action::{Action, Edit, Meddling, Plan, SourceRef, TENANTS};
-use super::checker::RECORDS;
-use super::checker::Violation;
+use super::action::{Action, Edit, Forever, Meddling, Plan, SourceRef, TENANTS};
+use super::checker::{AFTERMATH, RECORDS, Violation};
 use super::core::{Core, Shared, Weather};
 use super::mapping::{KINDS, Mapping, OPTIONAL, api_version, first, placement, url};
+use super::matrix::is_fault;
 use super::process::{OTHER, Process};
 use super::server::{
     Ahead, GROUP, RESOURCES, Side, api_url, binding, definitions, export, has_edition, items, new_schema, no_widgets,
@@ -35,6 +35,12 @@ const PATIENCE: Duration = Duration::from_secs(240);
 pub struct Run {
     pub trace: Vec<String>,
     pub violations: Vec<Violation>,
+    /// Faults that happened.
+    pub faults: u64,
+    /// The writes of the process that sent most of them.
+    pub writes: u64,
+    /// What the first tenant sees in the end.
+    pub view: BTreeMap<String, Value>,
 }
 
 /// Runs a plan in a world of its own.
@@ -76,14 +82,23 @@ fn run_here(plan: &Plan, aloud: bool) -> Run {
     runtime.block_on(async {
         let mut world = World::new(plan);
         world.shared.lock().aloud = aloud;
+        world.shared.lock().forever = plan.forever;
         world.live(plan).await;
+        let view = std::mem::take(&mut world.view);
         let mut core = world.shared.lock();
-        Run { trace: std::mem::take(&mut core.trace), violations: std::mem::take(&mut core.checker.violations) }
+        Run {
+            trace: std::mem::take(&mut core.trace),
+            violations: std::mem::take(&mut core.checker.violations),
+            faults: core.checker.faults,
+            writes: world.writes,
+            view,
+        }
     })
 }
 
 pub struct World {
     pub shared: Shared,
+    pub seed: u64,
     pub is_kcp: bool,
     pub mapping: Mapping,
     pub file: File,
@@ -93,13 +108,21 @@ pub struct World {
     pub forgot: bool,
     /// Whether something happened beside what consumers and people at the target do.
     pub is_disturbed: bool,
+    /// Whether the source server was rebuilt.
+    pub is_rebuilt: bool,
+    /// Whether people deleted a namespace of objects.
+    pub lost_namespace: bool,
     /// Whether an engine with another id was there.
     pub other_served: bool,
     /// The mapping whose records the target's backup holds.
     backed_up: Option<&'static str>,
-    processes: BTreeMap<u32, Process>,
+    /// The writes of the process that sent most of them, when the world came to rest.
+    writes: u64,
+    /// What the first tenant saw then.
+    view: BTreeMap<String, Value>,
+    pub processes: BTreeMap<u32, Process>,
     /// Counts what consumers write, so that no two tokens are alike.
-    written: u32,
+    written: BTreeMap<&'static str, u32>,
 }
 
 /// The controllers of a server, each change in its own time.
@@ -131,16 +154,21 @@ impl World {
         let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };
         let world = Self {
             shared: Shared::new(flavor, plan.seed, shards),
+            seed: plan.seed,
             is_kcp: plan.is_kcp,
             mapping,
             file: File::Whole,
             target_restored: false,
             forgot: false,
             is_disturbed: false,
+            is_rebuilt: false,
+            lost_namespace: false,
             other_served: false,
             backed_up: None,
             processes: BTreeMap::new(),
-            written: 0,
+            written: BTreeMap::new(),
+            writes: 0,
+            view: BTreeMap::new(),
         };
         world.furnish();
         world.shared.lock().act(Side::Target, &widgets());
@@ -188,6 +216,11 @@ impl World {
         }
         self.end_faults().await;
         self.come_to_rest().await;
+        self.writes = self.core(|core| core.checker.carried_out.values().copied().max().unwrap_or_default());
+        self.view = super::twins::view(self, TENANTS[0]);
+        if !self.is_over() {
+            super::aftermath::check(self).await;
+        }
         self.end().await;
     }
 
@@ -250,10 +283,11 @@ impl World {
                 super::model::check(self);
             }
             let before = self.core(|core| core.checker.writes);
+            self.core(|core| core.checker.asked.clear());
             sleep(QUIET).await;
             let writes = self.core(|core| core.checker.writes) - before;
             if writes == 0 && in_order == 2 {
-                return;
+                return super::quiet::check(self);
             }
             if late {
                 if writes > 0 {
@@ -264,8 +298,18 @@ impl World {
         }
     }
 
+    /// Ends every process but one, and says which one that is.
+    pub async fn keep_one_process(&mut self) -> Option<u32> {
+        let (kept, _) = self.processes.first_key_value()?;
+        let kept = *kept;
+        for (_, process) in self.processes.split_off(&(kept + 1)) {
+            process.kill().await;
+        }
+        Some(kept)
+    }
+
     /// Kills what runs, and sees whether anything of it is left.
-    async fn end(&mut self) {
+    pub async fn end(&mut self) {
         let processes = std::mem::take(&mut self.processes);
         for (_, process) in processes {
             process.kill().await;
@@ -289,7 +333,7 @@ impl World {
         self.shared.lock().note(format_args!("** {what}"));
     }
 
-    fn start(&mut self, number: u32) {
+    pub fn start(&mut self, number: u32) {
         let process = Process::start(&self.shared, number, self.is_kcp);
         process.reload(&self.shared, self.documents(number), self.file != File::Broken);
         self.processes.insert(number, process);
@@ -307,6 +351,10 @@ impl World {
     async fn act(&mut self, action: Action) {
         self.note(action);
         self.is_disturbed |= !action.is_everyday();
+        self.tell_checker(action);
+        if action == Action::Widgets && self.forever() == Some(Forever::NoWidgets) {
+            return;
+        }
         match action {
             Action::Create(source) => self.create(source),
             Action::Change(source) => self.change(source),
@@ -336,6 +384,7 @@ impl World {
             }
             Action::Meddle(source, meddling) => self.meddle(source, meddling),
             Action::DeleteNamespace(source) => {
+                self.lost_namespace = true;
                 let namespace = self.namespace(source);
                 self.target_server(&Request::delete(&format!("/api/v1/namespaces/{namespace}")));
             }
@@ -394,18 +443,51 @@ impl World {
         }
     }
 
+    pub fn forever(&self) -> Option<Forever> {
+        self.core(|core| core.forever)
+    }
+
+    /// A fault that undoes or hides what servers hold counts once for each object.
+    fn tell_checker(&self, action: Action) {
+        let objects = match action {
+            Action::Restore(..) | Action::Rebuild(..) | Action::NoWidgets => {
+                self.sources().len() + self.target_objects().len()
+            }
+            _ => 0,
+        };
+        let is_end = matches!(action, Action::Back(_) | Action::Allow | Action::Widgets | Action::Resume(_));
+        self.core(|core| {
+            let age = core.age();
+            core.checker.has_changed(age);
+            if is_fault(action) {
+                core.checker.is_troubled(age + AFTERMATH);
+                core.checker.faults += objects as u64;
+            }
+            if is_end {
+                core.checker.feels_it(age + AFTERMATH);
+            }
+        });
+    }
+
     fn core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
         act(&mut self.shared.lock())
     }
 
+    /// Counts what a tenant writes.
+    fn next_written(&mut self, tenant: &'static str) -> u32 {
+        let written = self.written.entry(tenant).or_default();
+        *written += 1;
+        *written
+    }
+
     fn create(&mut self, source: SourceRef) {
-        self.written += 1;
+        let written = self.next_written(source.tenant);
         let kind = RESOURCES.iter().find(|(plural, _)| *plural == source.resource).map_or("", |(_, kind)| kind);
-        let token = format!("token-{}-of-{}", self.written, source.tenant);
+        let token = format!("token-{}-of-{}", written, source.tenant);
         let object = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": kind,
             "metadata": {"name": source.name, "namespace": "default", "labels": {"tier": "managed"}},
-            "spec": {"size": self.written, "token": token, "extra": self.written.is_multiple_of(2)},
+            "spec": {"size": written, "token": token, "extra": written.is_multiple_of(2)},
         });
         let cluster = self.cluster(source.tenant);
         if cluster.is_empty() {
@@ -422,8 +504,8 @@ impl World {
     }
 
     fn change(&mut self, source: SourceRef) {
-        self.written += 1;
-        let patch = json!({"spec": {"size": self.written, "extra": self.written.is_multiple_of(2)}});
+        let written = self.next_written(source.tenant);
+        let patch = json!({"spec": {"size": written, "extra": written.is_multiple_of(2)}});
         let url = self.url(source.tenant, source.resource, source.name);
         self.core(|core| core.act(Side::Source, &Request::patch(&url, MERGE, &patch)));
     }
@@ -612,6 +694,7 @@ impl World {
     }
 
     fn rebuild(&mut self, side: Side, ahead: Ahead) {
+        self.is_rebuilt |= side == Side::Source;
         self.core(|core| {
             let now = core.now();
             core.server(side).rebuild(now, ahead);

@@ -49,10 +49,10 @@ pub struct KindFeed {
 }
 
 impl Feeds {
-    /// The mapping reads another source.
-    pub fn forget_sources(&mut self) {
+    /// The mapping reads another source. Returns the sources that were known.
+    pub fn forget_sources(&mut self) -> Vec<Key> {
         self.sources.clear();
-        self.origins.clear();
+        self.origins.drain().map(|(_, key)| key).collect()
     }
 
     /// The target is another one.

@@ -58,6 +58,11 @@ impl Learned {
         stale
     }
 
+    /// Whether the last write of a source was answered by a conflict.
+    pub fn is_overtaken(&self, key: &Key) -> bool {
+        self.conflicts.contains_key(key)
+    }
+
     pub fn refreshed(&mut self, key: &Key) {
         self.conflicts.remove(key);
     }

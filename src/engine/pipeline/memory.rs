@@ -42,12 +42,16 @@ impl Pipeline {
 
     /// What a source waits for, in a word: the worst reason of its last plan, or that its last write came too late.
     pub fn waits_for(&self, key: &Key) -> &'static str {
+        const OVERTAKEN: &str = "Overtaken";
+        if self.learned().is_overtaken(key) {
+            return OVERTAKEN;
+        }
         let state = self.state();
         let failed = Reason::RequestFailed.as_str();
         if state.retried.contains(key) {
             return failed;
         }
-        state.unsettled.get(key).map_or("Overtaken", |how| how.cause.map_or(failed, Reason::as_str))
+        state.unsettled.get(key).map_or(OVERTAKEN, |how| how.cause.map_or(failed, Reason::as_str))
     }
 
     /// How many entries each table has, in the order of [`TABLES`].
@@ -163,6 +167,17 @@ impl Pipeline {
     /// Why the inventory is not confirmed, if so.
     pub fn unconfirmed(&self) -> Option<String> {
         self.state().unconfirmed.clone()
+    }
+
+    /// Whether this is a former source that is not confirmed: what its name leads to may be another source.
+    pub fn is_out_of_sight(&self) -> bool {
+        self.generation().former.is_some() && self.unconfirmed().is_some()
+    }
+
+    /// Whether the target was found without a state store of the mapping, without which nothing is written.
+    pub fn is_unrecorded(&self) -> bool {
+        let state = self.state();
+        state.unconfirmed.is_none() && state.store.resource_version.is_empty()
     }
 
     /// Notes what became of the state store. Once it is confirmed, every source is planned: what was planned before knew

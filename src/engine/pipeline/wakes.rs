@@ -90,8 +90,7 @@ impl Pipeline {
     }
 
     pub(super) fn enqueue_source(&self, key: &Key, priority: Priority) {
-        // What the name of a former source leads to may be another source. Once it is confirmed, every source is queued.
-        if self.generation().former.is_some() && self.unconfirmed().is_some() {
+        if self.is_out_of_sight() {
             return;
         }
         if let Some(owner) = self.owner(key) {
@@ -128,8 +127,13 @@ impl Pipeline {
             return;
         }
         let reference = target_reference(kind, change.key);
-        let known = before.value().ok().and_then(|before| marks::Known::of(&self.writer, &before, &reference));
-        let Some(known) = known else { return };
+        let Ok(before) = before.value() else { return };
+        // Whose source this pipeline does not serve would be remembered for ever.
+        let is_served = |origin| self.key_of(&origin).is_some_and(|key| self.is_engaged(&key.cluster));
+        if self.is_out_of_sight() || !marks::origin(&self.writer, &before, &reference).is_none_or(is_served) {
+            return;
+        }
+        let Some(known) = marks::Known::of(&self.writer, &before, &reference) else { return };
         let after = change.after.and_then(|after| after.value().ok());
         if !after.is_some_and(|after| marks::is_ours(&after, &reference, &known.owner)) {
             self.learned().saw_stripped(reference, known);

@@ -114,12 +114,19 @@ fn deleting_ends_where_the_definition_of_a_kind_is_missing_and_waits_where_it_is
 
 #[test]
 fn a_kind_that_is_not_served_keeps_a_live_source_waiting() {
-    let mut world = World::new(source());
+    for mut world in [World::new(source()), synced()] {
+        lack_kind(&mut world);
+        assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Waiting));
+        let condition = condition(&world);
+        assert_eq!((condition["status"].as_str(), condition["reason"].as_str()), (Some("False"), Some("Waiting")));
+    }
+}
+
+fn lack_kind(world: &mut World) {
     let kind = Kind::new("example.dev", "v1", "Database");
     world.unseen_kinds.insert(kind.clone(), "not served".into());
     world.unserved.insert(kind);
     world.unserved_for = Unserved::Removed;
-    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Unknown));
 }
 
 #[test]

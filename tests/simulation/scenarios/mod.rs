@@ -24,7 +24,7 @@ use Sources::{Kcp, Plain};
 /// A scenario: what happens, each so many milliseconds after the one before.
 fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
     let steps = steps.iter().map(|&(after_ms, action)| Step { after_ms, action }).collect();
-    Plan { seed: 0, is_kcp: sources == Kcp, steps }
+    Plan { seed: 0, is_kcp: sources == Kcp, steps, forever: None }
 }
 
 /// What is violated where the network decides differently each time.

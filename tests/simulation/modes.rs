@@ -1,0 +1,87 @@
+//! Worlds that are judged by another world, or with a part that stays broken.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::action::{Action, Edit, Forever, NAMES, Plan, Step, TENANTS};
+use super::aftermath::is_compared;
+use super::checker::Violation;
+use super::dice::Dice;
+use super::matrix::is_fault;
+use super::process::OTHER;
+use super::seeds;
+use super::twins::twin;
+use super::world::{Run, run};
+use super::{plan, server::Side};
+
+/// Every so many worlds are compared with the one without faults, which takes as long again.
+const COMPARED: u64 = 4;
+
+/// Over its whole run, a process sends at most twice the writes of a world without faults, and three for each fault.
+pub fn writes_too_much(plan: &Plan, run: &Run) -> Option<Violation> {
+    if !is_compared(plan.seed) || !plan.seed.is_multiple_of(COMPARED) || !run.violations.is_empty() {
+        return None;
+    }
+    let calm = super::world::run(&plan.keeping(|action| !is_fault(action)));
+    let most = 2 * calm.writes + 3 * run.faults;
+    let text = format!("{} writes with {} faults, and {} without faults", run.writes, run.faults, calm.writes);
+    (run.writes > most).then_some(Violation { invariant: "I5", text })
+}
+
+/// The plan with workspaces, where no source server is rebuilt.
+fn in_kcp(plan: Plan) -> Plan {
+    Plan { is_kcp: true, ..plan }.keeping(|action| !matches!(action, Action::Rebuild(..)))
+}
+
+/// A plan of which some part stays broken: nothing else may wait for that part.
+fn for_ever(seed: u64) -> Plan {
+    let (mut dice, mut plan) = (Dice::new(!seed), plan::plan(seed));
+    let forever = match dice.below(3) {
+        0 => Forever::Refusal(dice.pick(&NAMES)),
+        1 => Forever::Workspace(TENANTS[1]),
+        _ => Forever::NoWidgets,
+    };
+    if forever == Forever::NoWidgets {
+        let first = [Action::NoWidgets, Action::Edit(Edit::Toggle("widget"))];
+        plan.steps.splice(0..0, first.map(|action| Step { after_ms: 0, action }));
+    }
+    let plan = if matches!(forever, Forever::Workspace(_)) { in_kcp(plan) } else { plan };
+    Plan { forever: Some(forever), ..plan }
+}
+
+#[test]
+fn faults_for_ever_hold_up_nothing_else() {
+    let range = seeds::seeds("SYNC_ENGINE_SEEDS_FOREVER", 0..16);
+    let found = seeds::each(range, |seed| run(&for_ever(seed)).violations);
+    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// A world in which the outcome does not depend on who is first: an edit of the mapping, a restore or a crash meets
+/// tenants at a moment, and by some milliseconds more or less it finds another state.
+fn for_twins(seed: u64) -> Plan {
+    let is_timeless = |action: Action| {
+        let is_moment = matches!(action, Action::BackUp(_) | Action::Restore(..) | Action::Crash(_) | Action::Edit(_));
+        // Engines of two ids make the same objects: the first of them keeps each.
+        !is_moment && action != Action::Away(Side::Source) && action != Action::Start(OTHER)
+    };
+    in_kcp(plan::plan(seed)).keeping(is_timeless)
+}
+
+#[test]
+fn what_one_tenant_does_changes_nothing_for_another() {
+    let range = seeds::seeds("SYNC_ENGINE_SEEDS_TWINS", 0..12);
+    let found = seeds::each(range, |seed| {
+        let plan = for_twins(seed);
+        difference(&run(&plan).view, &run(&twin(&plan)).view)
+    });
+    let found: Vec<_> = found.into_iter().filter(|(_, difference)| !difference.is_empty()).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Fields of objects that differ, by their JSON pointers.
+fn difference(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> Vec<String> {
+    let patch = json_patch::diff(&serde_json::json!(one), &serde_json::json!(other));
+    patch.iter().map(ToString::to_string).collect()
+}

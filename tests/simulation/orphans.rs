@@ -1,0 +1,62 @@
+//! How many sources have orphaned objects, by the world's own records.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use sync_engine::sandbox::Request;
+
+use super::records::Made;
+use super::server::Side;
+use super::world::{SourceKey, World, text};
+
+/// Mappings whose published count is not what the records say.
+pub fn miscounts(world: &World, published: &BTreeMap<String, i64>) -> Vec<String> {
+    let expected = expected(world);
+    let mut found = Vec::new();
+    for (label, counted) in published {
+        let mapping = label.trim_start_matches("mapping=\"").trim_end_matches('"');
+        let of: Vec<&String> = expected.iter().filter(|(name, _)| name == mapping).map(|(_, owner)| owner).collect();
+        if of.len() as i64 != *counted {
+            found.push(format!("{counted} sources of {mapping} are counted as orphaned, but there are {of:?}"));
+        }
+    }
+    found
+}
+
+/// Sources with orphaned objects, each with its mapping.
+fn expected(world: &World) -> BTreeSet<(String, String)> {
+    let (sources, identities) = (world.sources(), identities(world));
+    let core = world.shared.lock();
+    let orphaned = core.checker.made.values().filter(|made| {
+        let resource = core.checker.sources.get(&made.source_uid).map_or("", |source| &source.resource);
+        let is_owner = |key: &SourceKey| {
+            key.name == made.owner.name
+                && key.resource == resource
+                && identities.get(&key.cluster).is_some_and(|identity| *identity == made.owner.cluster)
+        };
+        let source = sources.iter().find(|(key, _)| is_owner(key)).map(|(_, source)| source);
+        made.owner.engine == "main" && made.remains() && source.is_none_or(|source| is_orphaned(world, made, source))
+    });
+    orphaned.map(|made| (made.owner.mapping.clone(), made.owner.to_string())).collect()
+}
+
+/// Whether an object is orphaned although a source of its name is live.
+fn is_orphaned(world: &World, made: &Made, source: &Value) -> bool {
+    let finalizers = source["metadata"]["finalizers"].to_string();
+    let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
+    let is_its_own = text(source, "uid") == made.source_uid;
+    !world.mapping.selects(source) && is_held != is_its_own
+}
+
+/// The identity of each cluster, by its name.
+fn identities(world: &World) -> BTreeMap<String, String> {
+    let sources = world.sources();
+    let identity = |cluster: &str| match world.is_kcp {
+        true => cluster.to_owned(),
+        false => {
+            let kube_system = Request::get("/api/v1/namespaces/kube-system");
+            text(&world.shared.lock().act(Side::Source, &kube_system).1, "uid")
+        }
+    };
+    sources.keys().map(|key| (key.cluster.clone(), identity(&key.cluster))).collect()
+}

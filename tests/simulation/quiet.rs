@@ -1,0 +1,66 @@
+//! What an engine asks for in a world where nothing happens any more.
+
+use super::aftermath::is_compared;
+use super::checker::RECORDS;
+use super::model::synced;
+use super::world::{File, World};
+
+/// How often one request may be repeated meanwhile, by its backoff.
+const REPEATED: usize = 8;
+
+/// How often a watch may start over in the time that faults are felt.
+const CAUGHT_UP: usize = 3;
+
+/// Waits that no event can end, by the reason in the condition `Synced`.
+const TIMED: [&str; 4] = ["Conflict", "Refused", "RequestFailed", "Overtaken"];
+
+/// Reasons that the engine names before `Refused`, where a source has both.
+const WORSE: [&str; 4] = ["TargetChanged", "RenderFailed", "IdentityChanged", "Recreated"];
+
+/// Judges what was asked for since the world was quiet, and what timers found until now.
+pub fn check(world: &World) {
+    let is_held_up = is_held_up(world);
+    let core = &mut *world.shared.lock();
+    let asked = std::mem::take(&mut core.checker.asked);
+    // What watches missed is read again when they time out.
+    let catches_up = core.checker.is_troubled_still(core.age());
+    let is_wrong = |(request, times): &(&String, &usize)| {
+        let most = if is_held_up { REPEATED } else { CAUGHT_UP * usize::from(catches_up) };
+        !is_routine(request) && **times > most
+    };
+    let wrong: Vec<_> =
+        asked.iter().filter(is_wrong).map(|(request, times)| format!("{times} times {request}")).collect();
+    if !wrong.is_empty() {
+        core.checker.violated("I5", format!("a quiet world is asked for {}", wrong.join(", ")));
+    }
+    // A source that vanished counts as deleted after a while: no event tells when that is over.
+    let vanishes = core.checker.ever(|mapping| mapping.on_source_vanished == "Delete");
+    let has_refused = core.checker.has_refused;
+    let is_timed = |reason: &str| {
+        let is_hidden = has_refused && WORSE.contains(&reason);
+        TIMED.contains(&reason) || is_hidden || (vanishes && reason == "Orphaned")
+    };
+    for process in world.processes.values().filter(|_| is_compared(world.seed)) {
+        for (labels, writes) in process.figures("sync_engine_timer_writes_total") {
+            let reason = labels.split_once("waited_for=\"").and_then(|(_, rest)| rest.split_once('"'));
+            if !reason.is_some_and(|(reason, _)| is_timed(reason)) {
+                core.checker.violated("I6", format!("{writes} writes of a timer where an event would do: {labels}"));
+            }
+        }
+    }
+}
+
+/// Whether anything is not as the mapping says, so that the engine has to look again.
+fn is_held_up(world: &World) -> bool {
+    let is_in_order = |source| synced(source).is_none_or(|synced| synced == "True");
+    world.file != File::Whole || world.forever().is_some() || !world.sources().values().all(is_in_order)
+}
+
+/// What no watch tells: the schemas of APIs, which kinds are served, the identity of a cluster after a watch started over,
+/// and the state store, while it names former sources or kinds.
+fn is_routine(request: &str) -> bool {
+    let is_store = request.contains(&format!("/namespaces/{RECORDS}/configmaps/"));
+    let is_discovery = request.contains("/openapi") || request.ends_with("/v1");
+    let is_identity = request.ends_with("/namespaces/kube-system") || request.ends_with("/namespaces/default");
+    is_store || is_discovery || is_identity
+}
