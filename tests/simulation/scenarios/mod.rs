@@ -3,6 +3,7 @@
 //! A scenario that the engine does not pass yet says which invariant it violates. The test fails when it passes: it is
 //! then to be listed as one that holds.
 
+mod aftermath;
 mod identity;
 
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, SourceRef, Step};
