@@ -19,7 +19,7 @@ const COMPARED: u64 = 4;
 
 /// Over its whole run, a process sends at most twice the writes of a world without faults, and three for each fault.
 pub fn writes_too_much(plan: &Plan, run: &Run) -> Option<Violation> {
-    // Two processes whose views differ overwrite each other's status without pause, which is known: see the scenarios.
+    // Two processes whose views differ overwrite each other's status without pause, which is known (seed 900).
     let has_two = plan.steps.iter().any(|step| step.action == Action::Start(1));
     if has_two || !plan.seed.is_multiple_of(COMPARED) || !run.violations.is_empty() {
         return None;
@@ -28,7 +28,7 @@ pub fn writes_too_much(plan: &Plan, run: &Run) -> Option<Violation> {
 }
 
 /// The same of any plan.
-pub fn exceeds(plan: &Plan, run: &Run) -> Option<Violation> {
+fn exceeds(plan: &Plan, run: &Run) -> Option<Violation> {
     let calm = super::world::run(&plan.keeping(|action| !is_fault(action)));
     if let Some(violation) = calm.violations.first() {
         return Some(Violation { text: format!("without faults: {}", violation.text), ..violation.clone() });

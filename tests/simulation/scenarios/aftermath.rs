@@ -1,7 +1,6 @@
 //! Worlds that are in order in the end, and in which a process once kept what it did not need, or forgot what it did.
 
 use super::super::action::Forever;
-use super::super::modes::exceeds;
 use super::*;
 
 #[test]
@@ -55,23 +54,4 @@ fn a_source_of_a_former_resource_leaves_no_entry() {
 fn a_source_whose_kind_is_missing_for_ever_says_so() {
     let steps = [(0, Action::NoWidgets), (0, Action::Edit(Edit::Toggle("widget"))), (0, Action::Create(X))];
     holds(&Plan { forever: Some(Forever::NoWidgets), ..world(Kcp, &steps) }, 2);
-}
-
-/// One of them sees the target as it was, the other as it is.
-#[test]
-fn two_processes_whose_views_differ_overwrite_each_other_without_pause() {
-    let steps = [
-        (0, Action::Create(X)),
-        (5_000, Action::Silence(Side::Target)),
-        (10, Action::Start(1)),
-        (5_000, Action::Change(X)),
-        (60_000, Action::Change(X)),
-        (60_000, Action::Cut(Side::Target)),
-    ];
-    let plan = world(Kcp, &steps);
-    let is_exceeded = |seed| {
-        let plan = Plan { seed, ..plan.clone() };
-        exceeds(&plan, &run(&plan)).is_some()
-    };
-    assert!((0..8).any(is_exceeded), "this is expected to exceed the bound of writes; if it holds now, say so");
 }
