@@ -159,7 +159,7 @@ async fn run(
     drop(learned);
     let is_missing = matches!(observed.source, Source::Missing(_));
     let is_settled = matches!(ended, Ended::InSync) && (is_missing || generation.phase != Phase::DeletionsOnly);
-    let restored = observed.stripped.iter().filter(|(reference, _)| is_settled || observed.has_made_anew(reference));
+    let restored = observed.stripped.iter().filter(|(reference, _)| is_settled || observed.is_past(reference));
     pipeline.learned().restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
     let ended = match (ended, executor.retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),

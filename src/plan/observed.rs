@@ -380,10 +380,11 @@ impl Observed {
         matches!(&self.target, Target::Known { unserved, .. } if unserved.contains(kind))
     }
 
-    /// Whether a stripped object is gone, and another one of the source is in its place.
-    pub fn has_made_anew(&self, reference: &Reference) -> bool {
-        let stripped = self.stripped.get(reference);
-        self.owned.iter().any(|one| one.reference == *reference && stripped.is_some_and(|known| known.uid != one.uid()))
+    /// Whether a stripped object was released, or another one is in its place.
+    pub fn is_past(&self, reference: &Reference) -> bool {
+        let Some(known) = self.stripped.get(reference) else { return false };
+        let owned = self.owned.iter().find(|one| one.reference == *reference).map(|one| &one.object);
+        owned.or(self.answers.foreign.get(reference)).is_some_and(|object| !known.is(object))
     }
 
     /// Why a source waits for an object of a kind that is not in sight: it may stay so where the target does not serve it.

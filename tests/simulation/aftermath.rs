@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::checker::AFTERMATH;
 use super::world::{File, World};
 
 /// What is remembered for a time is forgotten after this: deletions that were seen count for ten minutes.
@@ -25,15 +26,6 @@ const UNDER_WAY: i64 = 2;
 /// Of the process that has just started.
 const FRESH: u32 = 3;
 
-/// Among later seeds, three in a hundred find what is listed as open in `docs/simulation.md`.
-const HOLDS: u64 = 300;
-
-/// Whether a world is compared with others, and its timers are judged: the first seeds are, and all of them where
-/// `SYNC_ENGINE_COMPARE` is set.
-pub fn is_compared(seed: u64) -> bool {
-    seed < HOLDS || std::env::var_os("SYNC_ENGINE_COMPARE").is_some()
-}
-
 /// What a process has at one moment.
 struct Holdings {
     tables: BTreeMap<String, i64>,
@@ -46,13 +38,13 @@ struct Holdings {
 /// Compares the process that runs with one that starts now.
 pub async fn check(world: &mut World) {
     // A process that starts knows a removed mapping from the state store, which does not hold its `ClusterProvider`.
-    if world.file == File::Missing || !is_compared(world.seed) {
+    if world.file == File::Missing || has_left_observing(world) {
         return;
     }
     let Some(old) = world.keep_one_process().await else { return };
-    // What left before it was recorded is known to the process that saw it alone, which keeps it for as long as it runs.
-    if world.shared.lock().checker.has_unrecorded() || has_disputed_former_source(world) {
-        return;
+    if world.was_silenced {
+        // Until its watches time out, it may know less than one that has just started.
+        sleep(AFTERMATH).await;
     }
     let forgets = world.seed.is_multiple_of(WAITING);
     if forgets {
@@ -66,33 +58,31 @@ pub async fn check(world: &mut World) {
         before.tables.retain(|table, _| !table.contains("learned"));
     }
     world.end().await;
-    let writes = world.shared.lock().checker.writes;
+    let writes = writes(world);
     world.start(FRESH);
     sleep(START).await;
     let after = holdings(world, FRESH);
-    let written = world.shared.lock().checker.writes - writes;
+    let written = self::writes(world) - writes;
     if written > 0 {
         violated(world, "I5", format!("{written} writes of a process that starts in a world that is in order"));
     }
-    before.tables.retain(|table, _| !is_known_to_keep(world, table));
     for text in excess(&before, &after) {
         violated(world, "I7", text);
     }
 }
 
-/// Tables that are known to keep entries for ever (open): after a rebuild, the former source that is out of sight keeps an
-/// entry for each source that is deleted; writes that come late for a namespace that is gone leave facts.
-fn is_known_to_keep(world: &World, table: &str) -> bool {
-    let is_any = |names: &[&str]| names.iter().any(|name| table.contains(&format!("table=\"{name}\"")));
-    let of_sources = ["queue", "readers", "interests", "unsettled"];
-    (world.is_rebuilt && is_any(&of_sources)) || (world.lost_namespace && is_any(&["learned"]))
+/// What was written so far. A namespace that people deleted is made again for an object that can never be made in it.
+fn writes(world: &World) -> u64 {
+    let is_held_up = super::quiet::is_held_up(world);
+    let checker = &world.shared.lock().checker;
+    checker.writes - if is_held_up { checker.namespaces } else { 0 }
 }
 
-/// Whether an engine with another id was there for a resource that the mapping left: it is not known yet whether the
-/// entries that the process keeps for that former source are needed.
-fn has_disputed_former_source(world: &World) -> bool {
-    let has_left = world.shared.lock().checker.ever(|mapping| mapping.resource != world.mapping.resource);
-    world.other_served && has_left
+/// Whether a mapping may have left its name in the mode Observe, which records nothing: a process that starts goes by the
+/// document before, and deletes what the process that saw the mapping leave only observes.
+fn has_left_observing(world: &World) -> bool {
+    let checker = &world.shared.lock().checker;
+    checker.ever(|mapping| mapping.mode == "Observe") && checker.ever(|mapping| mapping.name != world.mapping.name)
 }
 
 fn violated(world: &World, invariant: &'static str, text: String) {

@@ -80,6 +80,8 @@ pub struct Checker {
     editions: Vec<(Duration, Option<Mapping>)>,
     /// Writes of engines that changed something.
     pub writes: u64,
+    /// Those of them that made a namespace.
+    pub namespaces: u64,
     /// Whose tokens are whose: token to logical cluster.
     pub tokens: BTreeMap<String, String>,
     /// Sources that went by an engine's request.
@@ -90,8 +92,6 @@ pub struct Checker {
     pub approved: Option<Duration>,
     /// Whether any request was refused.
     pub has_refused: bool,
-    /// When an engine recorded a mapping, by the name of the mapping.
-    recorded: Vec<(Duration, String)>,
     /// Refused requests.
     refused: BTreeMap<String, Refused>,
     /// When anything changed at a server, in the mapping, or in what admission says.
@@ -286,24 +286,8 @@ impl Checker {
         self.editions.iter().filter_map(|(_, edition)| edition.as_ref()).any(holds)
     }
 
-    /// Whether a mapping left its name or its resource before an engine recorded that it had it.
-    pub fn has_unrecorded(&self) -> bool {
-        let (mut former, mut since) = (None, Duration::ZERO);
-        for (at, edition) in &self.editions {
-            let now = edition.as_ref().map(|mapping| (mapping.name, mapping.resource));
-            if now == former {
-                continue;
-            }
-            let is_recorded = |name| self.recorded.iter().any(|(then, of)| of == name && (since..=*at).contains(then));
-            if former.is_some_and(|(name, _)| !is_recorded(name)) {
-                return true;
-            }
-            (former, since) = (now, *at);
-        }
-        false
-    }
-
-    fn last_of(&self, name: &str) -> Option<&Mapping> {
+    /// The last document of a mapping.
+    pub fn last_of(&self, name: &str) -> Option<&Mapping> {
         self.editions.iter().rev().find_map(|(_, edition)| edition.as_ref().filter(|mapping| mapping.name == name))
     }
 
@@ -335,8 +319,6 @@ impl Checker {
 
     fn target_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
         let plural = &*event.storage.plural;
-        let record = event.key.name.strip_prefix("main.").filter(|_| &*event.key.namespace == RECORDS);
-        self.recorded.extend(record.filter(|_| process.is_some()).map(|mapping| (at, mapping.to_owned())));
         if &*event.key.namespace == RECORDS || !matches!(plural, "configmaps" | "secrets" | "widgets" | "namespaces") {
             return;
         }
@@ -348,7 +330,7 @@ impl Checker {
             return made.reread(&event.object.object());
         };
         match (plural, event.kind) {
-            ("namespaces", ChangeKind::Added) => {}
+            ("namespaces", ChangeKind::Added) => self.namespaces += 1,
             ("namespaces", _) => self.violated("I2", format!("engine {process} writes to the existing {place}")),
             (_, ChangeKind::Added) => self.created(at, event, process, &place),
             (_, ChangeKind::Deleted) => {

@@ -87,8 +87,6 @@ impl View<'_> {
         let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
         for one in &wanted {
             match self.of_object(key, source, one) {
-                // What cannot be seen leaves the status as it is.
-                Found::Wrong(_) if one.kind == "Widget" && self.is_broken(one.kind, "") => unclear = true,
                 Found::Wrong(_) if self.is_broken(one.kind, &one.name) => held_up = true,
                 Found::InOrder => {}
                 Found::HeldUp => held_up = true,
@@ -106,7 +104,9 @@ impl View<'_> {
             found.extend(self.of_status(key, source, &wanted));
         }
         let leftover = |made: &&Made| {
-            !wanted.iter().any(|one| one.id == made.id || made.is_at(one)) && !self.is_broken("", &made.name)
+            !self.is_retained(made)
+                && !wanted.iter().any(|one| one.id == made.id || made.is_at(one))
+                && !self.is_broken("", &made.name)
         };
         // What another mapping made, which has this one's name no longer, is up to its `onMappingRemoved`.
         let is_its_own = |made: &&Made| made.owner.mapping == mapping.name;
@@ -115,6 +115,13 @@ impl View<'_> {
             found.push(format!("{} of {} {} is no longer wanted and remains", made.id, key.resource, key.name));
         }
         found
+    }
+
+    /// Whether the mapping that made it has another name now, and what it made stays.
+    fn is_retained(&self, made: &Made) -> bool {
+        let core = self.world.shared.lock();
+        let last = core.checker.last_of(&made.owner.mapping);
+        made.owner.mapping != self.world.mapping.name && last.is_none_or(|last| last.on_mapping_removed != "Delete")
     }
 
     /// Where the objects of a source are: where some of them are already, or where today's rule puts them.

@@ -1,6 +1,6 @@
 //! What an engine asks for in a world where nothing happens any more.
 
-use super::aftermath::is_compared;
+use super::action::TENANTS;
 use super::checker::RECORDS;
 use super::model::synced;
 use super::world::{File, World};
@@ -19,13 +19,16 @@ const WORSE: [&str; 4] = ["TargetChanged", "RenderFailed", "IdentityChanged", "R
 
 /// Judges what was asked for since the world was quiet, and what timers found until now.
 pub fn check(world: &World) {
-    let is_held_up = is_held_up(world);
+    let (is_held_up, is_unbound) = (is_held_up(world), is_unbound(world));
     let core = &mut *world.shared.lock();
     let asked = std::mem::take(&mut core.checker.asked);
     // What watches missed is read again when they time out.
     let catches_up = core.checker.is_troubled_still(core.age());
     let is_wrong = |(request, times): &(&String, &usize)| {
-        let most = if is_held_up { REPEATED } else { CAUGHT_UP * usize::from(catches_up) };
+        let is_awaited = is_held_up || (is_unbound && request.starts_with("list /services/apiexport/"));
+        // Of this name are the object `ca` of one source and the object `main` of another, each with its own backoff.
+        let askers = if request.ends_with("/x-ca") { 2 } else { 1 };
+        let most = if is_awaited { REPEATED * askers } else { CAUGHT_UP * usize::from(catches_up) };
         !is_routine(request) && **times > most
     };
     let wrong: Vec<_> =
@@ -35,12 +38,13 @@ pub fn check(world: &World) {
     }
     // A source that vanished counts as deleted after a while: no event tells when that is over.
     let vanishes = core.checker.ever(|mapping| mapping.on_source_vanished == "Delete");
-    let has_refused = core.checker.has_refused;
+    // The engine itself refuses a name that no server takes.
+    let has_refused = core.checker.has_refused || world.had_long_name;
     let is_timed = |reason: &str| {
         let is_hidden = has_refused && WORSE.contains(&reason);
         TIMED.contains(&reason) || is_hidden || (vanishes && reason == "Orphaned")
     };
-    for process in world.processes.values().filter(|_| is_compared(world.seed)) {
+    for process in world.processes.values() {
         for (labels, writes) in process.figures("sync_engine_timer_writes_total") {
             let reason = labels.split_once("waited_for=\"").and_then(|(_, rest)| rest.split_once('"'));
             if !reason.is_some_and(|(reason, _)| is_timed(reason)) {
@@ -51,9 +55,16 @@ pub fn check(world: &World) {
 }
 
 /// Whether anything is not as the mapping says, so that the engine has to look again.
-fn is_held_up(world: &World) -> bool {
+pub fn is_held_up(world: &World) -> bool {
     let is_in_order = |source| synced(source).is_none_or(|synced| synced == "True");
     world.file != File::Whole || world.forever().is_some() || !world.sources().values().all(is_in_order)
+}
+
+/// Whether a shard has no workspace that binds the export: it serves no resource of it there that could be watched.
+fn is_unbound(world: &World) -> bool {
+    let is_served = TENANTS.map(|tenant| world.is_served(&world.cluster(tenant)));
+    let tenants_of_shards = if world.shards == 1 { vec![&is_served[..]] } else { is_served.chunks(1).collect() };
+    tenants_of_shards.into_iter().any(|tenants| !tenants.contains(&true))
 }
 
 /// What no watch tells: the schemas of APIs, which kinds are served, the identity of a cluster after a watch started over,

@@ -1,23 +1,25 @@
-//! A world: servers, engines and what happens to them, in virtual time.
+//! A world: servers and engines in virtual time, from its beginning until it has come to rest.
+
+mod acts;
+mod contents;
+mod people;
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use sync_engine::sandbox::{Flavor, Request};
 use tokio::time::sleep;
 
-use super::action::{Action, Edit, Forever, Meddling, Plan, SourceRef, TENANTS};
-use super::checker::{AFTERMATH, RECORDS, Violation};
+use super::action::{Action, Edit, Forever, Plan, TENANTS};
+use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{KINDS, Mapping, OPTIONAL, api_version, first, placement, url};
-use super::matrix::is_fault;
+use super::mapping::{Mapping, first};
 use super::process::{OTHER, Process};
-use super::server::{
-    Ahead, GROUP, RESOURCES, Side, api_url, binding, definitions, export, has_edition, items, new_schema, no_widgets,
-    serve_widgets, widgets, workspace,
-};
+use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
+
+pub use contents::{SourceKey, text};
 
 /// Within this time after the last fault everything is in order.
 const RECOVERY: Duration = Duration::from_secs(600);
@@ -26,7 +28,6 @@ const LOOK: Duration = Duration::from_secs(20);
 /// How long nothing must happen then.
 const QUIET: Duration = Duration::from_secs(120);
 const BOOKMARKS: Duration = Duration::from_secs(10);
-const MERGE: &str = "application/merge-patch+json";
 
 /// Of real time. A world takes less than a second of it, on a busy machine some.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -100,6 +101,7 @@ pub struct World {
     pub shared: Shared,
     pub seed: u64,
     pub is_kcp: bool,
+    pub shards: usize,
     pub mapping: Mapping,
     pub file: File,
     /// Whether the target was put back: what the engine knew of it may be lost.
@@ -108,10 +110,10 @@ pub struct World {
     pub forgot: bool,
     /// Whether something happened beside what consumers and people at the target do.
     pub is_disturbed: bool,
-    /// Whether the source server was rebuilt.
-    pub is_rebuilt: bool,
-    /// Whether people deleted a namespace of objects.
-    pub lost_namespace: bool,
+    /// Whether there ever was a source whose name is as long as it may be.
+    pub had_long_name: bool,
+    /// Whether watches fell silent.
+    pub was_silenced: bool,
     /// Whether an engine with another id was there.
     pub other_served: bool,
     /// The mapping whose records the target's backup holds.
@@ -156,13 +158,14 @@ impl World {
             shared: Shared::new(flavor, plan.seed, shards),
             seed: plan.seed,
             is_kcp: plan.is_kcp,
+            shards,
             mapping,
             file: File::Whole,
             target_restored: false,
             forgot: false,
             is_disturbed: false,
-            is_rebuilt: false,
-            lost_namespace: false,
+            had_long_name: false,
+            was_silenced: false,
             other_served: false,
             backed_up: None,
             processes: BTreeMap::new(),
@@ -348,171 +351,12 @@ impl World {
         }
     }
 
-    async fn act(&mut self, action: Action) {
-        self.note(action);
-        self.is_disturbed |= !action.is_everyday();
-        self.tell_checker(action);
-        if action == Action::Widgets && self.forever() == Some(Forever::NoWidgets) {
-            return;
-        }
-        match action {
-            Action::Create(source) => self.create(source),
-            Action::Change(source) => self.change(source),
-            Action::Delete(source) => self.delete(source),
-            Action::Recreate(source) => {
-                self.delete(source);
-                self.strip(source);
-                self.create(source);
-            }
-            Action::Strip(source) => self.strip(source),
-            Action::Label(source) => self.label(source),
-            Action::Forge(source) => self.forge(source),
-            Action::Plant(source) => self.plant(source),
-            Action::Bind(tenant) => self.source_server(&binding(tenant)),
-            Action::Unbind(tenant) => {
-                let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
-                self.source_server(&Request::delete(&url));
-            }
-            Action::CreateWorkspace(tenant) => {
-                self.source_server(&workspace(tenant));
-                self.core(|core| core.settle(Side::Source));
-                self.source_server(&binding(tenant));
-            }
-            Action::DeleteWorkspace(tenant) => {
-                let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
-                self.source_server(&Request::delete(&url));
-            }
-            Action::Meddle(source, meddling) => self.meddle(source, meddling),
-            Action::DeleteNamespace(source) => {
-                self.lost_namespace = true;
-                let namespace = self.namespace(source);
-                self.target_server(&Request::delete(&format!("/api/v1/namespaces/{namespace}")));
-            }
-            Action::Release => self.release(),
-            Action::NoWidgets => self.target_server(&no_widgets()),
-            Action::Widgets => {
-                self.core(|core| core.settle(Side::Target));
-                self.target_server(&widgets());
-            }
-            Action::Unserve | Action::Serve => {
-                self.target_server(&serve_widgets(action == Action::Serve));
-                self.core(|core| core.settle(Side::Target));
-                self.core(|core| core.server(Side::Target).end_watches("widgets"));
-            }
-            Action::Deny(verb) => self.core(|core| core.denied = Some(verb)),
-            Action::Allow => self.core(|core| core.denied = None),
-            Action::Compact(side) => self.core(|core| core.server(side).compact()),
-            Action::Jump(seconds) => self.core(|core| core.jumped += seconds),
-            Action::Edit(edit) => self.edit(edit),
-            Action::Approve => self.approve(),
-            Action::Schema => self.source_servers(new_schema(self.is_kcp, !self.has_edition())),
-            Action::BackUp(side) => self.back_up(side),
-            Action::Restore(side, ahead) => self.restore(side, ahead),
-            Action::Rebuild(side, ahead) => self.rebuild(side, ahead),
-            Action::Away(side) => self.core(|core| {
-                core.server(side).up = false;
-                core.server(side).cut_watches();
-            }),
-            Action::Back(side) => self.core(|core| core.server(side).up = true),
-            Action::Cut(side) => self.core(|core| core.server(side).cut_watches()),
-            Action::Silence(side) => self.core(|core| core.server(side).silence_watches()),
-            Action::Weather(weather) => self.core(|core| core.set_weather(weather)),
-            Action::Pause(number) => drop(self.core(|core| core.paused.insert(number))),
-            Action::Resume(number) => self.core(|core| core.resume(number)),
-            Action::Skew(number, seconds) => self.core(|core| *core.skewed.entry(number).or_default() += seconds),
-            Action::Address(side) => self.core(|core| core.server(side).kubeconfig.address += 1),
-            Action::Token(side) => self.core(|core| core.server(side).kubeconfig.token += 1),
-            Action::Start(number) if !self.processes.contains_key(&number) => self.start(number),
-            Action::Start(_) => {}
-            Action::Crash(number) => {
-                self.forgot = true;
-                self.core(|core| core.resume(number));
-                if let Some(process) = self.processes.remove(&number) {
-                    process.kill().await;
-                    self.check_tasks();
-                }
-            }
-            Action::Stop(number) => {
-                self.forgot = true;
-                self.core(|core| core.resume(number));
-                if let Some(process) = self.processes.remove(&number) {
-                    process.stop().await;
-                    self.check_tasks();
-                }
-            }
-        }
-    }
-
     pub fn forever(&self) -> Option<Forever> {
         self.core(|core| core.forever)
     }
 
-    /// A fault that undoes or hides what servers hold counts once for each object.
-    fn tell_checker(&self, action: Action) {
-        let objects = match action {
-            Action::Restore(..) | Action::Rebuild(..) | Action::NoWidgets => {
-                self.sources().len() + self.target_objects().len()
-            }
-            _ => 0,
-        };
-        let is_end = matches!(action, Action::Back(_) | Action::Allow | Action::Widgets | Action::Resume(_));
-        self.core(|core| {
-            let age = core.age();
-            core.checker.has_changed(age);
-            if is_fault(action) {
-                core.checker.is_troubled(age + AFTERMATH);
-                core.checker.faults += objects as u64;
-            }
-            if is_end {
-                core.checker.feels_it(age + AFTERMATH);
-            }
-        });
-    }
-
     fn core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
         act(&mut self.shared.lock())
-    }
-
-    /// Counts what a tenant writes.
-    fn next_written(&mut self, tenant: &'static str) -> u32 {
-        let written = self.written.entry(tenant).or_default();
-        *written += 1;
-        *written
-    }
-
-    fn create(&mut self, source: SourceRef) {
-        let written = self.next_written(source.tenant);
-        let kind = RESOURCES.iter().find(|(plural, _)| *plural == source.resource).map_or("", |(_, kind)| kind);
-        let token = format!("token-{}-of-{}", written, source.tenant);
-        let object = json!({
-            "apiVersion": format!("{GROUP}/v1"), "kind": kind,
-            "metadata": {"name": source.name, "namespace": "default", "labels": {"tier": "managed"}},
-            "spec": {"size": written, "token": token, "extra": written.is_multiple_of(2)},
-        });
-        let cluster = self.cluster(source.tenant);
-        if cluster.is_empty() {
-            return;
-        }
-        let url = self.url(source.tenant, source.resource, "");
-        let is_kcp = self.is_kcp;
-        self.core(|core| {
-            if is_kcp {
-                core.checker.tokens.insert(token, cluster);
-            }
-            core.act(Side::Source, &Request::post(&url, &object))
-        });
-    }
-
-    fn change(&mut self, source: SourceRef) {
-        let written = self.next_written(source.tenant);
-        let patch = json!({"spec": {"size": written, "extra": written.is_multiple_of(2)}});
-        let url = self.url(source.tenant, source.resource, source.name);
-        self.core(|core| core.act(Side::Source, &Request::patch(&url, MERGE, &patch)));
-    }
-
-    fn delete(&mut self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
-        self.core(|core| core.act(Side::Source, &Request::delete(&url)));
     }
 
     fn source_server(&self, request: &Request) {
@@ -522,249 +366,4 @@ impl World {
     fn target_server(&self, request: &Request) {
         self.core(|core| core.act(Side::Target, request));
     }
-
-    fn strip(&self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
-        let patch = json!({"metadata": {"finalizers": null}});
-        self.source_server(&Request::patch(&url, MERGE, &patch));
-    }
-
-    fn label(&self, source: SourceRef) {
-        let url = self.url(source.tenant, source.resource, source.name);
-        let Some(object) = self.core(|core| core.get(Side::Source, &url)) else { return };
-        let managed = object["metadata"]["labels"]["tier"] == "managed";
-        let tier = if managed { Value::Null } else { "managed".into() };
-        self.source_server(&Request::patch(&url, MERGE, &json!({"metadata": {"labels": {"tier": tier}}})));
-    }
-
-    fn target_object(&self, source: SourceRef) -> Option<Value> {
-        let place = url("ConfigMap", &self.namespace(source), source.name);
-        self.core(|core| core.get(Side::Target, &place))
-    }
-
-    fn forge(&self, source: SourceRef) {
-        let Some(object) = self.target_object(source) else { return };
-        let metadata = &object["metadata"];
-        let patch = json!({"metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]}});
-        let url = self.url(source.tenant, source.resource, source.name);
-        self.source_server(&Request::patch(&url, MERGE, &patch));
-    }
-
-    fn plant(&self, source: SourceRef) {
-        let Some(mut object) = self.target_object(source) else { return };
-        let name = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}});
-        self.target_server(&Request::post("/api/v1/namespaces", &name));
-        let metadata = object["metadata"].as_object_mut().expect("metadata");
-        metadata.retain(|field, _| matches!(field.as_str(), "labels" | "annotations" | "name"));
-        self.target_server(&Request::post(&url("ConfigMap", "elsewhere", ""), &object));
-    }
-
-    fn meddle(&self, source: SourceRef, meddling: Meddling) {
-        let namespace = self.namespace(source);
-        let place = url("ConfigMap", &namespace, source.name);
-        let present = self.core(|core| core.get(Side::Target, &place));
-        let patch =
-            |body: Value| self.target_server(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &body));
-        match (meddling, present) {
-            (Meddling::Edit, Some(_)) => patch(json!({"data": {"size": "edited", "more": "edited"}})),
-            (Meddling::Delete, Some(_)) => self.target_server(&Request::delete(&place)),
-            (Meddling::Strip, Some(_)) => patch(json!({"metadata": {"labels": null, "annotations": null}})),
-            (Meddling::Hold, Some(_)) => patch(json!({"metadata": {"finalizers": ["example.dev/hold"]}})),
-            (Meddling::Copy, Some(mut object)) => {
-                let metadata = object["metadata"].as_object_mut().expect("metadata");
-                metadata.retain(|field, _| matches!(field.as_str(), "labels" | "annotations" | "namespace"));
-                metadata.insert("name".to_owned(), format!("{}-copy", source.name).into());
-                self.target_server(&Request::post(&url("ConfigMap", &namespace, ""), &object));
-            }
-            (Meddling::Squat, None) => {
-                let name = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-                self.target_server(&Request::post("/api/v1/namespaces", &name));
-                let object = json!({
-                    "apiVersion": api_version("ConfigMap"), "kind": "ConfigMap",
-                    "metadata": {"name": source.name}, "data": {"of": "people"},
-                });
-                self.target_server(&Request::post(&url("ConfigMap", &namespace, ""), &object));
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes people's finalizers off.
-    fn release(&self) {
-        for object in self.target_objects() {
-            if !object["metadata"]["finalizers"].is_null() {
-                let kind = object["kind"].as_str().unwrap_or_default();
-                let place = url(kind, &text(&object, "namespace"), &text(&object, "name"));
-                let patch = json!({"metadata": {"finalizers": null}});
-                self.target_server(&Request::patch(&place, MERGE, &patch));
-            }
-        }
-    }
-
-    /// Every object on the target of the kinds that mappings make.
-    pub fn target_objects(&self) -> Vec<Value> {
-        let of_kind = |kind: &str| {
-            let list = self.core(|core| core.get(Side::Target, &url(kind, "", ""))).unwrap_or_default();
-            let mut objects: Vec<Value> = items(&list).into_values().collect();
-            objects.iter_mut().for_each(|object| object["kind"] = kind.into());
-            objects
-        };
-        let all = KINDS.iter().flat_map(|(kind, _)| of_kind(kind));
-        all.filter(|object| text(object, "namespace") != RECORDS).collect()
-    }
-
-    fn edit(&mut self, edit: Edit) {
-        self.file = match (edit, self.file) {
-            (Edit::Remove, File::Whole) => File::Missing,
-            (Edit::Break, File::Whole) => File::Broken,
-            _ => File::Whole,
-        };
-        self.mapping.edit(edit, &OPTIONAL);
-        let edition = match self.file {
-            File::Whole => Some(Some(self.mapping.clone())),
-            File::Missing => Some(None),
-            // What ran before goes on.
-            File::Broken => None,
-        };
-        if let Some(edition) = edition {
-            self.core(|core| {
-                let age = core.age();
-                core.checker.edit(age, edition);
-            });
-        }
-        let sound = self.file != File::Broken;
-        for (number, process) in &self.processes {
-            process.reload(&self.shared, self.documents(*number), sound);
-        }
-    }
-
-    /// Where today's rule puts the objects of a source.
-    fn namespace(&self, source: SourceRef) -> String {
-        format!("{}{}", placement(&self.cluster(source.tenant), "default"), self.mapping.namespace)
-    }
-
-    fn approve(&self) {
-        self.core(|core| core.checker.approved = Some(core.age()));
-        self.processes.values().for_each(|process| process.approve(&self.shared));
-    }
-
-    fn source_servers(&self, requests: Vec<Request>) {
-        requests.iter().for_each(|request| self.source_server(request));
-    }
-
-    /// Whether the API of the sources has the field `status.edition` now.
-    pub fn has_edition(&self) -> bool {
-        self.core(|core| core.get(Side::Source, api_url(self.is_kcp))).is_some_and(|api| has_edition(&api))
-    }
-
-    fn back_up(&mut self, side: Side) {
-        if side == Side::Target {
-            // Not before the engine has its records there: without them it waits for a person.
-            let name = self.mapping.name;
-            let records = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
-            if self.core(|core| core.get(Side::Target, &records)).is_none() {
-                return;
-            }
-            self.backed_up = Some(name);
-        }
-        self.core(|core| core.server(side).back_up());
-    }
-
-    fn restore(&mut self, side: Side, ahead: Ahead) {
-        if side == Side::Target && self.backed_up != Some(self.mapping.name) {
-            return;
-        }
-        if !self.core(|core| core.server(side).restore(ahead)) {
-            return;
-        }
-        match side {
-            Side::Source => {
-                let sources = self.sources();
-                self.core(|core| {
-                    let age = core.age();
-                    core.checker.sources_restored(age, sources.values());
-                });
-            }
-            Side::Target => {
-                self.target_restored = true;
-                let objects = self.target_objects();
-                self.core(|core| core.checker.target_restored(objects.iter()));
-            }
-        }
-    }
-
-    fn rebuild(&mut self, side: Side, ahead: Ahead) {
-        self.is_rebuilt |= side == Side::Source;
-        self.core(|core| {
-            let now = core.now();
-            core.server(side).rebuild(now, ahead);
-        });
-        if side == Side::Source {
-            self.furnish();
-        }
-    }
-
-    /// The cluster that a tenant's objects are in, as the engine names it.
-    pub fn cluster(&self, tenant: &str) -> String {
-        if !self.is_kcp {
-            return "plain".into();
-        }
-        let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
-        let workspace = self.core(|core| core.get(Side::Source, &url)).unwrap_or_default();
-        workspace["spec"]["cluster"].as_str().unwrap_or_default().to_owned()
-    }
-
-    /// Whether a cluster is one that engines serve: its workspace is there, and bound.
-    pub fn is_served(&self, cluster: &str) -> bool {
-        let is_bound = |tenant: &&str| {
-            let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
-            self.cluster(tenant) == cluster && self.core(|core| core.get(Side::Source, &url)).is_some()
-        };
-        !self.is_kcp || TENANTS.iter().any(is_bound)
-    }
-
-    /// The identity of a cluster of sources, as ownership annotations tell it. A plain cluster that is rebuilt is another one.
-    pub fn identity(&self, cluster: &str) -> String {
-        if self.is_kcp {
-            return cluster.to_owned();
-        }
-        let system = self.core(|core| core.get(Side::Source, "/api/v1/namespaces/kube-system"));
-        system.map(|namespace| text(&namespace, "uid")).unwrap_or_default()
-    }
-
-    fn url(&self, tenant: &str, resource: &str, name: &str) -> String {
-        let cluster = if self.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() };
-        let url = format!("{cluster}/apis/{GROUP}/v1/namespaces/default/{resource}");
-        if name.is_empty() { url } else { format!("{url}/{name}") }
-    }
-
-    /// Every source there is of either resource.
-    pub fn sources(&self) -> BTreeMap<SourceKey, Value> {
-        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
-        let mut sources = BTreeMap::new();
-        for tenant in tenants {
-            let cluster = self.cluster(tenant);
-            for (resource, _) in RESOURCES {
-                let url = self.url(tenant, resource, "");
-                let list = self.core(|core| core.get(Side::Source, &url)).unwrap_or_default();
-                for ((namespace, name), source) in items(&list) {
-                    sources.insert(SourceKey { cluster: cluster.clone(), resource, namespace, name }, source);
-                }
-            }
-        }
-        sources
-    }
-}
-
-/// A source, as servers speak of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SourceKey {
-    pub cluster: String,
-    pub resource: &'static str,
-    pub namespace: String,
-    pub name: String,
-}
-
-pub fn text(object: &Value, field: &str) -> String {
-    object["metadata"][field].as_str().unwrap_or_default().to_owned()
 }

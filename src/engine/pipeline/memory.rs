@@ -10,6 +10,7 @@ use super::wakes::Topic;
 use super::{Inventory, Pipeline, Reason, State, Unsettled};
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, placement};
+use crate::multicluster::queue::Priority;
 use crate::object::Key;
 use crate::plan::Prune;
 use crate::server::metrics::TABLES;
@@ -71,7 +72,7 @@ impl Pipeline {
             placements,
             learned,
             state.unplanned.len(),
-            state.unsettled.len() + state.retried.len(),
+            state.unsettled.len() + state.retried.iter().filter(|key| !state.unsettled.contains_key(*key)).count(),
             state.guard.size(),
         ]
     }
@@ -205,6 +206,10 @@ impl Pipeline {
         drop(state);
         if was_unconfirmed && is_confirmed {
             self.enqueue_all();
+            if generation.former.is_some() {
+                // What went while it was out of sight.
+                self.feeds().known().into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+            }
             // Where there is no source, no plan will.
             self.conclude();
         }

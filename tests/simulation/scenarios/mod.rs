@@ -1,5 +1,6 @@
 //! Named worlds: each is what was left of a failing seed, or of a report, once every step that does not matter was gone.
 
+mod aftermath;
 mod identity;
 
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, SourceRef, Step};

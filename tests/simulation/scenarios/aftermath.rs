@@ -1,0 +1,57 @@
+//! Worlds that are in order in the end, and in which a process once kept what it did not need, or forgot what it did.
+
+use super::super::action::Forever;
+use super::*;
+
+#[test]
+fn a_held_deletion_waits_until_its_target_is_seen() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Away(Side::Target)),
+        (1_000, Action::Edit(Edit::PruneGuard(0))),
+        (1_000, Action::Edit(Edit::Toggle("ca"))),
+        (120_000, Action::Back(Side::Target)),
+    ];
+    holds(&world(Kcp, &steps), 8);
+}
+
+#[test]
+fn a_process_that_starts_makes_no_second_object_of_another_kind() {
+    let steps = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::Kind("Secret")))];
+    holds(&world(Plain, &steps), 16);
+}
+
+#[test]
+fn a_mapping_that_is_renamed_before_it_was_recorded_is_forgotten() {
+    let steps = [(0, Action::Create(X)), (1, Action::Edit(Edit::Rename("n")))];
+    holds(&world(Kcp, &steps), 8);
+}
+
+#[test]
+fn a_former_source_out_of_sight_keeps_nothing_of_the_cluster_in_its_place() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Rebuild(Side::Source, Ahead::Expired)),
+        (5_000, Action::Create(X_CA)),
+        (5_000, Action::Delete(X_CA)),
+    ];
+    holds(&world(Plain, &steps), 4);
+}
+
+#[test]
+fn a_source_of_a_former_resource_leaves_no_entry() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Away(Side::Target)),
+        (1_000, Action::Change(X)),
+        (1_000, Action::Edit(Edit::Resource("gadgets"))),
+        (60_000, Action::Back(Side::Target)),
+    ];
+    holds(&world(Kcp, &steps), 4);
+}
+
+#[test]
+fn a_source_whose_kind_is_missing_for_ever_says_so() {
+    let steps = [(0, Action::NoWidgets), (0, Action::Edit(Edit::Toggle("widget"))), (0, Action::Create(X))];
+    holds(&Plan { forever: Some(Forever::NoWidgets), ..world(Kcp, &steps) }, 2);
+}

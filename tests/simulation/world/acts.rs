@@ -1,0 +1,212 @@
+//! What happens to a world: each action is carried out, or handed to whom it is about.
+
+use sync_engine::sandbox::Request;
+
+use super::super::action::{Action, Edit, Forever};
+use super::super::checker::{AFTERMATH, RECORDS};
+use super::super::mapping::OPTIONAL;
+use super::super::matrix::is_fault;
+use super::super::server::{Ahead, Side, binding, new_schema, no_widgets, serve_widgets, widgets, workspace};
+use super::{File, World};
+
+impl World {
+    pub(super) async fn act(&mut self, action: Action) {
+        self.note(action);
+        self.is_disturbed |= !action.is_everyday();
+        self.was_silenced |= matches!(
+            action,
+            Action::Silence(_) | Action::Restore(_, Ahead::Silent) | Action::Rebuild(_, Ahead::Silent)
+        );
+        self.tell_checker(action);
+        if action == Action::Widgets && self.forever() == Some(Forever::NoWidgets) {
+            return;
+        }
+        match action {
+            Action::Create(source) => self.create(source),
+            Action::Change(source) => self.change(source),
+            Action::Delete(source) => self.delete(source),
+            Action::Recreate(source) => {
+                self.delete(source);
+                self.strip(source);
+                self.create(source);
+            }
+            Action::Strip(source) => self.strip(source),
+            Action::Label(source) => self.label(source),
+            Action::Forge(source) => self.forge(source),
+            Action::Plant(source) => self.plant(source),
+            Action::Bind(tenant) => self.source_server(&binding(tenant)),
+            Action::Unbind(tenant) => {
+                let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
+                self.source_server(&Request::delete(&url));
+            }
+            Action::CreateWorkspace(tenant) => {
+                self.source_server(&workspace(tenant));
+                self.core(|core| core.settle(Side::Source));
+                self.source_server(&binding(tenant));
+            }
+            Action::DeleteWorkspace(tenant) => {
+                let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
+                self.source_server(&Request::delete(&url));
+            }
+            Action::Meddle(source, meddling) => self.meddle(source, meddling),
+            Action::DeleteNamespace(source) => {
+                let namespace = self.namespace(source);
+                self.target_server(&Request::delete(&format!("/api/v1/namespaces/{namespace}")));
+            }
+            Action::Release => self.release(),
+            Action::NoWidgets => self.target_server(&no_widgets()),
+            Action::Widgets => {
+                self.core(|core| core.settle(Side::Target));
+                self.target_server(&widgets());
+            }
+            Action::Unserve | Action::Serve => {
+                self.target_server(&serve_widgets(action == Action::Serve));
+                self.core(|core| core.settle(Side::Target));
+                self.core(|core| core.server(Side::Target).end_watches("widgets"));
+            }
+            Action::Deny(verb) => self.core(|core| core.denied = Some(verb)),
+            Action::Allow => self.core(|core| core.denied = None),
+            Action::Compact(side) => self.core(|core| core.server(side).compact()),
+            Action::Jump(seconds) => self.core(|core| core.jumped += seconds),
+            Action::Edit(edit) => self.edit(edit),
+            Action::Approve => self.approve(),
+            Action::Schema => self.source_servers(new_schema(self.is_kcp, !self.has_edition())),
+            Action::BackUp(side) => self.back_up(side),
+            Action::Restore(side, ahead) => self.restore(side, ahead),
+            Action::Rebuild(side, ahead) => self.rebuild(side, ahead),
+            Action::Away(side) => self.core(|core| {
+                core.server(side).up = false;
+                core.server(side).cut_watches();
+            }),
+            Action::Back(side) => self.core(|core| core.server(side).up = true),
+            Action::Cut(side) => self.core(|core| core.server(side).cut_watches()),
+            Action::Silence(side) => self.core(|core| core.server(side).silence_watches()),
+            Action::Weather(weather) => self.core(|core| core.set_weather(weather)),
+            Action::Pause(number) => drop(self.core(|core| core.paused.insert(number))),
+            Action::Resume(number) => self.core(|core| core.resume(number)),
+            Action::Skew(number, seconds) => self.core(|core| *core.skewed.entry(number).or_default() += seconds),
+            Action::Address(side) => self.core(|core| core.server(side).kubeconfig.address += 1),
+            Action::Token(side) => self.core(|core| core.server(side).kubeconfig.token += 1),
+            Action::Start(number) if !self.processes.contains_key(&number) => self.start(number),
+            Action::Start(_) => {}
+            Action::Crash(number) => {
+                self.forgot = true;
+                self.core(|core| core.resume(number));
+                if let Some(process) = self.processes.remove(&number) {
+                    process.kill().await;
+                    self.check_tasks();
+                }
+            }
+            Action::Stop(number) => {
+                self.forgot = true;
+                self.core(|core| core.resume(number));
+                if let Some(process) = self.processes.remove(&number) {
+                    process.stop().await;
+                    self.check_tasks();
+                }
+            }
+        }
+    }
+
+    /// A fault that undoes or hides what servers hold counts once for each object.
+    fn tell_checker(&self, action: Action) {
+        let objects = match action {
+            Action::Restore(..) | Action::Rebuild(..) | Action::NoWidgets => {
+                self.sources().len() + self.target_objects().len()
+            }
+            _ => 0,
+        };
+        let is_end = matches!(action, Action::Back(_) | Action::Allow | Action::Widgets | Action::Resume(_));
+        self.core(|core| {
+            let age = core.age();
+            core.checker.has_changed(age);
+            if is_fault(action) {
+                core.checker.is_troubled(age + AFTERMATH);
+                core.checker.faults += objects as u64;
+            }
+            if is_end {
+                core.checker.feels_it(age + AFTERMATH);
+            }
+        });
+    }
+
+    fn edit(&mut self, edit: Edit) {
+        self.file = match (edit, self.file) {
+            (Edit::Remove, File::Whole) => File::Missing,
+            (Edit::Break, File::Whole) => File::Broken,
+            _ => File::Whole,
+        };
+        self.mapping.edit(edit, &OPTIONAL);
+        let edition = match self.file {
+            File::Whole => Some(Some(self.mapping.clone())),
+            File::Missing => Some(None),
+            // What ran before goes on.
+            File::Broken => None,
+        };
+        if let Some(edition) = edition {
+            self.core(|core| {
+                let age = core.age();
+                core.checker.edit(age, edition);
+            });
+        }
+        let sound = self.file != File::Broken;
+        for (number, process) in &self.processes {
+            process.reload(&self.shared, self.documents(*number), sound);
+        }
+    }
+
+    fn approve(&self) {
+        self.core(|core| core.checker.approved = Some(core.age()));
+        self.processes.values().for_each(|process| process.approve(&self.shared));
+    }
+
+    fn source_servers(&self, requests: Vec<Request>) {
+        requests.iter().for_each(|request| self.source_server(request));
+    }
+
+    fn back_up(&mut self, side: Side) {
+        if side == Side::Target {
+            // Not before the engine has its records there: without them it waits for a person.
+            let name = self.mapping.name;
+            let records = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
+            if self.core(|core| core.get(Side::Target, &records)).is_none() {
+                return;
+            }
+            self.backed_up = Some(name);
+        }
+        self.core(|core| core.server(side).back_up());
+    }
+
+    fn restore(&mut self, side: Side, ahead: Ahead) {
+        if side == Side::Target && self.backed_up != Some(self.mapping.name) {
+            return;
+        }
+        if !self.core(|core| core.server(side).restore(ahead)) {
+            return;
+        }
+        match side {
+            Side::Source => {
+                let sources = self.sources();
+                self.core(|core| {
+                    let age = core.age();
+                    core.checker.sources_restored(age, sources.values());
+                });
+            }
+            Side::Target => {
+                self.target_restored = true;
+                let objects = self.target_objects();
+                self.core(|core| core.checker.target_restored(objects.iter()));
+            }
+        }
+    }
+
+    fn rebuild(&mut self, side: Side, ahead: Ahead) {
+        self.core(|core| {
+            let now = core.now();
+            core.server(side).rebuild(now, ahead);
+        });
+        if side == Side::Source {
+            self.furnish();
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What is in a world: its sources, the objects on its target, and what both are called.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::super::action::{SourceRef, TENANTS};
+use super::super::checker::RECORDS;
+use super::super::mapping::{KINDS, placement, url};
+use super::super::server::{GROUP, RESOURCES, Side, api_url, has_edition, items};
+use super::World;
+
+/// A source, as servers speak of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceKey {
+    pub cluster: String,
+    pub resource: &'static str,
+    pub namespace: String,
+    pub name: String,
+}
+
+pub fn text(object: &Value, field: &str) -> String {
+    object["metadata"][field].as_str().unwrap_or_default().to_owned()
+}
+
+impl World {
+    /// Every source there is of either resource.
+    pub fn sources(&self) -> BTreeMap<SourceKey, Value> {
+        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
+        let mut sources = BTreeMap::new();
+        for tenant in tenants {
+            let cluster = self.cluster(tenant);
+            for (resource, _) in RESOURCES {
+                let url = self.url(tenant, resource, "");
+                let list = self.core(|core| core.get(Side::Source, &url)).unwrap_or_default();
+                for ((namespace, name), source) in items(&list) {
+                    sources.insert(SourceKey { cluster: cluster.clone(), resource, namespace, name }, source);
+                }
+            }
+        }
+        sources
+    }
+
+    /// Every object on the target of the kinds that mappings make.
+    pub fn target_objects(&self) -> Vec<Value> {
+        let of_kind = |kind: &str| {
+            let list = self.core(|core| core.get(Side::Target, &url(kind, "", ""))).unwrap_or_default();
+            let mut objects: Vec<Value> = items(&list).into_values().collect();
+            objects.iter_mut().for_each(|object| object["kind"] = kind.into());
+            objects
+        };
+        let all = KINDS.iter().flat_map(|(kind, _)| of_kind(kind));
+        all.filter(|object| text(object, "namespace") != RECORDS).collect()
+    }
+
+    /// The cluster that a tenant's objects are in, as the engine names it.
+    pub fn cluster(&self, tenant: &str) -> String {
+        if !self.is_kcp {
+            return "plain".into();
+        }
+        let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
+        let workspace = self.core(|core| core.get(Side::Source, &url)).unwrap_or_default();
+        workspace["spec"]["cluster"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether a cluster is one that engines serve: its workspace is there, and bound.
+    pub fn is_served(&self, cluster: &str) -> bool {
+        let is_bound = |tenant: &&str| {
+            let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
+            self.cluster(tenant) == cluster && self.core(|core| core.get(Side::Source, &url)).is_some()
+        };
+        !self.is_kcp || TENANTS.iter().any(is_bound)
+    }
+
+    /// The identity of a cluster of sources, as ownership annotations tell it. A plain cluster that is rebuilt is another one.
+    pub fn identity(&self, cluster: &str) -> String {
+        if self.is_kcp {
+            return cluster.to_owned();
+        }
+        let system = self.core(|core| core.get(Side::Source, "/api/v1/namespaces/kube-system"));
+        system.map(|namespace| text(&namespace, "uid")).unwrap_or_default()
+    }
+
+    /// Whether the API of the sources has the field `status.edition` now.
+    pub fn has_edition(&self) -> bool {
+        self.core(|core| core.get(Side::Source, api_url(self.is_kcp))).is_some_and(|api| has_edition(&api))
+    }
+
+    /// Where today's rule puts the objects of a source.
+    pub(super) fn namespace(&self, source: SourceRef) -> String {
+        format!("{}{}", placement(&self.cluster(source.tenant), "default"), self.mapping.namespace)
+    }
+
+    pub(super) fn url(&self, tenant: &str, resource: &str, name: &str) -> String {
+        let cluster = if self.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() };
+        let url = format!("{cluster}/apis/{GROUP}/v1/namespaces/default/{resource}");
+        if name.is_empty() { url } else { format!("{url}/{name}") }
+    }
+}
