@@ -119,7 +119,7 @@ async fn run(
     };
     if pipeline.is_out_of_sight() {
         // Once it is confirmed, every source is queued.
-        return Run::unplanned(Ended::Dropped);
+        return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };
     }
     let is_confirmed = || matches!(cluster.known(), Known::Identity(_));
     // Who does not wait for it is not woken by a doubt that is answered.
@@ -174,20 +174,24 @@ async fn run(
 
 /// How many deletions of a source `pruneGuard` holds: all that it might ask for, where its plan was not carried through.
 fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
-    let is_told = match ended {
-        Ended::Waiting(reasons) if *reasons == Reasons::default() => return None,
-        Ended::Failed(_) => false,
-        Ended::Blocked(reasons) => *reasons != Reasons::default(),
-        _ => !matches!(observed.source, Source::Unknown(_)),
-    };
-    let held = causes(ended).iter().filter(|cause| **cause == Cause::Held).count();
-    observed.is_in_sight().then_some(if is_told { held } else { observed.owned.len() })
+    let every = || observed.is_in_sight().then(|| observed.owned.len());
+    let causes = causes(ended);
+    match ended {
+        Ended::InSync | Ended::Dropped | Ended::Observed(_) => Some(0),
+        Ended::Waiting(reasons) if *reasons == Reasons::default() => None,
+        Ended::Failed(_) => every(),
+        _ if causes.is_empty() || matches!(observed.source, Source::Unknown(_)) => every(),
+        _ if causes.contains(&Cause::Unknown) => None,
+        _ => Some(causes.iter().filter(|cause| **cause == Cause::Held).count()),
+    }
 }
 
 /// A source whose workspace or cluster the engine does not see: what it has on the target is orphaned for as long.
 fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     let source = &generation.mapping.source;
     if !pipeline.has_objects(key) {
+        // What became of its last objects is told by events that come after it is no longer engaged.
+        pipeline.learned().forget_cluster(&key.cluster, key.cluster.as_str());
         return Ended::Dropped;
     }
     let manager = &pipeline.shared.manager;

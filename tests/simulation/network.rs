@@ -255,6 +255,8 @@ fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, error
     let is_away = !up || is_cut_off(core, request);
     let error = if is_away { Some(Error::Broken { code: 503, after: false }) } else { error };
     let failure = denial(core, link.side, request);
+    // Each write that admission refuses is a fault of its own: it is sent again, less and less often.
+    core.checker.faults += u64::from(failure.is_some());
     let (outcome, events) = match (error, failure) {
         (Some(Error::Broken { code, after: true }), None) => {
             let (_, events) = core.server(link.side).handle(request, now);
