@@ -74,7 +74,7 @@ fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
     let is_current = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
     inventory.kinds.iter().all(is_current)
         && inventory.status == generation.mapping.status.written()
-        && !matches!(generation.phase, Phase::Leaving(_))
+        && !is_leaving(pipeline, &generation)
 }
 
 /// The condition of a pipeline's state store in readiness.
@@ -221,16 +221,9 @@ fn inventories(pipeline: &Pipeline, generation: &Generation) -> Inventories {
     }
 }
 
-/// Whether a mapping that may be a removed one has taken everything away, or never recorded anything: nothing of it stands,
-/// and no source, former ones included, carries its finalizer.
+/// Whether nothing of a mapping that leaves stands any more, and no source, former ones included, carries its finalizer.
 async fn has_left(pipeline: &Pipeline) -> bool {
-    let generation = pipeline.generation();
-    let is_leaving = match generation.phase {
-        Phase::Active => false,
-        Phase::DeletionsOnly => generation.former.is_none() && pipeline.is_unrecorded(),
-        Phase::Leaving(_) => true,
-    };
-    if !is_leaving || pipeline.has_former() || !pipeline.holds_no_source() {
+    if !is_leaving(pipeline, &pipeline.generation()) || pipeline.has_former() || !pipeline.holds_no_source() {
         return false;
     }
     for kind in pipeline.kinds() {
@@ -239,6 +232,15 @@ async fn has_left(pipeline: &Pipeline) -> bool {
         }
     }
     true
+}
+
+/// Whether a mapping ends once nothing of it is left: it was removed and takes all along, or it was never recorded.
+fn is_leaving(pipeline: &Pipeline, generation: &Generation) -> bool {
+    match generation.phase {
+        Phase::Active => false,
+        Phase::DeletionsOnly => generation.former.is_none() && pipeline.is_unrecorded(),
+        Phase::Leaving(_) => true,
+    }
 }
 
 /// A kind whose CustomResourceDefinition is missing, and with it all objects.
