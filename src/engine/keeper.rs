@@ -1,12 +1,15 @@
 //! Keeps the state store of a pipeline in step with its mapping, and reads what former engines left.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::info;
 
 use super::inventory::{Former, Inventories, Inventory, SourceId, document_hash};
+use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, Pipeline};
 use super::target::{Target, is_removed};
 use super::{Event, Shared};
@@ -27,8 +30,10 @@ const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::fro
 pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
     let mut failures = 0;
     let mut jitter = Jitter::new(pipeline.writer.mapping().len() as u64);
+    let mut unused = BTreeMap::new();
     loop {
-        let result = confirm(&pipeline).await;
+        note_unused(&pipeline, &mut unused);
+        let result = confirm(&pipeline, &unused).await;
         failures = if result.is_ok() { 0 } else { failures + 1 };
         let pause = match &result {
             Ok(inventory) if is_final(&pipeline, inventory) => Duration::MAX,
@@ -97,7 +102,7 @@ fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
 }
 
 /// Reads the state store, and writes what is new.
-async fn confirm(pipeline: &Pipeline) -> Result<Inventory, String> {
+async fn confirm(pipeline: &Pipeline, unused: &BTreeMap<Kind, Instant>) -> Result<Inventory, String> {
     let generation = pipeline.generation();
     generation.target.identity()?;
     let source = source_id(pipeline, &generation)?;
@@ -112,7 +117,7 @@ async fn confirm(pipeline: &Pipeline) -> Result<Inventory, String> {
     if found.is_none() {
         check_first(pipeline, &generation)?;
     }
-    let wanted = wanted(pipeline, &generation, found.as_ref(), source);
+    let wanted = wanted(pipeline, &generation, found.as_ref(), source, unused);
     let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
     let stored = match found.as_ref() == Some(&wanted) || !writes {
         true => wanted,
@@ -179,11 +184,17 @@ fn unreadable(generation: &Generation, error: &str) -> String {
 
 /// What the state store should say. A source that the document no longer names becomes a former one; one that it names
 /// again is a former one no more.
-fn wanted(pipeline: &Pipeline, generation: &Generation, found: Option<&Inventory>, source: SourceId) -> Inventory {
+fn wanted(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    found: Option<&Inventory>,
+    source: SourceId,
+    unused: &BTreeMap<Kind, Instant>,
+) -> Inventory {
     let former = found.cloned().unwrap_or_default();
     let document = generation.mapping.text.to_string();
     let mut wanted = Inventory { mapping: pipeline.writer.mapping().to_owned(), source, document, ..former.clone() };
-    wanted.kinds.retain(|kind| !is_unused(pipeline, kind));
+    wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < LATE_REQUEST));
     wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
     let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
     wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
@@ -204,6 +215,18 @@ fn wanted(pipeline: &Pipeline, generation: &Generation, found: Option<&Inventory
         wanted.in_force = document_hash(&generation.mapping.text);
     }
     wanted
+}
+
+/// Since when each kind that the mapping does not name has no objects. It may get one as long as a request may come late.
+fn note_unused(pipeline: &Pipeline, unused: &mut BTreeMap<Kind, Instant>) {
+    let mapping = pipeline.generation().mapping.clone();
+    let is_named = |kind: &Kind| mapping.objects.iter().any(|rule| rule.kind == *kind);
+    let now: BTreeSet<Kind> =
+        pipeline.kinds().into_iter().filter(|kind| !is_named(kind) && is_unused(pipeline, kind)).collect();
+    unused.retain(|kind, _| now.contains(kind));
+    for kind in now {
+        unused.entry(kind).or_insert_with(Instant::now);
+    }
 }
 
 /// A kind whose collection lists normally, without objects of the mapping.

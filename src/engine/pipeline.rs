@@ -5,7 +5,7 @@
 
 mod feeds;
 mod guard;
-mod learned;
+pub mod learned;
 mod memory;
 mod shared_use;
 pub mod wakes;

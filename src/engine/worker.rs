@@ -174,7 +174,7 @@ async fn run(
 
 /// How many deletions of a source `pruneGuard` holds: all that it might ask for, where its plan was not carried through.
 fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
-    let every = || observed.is_in_sight().then(|| observed.owned.len());
+    let every = || observed.is_in_sight().then_some(observed.owned.len());
     let causes = causes(ended);
     match ended {
         Ended::InSync | Ended::Dropped | Ended::Observed(_) => Some(0),

@@ -19,8 +19,8 @@ use crate::plan::Missing;
 /// For how long objects of a source that was deleted or released are deleted as well: a create may come late.
 const LATE_CREATE: Duration = Duration::from_secs(600);
 
-/// For how long a delete without an answer may still take effect.
-const LATE_REQUEST: Duration = Duration::from_secs(120);
+/// For how long a request without an answer may still take effect.
+pub const LATE_REQUEST: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Default)]
 pub struct Learned {
