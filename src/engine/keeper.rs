@@ -76,8 +76,7 @@ fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
     if generation.former.is_some() {
         return false;
     }
-    let is_current = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
-    inventory.kinds.iter().all(is_current)
+    inventory.kinds.iter().all(|kind| generation.mapping.makes(kind))
         && inventory.status == generation.mapping.status.written()
         && !is_leaving(pipeline, &generation)
 }
@@ -220,9 +219,8 @@ fn wanted(
 /// Since when each kind that the mapping does not name has no objects. It may get one as long as a request may come late.
 fn note_unused(pipeline: &Pipeline, unused: &mut BTreeMap<Kind, Instant>) {
     let mapping = pipeline.generation().mapping.clone();
-    let is_named = |kind: &Kind| mapping.objects.iter().any(|rule| rule.kind == *kind);
     let now: BTreeSet<Kind> =
-        pipeline.kinds().into_iter().filter(|kind| !is_named(kind) && is_unused(pipeline, kind)).collect();
+        pipeline.kinds().into_iter().filter(|kind| !mapping.makes(kind) && is_unused(pipeline, kind)).collect();
     unused.retain(|kind, _| now.contains(kind));
     for kind in now {
         unused.entry(kind).or_insert_with(Instant::now);

@@ -102,7 +102,7 @@ struct State {
     store: Inventory,
     /// The namespace rules of former documents.
     former_placements: Vec<Arc<Text>>,
-    /// What documents wrote into the status before this one was in force.
+    /// What only former documents wrote into the status.
     former_status: Arc<BTreeSet<String>>,
     /// Former sources that carry the engine's finalizer no more.
     done: BTreeSet<SourceId>,

@@ -159,7 +159,8 @@ async fn run(
     drop(learned);
     let is_missing = matches!(observed.source, Source::Missing(_));
     let is_settled = matches!(ended, Ended::InSync) && (is_missing || generation.phase != Phase::DeletionsOnly);
-    let restored = observed.stripped.iter().filter(|(reference, _)| is_settled || observed.is_past(reference));
+    let restored =
+        observed.stripped.iter().filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference));
     pipeline.learned().restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
     let ended = match (ended, executor.retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
@@ -188,13 +189,14 @@ fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
 
 /// A source whose workspace or cluster the engine does not see: what it has on the target is orphaned for as long.
 fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
-    let source = &generation.mapping.source;
+    let (source, manager) = (&generation.mapping.source, &pipeline.shared.manager);
     if !pipeline.has_objects(key) {
-        // What became of its last objects is told by events that come after it is no longer engaged.
-        pipeline.learned().forget_cluster(&key.cluster, key.cluster.as_str());
+        if manager.cluster(&source.clusters, &key.cluster).is_none() {
+            // What became of its last objects is told by events that come after it is no longer engaged.
+            pipeline.learned().forget_cluster(&key.cluster, key.cluster.as_str());
+        }
         return Ended::Dropped;
     }
-    let manager = &pipeline.shared.manager;
     let known = manager.cluster_of_identity(&source.clusters, key.cluster.as_str());
     if let Some(cluster) = known.filter(|cluster| cluster.spec.name != key.cluster) {
         // The key was made from ownership annotations before the cluster was engaged.

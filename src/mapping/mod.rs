@@ -379,6 +379,11 @@ impl Mapping {
         self.objects.iter().find(|rule| rule.id == id)
     }
 
+    /// Whether objects of a kind are made.
+    pub fn makes(&self, kind: &Kind) -> bool {
+        self.objects.iter().any(|rule| rule.kind == *kind)
+    }
+
     /// Whether one object depends on another, at once or through others.
     pub fn depends(&self, rule: &ObjectRule, id: &str) -> bool {
         let direct = rule.depends_on.iter().filter_map(|position| self.objects.get(*position));
@@ -391,6 +396,11 @@ impl Mapping {
     }
 }
 
+/// Whether a JSON pointer is another one, or leads to something below it.
+pub fn is_within(inner: &str, outer: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 impl StatusRules {
     /// What goes when the mapping no longer writes it: its fields, as JSON pointers below `.status`, but those with
     /// `onMissing: Keep`, and the types of its conditions.
@@ -398,6 +408,13 @@ impl StatusRules {
         let fields = self.fields.iter().filter(|field| field.on_missing != OnMissing::Keep);
         let fields = fields.map(|field| field.pointer.clone());
         fields.chain(self.condition_types().map(str::to_owned)).collect()
+    }
+
+    /// What of such a set these rules write no longer. A field above or below one that they write counts as written.
+    pub fn no_longer_written(&self, former: &BTreeSet<String>) -> BTreeSet<String> {
+        let written = self.written();
+        let overlaps = |former: &String| written.iter().any(|one| is_within(one, former) || is_within(former, one));
+        former.iter().filter(|former| !overlaps(former)).cloned().collect()
     }
 
     /// Types of the conditions that the mapping itself writes.

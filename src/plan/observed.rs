@@ -10,7 +10,7 @@ use super::Cause;
 use super::action::Action;
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Kind, OnExit};
+use crate::mapping::{Kind, OnExit, is_within};
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
 use crate::object::{Key, metadata};
@@ -54,7 +54,7 @@ pub struct Observed {
     pub schema: Option<Arc<Schema>>,
     /// Status leaves (JSON pointers) that the consumer's server dropped before.
     pub unkept_status: Arc<BTreeSet<String>>,
-    /// What documents of the mapping wrote into the status before this one was in force, as [`StatusRules::written`] tells it.
+    /// What only former documents of the mapping wrote into the status, as [`StatusRules::written`] tells it.
     ///
     /// [`StatusRules::written`]: crate::mapping::StatusRules::written
     pub former_status: Arc<BTreeSet<String>>,
@@ -381,7 +381,7 @@ impl Observed {
     }
 
     /// Whether a stripped object was released, or another one is in its place.
-    pub fn is_past(&self, reference: &Reference) -> bool {
+    pub fn is_no_longer_stripped(&self, reference: &Reference) -> bool {
         let Some(known) = self.stripped.get(reference) else { return false };
         let owned = self.owned.iter().find(|one| one.reference == *reference).map(|one| &one.object);
         owned.or(self.answers.foreign.get(reference)).is_some_and(|object| !known.is(object))
@@ -487,9 +487,4 @@ impl Observed {
         self.shared.retain(|one| &one.reference != reference);
         self.answers.foreign.remove(reference);
     }
-}
-
-/// Whether a JSON pointer is another one, or leads to something below it.
-pub fn is_within(inner: &str, outer: &str) -> bool {
-    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

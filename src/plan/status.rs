@@ -10,7 +10,7 @@ use json_patch::jsonptr::Pointer;
 use serde_json::{Map, Value, json};
 
 use super::action::Action;
-use super::observed::{ObjectState, Observed, TargetObject, is_within};
+use super::observed::{ObjectState, Observed, TargetObject};
 use super::redact::Redaction;
 use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
@@ -95,7 +95,7 @@ pub fn wanted(
     let generation = generation_of(mapping, observed, source);
     let redaction = Redaction::new(mapping, observed, source, rendering);
     if let Some(rendering) = rendering {
-        former(mapping, observed, &mut new);
+        former(observed, &mut new);
         let seen =
             Sight { mapping, observed, rendering, scope: lenient(mapping, &rendering.scope), redaction: &redaction };
         fields(&seen, &mut new, reasons);
@@ -107,12 +107,10 @@ pub fn wanted(
     if new.is_null() { None } else { Some(new) }
 }
 
-/// What former documents wrote and this one does not goes, unless the consumer's schema requires it.
-fn former(mapping: &Mapping, observed: &Observed, status: &mut Value) {
+/// What only former documents wrote goes, unless the consumer's schema requires it.
+fn former(observed: &Observed, status: &mut Value) {
     let missing = |status: &Value| observed.schema.as_ref().map_or(0, |schema| schema.required_missing(status).len());
-    let written = mapping.status.written();
-    let overlap = |former: &String| written.iter().any(|one| is_within(one, former) || is_within(former, one));
-    for former in observed.former_status.iter().filter(|former| !overlap(former)) {
+    for former in observed.former_status.iter() {
         let mut without = status.clone();
         if former.starts_with('/') {
             crate::object::compare::remove_pointer(&mut without, former);
@@ -483,8 +481,8 @@ fn synced(reasons: &Reasons, redaction: &Redaction) -> Condition {
     Condition { status: "False", reason: cause.as_str().into(), message }
 }
 
-/// Whether the reason itself is for the consumer: what their object lacks, waits for or was refused for. Of the rest, the
-/// consumer cannot do anything about it.
+/// Whether the reason itself is for the consumer: what their object lacks, waits for or was refused for. The
+/// consumer can do nothing about the rest.
 fn explains(cause: Cause) -> bool {
     matches!(cause, Cause::RenderFailed | Cause::StatusFailed | Cause::Waiting | Cause::Refused)
 }

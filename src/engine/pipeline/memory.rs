@@ -98,7 +98,7 @@ impl Pipeline {
         self.state().former_placements.clone()
     }
 
-    /// What documents wrote into the status before this one was in force.
+    /// What only former documents wrote into the status.
     pub fn former_status(&self) -> Arc<BTreeSet<String>> {
         self.state().former_status.clone()
     }
@@ -196,7 +196,7 @@ impl Pipeline {
                 }
                 state.former_placements =
                     store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
-                state.former_status = Arc::new(store.status.clone());
+                state.former_status = Arc::new(generation.mapping.status.no_longer_written(&store.status));
                 state.store = store;
                 state.unconfirmed = None;
             }

@@ -130,7 +130,7 @@ impl World {
             namespaces: self.namespaces.clone(),
             prune: self.prune,
             stripped: self.stripped.clone(),
-            former_status: Arc::new(self.former_status.clone()),
+            former_status: Arc::new(mapping.status.no_longer_written(&self.former_status)),
             target_url: self.target_url.clone(),
             pin: Some(Pin { connection: "target".into(), identity: self.identity.clone() }),
             ..Observed::new(Self::writer(), Self::key(), Self::origin(), source, target, now)
