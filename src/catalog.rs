@@ -151,7 +151,8 @@ impl Catalog {
 
     /// The catalog that follows from the files as they are now.
     ///
-    /// `retained` are the last good documents by mapping name, as the inventories of the targets keep them.
+    /// `retained` are the last good documents by mapping name, as the state stores of the targets keep them: each with the
+    /// `ClusterProvider` of its source.
     pub fn update(&self, files: Files<'_>, retained: &BTreeMap<String, String>) -> (Self, Update) {
         let read: BTreeMap<String, Arc<File>> = files
             .readable

@@ -1,8 +1,8 @@
 //! Logs: on standard error, as text for people or JSON for collectors.
 
-use std::env;
-use std::io::{self, IsTerminal};
+use std::io;
 
+use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
@@ -65,18 +65,13 @@ fn quieted(level: LevelFilter) -> String {
 /// Sends every event of the process to standard error. A second call changes nothing.
 pub fn start(format: LogFormat, filter: &LogFilter) {
     let filter = EnvFilter::new(&filter.0);
-    let builder = fmt().with_writer(io::stderr).with_env_filter(filter).with_ansi(colours());
+    let colours = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
+    let builder = fmt().with_writer(io::stderr).with_env_filter(filter).with_ansi(colours);
     // An error here means that a subscriber stands already: an embedding program's choice, which wins.
     let _ = match format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).try_init(),
     };
-}
-
-/// Colours on a terminal, unless <https://no-color.org> or a dumb terminal says otherwise.
-fn colours() -> bool {
-    let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    io::stderr().is_terminal() && !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 #[cfg(test)]

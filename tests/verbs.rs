@@ -1,11 +1,17 @@
-//! The verbs for authors, as their user meets them: texts and exit codes.
+//! The program as its users meet it: verbs, signals, the sandbox, the examples, and the pages that describe all of it.
 
+#[path = "verbs/cli.rs"]
+mod cli;
 #[path = "verbs/completions.rs"]
 mod completions;
 #[path = "verbs/coverage.rs"]
 mod coverage;
 #[path = "verbs/diff.rs"]
 mod diff;
+#[path = "verbs/documentation/mod.rs"]
+mod documentation;
+#[path = "verbs/examples.rs"]
+mod examples;
 #[path = "verbs/init.rs"]
 mod init;
 #[path = "verbs/live.rs"]
@@ -18,6 +24,8 @@ mod provenance;
 mod rbac;
 #[path = "verbs/schemas.rs"]
 mod schemas;
+#[path = "verbs/story.rs"]
+mod story;
 #[path = "verbs/targets.rs"]
 mod targets;
 #[path = "verbs/validate_live.rs"]
@@ -117,9 +125,9 @@ fn validate_counts_what_an_engine_would_run() {
 fn validate_says_everything_at_once() {
     let root = directory(&[("maps/good.yaml", GOOD), ("maps/broken.yaml", &broken()), ("maps/deep/none.yml", "a: [")]);
     assert_snapshot!("validate-text", shown_in(&root, &["validate", "ROOT/maps"]));
-    assert_snapshot!("validate-github", shown_in(&root, &["validate", "ROOT/maps", "--format", "github"]));
-    let output = run(&["validate", "--format", "json", &root.path().join("maps").display().to_string()]);
-    assert_eq!(output.status.code(), Some(78));
+    assert_snapshot!("validate-github", shown_in(&root, &["validate", "ROOT/maps", "-o", "github"]));
+    let output = run(&["validate", "-o", "json", &root.path().join("maps").display().to_string()]);
+    assert_eq!(output.status.code(), Some(1));
     let findings: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON value");
     let codes: Vec<_> = findings.as_array().expect("a list").iter().map(|one| one["code"].clone()).collect();
     assert_eq!(codes, ["SE0301", "SE0101", "SE0001"], "{findings:#}");
@@ -130,7 +138,7 @@ fn validate_refuses_what_the_engine_refuses() {
     let refused = fs::read_to_string(Path::new(ROOT).join("tests/ui/documents/not_yet.yaml")).expect("the fixture");
     let root = directory(&[("maps/refused.yaml", &refused)]);
     let shown = shown_in(&root, &["validate", "ROOT/maps"]);
-    assert!(shown.starts_with("exit 78\nerror[SE0190]"), "{shown}");
+    assert!(shown.starts_with("exit 1\nerror[SE0190]"), "{shown}");
 }
 
 #[test]
@@ -153,22 +161,76 @@ fn validate_finds_schemas_beside_the_mappings() {
 }
 
 #[test]
+fn formats_are_the_same_everywhere() {
+    let root = directory(&[("maps/broken.yaml", &broken()), ("source.yaml", SOURCE)]);
+    let table = shown_in(&root, &["validate", "ROOT/maps", "-o", "table"]);
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_snapshot!(table.lines().map(words).collect::<Vec<_>>().join("\n"), @"
+    exit 1
+    PLACE SEVERITY CODE MESSAGE
+    ROOT/maps/broken.yaml:11:79 error SE0301 `sauce` is not known
+    ROOT/maps/broken.yaml:13:5 error SE0101 unknown field `form`
+    ");
+    let yaml = shown_in(&root, &["validate", "ROOT/maps", "-o", "yaml"]);
+    assert!(yaml.starts_with("exit 1\n") && yaml.contains("code: SE0301\n"), "{yaml}");
+    for format in ["text", "table", "yaml", "json"] {
+        for verb in [&["render", "-f", "examples/mongodb/mongodb.yaml"][..], &["rbac"], &["test", "examples/redis"]] {
+            let output = run(&[verb, &["-o", format]].concat());
+            assert!(output.status.success() && !output.stdout.is_empty(), "{verb:?} {format}");
+        }
+    }
+    assert_snapshot!(shown(&["rbac", "-o", "github"]), @"
+    exit 2
+    stderr:
+    error: invalid value 'github' for '--output <OUTPUT>'
+      [possible values: text, table, yaml, json]
+
+    For more information, try '--help'.
+    ");
+}
+
+/// A folder with `mappings`, `schemas` and `examples` is one argument.
+#[test]
+fn one_argument_names_mappings_schemas_and_examples() {
+    let verbs: [&[&str]; 3] = [&["validate"], &["test"], &["render", "-f", "examples/redis/examples/cache.yaml"]];
+    for verb in verbs {
+        let whole = run(&[verb, &["examples/redis"]].concat());
+        let inside = [verb, &["examples/redis/mappings", "--schemas", "examples/redis/schemas"]].concat();
+        let tests: &[&str] = if verb == ["test"] { &["examples/redis/examples"] } else { &[] };
+        let parts = run(&[&inside[..], tests].concat());
+        assert!(whole.status.success(), "{verb:?}: {}", String::from_utf8_lossy(&whole.stderr));
+        assert_eq!(String::from_utf8_lossy(&whole.stdout), String::from_utf8_lossy(&parts.stdout), "{verb:?}");
+    }
+}
+
+/// A Pod's own cluster is no default.
+#[test]
+fn a_connection_that_nobody_named_is_an_error_in_a_pod_too() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+    command.env_clear().env("KUBERNETES_SERVICE_HOST", "127.0.0.1").env("KUBERNETES_SERVICE_PORT", "1");
+    let output = command.current_dir(ROOT).arg("diff").stdin(Stdio::null()).output().expect("the binary starts");
+    assert_eq!(output.status.code(), Some(3));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("no kubeconfig is given for the connection `target`"), "{error}");
+}
+
+#[test]
 fn validate_needs_something_to_read() {
     let root = directory(&[("empty/notes.md", "")]);
     assert_snapshot!(shown_in(&root, &["validate", "ROOT/empty"]), @"
-    exit 78
+    exit 3
     stderr:
     error: there is no *.yaml or *.yml in `ROOT/empty`
     ");
     assert_snapshot!(shown_in(&root, &["validate", "ROOT/nothing.yaml"]), @"
-    exit 78
+    exit 3
     stderr:
     error: cannot read `ROOT/nothing.yaml`: it does not exist
     ");
     assert_snapshot!(shown_in(&root, &["validate", "mappings", "--schemas", "ROOT/nothing"]), @"
-    exit 78
+    exit 3
     stderr:
-    error: cannot read the schema directory `ROOT/nothing` (--schemas): it does not exist; create it, or name another
+    error: cannot read the folder of schemas `ROOT/nothing` (--schemas): it does not exist; create it, or name another
     ");
 }
 
@@ -180,7 +242,7 @@ fn explain_knows_every_code_it_lists() {
         assert!(run(&["explain", code]).status.success(), "{code}");
     }
     assert_snapshot!(shown(&["explain", "se01O1"]), @"
-    exit 78
+    exit 2
     stderr:
     error: there is no code `se01O1`; did you mean SE0101? `sync-engine explain` lists them all
     ");
@@ -190,9 +252,9 @@ fn explain_knows_every_code_it_lists() {
 fn render_prints_the_objects_of_the_shipped_mapping() {
     let source = "examples/mongodb/mongodb.yaml";
     let place = ["--workspace-cluster", "abc123", "--workspace-path", "root:orgs:acme"];
-    assert_snapshot!("render-yaml", shown(&[&["render", "--source", source], &place[..]].concat()));
+    assert_snapshot!("render-yaml", shown(&[&["render", "-f", source], &place[..]].concat()));
     let flags = ["--no-marks", "--status", "-o", "json"];
-    assert_snapshot!("render-json", shown(&[&["render", "--source", source], &place[..], &flags[..]].concat()));
+    assert_snapshot!("render-json", shown(&[&["render", "-f", source], &place[..], &flags[..]].concat()));
 }
 
 #[test]
@@ -204,7 +266,7 @@ fn render_reads_what_stands() {
         ("source.yaml", SOURCE),
         ("observed.yaml", &format!("{standing}\n---\n{other}\n")),
     ]);
-    let arguments = ["render", "--mappings", "ROOT/maps", "--source", "ROOT/source.yaml", "--no-marks"];
+    let arguments = ["render", "ROOT/maps", "-f", "ROOT/source.yaml", "--no-marks"];
     let observed = ["--observed", "ROOT/observed.yaml"];
     assert_snapshot!("render-observed", shown_in(&root, &[&arguments[..], &observed[..]].concat()));
 }
@@ -222,7 +284,7 @@ fn render_reads_what_is_related() {
         "{apiVersion: v1, kind: Secret, metadata: {name: login, namespace: default}, data: {user: YQ==, key: Yg==}}";
     let files = [("maps/a.yaml", &*mapping), ("source.yaml", SOURCE), ("secret.yaml", secret)];
     let root = directory(&files);
-    let arguments = ["render", "--mappings", "ROOT/maps", "--source", "ROOT/source.yaml", "--no-marks"];
+    let arguments = ["render", "ROOT/maps", "-f", "ROOT/source.yaml", "--no-marks"];
     assert_snapshot!(shown_in(&root, &arguments), @r"
     exit 0
     apiVersion: example.dev/v1
@@ -263,7 +325,7 @@ fn render_reads_what_is_related() {
       namespace: default-dxrcslzy2prezvhl
     "#);
     let missing = shown_in(&root, &[&arguments[..], &["--related", "ROOT/nothing.yaml"]].concat());
-    assert!(missing.starts_with("exit 78\n") && missing.contains("cannot read `ROOT/nothing.yaml`"), "{missing}");
+    assert!(missing.starts_with("exit 3\n") && missing.contains("cannot read `ROOT/nothing.yaml`"), "{missing}");
 }
 
 #[test]
@@ -276,21 +338,20 @@ fn render_says_why_there_is_nothing() {
         ("other.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: b}}"),
         ("nothing.yaml", "{kind: Secret}"),
     ]);
-    let said =
-        |file: &str| shown_in(&root, &["render", "--mappings", "ROOT/maps", "--source", &format!("ROOT/{file}")]);
+    let said = |file: &str| shown_in(&root, &["render", "ROOT/maps", "-f", &format!("ROOT/{file}")]);
     assert_snapshot!("render-filtered", said("filtered.yaml"));
     assert_snapshot!("render-failing", said("failing.yaml"));
     assert_snapshot!("render-other", said("other.yaml"));
     assert_snapshot!("render-nothing", said("nothing.yaml"));
-    let bad = ["render", "--mappings", "ROOT/bad", "--source", "ROOT/failing.yaml"];
+    let bad = ["render", "ROOT/bad", "-f", "ROOT/failing.yaml"];
     assert_snapshot!("render-broken-mapping", shown_in(&root, &bad));
-    let unknown = ["render", "--mappings", "ROOT/maps", "--source", "ROOT/failing.yaml", "--mapping", "database"];
+    let unknown = ["render", "ROOT/maps", "-f", "ROOT/failing.yaml", "--mapping", "database"];
     assert_snapshot!("render-unknown-mapping", shown_in(&root, &unknown));
 }
 
 #[test]
 fn the_shipped_tests_pass() {
-    let test = ["test", "examples/mongodb", "--mappings", "mappings", "--schemas", "schemas", "--min-coverage", "100"];
+    let test = ["test", "examples/mongodb", "mappings", "--schemas", "schemas", "--min-coverage", "100"];
     assert_snapshot!(shown(&test), @r"
     exit 0
     mongodb (examples/mongodb/mongodb.test.yaml)
@@ -366,12 +427,10 @@ fn a_source_has_the_defaults_of_its_schema_and_its_limits() {
     let invalid = SOURCE.replace("size: 3", "size: 6").replace("name: a", "name: A");
     let files = [("maps/a.yaml", GOOD), ("schemas/a.yaml", SIZES), ("short.yaml", head), ("invalid.yaml", &invalid)];
     let root = directory(&files);
-    let rendered = |source| {
-        shown_in(&root, &["render", "--mappings", "ROOT/maps", "--schemas", "ROOT/schemas", "--source", source])
-    };
+    let rendered = |source| shown_in(&root, &["render", "ROOT/maps", "--schemas", "ROOT/schemas", "-f", source]);
     assert!(rendered("ROOT/short.yaml").contains("size: 3"), "{}", rendered("ROOT/short.yaml"));
     assert_snapshot!(rendered("ROOT/invalid.yaml"), @"
-    exit 78
+    exit 3
     stderr:
     error: an API server would refuse Database default/A:
       metadata.name: `A` is no DNS-1123 subdomain name
@@ -431,16 +490,16 @@ fn update_writes_golden_files_that_hold_from_then_on() {
 fn test_needs_a_test_and_its_mapping() {
     let root = directory(&[("maps/a.yaml", GOOD), ("tests/a.yaml", TEST), ("bad/b.yaml", &broken())]);
     assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @"
-    exit 78
+    exit 3
     stderr:
     error: there is no MappingTest in `ROOT/maps`
     ");
     assert_snapshot!(shown_in(&root, &["test", "ROOT/tests"]), @"
-    exit 78
+    exit 3
     stderr:
-    error: ROOT/tests/a.yaml: the test `sizes` is about mapping `databases`, which is not among the files; add its directory with --mappings
+    error: ROOT/tests/a.yaml: the test `sizes` is about mapping `databases`, which is not among the files; name its folder as well
     ");
-    assert_eq!(run(&["test", &root.path().join("bad").display().to_string()]).status.code(), Some(78));
+    assert_eq!(run(&["test", &root.path().join("bad").display().to_string()]).status.code(), Some(3));
 }
 
 /// Written anew by `sync-engine schema export > schemas/sync-engine.dev_v1alpha1.json`.

@@ -60,26 +60,45 @@ pub(super) fn same_content(one: &Mapping, other: &Mapping) -> bool {
 
 /// What is different between two versions of a mapping; never empty.
 pub fn describe(before: &Mapping, after: &Mapping) -> Vec<String> {
-    let (before, after) = (content(before), content(after));
-    let mut words = Words::default();
-    words.field(&before, &after, "mode", "mode");
-    source(&before["source"], &after["source"], &mut words);
-    words.field(&before, &after, "target", "target");
-    if before["placement"] != after["placement"] {
-        words.say("placement rule changed (new sources only)".into());
+    let mut words = Words { before: content(before), after: content(after), said: Vec::new() };
+    match (&words.before["mode"], &words.after["mode"]) {
+        (Value::String(one), Value::String(other)) if one != other => {
+            words.said.push(format!("mode {one} becomes {other}"));
+        }
+        _ => words.fields(&["/mode"], "mode"),
     }
-    words.entries("variable", &before["vars"], &after["vars"]);
-    let related = |spec: &Value| Value::Object(by_key(&spec["related"], "id"));
-    words.entries("related object", &related(&before), &related(&after));
-    objects(&before["objects"], &after["objects"], &mut words);
-    status(&before["status"], &after["status"], &mut words);
-    words.field(&before, &after, "lifecycle", "lifecycle");
-    words.field(&before, &after, "reconcile", "reconcile settings");
-    words.field(&before, &after, "description", "description");
-    if words.0.is_empty() {
-        words.say("changed".into());
+    words.fields(&["/source/apiExport", "/source/provider", "/source/resource"], "source");
+    words.fields(&["/source/selector", "/source/namespaces", "/source/when"], "source filter");
+    words.fields(&["/source/onExit"], "onExit");
+    words.fields(&["/target"], "target");
+    if words.before["placement"] != words.after["placement"] {
+        words.said.push("placement rule changed (new sources only)".to_owned());
     }
-    words.0
+    words.entries("variable", |spec| spec["vars"].as_object().cloned().unwrap_or_default());
+    words.entries("related object", |spec| by_key(&spec["related"], "id"));
+    // Named once where it is new or gone, and by its part where that changed.
+    words.entries("object", |spec| named(by_key(&spec["objects"], "id")));
+    words.common("template of object", |spec| by_key(&spec["objects"], "id"), |object| object["template"].clone());
+    words.common("settings of object", |spec| by_key(&spec["objects"], "id"), |object| without(object, &["template"]));
+    words.entries("status field", |spec| spec["status"]["fields"].as_object().cloned().unwrap_or_default());
+    words.entries("condition", |spec| {
+        let mut by_type = by_key(&spec["status"]["conditions"], "type");
+        // Mirrored ones have no type of their own.
+        by_type.remove("");
+        by_type
+    });
+    words.part("mirrored conditions", |spec| {
+        let all = spec["status"]["conditions"].as_array().into_iter().flatten();
+        all.filter(|condition| condition.get("mirror").is_some()).cloned().collect()
+    });
+    words.part("status settings", |spec| without(&spec["status"], &["fields", "conditions"]));
+    words.fields(&["/lifecycle"], "lifecycle");
+    words.fields(&["/reconcile"], "reconcile settings");
+    words.fields(&["/description"], "description");
+    if words.said.is_empty() {
+        words.said.push("changed".to_owned());
+    }
+    words.said
 }
 
 /// `spec` of a mapping's document, without positions.
@@ -88,92 +107,46 @@ fn content(mapping: &Mapping) -> Value {
     root.and_then(|root| root.get("spec").map(|spec| spec.to_json())).unwrap_or_default()
 }
 
-#[derive(Default)]
-struct Words(Vec<String>);
+/// Both versions, and what is said of them.
+struct Words {
+    before: Value,
+    after: Value,
+    said: Vec<String>,
+}
 
 impl Words {
-    fn say(&mut self, words: String) {
-        self.0.push(words);
+    fn fields(&mut self, pointers: &[&str], name: &str) {
+        self.part(name, |spec| pointers.iter().map(|pointer| spec.pointer(pointer).cloned()).collect());
     }
 
-    fn field(&mut self, before: &Value, after: &Value, field: &str, name: &str) {
-        if before[field] == after[field] {
-            return;
-        }
-        match (&before[field], &after[field]) {
-            (Value::String(before), Value::String(after)) if field == "mode" => {
-                self.say(format!("{name} {before} becomes {after}"));
-            }
-            _ => self.say(format!("{name} changed")),
+    fn part(&mut self, name: &str, of: impl Fn(&Value) -> Value) {
+        if of(&self.before) != of(&self.after) {
+            self.said.push(format!("{name} changed"));
         }
     }
 
-    /// Added, changed and removed entries of a mapping.
-    fn entries(&mut self, what: &str, before: &Value, after: &Value) {
-        let empty = Map::new();
-        let (before, after) = (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
-        for (name, value) in after {
-            match before.get(name) {
-                None => self.say(format!("{what} {name} added")),
-                Some(old) if old != value => self.say(format!("{what} {name} changed")),
-                Some(_) => {}
-            }
-        }
-        for name in before.keys().filter(|name| !after.contains_key(*name)) {
-            self.say(format!("{what} {name} removed"));
-        }
+    /// Added, changed and removed entries.
+    fn entries(&mut self, what: &str, of: impl Fn(&Value) -> Map<String, Value>) {
+        let (before, after) = (of(&self.before), of(&self.after));
+        let of_now = after.iter().filter_map(|(name, value)| match before.get(name) {
+            None => Some(format!("{what} {name} added")),
+            Some(old) => (old != value).then(|| format!("{what} {name} changed")),
+        });
+        let gone = before.keys().filter(|name| !after.contains_key(*name));
+        self.said.extend(of_now.chain(gone.map(|name| format!("{what} {name} removed"))));
+    }
+
+    /// Entries of both versions of which a part changed.
+    fn common(&mut self, what: &str, of: impl Fn(&Value) -> Map<String, Value>, part: impl Fn(&Value) -> Value) {
+        let (before, after) = (of(&self.before), of(&self.after));
+        let changed = after.iter().filter(|(name, now)| before.get(*name).is_some_and(|old| part(old) != part(now)));
+        self.said.extend(changed.map(|(name, _)| format!("{what} {name} changed")));
     }
 }
 
-fn source(before: &Value, after: &Value, words: &mut Words) {
-    if ["apiExport", "provider", "resource"].iter().any(|field| before[field] != after[field]) {
-        words.say("source changed".into());
-    }
-    if ["selector", "namespaces", "when"].iter().any(|field| before[field] != after[field]) {
-        words.say("source filter changed".into());
-    }
-    words.field(before, after, "onExit", "onExit");
-}
-
-fn objects(before: &Value, after: &Value, words: &mut Words) {
-    let (before, after) = (by_key(before, "id"), by_key(after, "id"));
-    for (id, object) in &after {
-        let Some(old) = before.get(id) else {
-            words.say(format!("object {id} added"));
-            continue;
-        };
-        if old["template"] != object["template"] {
-            words.say(format!("template of object {id} changed"));
-        }
-        if without(old, "template") != without(object, "template") {
-            words.say(format!("settings of object {id} changed"));
-        }
-    }
-    for id in before.keys().filter(|id| !after.contains_key(*id)) {
-        words.say(format!("object {id} removed"));
-    }
-}
-
-fn status(before: &Value, after: &Value, words: &mut Words) {
-    words.entries("status field", &before["fields"], &after["fields"]);
-    let conditions = |status: &Value| {
-        let mut by_type = by_key(&status["conditions"], "type");
-        // Mirrored ones have no type of their own.
-        by_type.remove("");
-        Value::Object(by_type)
-    };
-    words.entries("condition", &conditions(before), &conditions(after));
-    let mirrored = |status: &Value| -> Vec<Value> {
-        let all = status["conditions"].as_array().into_iter().flatten();
-        all.filter(|condition| condition.get("mirror").is_some()).cloned().collect()
-    };
-    if mirrored(before) != mirrored(after) {
-        words.say("mirrored conditions changed".into());
-    }
-    let rest = |status: &Value| without(&without(status, "fields"), "conditions");
-    if rest(before) != rest(after) {
-        words.say("status settings changed".into());
-    }
+/// The names of entries alone.
+fn named(entries: Map<String, Value>) -> Map<String, Value> {
+    entries.into_iter().map(|(name, _)| (name, Value::Null)).collect()
 }
 
 /// A list of mappings as a mapping by one of their fields.
@@ -182,7 +155,7 @@ fn by_key(list: &Value, key: &str) -> Map<String, Value> {
     items.map(|item| (item[key].as_str().unwrap_or_default().to_owned(), item.clone())).collect()
 }
 
-fn without(value: &Value, key: &str) -> Value {
-    let fields = value.as_object().into_iter().flatten().filter(|(name, _)| *name != key);
+fn without(value: &Value, keys: &[&str]) -> Value {
+    let fields = value.as_object().into_iter().flatten().filter(|(name, _)| !keys.contains(&name.as_str()));
     Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
 }

@@ -1,6 +1,5 @@
 //! One file, parsed, compiled and checked once for as long as its content stays.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use crate::mapping::check::check;
 use crate::mapping::compile::{Compiled, compile};
 use crate::mapping::diagnostic::{Finding, is_error};
 use crate::mapping::schema::Schemas;
-use crate::yaml::{self, Claim, Limits};
+use crate::yaml::{self, Claim};
 
 #[derive(Debug)]
 pub(super) struct File {
@@ -23,32 +22,16 @@ pub(super) struct Document {
     pub name_span: Range<usize>,
     pub compiled: Option<Compiled>,
     pub findings: Vec<Finding>,
-    /// Bytes of the file, markers left out.
-    span: Range<usize>,
 }
 
 impl File {
-    /// The file as it was read before, where its content is the same; of another content, the documents that were there
-    /// before.
+    /// The file as it was read before, where its content is the same.
     pub(super) fn read(content: &[u8], before: Option<&Arc<Self>>, schemas: Option<&Schemas>) -> Arc<Self> {
         if let Some(before) = before.filter(|before| before.content == content) {
             return before.clone();
         }
-        let known: HashMap<&[u8], &Document> = before.iter().flat_map(|before| before.by_bytes()).collect();
-        let read = |span: Range<usize>| match known.get(&content[span.clone()]) {
-            Some(same) => Some(same.at(span.start)),
-            None => {
-                let document = yaml::parse_part(content, span, Limits::MAPPINGS)?;
-                Some(Document::compile(&document, schemas))
-            }
-        };
-        let documents = yaml::parts(content, Limits::MAPPINGS).into_iter().filter_map(read).collect();
+        let documents = yaml::parse(content).iter().map(|document| Document::compile(document, schemas)).collect();
         Arc::new(Self { content: content.to_owned(), documents })
-    }
-
-    /// Each document by all that it depends on.
-    fn by_bytes(&self) -> impl Iterator<Item = (&[u8], &Document)> {
-        self.documents.iter().map(|document| (&self.content[document.span.clone()], document))
     }
 
     /// Nothing at all, not even a comment: what an editor leaves between truncating and writing.
@@ -78,20 +61,6 @@ impl Document {
             name_span: name.map_or(document.span.start..document.span.start, |name| name.span.clone()),
             compiled,
             findings,
-            span: document.span.clone(),
-        }
-    }
-
-    /// The same document at another place of its file.
-    fn at(&self, start: usize) -> Self {
-        let moved = |span: &Range<usize>| span.start + start - self.span.start..span.end + start - self.span.start;
-        let finding = |finding: &Finding| Finding { span: moved(&finding.span), ..finding.clone() };
-        Self {
-            claim: self.claim.clone(),
-            name_span: moved(&self.name_span),
-            compiled: self.compiled.clone(),
-            findings: self.findings.iter().map(finding).collect(),
-            span: moved(&self.span),
         }
     }
 

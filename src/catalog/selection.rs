@@ -9,7 +9,7 @@ use super::files::{Document, File};
 use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
 use crate::mapping::check::common_object;
 use crate::mapping::compile::{Compiled, compile};
-use crate::mapping::diagnostic::{Diagnostic, Finding, Lines};
+use crate::mapping::diagnostic::{Diagnostic, Finding};
 use crate::mapping::{ClusterProvider, Mapping, SourceClusters};
 use crate::yaml;
 
@@ -333,14 +333,28 @@ impl<'a> Selection<'a> {
         if let Some(entry) = self.before.mappings.get(name) {
             return Some(entry.clone());
         }
-        let document = yaml::parse_one(self.retained.get(name)?)?;
-        match compile(&document).compiled {
-            Some(Compiled::Mapping(mapping)) if mapping.name == name => {
+        self.retained_documents(name).find_map(|compiled| match compiled {
+            Compiled::Mapping(mapping) if mapping.name == name => {
                 Some(Entry { mapping, generation: 1, standing: Standing::Retained, file: None, removal_seen: false })
             }
             // An older engine's document that this one refuses: the inventory still has it, for an engine that can read it.
             _ => None,
-        }
+        })
+    }
+
+    /// What a state store keeps of a mapping.
+    fn retained_documents(&self, name: &str) -> impl Iterator<Item = Compiled> {
+        let documents = self.retained.get(name).map(|text| yaml::parse(text.as_bytes())).unwrap_or_default();
+        documents.into_iter().filter_map(|document| compile(&document).compiled)
+    }
+
+    fn retained_provider(&self, mapping: &str, name: &str) -> Option<ProviderEntry> {
+        self.retained_documents(mapping).find_map(|compiled| match compiled {
+            Compiled::ClusterProvider(provider) if provider.name == name => {
+                Some(ProviderEntry { provider, file: String::new() })
+            }
+            _ => None,
+        })
     }
 
     /// The file whose broken text may hold this mapping's document (`Some(None)`: some file does); `None`: the document is
@@ -363,10 +377,12 @@ impl<'a> Selection<'a> {
     fn keep_providers_in_use(&mut self) {
         for entry in self.mappings.values() {
             let SourceClusters::Provider(name) = &entry.mapping.source.clusters else { continue };
-            let Some(before) = self.before.providers.get(name).filter(|_| !self.providers.contains_key(name)) else {
+            if self.providers.contains_key(name) {
                 continue;
-            };
-            self.providers.insert(name.clone(), before.clone());
+            }
+            let before = self.before.providers.get(name).cloned();
+            let Some(before) = before.or_else(|| self.retained_provider(&entry.mapping.name, name)) else { continue };
+            self.providers.insert(name.clone(), before);
             let path = entry.file.as_deref().and_then(|file| self.files.get_key_value(file));
             if let Some((path, _)) = path.filter(|_| entry.standing == Standing::Running) {
                 let span = self.documents().find(|(at, document)| {
@@ -382,11 +398,9 @@ impl<'a> Selection<'a> {
 
     /// Findings become diagnostics, each with a word about what runs instead.
     fn conclude(&mut self) {
-        let mut lines = BTreeMap::new();
         for placed in std::mem::take(&mut self.placed) {
             let content = self.files.get(placed.path).map_or(&[][..], |file| &file.content);
-            let lines = lines.entry(placed.path).or_insert_with(|| Lines::of(content));
-            let mut diagnostic = Diagnostic::placed(placed.finding, placed.path, content, lines);
+            let mut diagnostic = Diagnostic::new(placed.finding, placed.path, content);
             for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref()) {
                 diagnostic = diagnostic.note(format!("mapping `{name}` keeps running generation {generation}"));
             }

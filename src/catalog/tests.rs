@@ -1,6 +1,4 @@
 use super::*;
-use crate::mapping::compile::Compiled;
-use crate::yaml::Limits;
 
 /// A mapping that gets along with others on its resource, unless `status` says otherwise.
 fn mapping(name: &str, status: &str) -> String {
@@ -283,6 +281,20 @@ fn providers() {
 }
 
 #[test]
+fn what_the_state_store_knows_of_a_provider_serves_a_mapping_without_files() {
+    let mut world = World::default();
+    let edge = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");
+    world.retained.insert("m".into(), format!("{edge}\n---\n{PROVIDER}"));
+    world.write("a.yaml", &mapping("other", "x: $.x"));
+    assert_eq!(world.standing("m"), Some((Standing::Retained, 1)));
+    let kept = world.catalog.provider("edge").expect("the provider of the state store").clone();
+    // A document counts more.
+    world.write("p.yaml", &PROVIDER.replace("target", "other"));
+    assert_ne!(world.catalog.provider("edge"), Some(&kept));
+    assert!(world.catalog.forget("m").provider("edge").is_some());
+}
+
+#[test]
 fn what_the_inventory_knows() {
     let mut world = World::default();
     world.retained.insert("mongodb".into(), mapping("mongodb", "x: $.x"));
@@ -358,89 +370,6 @@ fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
     a.yaml:6:3: error[SE0190]: `related` is not supported yet (leave it out; it is refused rather than ignored)
     a.yaml:15:8: error[SE0190]: the provider `clusterApi` is not supported yet (leave it out; it is refused rather than ignored)
     ");
-}
-
-/// What did not change in a file is not compiled again, and its findings follow it to its new place.
-#[test]
-fn unchanged_documents_of_a_file_are_kept() {
-    let mut world = World::checking();
-    let (one, bad) = (checked("one", "{{ source.spec.type }}"), checked("bad", "{{ source.spec.typ }}"));
-    world.write("a.yaml", &format!("{bad}---\n{one}"));
-    let of = |world: &World, index: usize| match &world.catalog.files["a.yaml"].documents[index].compiled {
-        Some(Compiled::Mapping(mapping)) => mapping.clone(),
-        other => panic!("{other:?}"),
-    };
-    let before = of(&world, 1);
-    insta::assert_snapshot!(world.write("a.yaml", &format!("# A comment\n---\n{one}---\n{bad}---\n{}", checked("two", "x"))), @"
-    mapping two: generation 1: added
-    a.yaml:19:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?)
-    ");
-    assert!(Arc::ptr_eq(&before, &of(&world, 0)));
-}
-
-/// Whatever was read before: what is wrong, and where, is what an engine that starts now would say.
-#[test]
-fn findings_stand_where_a_fresh_reading_finds_them() {
-    let good = checked("one", "{{ source.spec.type }}");
-    let grown = good.replace("metadata:", "# A comment\n# of two lines\nmetadata:");
-    let bad = checked("bad", "{{ source.spec.typ }}");
-    let warned = checked("warned", "{{ source.spec.type }}").replace(", data: {a:", ", spec: {namespace:");
-    let (torn, latin) = ("kind: Mapping\nmetadata: {name: torn\n", &b"# caf\xe9\nkind: Mapping\n"[..]);
-    let file = |parts: &[&[u8]]| parts.join(&b"---\n"[..]);
-    let neighbours = [bad.as_bytes(), torn.as_bytes(), latin, warned.as_bytes()];
-    let [bad, torn, latin, warned] = neighbours;
-    let edits = [
-        file(&[good.as_bytes(), bad, torn, latin, warned]),
-        file(&[grown.as_bytes(), bad, torn, latin, warned]),
-        file(&[b"", good.as_bytes(), bad, torn, latin, warned]),
-        file(&[b"\xef\xbb\xbf# ours\n", warned, good.as_bytes(), latin, bad]),
-        file(&[warned, bad, bad, torn]),
-        file(&[bad, &[b'#'; Limits::MAPPINGS.bytes]]),
-        file(&[torn, warned]),
-        String::from_utf8_lossy(&file(&[good.as_bytes(), bad, torn])).replace('\n', "\r\n").into_bytes(),
-        file(&[good.as_bytes(), bad, torn, latin, warned]),
-    ];
-    let mut world = World::checking();
-    for content in edits {
-        let mut fresh = World::checking();
-        for world in [&mut world, &mut fresh] {
-            world.files.insert("a.yaml".into(), content.clone());
-            world.reload();
-        }
-        // What keeps running is another matter: a fresh engine has nothing that could.
-        let bare = |mut one: Diagnostic| {
-            one.notes.clear();
-            one.render(false)
-        };
-        let said = |world: &World| world.catalog.diagnostics().iter().cloned().map(bare).collect::<Vec<_>>();
-        assert_eq!(said(&world), said(&fresh));
-    }
-    insta::assert_snapshot!(world.reload(), @r"
-    a.yaml:17:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?)
-    a.yaml:20:11: error[SE0001]: YAML syntax: unclosed bracket '{'
-    a.yaml:22:6: error[SE0007]: this is not UTF-8 (save the file with the encoding UTF-8)
-    a.yaml:32:69: warning[SE0703]: what a consumer writes reaches a namespace: `spec.namespace` (`${{ placement.namespace }}` is the tenant's own; `without(…)` leaves a field out)
-    ");
-}
-
-/// Of a file, what changed is compiled, and nothing else.
-#[test]
-fn a_document_is_compiled_once_for_as_long_as_it_is_the_same() {
-    let mut world = World::checking();
-    let [one, two, bad] = [checked("one", "x"), checked("two", "x"), checked("bad", "{{ source.spec.typ }}")];
-    world.write("a.yaml", &[&*one, &two, &bad].join("---\n"));
-    let before = world.catalog.files["a.yaml"].clone();
-    let longer = two.replace("spec:", "# one line more\nspec:").replace("a: \"x\"", "a: \"y\"");
-    insta::assert_snapshot!(world.write("a.yaml", &[&*one, &longer, &bad].join("---\n")), @r"
-    mapping two: generation 2: template of object w changed
-    a.yaml:27:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?)
-    ");
-    let compiled = |file: &File, index: usize| match &file.documents[index].compiled {
-        Some(Compiled::Mapping(mapping)) => mapping.clone(),
-        other => panic!("{other:?}"),
-    };
-    let same = |index| Arc::ptr_eq(&compiled(&before, index), &compiled(&world.catalog.files["a.yaml"], index));
-    assert_eq!([same(0), same(1)], [true, false]);
 }
 
 /// However many mappings have one source: those that write no status are not compared with each other.

@@ -4,22 +4,21 @@ use clap::Args;
 
 use super::live::{Finding, LiveArguments, Outcome, report, unseen};
 use super::pinned::{Pinned, pinned};
-use super::{Exit, Misconfigured, ask, inputs};
+use super::{Exit, Misconfigured, ask, progress};
 use crate::engine::target::hashed;
 use crate::multicluster::Endpoint;
 use crate::multicluster::identity::cluster_identity;
 use crate::plan::{Action, release_finalizer};
 
 pub(super) const AFTER_HELP: &str = "\
-For example: sync-engine abandon-target mappings --connection target --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig t.kubeconfig
+For example: sync-engine abandon-target mappings --target target --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig t.kubeconfig
              (and the same with --yes)
 
 For each source that is pinned to the lost target, the verb removes the pin, and the engine's finalizer if no other target is \
 pinned. It deletes nothing. A source is refused while its target can still be reached. An engine that runs with the same mappings \
 takes the sources on again, on the target that it finds.
 
-Exit codes: 0 listed or done; 1 a source was refused; 2 the command line cannot be understood; 78 a file or a cluster cannot be \
-read, or a mapping is wrong.";
+Exit codes: 0 listed or done; 1 a source was refused; 2 usage error; 3 a file or a cluster cannot be read, or a mapping is wrong.";
 
 /// Flags of `abandon-target`.
 #[derive(Debug, Args)]
@@ -27,9 +26,9 @@ pub struct AbandonTargetArguments {
     #[command(flatten)]
     pub live: LiveArguments,
 
-    /// The connection that led to the lost target. Its last kubeconfig must be given: the verb tries to reach the target.
+    /// Name of the connection that led to the lost target. Give its last kubeconfig: the verb tries to reach the target.
     #[arg(long, value_name = "NAME")]
-    pub connection: String,
+    pub target: String,
 }
 
 /// What answers where the target was.
@@ -42,15 +41,14 @@ enum Found {
 }
 
 pub(super) fn abandon_target(arguments: &AbandonTargetArguments) -> anyhow::Result<Exit> {
-    let AbandonTargetArguments { live, connection } = arguments;
-    let catalog = inputs::sound(&live.mappings)?;
-    let surveyor = live.surveyor(&catalog)?;
+    let AbandonTargetArguments { live, target: connection } = arguments;
+    let (catalog, surveyor) = live.open()?;
     let target = surveyor.connection(connection).map_err(|why| Misconfigured(why.to_string()))?.endpoint();
     let findings = ask(async {
         let found = look(&target).await;
         let mut findings = Vec::new();
-        for (name, entry) in catalog.mappings() {
-            let sources = pinned(&surveyor, &entry.mapping).await.map_err(|why| unseen(name, &why))?;
+        for (name, entry) in progress::mappings(&catalog) {
+            let sources = pinned(&surveyor, &entry.mapping, &live.scope).await.map_err(|why| unseen(name, &why))?;
             for source in sources.iter().filter(|source| source.pins.contains_key(connection)) {
                 findings.push(abandon(source, connection, &found, live.yes).await);
             }

@@ -1,9 +1,12 @@
 //! What was said: the flags, their environment variables and their help.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::abandon_target::{self, AbandonTargetArguments};
@@ -20,32 +23,41 @@ use super::sandbox::{self, SandboxArguments};
 use super::schema::SchemaVerb;
 use super::test::{self, TestArguments};
 use super::validate::{self, ValidateArguments};
+use crate::mapping::Selector;
 use crate::object;
 use crate::telemetry::{LogFilter, LogFormat};
 
 const LONG_ABOUT: &str = "\
-Syncs the objects of kcp workspaces to Kubernetes clusters, as a directory of YAML mapping files says.
+Syncs objects of kcp workspaces to Kubernetes clusters. You describe what to sync in YAML mapping files.
 
-For every consumer object of a mapping's source the engine renders objects onto the target cluster, keeps them as they \
-should be, and carries chosen status fields back. The directory is watched: an edit takes effect without a restart, and \
-a broken edit changes nothing.";
+The engine applies target objects for each source object of a mapping, corrects drift, and writes chosen status fields back. \
+It watches the folder of mappings: an edit takes effect without a restart, and a broken edit changes nothing.
+
+Every verb but `run` takes mappings as arguments. A folder that has a folder `mappings` stands for that folder, with `schemas` \
+and `examples` beside it. Objects are given with -f, the output format with -o.
+
+Exit codes of every verb but `run`: 0 clean; 1 findings or differences; 2 usage error; 3 the verb could not check.";
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 the engine was told to stop and did; 1 it failed, or was told twice; 2 the command line cannot be \
-understood; 78 it names something that is wrong (a directory, kubeconfig or context that is not there).
+Exit codes: 0 clean shutdown; 1 failure, or a second signal; 2 usage error; 78 a folder, kubeconfig or context does not exist \
+or cannot be used.
 
-The first SIGTERM or Ctrl-C lets what is under way end, the second stops at once. SIGHUP reads the mappings again.";
+On the first SIGTERM or Ctrl-C, the engine finishes what is under way. On the second, it stops at once. On SIGHUP, it reads the \
+mappings again.";
+
+/// What `--version` prints behind the program's name.
+const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("SYNC_ENGINE_COMMIT"), ", ", env!("SYNC_ENGINE_BUILD"), ")");
 
 /// A declarative multi-cluster sync engine for kcp and Kubernetes.
 #[derive(Debug, Parser)]
 #[command(
     name = "sync-engine",
-    version,
+    version = VERSION,
     long_about = LONG_ABOUT,
     after_help = AFTER_HELP,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    disable_help_subcommand = true,
     max_term_width = 110
 )]
 pub struct Arguments {
@@ -63,145 +75,224 @@ pub enum Verb {
     /// Run the engine: the same as giving its flags without a verb.
     #[command(after_help = AFTER_HELP)]
     Run(RunArguments),
-    /// Play the whole story on this machine, in memory: a kcp, a cluster, consumers, an operator, and the engine.
+    /// Run kcp, a target cluster, consumers, a toy operator and the engine on this machine, in memory.
     #[command(after_help = sandbox::AFTER_HELP)]
     Sandbox(SandboxArguments),
-    /// Make a folder that offers an operator's API to workspaces, of its CustomResourceDefinition.
+    /// Write a folder that offers an operator's API to workspaces, from its CustomResourceDefinition.
     #[command(after_help = init::AFTER_HELP)]
     Init(InitArguments),
-    /// Say what a change of mappings changes, or what the engine would change on live clusters now.
+    /// Dry run: show what a change of mappings changes, or what the engine would change on live clusters now.
     #[command(after_help = diff::AFTER_HELP)]
     Diff(DiffArguments),
-    /// List the objects on targets that no source asks for, and delete or release those that you select.
+    /// List orphaned objects on targets, and delete or release those that you select.
     #[command(after_help = orphans::AFTER_HELP)]
     Orphans(OrphansArguments),
-    /// Pin sources to the target that the connection leads to now: the move to another cluster is meant.
+    /// Move sources to the target that the connection leads to now.
     #[command(after_help = retarget::AFTER_HELP)]
     Retarget(RetargetArguments),
-    /// Release the sources of a lost target. Nothing is deleted.
+    /// Release the sources of a lost target. Deletes nothing.
     #[command(after_help = abandon_target::AFTER_HELP)]
     AbandonTarget(AbandonTargetArguments),
-    /// Say everything that is wrong with mappings, without a cluster.
+    /// Check mappings for errors, without a cluster.
     #[command(after_help = validate::AFTER_HELP)]
     Validate(ValidateArguments),
-    /// Say what a code of `validate` stands for, or list all codes.
+    /// Explain an error code of `validate`, or list all codes.
     Explain(ExplainArguments),
-    /// Print the objects that a mapping makes of a consumer's object, without a cluster.
+    /// Print the target objects of a source object, without a cluster.
     #[command(after_help = render::AFTER_HELP)]
     Render(RenderArguments),
-    /// Print the least rights that the engine needs for mappings, without a cluster.
+    /// Print the RBAC rules that the engine needs for mappings, without a cluster.
     #[command(after_help = rbac::AFTER_HELP)]
     Rbac(RbacArguments),
     /// Run MappingTest documents, without a cluster.
     #[command(after_help = test::AFTER_HELP)]
     Test(TestArguments),
-    /// The JSON Schema of the documents, for editors; and schemas from live clusters, for checks.
+    /// Print the JSON Schema of the documents, or copy schemas from live clusters.
     #[command(subcommand)]
     Schema(SchemaVerb),
     /// Print a completion script for a shell.
     #[command(after_help = completions::AFTER_HELP)]
     Completions(CompletionsArguments),
+    /// Print version, commit and build.
+    Version,
 }
 
 /// Flags of `run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Directory of mapping files: every *.yaml and *.yml in it and below, hidden ones left out.
+    /// Folder of mapping files: every *.yaml and *.yml in it and below, except hidden files.
     #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_MAPPINGS")]
     pub mappings: PathBuf,
 
-    /// Kubeconfig of the connection `kcp`, from which APIExports are read unless a mapping names another connection.
+    /// Kubeconfig of the connection `kcp`, from which the engine reads APIExports unless a mapping names another connection.
     ///
     /// It may point at any workspace: a mapping's `apiExport.path` replaces the `/clusters/…` part of its server address.
-    /// Without a context, the file's current one is used.
+    /// Default context: the current one of the file.
     #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_KCP_KUBECONFIG")]
     pub kcp_kubeconfig: Option<KubeconfigRef>,
 
     /// Kubeconfig of the connection `target`, the cluster that receives the objects unless a mapping names another.
     ///
-    /// Without it, the cluster that the engine runs in.
+    /// `in-cluster` stands for the cluster of the Pod that the engine runs in, here and for every other connection.
     #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_TARGET_KUBECONFIG")]
     pub target_kubeconfig: Option<KubeconfigRef>,
 
-    /// A further connection that mappings and providers can name. May be given several times.
-    ///
-    /// In the environment variable, several are separated by commas.
+    /// Another connection that mappings and providers name. Can be repeated; the environment variable separates several with
+    /// commas.
     #[arg(
-        long = "kubeconfig",
+        long = "connection",
         value_name = "NAME=PATH[#CONTEXT]",
-        env = "SYNC_ENGINE_KUBECONFIG",
+        env = "SYNC_ENGINE_CONNECTION",
         value_delimiter = ','
     )]
-    pub kubeconfigs: Vec<NamedKubeconfig>,
+    pub connections: Vec<NamedKubeconfig>,
 
-    /// Directory of schemas (APIResourceSchemas, CustomResourceDefinitions) that mappings are checked against.
+    /// Folder of schemas (APIResourceSchemas, CustomResourceDefinitions) to check mappings against. Default: the folder
+    /// `schemas` beside the folder of mappings.
     #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
     pub schemas: Option<PathBuf>,
 
-    /// Address for health, metrics and the status page; `off` for none. Port 0 takes a free one and logs it.
+    /// Address for health, metrics and the status page; `off` for none. Port 0 takes a free port and logs it.
     #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_LISTEN", default_value = "127.0.0.1:8080")]
     pub listen: Listen,
 
-    /// Which engine this is, where several work on the same clusters. Objects, finalizers and field managers carry it.
+    /// Id of this engine, where several work on the same clusters. Objects, finalizers and field managers carry it.
     ///
-    /// An engine that starts under another id does not know the objects of the first as its own.
+    /// An engine with another id does not own the objects of the first.
     #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main", value_parser = engine_id)]
     pub engine_id: String,
 
-    /// Namespace on each target for the engine's notes of what it has made there. Created when it is missing.
+    /// Namespace of the state store on each target. The engine creates it if it is missing.
     #[arg(
         long,
         value_name = "NAMESPACE",
-        env = "SYNC_ENGINE_INVENTORY_NAMESPACE",
+        env = "SYNC_ENGINE_STATE_NAMESPACE",
         default_value = "sync-engine",
         value_parser = namespace
     )]
-    pub inventory_namespace: String,
+    pub state_namespace: String,
 }
 
-/// Kubeconfigs of the clusters that mappings name, for verbs that read them. (`run` has the same flags as its own: clap
-/// cannot tell whether a flattened group within an optional one was given.)
-#[derive(Debug, Clone, Default, Args)]
+/// The mappings that a verb is about, and their schemas.
+#[derive(Debug, Clone, Args)]
+pub struct MappingArguments {
+    /// Folders and files of mappings; `-` is standard input. A folder that has a folder `mappings` stands for that folder.
+    #[arg(value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS", default_value = ".")]
+    pub mappings: Vec<PathBuf>,
+
+    /// Folder of schemas (APIResourceSchemas, CustomResourceDefinitions). Default: the folders `schemas` beside the folders of
+    /// mappings.
+    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
+    pub schemas: Option<PathBuf>,
+}
+
+/// The clusters that mappings name, for verbs that read live clusters. (`run` has flags of its own: clap cannot tell whether a
+/// flattened group within an optional one was given.)
+#[derive(Debug, Clone, Args)]
 pub struct ConnectionArguments {
-    /// Kubeconfig of the connection `kcp`.
+    /// Kubeconfig of the connection `kcp`; `in-cluster` stands for the cluster of the Pod.
     #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_KCP_KUBECONFIG")]
     pub kcp_kubeconfig: Option<KubeconfigRef>,
 
-    /// Kubeconfig of the connection `target`.
+    /// Kubeconfig of the connection `target`; `in-cluster` stands for the cluster of the Pod.
     #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_TARGET_KUBECONFIG")]
     pub target_kubeconfig: Option<KubeconfigRef>,
 
-    /// A further connection that mappings and providers name. May be given several times.
+    /// Another connection that mappings and providers name. Can be repeated.
     #[arg(
-        long = "kubeconfig",
+        long = "connection",
         value_name = "NAME=PATH[#CONTEXT]",
-        env = "SYNC_ENGINE_KUBECONFIG",
+        env = "SYNC_ENGINE_CONNECTION",
         value_delimiter = ','
     )]
-    pub kubeconfigs: Vec<NamedKubeconfig>,
+    pub connections: Vec<NamedKubeconfig>,
+
+    /// Kubeconfig of the connection `target`, as kubectl takes it. If no connection is given, KUBECONFIG names the target.
+    #[arg(long, value_name = "PATH", conflicts_with = "target_kubeconfig")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of --kubeconfig, of KUBECONFIG or of `~/.kube/config` for the connection `target`.
+    #[arg(long, value_name = "CONTEXT", conflicts_with = "target_kubeconfig")]
+    pub context: Option<String>,
 }
 
-/// How findings are printed that people read as well as programs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+/// The engine that a verb stands in for.
+#[derive(Debug, Clone, Args)]
+pub struct EngineArguments {
+    /// Id of the engine, as `run` has it.
+    #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main", value_parser = engine_id)]
+    pub engine_id: String,
+
+    /// Namespace of the state store on each target, as `run` has it.
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        env = "SYNC_ENGINE_STATE_NAMESPACE",
+        default_value = "sync-engine",
+        value_parser = namespace
+    )]
+    pub state_namespace: String,
+}
+
+/// Which of the objects a verb is about, as kubectl takes it.
+#[derive(Debug, Clone, Args)]
+pub struct ScopeArguments {
+    /// Only objects in this namespace.
+    #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
+    pub namespace: Option<String>,
+
+    /// Objects in all namespaces. This is the default.
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+
+    /// Only objects with these labels, such as `tier=gold,team in (a, b),!legacy`.
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = Selector::from_str)]
+    pub selector: Option<Selector>,
+}
+
+impl ScopeArguments {
+    /// Whether the verb is about an object.
+    pub(super) fn includes(&self, object: &Value) -> bool {
+        let namespace = self.namespace.as_deref();
+        namespace.is_none_or(|namespace| namespace == object::metadata(object, "namespace"))
+            && self.selector.as_ref().is_none_or(|selector| selector.matches(object.pointer("/metadata/labels")))
+    }
+}
+
+/// How a verb prints. Each value means the same in every verb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people.
-    #[default]
     Text,
-    Yaml,
-    Json,
+    /// A row each.
     Table,
+    /// YAML documents.
+    Yaml,
+    /// One JSON document.
+    Json,
+    /// Annotations of a pull request: workflow commands of GitHub Actions.
+    Github,
+}
+
+impl Format {
+    /// The formats of verbs whose findings have no place in a file: all but `github`.
+    pub(super) fn without_places() -> impl TypedValueParser<Value = Self> {
+        let formats = Self::value_variants().iter().filter(|format| **format != Self::Github);
+        let values: Vec<PossibleValue> = formats.filter_map(ValueEnum::to_possible_value).collect();
+        PossibleValuesParser::new(values).try_map(|text| Self::from_str(&text, false))
+    }
 }
 
 /// How the program logs, on standard error.
 #[derive(Debug, Args)]
 pub struct LogArguments {
-    /// One line for people, or one JSON object, for each event.
+    /// Print each event as a line for people, or as one JSON object.
     #[arg(long, global = true, value_enum, env = "SYNC_ENGINE_LOG_FORMAT", default_value_t)]
     pub log_format: LogFormat,
 
     /// A level (off, error, warn, info, debug, trace), or a filter such as `info,sync_engine::engine=debug`.
     ///
-    /// Without it `info`; `off` for the sandbox, which tells a story instead.
+    /// Default: `info` for `run`, `off` for `sandbox`, `warn` for the other verbs.
     #[arg(
         long,
         global = true,

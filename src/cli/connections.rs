@@ -1,32 +1,38 @@
-//! The kubeconfigs of the command line: each file and context must be there before anything starts.
+//! The connections of the command line: each file and context must exist before anything starts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Misconfigured;
+use super::arguments::ConnectionArguments;
 use super::options::KubeconfigRef;
-use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::catalog::Catalog;
+use crate::multicluster::connection::{Connection, ConnectionSpec};
+use crate::survey::Surveyor;
 
-/// The connections that mappings name by default.
-const DEFAULTS: [&str; 2] = ["kcp", "target"];
-
-/// Opens every connection; in a pod, one of the default names that is not given is the pod's own cluster.
+/// Opens every connection.
 ///
 /// # Errors
 /// For the first connection whose kubeconfig or context cannot be used.
-pub(super) fn open(
-    given: &BTreeMap<String, KubeconfigRef>,
-) -> Result<BTreeMap<String, Arc<Connection>>, Misconfigured> {
-    let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    let missing = DEFAULTS.iter().filter(|name| in_pod && !given.contains_key(**name));
-    let own = missing.map(|name| ConnectionSpec { name: (*name).to_owned(), source: ConnectionSource::InCluster });
-    let named = given.iter().map(|(name, reference)| ConnectionSpec {
-        name: name.clone(),
-        source: ConnectionSource::Kubeconfig { path: reference.path.clone(), context: reference.context.clone() },
-    });
-    named.chain(own).map(|spec| Ok((spec.name.clone(), opened(spec)?))).collect()
+pub(super) fn open(given: BTreeMap<String, KubeconfigRef>) -> Result<BTreeMap<String, Arc<Connection>>, Misconfigured> {
+    let opened = |(name, reference): (String, KubeconfigRef)| {
+        let connection = Connection::open(ConnectionSpec { name: name.clone(), source: reference.into() });
+        connection.map(|connection| (name, connection)).map_err(|error| Misconfigured(error.to_string()))
+    };
+    given.into_iter().map(opened).collect()
 }
 
-fn opened(spec: ConnectionSpec) -> Result<Arc<Connection>, Misconfigured> {
-    Connection::open(spec).map_err(|error| Misconfigured(error.to_string()))
+impl ConnectionArguments {
+    /// Reads the clusters of a catalog's mappings.
+    ///
+    /// # Errors
+    /// Where two flags give the same connection, or a kubeconfig or context cannot be used.
+    pub(super) fn surveyor(&self, catalog: &Catalog, engine: &str) -> anyhow::Result<Surveyor> {
+        let has_kubeconfig = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
+        Ok(Surveyor {
+            connections: open(self.by_name(has_kubeconfig)?)?,
+            providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
+            engine: engine.to_owned(),
+        })
+    }
 }

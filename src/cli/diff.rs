@@ -8,58 +8,55 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::arguments::{ConnectionArguments, Format};
-use super::{Exit, Misconfigured, terminal};
+use super::arguments::{ConnectionArguments, EngineArguments, Format, ScopeArguments};
+use super::{Exit, Usage, terminal};
 
 pub(super) const AFTER_HELP: &str = "\
-For example: sync-engine diff main/mappings mappings --sources examples
+For example: sync-engine diff main/mappings mappings -f examples
              sync-engine diff mappings --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
 
-With two directories, what becomes of the given sources is compared, without a cluster. With one, the engine's own planner is \
-followed to its end for every source that stands on the clusters; they are read, and nothing is written. What stands on the \
-target for a source that is gone, or for an object that the mapping no longer has, is listed too, as `orphan` with the reason: \
-`sync-engine orphans` deletes or releases it.
+With two folders, the verb compares what becomes of the given sources, without a cluster. With one, it is a dry run of the engine \
+on live clusters: it plans every source on them to the end, and writes nothing. It lists an object on the target whose source is \
+gone, or that the mapping no longer has, as `orphan` with the reason: `sync-engine orphans` deletes or releases it.
 
-Exit codes: 0 there is no difference; 1 there is; 2 the command line cannot be understood; 78 a file, a cluster or an object \
-cannot be read, or a mapping is wrong.";
+Exit codes: 0 no difference; 1 differences; 2 usage error; 3 a file, a cluster or an object cannot be read, or a mapping is wrong.";
 
 /// Flags of `diff`.
 #[derive(Debug, Args)]
 pub struct DiffArguments {
-    /// Directories or files of mappings: before and after; or one, to be compared with live clusters.
-    #[arg(value_name = "DIR|FILE", num_args = 1..=2, required = true)]
+    /// Folders or files of mappings: before and after; or one, to compare with live clusters. A folder that has a folder
+    /// `mappings` stands for that folder.
+    #[arg(value_name = "DIR|FILE", num_args = 1..=2, env = "SYNC_ENGINE_MAPPINGS", default_value = ".")]
     pub mappings: Vec<PathBuf>,
 
-    /// Files or directories with consumers' objects, where two directories are compared. May be given several times.
-    #[arg(long, value_name = "DIR|FILE")]
-    pub sources: Vec<PathBuf>,
+    /// Folder of schemas (APIResourceSchemas, CustomResourceDefinitions). Default: the folder `schemas` beside the last folder of
+    /// mappings.
+    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
+    pub schemas: Option<PathBuf>,
 
-    /// File with downstream objects as they stand, where two directories are compared. May be given several times.
+    /// Files or folders with source objects, to compare two folders; `-` is standard input. Can be repeated.
+    #[arg(short, long, value_name = "DIR|FILE")]
+    pub filename: Vec<PathBuf>,
+
+    /// File with target objects that exist, to compare two folders. Can be repeated.
     #[arg(long, value_name = "FILE")]
     pub observed: Vec<PathBuf>,
 
-    /// File with related objects as they stand where they come from, where two directories are compared. May be given several
-    /// times.
+    /// File with related objects, to compare two folders. Can be repeated.
     #[arg(long, value_name = "FILE")]
     pub related: Vec<PathBuf>,
 
     #[command(flatten)]
     pub connections: ConnectionArguments,
 
-    /// Which engine is meant, as `run` is told it.
-    #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main")]
-    pub engine_id: String,
+    #[command(flatten)]
+    pub engine: EngineArguments,
 
-    /// Namespace on each target for the engine's notes, as `run` is told it: they name kinds of earlier versions of a mapping.
-    #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_INVENTORY_NAMESPACE", default_value = "sync-engine")]
-    pub inventory_namespace: String,
+    #[command(flatten)]
+    pub scope: ScopeArguments,
 
-    /// Directory of schemas; a status field that the consumer's schema lacks is left out, as the engine does.
-    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
-    pub schemas: Option<PathBuf>,
-
-    /// Line by line, as documents for programs, or a row a change.
-    #[arg(short, long, value_enum, default_value_t)]
+    /// Output format.
+    #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
     pub output: Format,
 }
 
@@ -67,7 +64,7 @@ pub(super) fn diff(arguments: &DiffArguments) -> anyhow::Result<Exit> {
     let changes = match &arguments.mappings[..] {
         [old, new] => files::changes(arguments, old, new)?,
         [one] => live::changes(arguments, one)?,
-        _ => return Err(Misconfigured("name one or two directories of mappings".to_owned()).into()),
+        _ => return Err(Usage("give one or two folders of mappings".to_owned()).into()),
     };
     terminal::print(&change::shown(&changes, arguments.output, terminal::colours()))?;
     Ok(if changes.is_empty() { Exit::Success } else { Exit::Failure })

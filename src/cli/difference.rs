@@ -1,81 +1,30 @@
-//! Two texts, line by line.
+//! Two texts, compared line by line.
+
+use std::time::Duration;
+
+use similar::TextDiff;
 
 /// Lines of context around a difference.
 const CONTEXT: usize = 3;
 
-/// Above this many pairs of lines, both texts are shown whole instead of compared.
-const MAX_PAIRS: usize = 4_000_000;
+/// After this time the comparison is coarser, and still right.
+const PATIENCE: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line<'t> {
-    Both(&'t str),
-    Old(&'t str),
-    New(&'t str),
-}
-
-/// What is different: lines of `old` after `-`, of `new` after `+`, with some that are the same around them. Empty where
-/// nothing is.
+/// The lines that differ, `-` before those of `old` and `+` before those of `new`, with some context around them. Empty if the
+/// texts are equal.
 pub(super) fn difference(old: &str, new: &str) -> String {
-    let lines = compare(&old.lines().collect::<Vec<_>>(), &new.lines().collect::<Vec<_>>());
-    let near = |index: usize| {
-        let range = index.saturating_sub(CONTEXT)..lines.len().min(index + CONTEXT + 1);
-        lines[range].iter().any(|line| !matches!(line, Line::Both(_)))
-    };
+    let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
+    let compared = TextDiff::configure().timeout(PATIENCE).diff_slices(&old, &new);
     let mut text = String::new();
-    let mut skipped = false;
-    for (index, line) in lines.iter().enumerate() {
-        if !near(index) {
-            skipped = true;
-            continue;
-        }
-        if std::mem::take(&mut skipped) {
+    for group in compared.grouped_ops(CONTEXT) {
+        if group.first().is_some_and(|first| first.old_range().start > 0) {
             text.push_str("  …\n");
         }
-        text.push_str(&match line {
-            Line::Both(line) => format!("  {line}\n"),
-            Line::Old(line) => format!("- {line}\n"),
-            Line::New(line) => format!("+ {line}\n"),
-        });
+        for change in group.iter().flat_map(|operation| compared.iter_changes(operation)) {
+            text.push_str(&format!("{} {}\n", change.tag(), change.value()));
+        }
     }
     text
-}
-
-/// By the longest common subsequence of lines.
-fn compare<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<Line<'t>> {
-    if old.len().saturating_mul(new.len()) > MAX_PAIRS {
-        let all = old.iter().map(|line| Line::Old(line));
-        return all.chain(new.iter().map(|line| Line::New(line))).collect();
-    }
-    let common = common(old, new);
-    let (mut i, mut j) = (0, 0);
-    let mut lines = Vec::new();
-    while i < old.len() || j < new.len() {
-        if i < old.len() && j < new.len() && old[i] == new[j] {
-            lines.push(Line::Both(old[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if i < old.len() && (j == new.len() || common[i + 1][j] >= common[i][j + 1]) {
-            lines.push(Line::Old(old[i]));
-            i += 1;
-        } else {
-            lines.push(Line::New(new[j]));
-            j += 1;
-        }
-    }
-    lines
-}
-
-/// Length of the longest common subsequence of the rests behind each pair of positions.
-fn common(old: &[&str], new: &[&str]) -> Vec<Vec<u32>> {
-    let mut common = vec![vec![0; new.len() + 1]; old.len() + 1];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            common[i][j] = match old[i] == new[j] {
-                true => common[i + 1][j + 1] + 1,
-                false => common[i + 1][j].max(common[i][j + 1]),
-            };
-        }
-    }
-    common
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Exit, Misconfigured, terminal};
+use super::{Exit, Usage, terminal};
 use crate::mapping::diagnostic::{CODES, Code, code};
 use crate::yaml::closest;
 
@@ -22,12 +22,12 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn known(name: &str) -> Result<&'static Code, Misconfigured> {
+fn known(name: &str) -> Result<&'static Code, Usage> {
     let upper = name.to_uppercase();
     code(&upper).ok_or_else(|| {
         let codes: Vec<_> = CODES.iter().map(|code| code.code).collect();
         let meant = closest(&upper, &codes).map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
-        Misconfigured(format!("there is no code `{name}`; {meant}`sync-engine explain` lists them all"))
+        Usage(format!("there is no code `{name}`; {meant}`sync-engine explain` lists them all"))
     })
 }
 

@@ -19,38 +19,37 @@ use crate::scaffold::{Definition, Kit, Wishes, kit};
 use crate::yaml::{self, Limits};
 
 pub(super) const AFTER_HELP: &str = "\
-For example: kubectl get crd clusters.postgresql.cnpg.io -o yaml | sync-engine init --crd - --out postgres
+For example: kubectl get crd clusters.postgresql.cnpg.io -o yaml | sync-engine init postgres -f -
 
-What consumers should not decide (pods, images, other namespaces) is left out of their API; README.md in the folder lists \
-it. The mapping is checked, rendered and tested before anything is written.
+The API leaves out what consumers should not decide (pods, images, other namespaces); README.md in the folder lists it. The verb \
+checks, renders and tests the mapping before it writes anything.
 
-Exit codes: 0 the folder is written; 1 it cannot be; 2 the command line cannot be understood; 78 the file holds no \
-definition that can be offered, or the folder holds something already.";
+Exit codes: 0 the folder is written; 2 usage error; 3 the file has no definition that can be offered, or the folder is not empty.";
 
 /// Flags of `init`.
 #[derive(Debug, Args)]
 pub struct InitArguments {
-    /// File with the operator's CustomResourceDefinition; `-` is standard input. It may hold several.
-    #[arg(long, value_name = "FILE")]
-    pub crd: PathBuf,
+    /// Folder to write. It must be empty or missing. Default: the mapping's name.
+    #[arg(value_name = "DIR")]
+    pub folder: Option<PathBuf>,
 
-    /// Folder to write; the mapping's name without it. It must be empty, or not there yet.
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
+    /// File with the operator's CustomResourceDefinition; `-` is standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub filename: PathBuf,
 
-    /// The kind to offer, where the file defines several.
+    /// The kind to offer, if the file defines several.
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
 
-    /// The version to offer; the stored one without it.
+    /// The version to offer. Default: the stored one.
     #[arg(long, value_name = "VERSION")]
     pub version: Option<String>,
 
-    /// Name of the mapping and of the APIExport; the kind in lower case without it.
+    /// Name of the mapping and of the APIExport. Default: the kind in lower case.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Path of the provider's workspace; `root:NAME` without it.
+    /// Path of the provider's workspace. Default: `root:NAME`.
     #[arg(long, value_name = "PATH")]
     pub workspace: Option<String>,
 }
@@ -59,7 +58,7 @@ pub(super) fn init(arguments: &InitArguments) -> anyhow::Result<Exit> {
     let mut kit = made(arguments)?;
     let (mapping, schemas) = checked(&kit)?;
     kit.files.push((format!("examples/{GOLDEN}"), golden(&kit, &mapping, &schemas)?));
-    let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from(&kit.name));
+    let folder = arguments.folder.clone().unwrap_or_else(|| PathBuf::from(&kit.name));
     write(&folder, &kit)?;
     terminal::print(&summary(&folder, &kit))?;
     Ok(Exit::Success)
@@ -68,8 +67,8 @@ pub(super) fn init(arguments: &InitArguments) -> anyhow::Result<Exit> {
 const GOLDEN: &str = "testdata/new.golden.yaml";
 
 fn made(arguments: &InitArguments) -> Result<Kit, Misconfigured> {
-    let content = inputs::file(&arguments.crd)?;
-    let refused = |why: &dyn std::fmt::Display| Misconfigured(format!("`{}`: {why}", arguments.crd.display()));
+    let content = inputs::file(&arguments.filename)?;
+    let refused = |why: &dyn std::fmt::Display| Misconfigured(format!("`{}`: {why}", arguments.filename.display()));
     let mut documents = Vec::new();
     for document in yaml::parse_within(&content, Limits::SCHEMAS) {
         if let Some(finding) = document.findings.first() {

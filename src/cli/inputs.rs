@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::Misconfigured;
+use super::arguments::MappingArguments;
 use crate::catalog::{Catalog, Files, Update};
 use crate::mapping::diagnostic::Diagnostic;
 use crate::mapping::document::API_VERSION;
@@ -16,6 +17,25 @@ use crate::yaml;
 /// The path that stands for standard input.
 const STDIN: &str = "-";
 
+/// The folder of mappings in a folder that has `schemas` and `examples` as well.
+const MAPPINGS: &str = "mappings";
+
+impl MappingArguments {
+    pub(super) fn inputs(&self) -> Result<Inputs, Misconfigured> {
+        mappings(&self.mappings)
+    }
+
+    pub(super) fn schemas(&self) -> Result<(Schemas, Vec<Diagnostic>), Misconfigured> {
+        schemas(self.schemas.as_deref(), &self.mappings)
+    }
+
+    /// The files and folders to watch for changes.
+    pub(super) fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        let folders = folders_of_schemas(self.schemas.as_deref(), &self.mappings);
+        self.mappings.iter().map(|path| folder_of_mappings(path)).chain(folders)
+    }
+}
+
 /// Files of mappings, by the path to show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Inputs {
@@ -24,16 +44,15 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Reads directories (as the engine does), files, and `-` for standard input.
+    /// Reads folders (as the engine does), files, and `-` for standard input.
     ///
     /// # Errors
-    /// For a path that is not there, and when nothing is found at any of them.
+    /// For a path that does not exist, and when nothing is found at any of them.
     pub(super) fn read(paths: &[PathBuf]) -> Result<Self, Misconfigured> {
         let mut inputs = Self::default();
         paths.iter().try_for_each(|path| inputs.add(path))?;
         if inputs.readable.is_empty() && inputs.unreadable.is_empty() {
-            let paths: Vec<_> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
-            return Err(Misconfigured(format!("there is no *.yaml or *.yml in {}", paths.join(", "))));
+            return Err(Misconfigured(format!("there is no *.yaml or *.yml in {}", listed(paths))));
         }
         Ok(inputs)
     }
@@ -83,12 +102,11 @@ impl Inputs {
 /// # Errors
 /// Everything that is wrong, or that there is no mapping.
 pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
-    let (catalog, update) = Inputs::read(paths)?.only_ours().catalog();
-    let shown: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-    let shown = shown.join("`, `");
+    let (catalog, update) = mappings(paths)?.only_ours().catalog();
+    let shown = listed(paths);
     match errors(&update) {
-        Some(errors) => Err(Misconfigured(format!("not every mapping in `{shown}` can be used\n\n{errors}"))),
-        None if catalog.mappings().next().is_none() => Err(Misconfigured(format!("there is no mapping in `{shown}`"))),
+        Some(errors) => Err(Misconfigured(format!("not every mapping in {shown} can be used\n\n{errors}"))),
+        None if catalog.mappings().next().is_none() => Err(Misconfigured(format!("there is no mapping in {shown}"))),
         None => Ok(catalog),
     }
 }
@@ -98,7 +116,7 @@ pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
 /// # Errors
 /// When a file can no longer be read.
 pub(super) fn with_retained(paths: &[PathBuf], retained: &BTreeMap<String, String>) -> Result<Catalog, Misconfigured> {
-    let inputs = Inputs::read(paths)?.only_ours();
+    let inputs = mappings(paths)?.only_ours();
     Ok(inputs.onto(&Catalog::default(), retained).0)
 }
 
@@ -107,6 +125,11 @@ pub(super) fn errors(update: &Update) -> Option<String> {
     let errors = update.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
     let errors: Vec<_> = errors.map(|one| one.render(false)).collect();
     (!errors.is_empty()).then(|| errors.join("\n\n"))
+}
+
+/// Paths in an error: "`a`, `b`".
+pub(super) fn listed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a file holds a document of sync-engine's, good or bad.
@@ -135,39 +158,63 @@ pub(super) fn file(path: &Path) -> Result<Vec<u8>, Misconfigured> {
     Ok(inputs.readable.into_values().next().unwrap_or_default())
 }
 
-/// The folder `schemas` beside the folder of the first mappings that have one.
-pub(super) fn schemas_beside(mappings: &[PathBuf]) -> Option<PathBuf> {
-    let folder = |path: &PathBuf| if path.is_dir() { Some(path.clone()) } else { path.parent().map(Path::to_path_buf) };
-    let beside = |folder: PathBuf| {
-        let above = if folder.file_name().is_some() { folder.parent()?.to_owned() } else { folder.join("..") };
-        Some(above.join("schemas")).filter(|schemas| schemas.is_dir())
-    };
-    mappings.iter().filter(|path| path.as_os_str() != STDIN).filter_map(folder).find_map(beside)
-}
-
-/// The schemas of `--schemas`, and what is wrong in their files.
+/// The files of mappings at paths. A folder that has a folder `mappings` stands for that folder.
 ///
 /// # Errors
-/// When the directory, or a file in it, cannot be read.
-pub(super) fn schemas(directory: Option<&Path>) -> Result<(Schemas, Vec<Diagnostic>), Misconfigured> {
-    let mut schemas = Schemas::default();
-    let Some(directory) = directory else { return Ok((schemas, Vec::new())) };
-    let read = scan::read(directory).onto(&Snapshot::default());
-    if let Some(problem) = read.problems.first() {
-        return Err(unreadable_schemas(directory, problem));
+/// As [`Inputs::read`].
+pub(super) fn mappings(paths: &[PathBuf]) -> Result<Inputs, Misconfigured> {
+    Inputs::read(&paths.iter().map(|path| folder_of_mappings(path)).collect::<Vec<_>>())
+}
+
+/// The folder `mappings` in a folder that has one; else the path itself.
+pub(super) fn folder_of_mappings(path: &Path) -> PathBuf {
+    let inner = if path == Path::new(".") { PathBuf::from(MAPPINGS) } else { path.join(MAPPINGS) };
+    if inner.is_dir() { inner } else { path.to_owned() }
+}
+
+/// A folder beside the folder of mappings that a path names; `None` for standard input.
+pub(super) fn beside(path: &Path, name: &str) -> Option<PathBuf> {
+    if path.as_os_str() == STDIN {
+        return None;
     }
-    let mut diagnostics = Vec::new();
-    for (path, content) in &read.files {
-        let findings = schemas.add_file(content);
-        let place = |finding| Diagnostic::new(finding, path, content).under(&directory.display().to_string());
-        diagnostics.extend(findings.into_iter().map(place));
+    let folder = folder_of_mappings(path);
+    let folder = if folder.is_dir() { folder } else { folder.parent()?.to_owned() };
+    let above = if folder.file_name().is_some() { folder.parent()?.to_owned() } else { folder.join("..") };
+    Some(above.join(name))
+}
+
+/// The folders of schemas: the one that is given, else those beside mappings.
+pub(super) fn folders_of_schemas(given: Option<&Path>, mappings: &[PathBuf]) -> Vec<PathBuf> {
+    let beside = || mappings.iter().filter_map(|path| beside(path, "schemas")).filter(|folder| folder.is_dir());
+    let mut folders: Vec<PathBuf> = given.map_or_else(|| beside().collect(), |folder| vec![folder.to_owned()]);
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+/// The schemas of `--schemas`, else of the folders `schemas` beside mappings, and what is wrong in their files.
+///
+/// # Errors
+/// When a folder, or a file in it, cannot be read.
+pub(super) fn schemas(given: Option<&Path>, mappings: &[PathBuf]) -> Result<(Schemas, Vec<Diagnostic>), Misconfigured> {
+    let (mut schemas, mut diagnostics) = (Schemas::default(), Vec::new());
+    for folder in folders_of_schemas(given, mappings) {
+        let read = scan::read(&folder).onto(&Snapshot::default());
+        if let Some(problem) = read.problems.first() {
+            return Err(unreadable_schemas(&folder, problem));
+        }
+        for (path, content) in &read.files {
+            let findings = schemas.add_file(content);
+            let place = |finding| Diagnostic::new(finding, path, content).under(&folder.display().to_string());
+            diagnostics.extend(findings.into_iter().map(place));
+        }
     }
     Ok((schemas, diagnostics))
 }
 
-fn unreadable_schemas(directory: &Path, problem: &Problem) -> Misconfigured {
-    let path = directory.join(&problem.path);
-    let what = if problem.is_root() { "the schema directory" } else { "the schema file" };
+fn unreadable_schemas(folder: &Path, problem: &Problem) -> Misconfigured {
+    let path = folder.join(&problem.path);
+    let what = if problem.is_root() { "the folder of schemas" } else { "the schema file" };
     let hint = if problem.trouble == Trouble::Missing { "; create it, or name another" } else { "" };
     let shown = path.display().to_string();
     Misconfigured(format!(

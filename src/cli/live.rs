@@ -1,13 +1,11 @@
 //! What the verbs that act on live clusters share: flags, findings, and how a person's request is carried out.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use json_patch::Patch;
 use serde_json::{Value, json};
 
-use super::arguments::{ConnectionArguments, Format};
-use super::{Exit, Misconfigured, connections, table, terminal};
+use super::arguments::{ConnectionArguments, EngineArguments, Format, MappingArguments, ScopeArguments};
+use super::{Exit, Misconfigured, inputs, table, terminal};
 use crate::catalog::Catalog;
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Body, Endpoint, RequestError};
@@ -18,37 +16,37 @@ use crate::yaml;
 /// Flags of a verb that acts on live clusters.
 #[derive(Debug, Args)]
 pub struct LiveArguments {
-    /// Directories or files of mappings.
-    #[arg(value_name = "DIR|FILE", required = true)]
-    pub mappings: Vec<PathBuf>,
+    #[command(flatten)]
+    pub from: MappingArguments,
 
     #[command(flatten)]
     pub connections: ConnectionArguments,
 
-    /// Which engine is meant, as `run` is told it.
-    #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main")]
-    pub engine_id: String,
+    #[command(flatten)]
+    pub engine: EngineArguments,
 
-    /// Write. Without this flag the verb prints what it would do, and writes nothing.
+    #[command(flatten)]
+    pub scope: ScopeArguments,
+
+    /// Write. Without this flag, the verb prints what it would do, and writes nothing.
     #[arg(long)]
     pub yes: bool,
 
-    /// A row for each finding, line by line, or as documents for programs.
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    /// Output format.
+    #[arg(short, long, value_parser = Format::without_places(), default_value = "table")]
     pub output: Format,
 }
 
 impl LiveArguments {
-    pub(super) fn surveyor(&self, catalog: &Catalog) -> anyhow::Result<Surveyor> {
-        Ok(Surveyor {
-            connections: connections::open(&self.connections.clone().by_name()?)?,
-            providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
-            engine: self.engine_id.clone(),
-        })
+    /// The mappings, and how to read their clusters.
+    pub(super) fn open(&self) -> anyhow::Result<(Catalog, Surveyor)> {
+        let catalog = inputs::sound(&self.from.mappings)?;
+        let surveyor = self.connections.surveyor(&catalog, &self.engine.engine_id)?;
+        Ok((catalog, surveyor))
     }
 }
 
-/// Why a mapping cannot be looked at.
+/// Why the clusters of a mapping cannot be read.
 pub(super) fn unseen(mapping: &str, why: &dyn std::fmt::Display) -> Misconfigured {
     Misconfigured(format!("mapping `{mapping}`: {why}"))
 }
@@ -127,14 +125,14 @@ pub(super) fn report(findings: &[Finding], format: Format) -> anyhow::Result<Exi
         }
     }
     if findings.iter().any(|finding| matches!(finding.outcome, Outcome::Would(_))) {
-        eprintln!("nothing was written; --yes writes");
+        eprintln!("nothing was written; add --yes to write");
     }
     Ok(exit)
 }
 
 fn shown(findings: &[Finding], format: Format) -> String {
     match format {
-        Format::Text => findings.iter().map(Finding::for_people).collect(),
+        Format::Text | Format::Github => findings.iter().map(Finding::for_people).collect(),
         Format::Yaml => yaml::write_all(&findings.iter().map(Finding::to_json).collect::<Vec<_>>()),
         Format::Json => format!("{:#}\n", findings.iter().map(Finding::to_json).collect::<Value>()),
         Format::Table if findings.is_empty() => String::new(),

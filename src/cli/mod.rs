@@ -13,6 +13,7 @@ pub mod live;
 pub mod options;
 pub mod orphans;
 mod pinned;
+mod progress;
 pub mod rbac;
 pub mod render;
 pub mod retarget;
@@ -42,12 +43,20 @@ use sandbox::SandboxArguments;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Success,
+    /// Findings or differences; of `run` and `sandbox`, a failure.
     Failure,
-    /// What was said cannot be understood. (Clap ends with the same code.)
+    /// The command line cannot be understood. (Clap ends with the same code.)
     Usage,
-    /// What was said can be understood and names something wrong: `EX_CONFIG` of sysexits(3).
+    /// A verb could not check: a file, a cluster or a mapping cannot be used.
+    Unchecked,
+    /// The same, of `run`: `EX_CONFIG` of sysexits(3).
     Configuration,
 }
+
+/// Arguments that do not fit together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
 
 /// Something that the command line names is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +65,11 @@ pub struct Misconfigured(pub String);
 
 /// Runs a verb to its end, and says on standard error why it could not.
 pub fn execute(verb: Verb) -> Exit {
+    let of_error = match verb {
+        Verb::Run(_) => Exit::of_run,
+        Verb::Sandbox(_) => Exit::of_sandbox,
+        _ => Exit::of_check,
+    };
     let result = match verb {
         Verb::Run(arguments) => RunOptions::try_from(arguments).map_err(Into::into).and_then(run_engine),
         Verb::Sandbox(arguments) => play_sandbox(arguments),
@@ -71,14 +85,16 @@ pub fn execute(verb: Verb) -> Exit {
         Verb::Test(arguments) => test::test(&arguments),
         Verb::Schema(verb) => schema::schema(&verb),
         Verb::Completions(arguments) => completions::completions(&arguments),
+        Verb::Version => version(),
     };
     match result {
         Ok(exit) => exit,
         // Who reads our output has seen enough (`| head`).
         Err(error) if is_broken_pipe(&error) => Exit::Success,
         Err(error) => {
+            progress::clear();
             eprintln!("error: {error:#}");
-            Exit::of(&error)
+            of_error(&error)
         }
     }
 }
@@ -96,6 +112,13 @@ fn run_engine(options: RunOptions) -> anyhow::Result<Exit> {
     result.map(|()| Exit::Success)
 }
 
+/// A line each, for reports of problems and for scripts.
+fn version() -> anyhow::Result<Exit> {
+    let [version, commit, build] = [env!("CARGO_PKG_VERSION"), env!("SYNC_ENGINE_COMMIT"), env!("SYNC_ENGINE_BUILD")];
+    terminal::print(&format!("sync-engine {version}\ncommit {commit}\nbuild {build}\n"))?;
+    Ok(Exit::Success)
+}
+
 /// Runs what a verb asks of live clusters.
 fn ask<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -111,14 +134,20 @@ fn play_sandbox(arguments: SandboxArguments) -> anyhow::Result<Exit> {
 }
 
 impl Exit {
-    fn of(error: &anyhow::Error) -> Self {
-        if error.is::<Misconfigured>() {
-            Self::Configuration
-        } else if error.is::<options::GivenTwice>() {
-            Self::Usage
-        } else {
-            Self::Failure
-        }
+    /// The engine ended.
+    fn of_run(error: &anyhow::Error) -> Self {
+        if error.is::<Misconfigured>() { Self::Configuration } else { Self::of_sandbox(error) }
+    }
+
+    /// What does not sync in time is a finding.
+    fn of_sandbox(error: &anyhow::Error) -> Self {
+        let could_check = !error.is::<Misconfigured>() && !is_usage(error);
+        if could_check { Self::Failure } else { Self::of_check(error) }
+    }
+
+    /// A verb that reports findings ended with an error instead.
+    fn of_check(error: &anyhow::Error) -> Self {
+        if is_usage(error) { Self::Usage } else { Self::Unchecked }
     }
 }
 
@@ -128,13 +157,18 @@ impl From<Exit> for ExitCode {
             Exit::Success => 0,
             Exit::Failure => 1,
             Exit::Usage => 2,
+            Exit::Unchecked => 3,
             Exit::Configuration => 78,
         })
     }
 }
 
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<Usage>() || error.is::<options::GivenTwice>()
+}
+
 impl From<OpenError> for Misconfigured {
     fn from(error: OpenError) -> Self {
-        Self(format!("{error}; create it, or name another with --mappings"))
+        Self(format!("{error}; create it, or name another"))
     }
 }

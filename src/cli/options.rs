@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::arguments::{ConnectionArguments, RunArguments};
+use crate::multicluster::connection::ConnectionSource;
 use crate::object;
 
 /// Everything the engine is told from outside.
@@ -15,22 +16,27 @@ use crate::object;
 pub struct RunOptions {
     pub mappings: PathBuf,
     pub schemas: Option<PathBuf>,
-    /// By the names that mappings and providers use. A connection that is not in it has no kubeconfig: the cluster that
-    /// the engine runs in.
+    /// By the names that mappings and providers use.
     pub connections: BTreeMap<String, KubeconfigRef>,
     /// `None`: no server.
     pub listen: Option<SocketAddr>,
     pub engine_id: String,
-    pub inventory_namespace: String,
+    pub state_namespace: String,
 }
 
-/// A kubeconfig file, and one of its contexts.
+/// Where the command line says that a cluster is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KubeconfigRef {
-    pub path: PathBuf,
-    /// `None`: the file's `current-context`.
-    pub context: Option<String>,
+pub enum KubeconfigRef {
+    /// `in-cluster`: the cluster of the Pod.
+    InCluster,
+    /// `PATH[#CONTEXT]`. Without a context: the file's `current-context`.
+    File { path: PathBuf, context: Option<String> },
+    /// What kubectl uses: KUBECONFIG, else `~/.kube/config`.
+    Default { context: Option<String> },
 }
+
+/// The value that stands for the cluster of the Pod.
+const IN_CLUSTER: &str = "in-cluster";
 
 /// `NAME=PATH[#CONTEXT]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,13 +80,8 @@ impl TryFrom<RunArguments> for RunOptions {
     type Error = GivenTwice;
 
     fn try_from(arguments: RunArguments) -> Result<Self, GivenTwice> {
-        let connections = ConnectionArguments {
-            kcp_kubeconfig: arguments.kcp_kubeconfig,
-            target_kubeconfig: arguments.target_kubeconfig,
-            kubeconfigs: arguments.kubeconfigs,
-        };
         Ok(Self {
-            connections: connections.by_name()?,
+            connections: by_name(arguments.kcp_kubeconfig, arguments.target_kubeconfig, arguments.connections)?,
             mappings: arguments.mappings,
             schemas: arguments.schemas,
             listen: match arguments.listen {
@@ -88,40 +89,62 @@ impl TryFrom<RunArguments> for RunOptions {
                 Listen::At(address) => Some(address),
             },
             engine_id: arguments.engine_id,
-            inventory_namespace: arguments.inventory_namespace,
+            state_namespace: arguments.state_namespace,
         })
     }
 }
 
 impl ConnectionArguments {
-    /// The kubeconfigs by the names of their connections.
+    /// The connections by their names. `kubeconfig`: whether there is a KUBECONFIG; it names the target where no connection is
+    /// given.
     ///
     /// # Errors
     /// Where two flags give the same connection.
-    pub fn by_name(self) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
-        let Self { kcp_kubeconfig, target_kubeconfig, kubeconfigs } = self;
-        let named = |name: &str| {
-            let name = name.to_owned();
-            move |kubeconfig| NamedKubeconfig { name, kubeconfig }
+    pub fn by_name(&self, kubeconfig: bool) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
+        let context = self.context.clone();
+        let is_given = self.context.is_some() || self.kcp_kubeconfig.is_some() || !self.connections.is_empty();
+        let target = match (&self.target_kubeconfig, &self.kubeconfig) {
+            (Some(target), _) => Some(target.clone()),
+            (None, Some(path)) => Some(KubeconfigRef::File { path: path.clone(), context }),
+            (None, None) if context.is_some() || kubeconfig && !is_given => Some(KubeconfigRef::Default { context }),
+            (None, None) => None,
         };
-        let mut connections = BTreeMap::new();
-        for NamedKubeconfig { name, kubeconfig } in kcp_kubeconfig
-            .map(named("kcp"))
-            .into_iter()
-            .chain(target_kubeconfig.map(named("target")))
-            .chain(kubeconfigs)
-        {
-            match connections.entry(name) {
-                Entry::Vacant(place) => {
-                    place.insert(kubeconfig);
-                }
-                Entry::Occupied(taken) => {
-                    let name = taken.key().clone();
-                    return Err(GivenTwice { name, one: taken.get().clone(), other: kubeconfig });
-                }
+        by_name(self.kcp_kubeconfig.clone(), target, self.connections.clone())
+    }
+}
+
+fn by_name(
+    kcp: Option<KubeconfigRef>,
+    target: Option<KubeconfigRef>,
+    others: Vec<NamedKubeconfig>,
+) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
+    let named = |name: &str| {
+        let name = name.to_owned();
+        move |kubeconfig| NamedKubeconfig { name, kubeconfig }
+    };
+    let mut connections = BTreeMap::new();
+    let defaults = kcp.map(named("kcp")).into_iter().chain(target.map(named("target")));
+    for NamedKubeconfig { name, kubeconfig } in defaults.chain(others) {
+        match connections.entry(name) {
+            Entry::Vacant(place) => {
+                place.insert(kubeconfig);
+            }
+            Entry::Occupied(taken) => {
+                let name = taken.key().clone();
+                return Err(GivenTwice { name, one: taken.get().clone(), other: kubeconfig });
             }
         }
-        Ok(connections)
+    }
+    Ok(connections)
+}
+
+impl From<KubeconfigRef> for ConnectionSource {
+    fn from(reference: KubeconfigRef) -> Self {
+        match reference {
+            KubeconfigRef::InCluster => Self::InCluster,
+            KubeconfigRef::File { path, context } => Self::Kubeconfig { path, context },
+            KubeconfigRef::Default { context } => Self::Default { context },
+        }
     }
 }
 
@@ -130,6 +153,9 @@ impl FromStr for KubeconfigRef {
 
     /// The context begins behind the last `#`: a context's name is less likely to hold one than a path.
     fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text == IN_CLUSTER {
+            return Ok(Self::InCluster);
+        }
         let (path, context) = match text.rsplit_once('#') {
             Some((_, "")) => return Err(ValueError::NoContext),
             Some((path, context)) => (path, Some(context.to_owned())),
@@ -138,15 +164,17 @@ impl FromStr for KubeconfigRef {
         if path.is_empty() {
             return Err(ValueError::NoPath);
         }
-        Ok(Self { path: PathBuf::from(path), context })
+        Ok(Self::File { path: PathBuf::from(path), context })
     }
 }
 
 impl fmt::Display for KubeconfigRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.context {
-            Some(context) => write!(f, "{}#{context}", self.path.display()),
-            None => write!(f, "{}", self.path.display()),
+        match self {
+            Self::InCluster => f.write_str(IN_CLUSTER),
+            Self::File { path, context: Some(context) } => write!(f, "{}#{context}", path.display()),
+            Self::File { path, context: None } => write!(f, "{}", path.display()),
+            Self::Default { .. } => f.write_str("KUBECONFIG"),
         }
     }
 }
@@ -171,5 +199,42 @@ impl FromStr for Listen {
             return Ok(Self::Off);
         }
         text.parse().map(Self::At).map_err(|_| ValueError::BadAddress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Verb {
+        #[command(flatten)]
+        connections: ConnectionArguments,
+    }
+
+    /// The connections of a verb's flags, where there is a KUBECONFIG or not.
+    fn named(flags: &str, kubeconfig: bool) -> String {
+        let verb = Verb::try_parse_from(["verb"].into_iter().chain(flags.split_whitespace()));
+        let verb = verb.unwrap_or_else(|error| panic!("{flags}: {error}"));
+        let connections = verb.connections.by_name(kubeconfig).expect("each is given once");
+        connections.iter().map(|(name, reference)| format!("{name}={reference:?} ")).collect()
+    }
+
+    #[test]
+    fn kubectl_flags_name_the_target() {
+        insta::assert_snapshot!(named("--kubeconfig t --context c", true), @r#"target=File { path: "t", context: Some("c") } "#);
+        insta::assert_snapshot!(named("--context c --kcp-kubeconfig k", false), @r#"kcp=File { path: "k", context: None } target=Default { context: Some("c") } "#);
+        insta::assert_snapshot!(named("", true), @"target=Default { context: None } ");
+        assert_eq!(named("", false), "");
+        // KUBECONFIG may as well be of the kcp, and then no verb may write to it as to a target.
+        insta::assert_snapshot!(named("--kcp-kubeconfig k", true), @r#"kcp=File { path: "k", context: None } "#);
+        insta::assert_snapshot!(named("--connection edge=e#x", true), @r#"edge=File { path: "e", context: Some("x") } "#);
+    }
+
+    #[test]
+    fn the_cluster_of_the_pod_is_named_by_a_word() {
+        insta::assert_snapshot!(named("--target-kubeconfig in-cluster --connection edge=in-cluster", true), @"edge=InCluster target=InCluster ");
     }
 }

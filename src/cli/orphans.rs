@@ -6,10 +6,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 
 use super::live::{Finding, LiveArguments, Outcome, Write, act, report, unseen};
-use super::{Exit, ask, inputs};
+use super::{Exit, ask, inputs, progress};
 use crate::catalog::{Catalog, Standing};
 use crate::engine::consumer_schema::ConsumerSchemas;
-use crate::engine::inventory::Inventories;
+use crate::engine::inventory::{Inventories, Inventory};
 use crate::mapping::Mapping;
 use crate::multicluster::ApiPath;
 use crate::multicluster::endpoint::DeleteOptions;
@@ -22,11 +22,10 @@ For example: sync-engine orphans mappings --kcp-kubeconfig kcp.kubeconfig --targ
              sync-engine orphans mappings --reason SourceMissing --delete
              sync-engine orphans mappings --object ConfigMap tenant/a --release --yes
 
-Nothing is written without --yes. Before each write, the object and its source are read again. An object whose source asks for \
-it is refused, and so is an object that is another, has changed, or is in no namespace of its source.
+Without --yes, the verb writes nothing. Before each write, it reads the object and its source again. It refuses an object whose \
+source asks for it, and an object that is another, has changed, or is in no namespace of its source.
 
-Exit codes: 0 listed or done; 1 an object was refused; 2 the command line cannot be understood; 78 a file or a cluster cannot be \
-read, or a mapping is wrong.";
+Exit codes: 0 listed or done; 1 an object was refused; 2 usage error; 3 a file or a cluster cannot be read, or a mapping is wrong.";
 
 /// Flags of `orphans`.
 #[derive(Debug, Args)]
@@ -35,23 +34,15 @@ pub struct OrphansArguments {
     #[command(flatten)]
     pub live: LiveArguments,
 
-    /// Namespace on each target of the state stores, as `run` is told it.
-    #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_INVENTORY_NAMESPACE", default_value = "sync-engine")]
-    pub inventory_namespace: String,
-
-    /// Directory of schemas of the consumers' APIs, where a server publishes none.
-    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
-    pub schemas: Option<std::path::PathBuf>,
-
     /// Include mappings whose files are gone: the state stores on the targets keep their last documents.
     #[arg(long)]
     pub retained: bool,
 
-    /// Only objects that are orphaned for this reason. May be given several times.
+    /// Only objects that are orphaned for this reason. Can be repeated.
     #[arg(long, value_name = "REASON", group = "selection", value_parser = reasons())]
     pub reason: Vec<OrphanReason>,
 
-    /// Only this object. May be given several times.
+    /// Only this object. Can be repeated.
     #[arg(long, num_args = 2, value_names = ["KIND", "[NAMESPACE/]NAME"], group = "selection")]
     pub object: Vec<String>,
 
@@ -71,9 +62,8 @@ fn reasons() -> impl TypedValueParser<Value = OrphanReason> {
 }
 
 pub(super) fn orphans(arguments: &OrphansArguments) -> anyhow::Result<Exit> {
-    let catalog = inputs::sound(&arguments.live.mappings)?;
-    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
-    let surveyor = arguments.live.surveyor(&catalog)?;
+    let (catalog, surveyor) = arguments.live.open()?;
+    let (schemas, _) = arguments.live.from.schemas()?;
     let verb = Verb { arguments, surveyor: &surveyor, schemas: ConsumerSchemas::new(schemas) };
     let findings = ask(verb.findings(&catalog))?;
     let exit = report(&findings, arguments.live.output)?;
@@ -84,7 +74,9 @@ impl OrphansArguments {
     fn selects(&self, orphan: &Orphan) -> bool {
         let object = orphan.object.reference.to_string();
         let is_named = || self.named().any(|name| name == object);
-        (self.reason.is_empty() || self.reason.contains(&orphan.reason)) && (self.object.is_empty() || is_named())
+        (self.reason.is_empty() || self.reason.contains(&orphan.reason))
+            && (self.object.is_empty() || is_named())
+            && self.live.scope.includes(&orphan.object.object)
     }
 
     /// `ConfigMap tenant/a`
@@ -111,7 +103,7 @@ impl Verb<'_> {
     async fn findings(&self, catalog: &Catalog) -> anyhow::Result<Vec<Finding>> {
         let retained = if self.arguments.retained { Some(self.retained(catalog).await?) } else { None };
         let mut findings = Vec::new();
-        for (name, entry) in retained.as_ref().unwrap_or(catalog).mappings() {
+        for (name, entry) in progress::mappings(retained.as_ref().unwrap_or(catalog)) {
             findings.extend(self.of_mapping(&entry.mapping).await.map_err(|why| unseen(name, &why))?);
         }
         Ok(findings)
@@ -124,20 +116,24 @@ impl Verb<'_> {
         let mut documents = BTreeMap::new();
         for target in targets {
             let endpoint = self.surveyor.connection(target)?.endpoint();
-            let (engine, namespace) = (self.surveyor.engine.clone(), self.arguments.inventory_namespace.clone());
+            let (engine, namespace) =
+                (self.surveyor.engine.clone(), self.arguments.live.engine.state_namespace.clone());
             let stores = Inventories { endpoint, engine, namespace };
             let stores = stores.list().await.map_err(|why| unseen_target(target, &why))?;
-            documents.extend(stores.into_iter().map(|store| (store.mapping, store.document)));
+            let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
+            documents.extend(stores.into_iter().map(of_store));
         }
-        let all = inputs::with_retained(&self.arguments.live.mappings, &documents)?;
+        let all = inputs::with_retained(&self.arguments.live.from.mappings, &documents)?;
         for (name, _) in all.mappings().filter(|(_, entry)| entry.standing == Standing::Retained) {
-            eprintln!("mapping `{name}`: its file is gone; its last document is read from the state store");
+            progress::say(&format!(
+                "mapping `{name}`: its file is gone; its last document is read from the state store"
+            ));
         }
         Ok(all)
     }
 
     async fn of_mapping(&self, mapping: &Mapping) -> Result<Vec<Finding>, Unseen> {
-        let whole = self.surveyor.whole(&self.schemas, mapping, &self.arguments.inventory_namespace).await?;
+        let whole = self.surveyor.whole(&self.schemas, mapping, &self.arguments.live.engine.state_namespace).await?;
         warn(mapping, &whole);
         let all = find(self.surveyor, mapping, &whole).await?;
         let mut findings = Vec::new();
@@ -170,7 +166,7 @@ impl Verb<'_> {
             return Err("it is in no namespace of its source, and somebody else can have made it".to_owned());
         }
         is_remembered(&whole.target)?;
-        let namespace = &self.arguments.inventory_namespace;
+        let namespace = &self.arguments.live.engine.state_namespace;
         let fresh = self.surveyor.afresh(&self.schemas, mapping, namespace, (whole, orphan)).await;
         let fresh = fresh.map_err(|error| error.to_string())?;
         let found = find(self.surveyor, mapping, &fresh).await.map_err(|error| error.to_string())?;
@@ -208,7 +204,7 @@ fn is_remembered(target: &TargetCluster) -> Result<(), String> {
         Err(why) => Err(why.clone()),
         Ok(store) if store.mapping.is_empty() => {
             Err("the target holds no state store of the mapping, which names the \
-            sources of earlier documents; name its namespace with --inventory-namespace"
+            sources of earlier documents; name its namespace with --state-namespace"
                 .to_owned())
         }
         Ok(_) => Ok(()),
@@ -219,12 +215,14 @@ fn is_remembered(target: &TargetCluster) -> Result<(), String> {
 fn warn(mapping: &Mapping, whole: &Whole) {
     let kinds = whole.target.kinds.values().filter_map(|served| served.as_ref().err());
     for why in kinds.chain(whole.target.inventory.as_ref().err()) {
-        eprintln!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target);
+        progress::say(&format!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target));
     }
     for former in &whole.former {
         if let Err(why) = &former.clusters {
             let (name, resource) = (&mapping.name, &former.resource);
-            eprintln!("mapping `{name}`: objects of {resource} are left out, for their sources cannot be read: {why}");
+            progress::say(&format!(
+                "mapping `{name}`: objects of {resource} are left out: their sources cannot be read: {why}"
+            ));
         }
     }
 }

@@ -7,6 +7,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
+use super::arguments::ScopeArguments;
 use super::live::{Finding, Outcome, Write, act};
 use super::sources;
 use crate::mapping::{Mapping, Resource};
@@ -28,14 +29,18 @@ pub(super) struct Pinned {
     at: Endpoint,
 }
 
-/// The sources of a mapping that are pinned.
+/// The sources of a mapping in a scope that are pinned.
 ///
 /// # Errors
 /// Of a read of the clusters.
-pub(super) async fn pinned(surveyor: &Surveyor, mapping: &Mapping) -> Result<Vec<Pinned>, Unseen> {
+pub(super) async fn pinned(
+    surveyor: &Surveyor,
+    mapping: &Mapping,
+    scope: &ScopeArguments,
+) -> Result<Vec<Pinned>, Unseen> {
     let mut found = Vec::new();
     for cluster in surveyor.sources(mapping).await? {
-        found.extend(cluster.sources.iter().map(|source| {
+        found.extend(cluster.sources.iter().filter(|source| scope.includes(source)).map(|source| {
             let writer = surveyor.writer(mapping);
             Pinned {
                 pins: pins(&writer, source),

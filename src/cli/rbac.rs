@@ -1,12 +1,12 @@
 //! `sync-engine rbac`: the least rights that the engine needs for mappings, without a cluster.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use super::arguments::{Format, MappingArguments};
 use super::{Exit, inputs, table, terminal};
 use crate::catalog::Catalog;
 use crate::mapping::{Mapping, ProviderKind};
@@ -14,29 +14,27 @@ use crate::rights::{self, Place, Rights, Rule, Setting, Subject, rights};
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
-For example: sync-engine rbac --for target --schemas schemas | kubectl --context target apply -f -
+For example: sync-engine rbac --for target | kubectl --context target apply -f -
              sync-engine rbac --for provider --subject user:engine | kubectl --context kcp apply -f -
 
-The verbs are those that the engine's requests need, for each kind that a mapping renders; what a mapping's own Roles grant is \
-among them, for nobody may grant what they do not hold. What consumers must accept (permission claims) stands in the \
-mapping's `related`.
+The rules allow what the engine's requests need, for each kind that a mapping renders. They include what the mapping's own Roles \
+grant, because nobody may grant what they do not hold.
 
-Exit codes: 0 printed; 2 the command line cannot be understood; 78 a file is missing or no mapping can be used.";
+Exit codes: 0 printed; 2 usage error; 3 a file is missing or a mapping is wrong.";
 
 /// Flags of `rbac`.
 #[derive(Debug, Args)]
 pub struct RbacArguments {
-    /// Directories and files of mappings.
-    #[arg(value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS", default_value = "mappings")]
-    pub mappings: Vec<PathBuf>,
+    #[command(flatten)]
+    pub from: MappingArguments,
 
-    /// One side alone, to be applied there.
+    /// Print one side alone, to apply it there.
     #[arg(long = "for", value_name = "SIDE", value_enum)]
     pub side: Option<Side>,
 
     /// Who the engine is there: `user:NAME`, `group:NAME` or `serviceaccount:NAMESPACE/NAME`.
     ///
-    /// Without it, the ServiceAccount `sync-engine` of the inventory namespace on Kubernetes clusters, and the user
+    /// Default: the ServiceAccount `sync-engine` in the namespace of the state store on Kubernetes clusters, and the user
     /// `sync-engine` in kcp.
     #[arg(long, value_name = "SUBJECT")]
     pub subject: Option<SubjectName>,
@@ -45,16 +43,12 @@ pub struct RbacArguments {
     #[arg(long, value_name = "NAME", default_value = "sync-engine")]
     pub name: String,
 
-    /// Namespace on each target for the engine's notes, as `run` is told it.
-    #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_INVENTORY_NAMESPACE", default_value = "sync-engine")]
-    pub inventory_namespace: String,
+    /// Namespace of the state store on each target, as `run` has it.
+    #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_STATE_NAMESPACE", default_value = "sync-engine")]
+    pub state_namespace: String,
 
-    /// Directory of schemas; they tell the resource of each kind. Without one, it is guessed from the kind.
-    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
-    pub schemas: Option<PathBuf>,
-
-    /// Documents to apply, a JSON list of them, or who may do what where and why.
-    #[arg(short, long, value_enum, default_value_t)]
+    /// Output format. `text` is YAML documents with comments; `table` shows why each rule is needed.
+    #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
     pub output: Format,
 }
 
@@ -69,15 +63,6 @@ pub enum Side {
     Source,
     /// What APIExports must ask their consumers for.
     Claims,
-}
-
-/// How rights are printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    #[default]
-    Yaml,
-    Json,
-    Table,
 }
 
 /// A subject, as the command line names it.
@@ -102,24 +87,21 @@ impl FromStr for SubjectName {
 }
 
 pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
-    let catalog = inputs::sound(&arguments.mappings)?;
-    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
-    let setting = Setting {
-        schemas: &schemas,
-        inventory_namespace: &arguments.inventory_namespace,
-        providers: providers(&catalog),
-    };
+    let catalog = inputs::sound(&arguments.from.mappings)?;
+    let (schemas, _) = arguments.from.schemas()?;
+    let setting =
+        Setting { schemas: &schemas, inventory_namespace: &arguments.state_namespace, providers: providers(&catalog) };
     let mappings: Vec<&Mapping> = catalog.mappings().map(|(_, entry)| &*entry.mapping).collect();
     let mut rights = rights(mappings, &setting);
     for (kind, plural) in &rights.guessed {
-        eprintln!("{kind}: taken to be served as `{plural}`, for no schema says it (--schemas)");
+        eprintln!("{kind}: no schema has its resource; `{plural}` is a guess (--schemas)");
     }
     rights.places.retain(|place, _| arguments.side.is_none_or(|side| side == side_of(place)));
     if arguments.side.is_some_and(|side| side != Side::Claims) {
         rights.claims.clear();
     }
     terminal::print(&match arguments.output {
-        Format::Yaml => {
+        Format::Text | Format::Yaml | Format::Github => {
             documents(arguments, &rights).iter().map(|(about, document)| commented(about, document)).collect()
         }
         Format::Json => {
@@ -166,7 +148,7 @@ fn default_subject(arguments: &RbacArguments, place: &Place) -> Subject {
     match place {
         Place::Provider { .. } => Subject::User("sync-engine".to_owned()),
         Place::Target(_) | Place::Source(_) => {
-            Subject::ServiceAccount { namespace: arguments.inventory_namespace.clone(), name: "sync-engine".to_owned() }
+            Subject::ServiceAccount { namespace: arguments.state_namespace.clone(), name: "sync-engine".to_owned() }
         }
     }
 }

@@ -2,12 +2,13 @@
 
 mod provenance;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::arguments::{Format, MappingArguments};
 use super::inputs::{self, Inputs};
 use super::{Exit, Misconfigured, sources, table, terminal, watching};
 use crate::catalog::Catalog;
@@ -18,23 +19,24 @@ use crate::plan::preview::{Preview, Scene, Unseen, preview};
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
-For example: sync-engine render --source examples/mongodb/mongodb.yaml --provenance
+For example: sync-engine render -f examples/mongodb/mongodb.yaml --provenance
 
-What cannot be rendered, and what is waited for, is said on standard error. Exit codes: 0 everything is rendered or waits \
-for something; 1 something fails; 2 the command line cannot be understood; 78 a file is missing or a mapping is wrong.";
+Standard error shows what cannot be rendered, and what an object waits for.
+
+Exit codes: 0 everything is rendered or waits for something; 1 something fails; 2 usage error; 3 a file is missing, a mapping is \
+wrong, or an API server would refuse the source.";
 
 /// Flags of `render`.
 #[derive(Debug, Args)]
 pub struct RenderArguments {
-    /// Directory or file of mappings.
-    #[arg(long, value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS", default_value = "mappings")]
-    pub mappings: PathBuf,
+    #[command(flatten)]
+    pub from: MappingArguments,
 
-    /// File with the consumer's object; `-` is standard input. It may hold several.
-    #[arg(long, value_name = "FILE")]
-    pub source: PathBuf,
+    /// File with source objects; `-` is standard input. Can be repeated.
+    #[arg(short, long, value_name = "FILE", required = true)]
+    pub filename: Vec<PathBuf>,
 
-    /// The mapping to use, where several take the object.
+    /// The mapping to use, if several take the object.
     #[arg(long, value_name = "NAME")]
     pub mapping: Option<String>,
 
@@ -46,12 +48,11 @@ pub struct RenderArguments {
     #[arg(long, value_name = "PATH")]
     pub workspace_path: Option<String>,
 
-    /// File with downstream objects as they stand; the status that follows from them is printed too. May be given several times.
+    /// File with target objects that exist; prints the status that follows from them too. Can be repeated.
     #[arg(long, value_name = "FILE")]
     pub observed: Vec<PathBuf>,
 
-    /// File with related objects as they stand where they come from: Secrets and ConfigMaps, for example. May be given several
-    /// times.
+    /// File with related objects, Secrets for example. Can be repeated.
     #[arg(long, value_name = "FILE")]
     pub related: Vec<PathBuf>,
 
@@ -59,33 +60,21 @@ pub struct RenderArguments {
     #[arg(long)]
     pub status: bool,
 
-    /// Directory of schemas; a status field that the consumer's schema lacks is left out, as the engine does.
-    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
-    pub schemas: Option<PathBuf>,
-
-    /// Leave out the labels and annotations by which the engine knows its objects.
+    /// Leave out ownership labels and annotations.
     #[arg(long)]
     pub no_marks: bool,
 
-    /// Print where the value of each field came from instead: the template's line, the expression, what it reads.
+    /// Print where the value of each field comes from instead: the template's line, the expression, what it reads.
     #[arg(long)]
     pub provenance: bool,
 
     /// Render again at each change, until interrupted.
-    #[arg(long)]
+    #[arg(short, long)]
     pub watch: bool,
 
-    /// How to print: YAML documents, a JSON `List`, or a row each. Provenance is a table without it.
-    #[arg(short, long, value_enum)]
-    pub output: Option<OutputFormat>,
-}
-
-/// How objects are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    Yaml,
-    Json,
-    Table,
+    /// Output format. `text` is YAML documents; with --provenance, a table.
+    #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
+    pub output: Format,
 }
 
 /// What there is to say of all sources.
@@ -104,10 +93,8 @@ fn cluster_name(text: &str) -> Result<ClusterName, String> {
 
 pub(super) fn render(arguments: &RenderArguments) -> anyhow::Result<Exit> {
     if arguments.watch {
-        let named = [&arguments.mappings, &arguments.source].into_iter();
-        let given = arguments.observed.iter().chain(&arguments.related);
-        let paths = named.chain(given).chain(&arguments.schemas).map(PathBuf::as_path);
-        return watching::watch(paths, || {
+        let given = arguments.filename.iter().chain(&arguments.observed).chain(&arguments.related);
+        return watching::watch(arguments.from.paths().chain(given.cloned()), || {
             let rendered = all(arguments)?;
             Ok(format!("{}{}", rendered.said, shown(arguments, &rendered)))
         });
@@ -119,14 +106,14 @@ pub(super) fn render(arguments: &RenderArguments) -> anyhow::Result<Exit> {
 }
 
 fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
-    let inputs = Inputs::read(std::slice::from_ref(&arguments.mappings))?;
-    let catalog = catalog(&inputs, &arguments.mappings)?;
-    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
+    let inputs = arguments.from.inputs()?;
+    let catalog = catalog(&inputs, &arguments.from.mappings)?;
+    let (schemas, _) = arguments.from.schemas()?;
     let standing = sources::all(&arguments.observed)?;
     sources::check_observed(&standing, &schemas)?;
     let related: Vec<Arc<Value>> = sources::all(&arguments.related)?.into_iter().map(Arc::new).collect();
     let mut rendered = Rendered::default();
-    for source in sources::objects(&arguments.source)? {
+    for source in sources::all(&arguments.filename)? {
         let Some(mapping) = choose(arguments, &catalog, &schemas, &source)? else { continue };
         let schema = schemas.resource(&mapping.source.resource).cloned();
         let cluster = arguments.workspace_cluster.clone().map_or_else(|| default_cluster(mapping), Ok)?;
@@ -149,11 +136,11 @@ pub(super) fn default_cluster(mapping: &Mapping) -> Result<ClusterName, Misconfi
 }
 
 /// The good mappings of a path; where there is none, what is wrong stands in the error.
-fn catalog(inputs: &Inputs, path: &Path) -> Result<Catalog, Misconfigured> {
+fn catalog(inputs: &Inputs, paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
     let (catalog, update) = inputs.catalog();
     match inputs::errors(&update) {
         Some(errors) if catalog.mappings().next().is_none() => {
-            Err(Misconfigured(format!("no mapping in `{}` can be used\n\n{errors}", path.display())))
+            Err(Misconfigured(format!("no mapping in {} can be used\n\n{errors}", inputs::listed(paths))))
         }
         _ => Ok(catalog),
     }
@@ -262,16 +249,16 @@ pub(super) fn unmarked(mut body: Value) -> Value {
 
 fn shown(arguments: &RenderArguments, rendered: &Rendered) -> String {
     if arguments.provenance {
-        return provenance::shown(arguments.output.unwrap_or(OutputFormat::Table), &rendered.origins);
+        return provenance::shown(arguments.output, &rendered.origins);
     }
-    match arguments.output.unwrap_or(OutputFormat::Yaml) {
-        OutputFormat::Yaml => yaml::write_all(&rendered.documents),
-        OutputFormat::Json => {
+    match arguments.output {
+        Format::Text | Format::Yaml | Format::Github => yaml::write_all(&rendered.documents),
+        Format::Json => {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": rendered.documents});
             // `{:#}` of a JSON value is its indented form.
             format!("{list:#}\n")
         }
-        OutputFormat::Table => {
+        Format::Table => {
             let row = |body: &Value| {
                 let text = |field: &str| metadata(body, field).to_owned();
                 let of = |field: &str| body[field].as_str().unwrap_or_default().to_owned();

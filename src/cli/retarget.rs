@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::live::{Finding, LiveArguments, Outcome, report, unseen};
 use super::pinned::{Pinned, pinned};
-use super::{Exit, ask, inputs};
+use super::{Exit, ask, progress};
 use crate::engine::target::identity;
 use crate::mapping::Mapping;
 use crate::survey::{Surveyor, Unseen};
@@ -14,10 +14,9 @@ For example: sync-engine retarget mappings --kcp-kubeconfig kcp.kubeconfig --tar
              sync-engine retarget mappings --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig new.kubeconfig --yes
 
 A source is pinned to the target that it was synced to. This verb pins the sources of another target to the target that the \
-connection leads to now. Nothing is written to any target: objects on the former target stay there.
+connection leads to now. It writes to no target: objects on the former target stay there.
 
-Exit codes: 0 listed or done; 1 a source was refused; 2 the command line cannot be understood; 78 a file or a cluster cannot be \
-read, or a mapping is wrong.";
+Exit codes: 0 listed or done; 1 a source was refused; 2 usage error; 3 a file or a cluster cannot be read, or a mapping is wrong.";
 
 /// Flags of `retarget`.
 #[derive(Debug, Args)]
@@ -28,12 +27,11 @@ pub struct RetargetArguments {
 
 pub(super) fn retarget(arguments: &RetargetArguments) -> anyhow::Result<Exit> {
     let live = &arguments.live;
-    let catalog = inputs::sound(&live.mappings)?;
-    let surveyor = live.surveyor(&catalog)?;
+    let (catalog, surveyor) = live.open()?;
     let findings = ask(async {
         let mut findings = Vec::new();
-        for (name, entry) in catalog.mappings() {
-            let found = of_mapping(&surveyor, &entry.mapping, live.yes).await;
+        for (name, entry) in progress::mappings(&catalog) {
+            let found = of_mapping(&surveyor, &entry.mapping, live).await;
             findings.extend(found.map_err(|why| unseen(name, &why))?);
         }
         Ok(findings)
@@ -41,14 +39,15 @@ pub(super) fn retarget(arguments: &RetargetArguments) -> anyhow::Result<Exit> {
     report(&findings, live.output)
 }
 
-async fn of_mapping(surveyor: &Surveyor, mapping: &Mapping, yes: bool) -> Result<Vec<Finding>, Unseen> {
+async fn of_mapping(surveyor: &Surveyor, mapping: &Mapping, live: &LiveArguments) -> Result<Vec<Finding>, Unseen> {
     let endpoint = surveyor.connection(&mapping.target)?.endpoint();
     let identity = identity(&endpoint).await.map_err(Unseen::Connection)?;
     let found = format!("`{}` leads to {identity} now", mapping.target);
     let mut findings = Vec::new();
-    for one in pinned(surveyor, mapping).await?.iter().filter(|one| one.pins.values().all(|pin| *pin != identity)) {
-        let result = if yes { pin(one, &mapping.target, &identity).await } else { Ok(()) };
-        let outcome = Outcome::of(result, yes, ("retarget", "retargeted"));
+    let sources = pinned(surveyor, mapping, &live.scope).await?;
+    for one in sources.iter().filter(|one| one.pins.values().all(|pin| *pin != identity)) {
+        let result = if live.yes { pin(one, &mapping.target, &identity).await } else { Ok(()) };
+        let outcome = Outcome::of(result, live.yes, ("retarget", "retargeted"));
         findings.push(one.finding(outcome, "TargetChanged", &found));
     }
     Ok(findings)

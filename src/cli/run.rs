@@ -18,8 +18,8 @@ use crate::server::{Instruments, Overview, Server};
 /// # Errors
 /// [`Misconfigured`] when something that the command line names is wrong; anything else is a failure.
 pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
-    let connections = connections::open(&options.connections)?;
-    let (schemas, findings) = inputs::schemas(options.schemas.as_deref())?;
+    let connections = connections::open(options.connections.clone())?;
+    let (schemas, findings) = inputs::schemas(options.schemas.as_deref(), std::slice::from_ref(&options.mappings))?;
     findings.iter().for_each(|finding| warn!("{}", finding.render(false)));
     let instruments = Instruments::default();
     instruments.status.publish(Overview { engine_id: options.engine_id.clone(), ..Overview::default() });
@@ -43,7 +43,7 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     info!(mappings = %options.mappings.display(), engine = %options.engine_id, "running");
     let settings = Settings {
         engine: options.engine_id,
-        inventory_namespace: options.inventory_namespace,
+        inventory_namespace: options.state_namespace,
         connections,
         schemas,
         clock: Clock::default(),

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::arguments::ConnectionArguments;
-use super::{Exit, Misconfigured, ask, connections, inputs, terminal};
+use super::{Exit, Misconfigured, ask, inputs, progress, terminal};
 use crate::mapping::document::json_schema;
-use crate::survey::Surveyor;
 use crate::survey::schemas::Documents;
 use crate::yaml;
 
@@ -22,31 +21,30 @@ pub enum SchemaVerb {
     /// Print the JSON Schema (draft 7) of Mapping, ClusterProvider and MappingTest, for editors.
     #[command(after_help = AFTER_HELP)]
     Export,
-    /// Copy the schemas of what mappings read and write from live clusters, for checks without any.
+    /// Copy the schemas of what mappings read and write from live clusters, for checks without a cluster.
     #[command(after_help = PULL_AFTER_HELP)]
-    Pull(PullArguments),
+    Pull(Box<PullArguments>),
 }
 
 const PULL_AFTER_HELP: &str = "\
-For example: sync-engine schema pull mappings --schemas schemas --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
+For example: sync-engine schema pull --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
 
-The APIResourceSchemas of the APIExports, CustomResourceDefinitions of the target's kinds, and of built-in kinds the part of \
-the OpenAPI v3 document that describes them; each in a folder named for the connection. Files that stand there already are \
-written anew, others are left alone.
+The verb copies the APIResourceSchemas of the APIExports, the CustomResourceDefinitions of the target's kinds, and for built-in \
+kinds their part of the OpenAPI v3 document, each into a folder named after the connection. It overwrites these files and no \
+others.
 
-Exit codes: 0 every schema is there; 1 some are not to be had; 2 the command line cannot be understood; 78 a cluster cannot be \
-read, or a mapping is wrong.";
+Exit codes: 0 every schema is copied; 1 some do not exist; 2 usage error; 3 a cluster cannot be read, or a mapping is wrong.";
 
 /// Flags of `schema pull`.
 #[derive(Debug, Args)]
 pub struct PullArguments {
-    /// Directories and files of mappings.
-    #[arg(value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS", default_value = "mappings")]
+    /// Folders and files of mappings. A folder that has a folder `mappings` stands for that folder.
+    #[arg(value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS", default_value = ".")]
     pub mappings: Vec<PathBuf>,
 
-    /// Directory to write to.
-    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS", default_value = "schemas")]
-    pub schemas: PathBuf,
+    /// Folder to write to. Default: the folder `schemas` beside the first folder of mappings.
+    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
+    pub schemas: Option<PathBuf>,
 
     #[command(flatten)]
     pub connections: ConnectionArguments,
@@ -62,14 +60,12 @@ pub(super) fn schema(verb: &SchemaVerb) -> anyhow::Result<Exit> {
 
 fn pull(arguments: &PullArguments) -> anyhow::Result<Exit> {
     let catalog = inputs::sound(&arguments.mappings)?;
-    let surveyor = Surveyor {
-        connections: connections::open(&arguments.connections.clone().by_name()?)?,
-        providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
-        engine: String::new(),
-    };
+    let surveyor = arguments.connections.surveyor(&catalog, "")?;
+    let beside = || arguments.mappings.iter().find_map(|path| inputs::beside(path, "schemas"));
+    let folder = arguments.schemas.clone().or_else(beside).unwrap_or_else(|| PathBuf::from("schemas"));
     let (mut documents, mut missing) = (Documents::new(), Vec::new());
     ask(async {
-        for (name, entry) in catalog.mappings() {
+        for (name, entry) in progress::mappings(&catalog) {
             let pulled = surveyor.schemas(&entry.mapping, &mut documents, &mut missing).await;
             pulled.map_err(|why| Misconfigured(format!("mapping `{name}`: {why}")))?;
         }
@@ -77,8 +73,8 @@ fn pull(arguments: &PullArguments) -> anyhow::Result<Exit> {
     })?;
     missing.sort();
     missing.dedup();
-    missing.iter().for_each(|what| eprintln!("not to be had: {what}"));
-    terminal::print(&write(&arguments.schemas, &documents)?)?;
+    missing.iter().for_each(|what| eprintln!("not found: {what}"));
+    terminal::print(&write(&folder, &documents)?)?;
     Ok(if missing.is_empty() { Exit::Success } else { Exit::Failure })
 }
 

@@ -1,7 +1,8 @@
 //! Standard output: what a verb has to say.
 
-use std::env;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
+
+use anstream::{AutoStream, ColorChoice};
 
 /// Writes a result to standard output.
 ///
@@ -13,11 +14,9 @@ pub(super) fn print(text: &str) -> io::Result<()> {
     output.flush()
 }
 
-/// Whether standard output is a terminal that shows colours: <https://no-color.org>.
+/// Whether standard output shows colours, by the terminal and `NO_COLOR`, `CLICOLOR` and their like.
 pub(super) fn colours() -> bool {
-    let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let dumb = env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-    io::stdout().is_terminal() && !refused && !dumb
+    AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
 /// `1 file`, `2 files`.

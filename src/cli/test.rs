@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::json;
 
 use self::results::{Covered, Results, Tested};
-use super::arguments::Format;
+use super::arguments::{Format, MappingArguments};
 use super::inputs::{self, Inputs};
 use super::{Exit, Misconfigured, terminal, watching};
 use crate::catalog::{Catalog, Entry};
@@ -23,44 +23,36 @@ use crate::mapping::schema::Schemas;
 use crate::yaml::{self, from_node};
 
 pub(super) const AFTER_HELP: &str = "\
-Documents that are not sync-engine's are passed over, so that tests can stand beside their objects and golden files.
+For example: sync-engine test examples/redis
 
-Of each mapping that is tested, the expressions and branches are counted that the cases evaluate, all together: each expression, \
-both outcomes of `when`, `ready`, `failed` and `{% if %}`, both values of `a if b else c`, the fallback of `default`, and that a list \
-gives an item.
+Of a folder that has folders `mappings` and `examples`, the verb reads both. It skips documents of other API groups, so that tests \
+can be in one folder with their objects and golden files.
 
-Exit codes: 0 every case passes; 1 one does not, or tests too little; 2 the command line cannot be understood; 78 a file is missing, or a \
-document is wrong.";
+Coverage counts what the cases of a mapping evaluate, all together: each expression, both outcomes of `when`, `ready`, `failed` \
+and `{% if %}`, both values of `a if b else c`, the fallback of `default`, and that a list gives an item.
+
+Exit codes: 0 every case passes; 1 a case fails, or coverage is too low; 2 usage error; 3 a file is missing, or a document is wrong.";
 
 /// Flags of `test`.
 #[derive(Debug, Args)]
 pub struct TestArguments {
-    /// Directories and files with MappingTest documents, and with the mappings they test.
-    #[arg(value_name = "DIR|FILE", default_value = "mappings")]
-    pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub from: MappingArguments,
 
-    /// Directory or file of further mappings, where those under test stand elsewhere.
-    #[arg(long, value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS")]
-    pub mappings: Option<PathBuf>,
-
-    /// Directory of schemas; a status field that the consumer's schema lacks is left out, as the engine does.
-    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
-    pub schemas: Option<PathBuf>,
-
-    /// Write the golden files anew with what is rendered now.
+    /// Write the golden files with what is rendered now.
     #[arg(long)]
     pub update: bool,
 
-    /// Fail where less of a tested mapping's expressions and branches is evaluated by its cases.
+    /// Fail if the cases of a mapping evaluate less of its expressions and branches.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     pub min_coverage: Option<u8>,
 
-    /// For people, as one document for programs, or a row a case.
-    #[arg(short, long, value_enum, default_value_t)]
+    /// Output format. `table` has a row for each case.
+    #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
     pub output: Format,
 
     /// Run again at each change, until interrupted.
-    #[arg(long, conflicts_with = "update")]
+    #[arg(short, long, conflicts_with = "update")]
     pub watch: bool,
 }
 
@@ -75,7 +67,7 @@ struct Bench<'a> {
 
 pub(super) fn test(arguments: &TestArguments) -> anyhow::Result<Exit> {
     if arguments.watch {
-        let paths = arguments.paths.iter().chain(&arguments.mappings).chain(&arguments.schemas).map(PathBuf::as_path);
+        let paths = arguments.from.paths().chain(examples(&arguments.from.mappings));
         return watching::watch(paths, || Ok(run(arguments)?.0));
     }
     let (text, exit) = run(arguments)?;
@@ -86,15 +78,15 @@ pub(super) fn test(arguments: &TestArguments) -> anyhow::Result<Exit> {
 /// What is said of the tests, and how the program ends for it.
 fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
     let inputs = inputs(arguments)?;
-    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
+    let (schemas, _) = arguments.from.schemas()?;
     let (catalog, update) = inputs.catalog();
     let tests = tests(&inputs);
     if update.diagnostics.iter().any(Diagnostic::is_error) {
-        return Ok((refused(&update.diagnostics, arguments.output), Exit::Configuration));
+        return Ok((refused(&update.diagnostics, arguments.output), Exit::Unchecked));
     }
     if tests.is_empty() {
-        let paths: Vec<_> = arguments.paths.iter().map(|path| format!("`{}`", path.display())).collect();
-        return Err(Misconfigured(format!("there is no MappingTest in {}", paths.join(", "))).into());
+        let paths = inputs::listed(&arguments.from.mappings);
+        return Err(Misconfigured(format!("there is no MappingTest in {paths}")).into());
     }
     let recorders = tests.iter().map(|(_, test)| (test.spec.mapping.value.clone(), Recorder::default())).collect();
     let bench = Bench { catalog: &catalog, schemas: &schemas, update: arguments.update, recorders };
@@ -112,7 +104,7 @@ fn run(arguments: &TestArguments) -> anyhow::Result<(String, Exit)> {
 fn refused(diagnostics: &[Diagnostic], format: Format) -> String {
     let list = || json!({"diagnostics": diagnostics});
     match format {
-        Format::Text | Format::Table => {
+        Format::Text | Format::Table | Format::Github => {
             diagnostics.iter().map(|one| format!("{}\n\n", one.render(terminal::colours()))).collect()
         }
         Format::Yaml => yaml::write(&list()),
@@ -122,11 +114,18 @@ fn refused(diagnostics: &[Diagnostic], format: Format) -> String {
 
 /// The files that hold a document of ours, or cannot be read.
 fn inputs(arguments: &TestArguments) -> Result<Inputs, Misconfigured> {
-    let mut inputs = Inputs::read(&arguments.paths)?;
-    if let Some(mappings) = &arguments.mappings {
-        inputs.extend(Inputs::read(std::slice::from_ref(mappings))?);
+    let mut inputs = arguments.from.inputs()?;
+    for folder in examples(&arguments.from.mappings) {
+        // An empty folder is no mistake.
+        inputs.extend(Inputs::read(&[folder]).unwrap_or_default());
     }
     Ok(inputs.only_ours())
+}
+
+/// The folders `examples` of folders that have a folder `mappings`.
+fn examples(paths: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    let has_mappings = |path: &&PathBuf| inputs::folder_of_mappings(path) != **path;
+    paths.iter().filter(has_mappings).map(|path| path.join("examples")).filter(|folder| folder.is_dir())
 }
 
 /// The tests by their files. Those that cannot be read are among the catalog's diagnostics.
@@ -164,7 +163,7 @@ impl Bench<'_> {
         let name = &test.spec.mapping.value;
         self.catalog.mapping(name).ok_or_else(|| {
             Misconfigured(format!(
-                "{file}: the test `{}` is about mapping `{name}`, which is not among the files; add its directory with --mappings",
+                "{file}: the test `{}` is about mapping `{name}`, which is not among the files; name its folder as well",
                 test.metadata.name.value
             ))
         })

@@ -2,77 +2,58 @@
 
 mod live;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::arguments::ConnectionArguments;
+use super::arguments::{ConnectionArguments, EngineArguments, Format, MappingArguments};
 use super::inputs::{self, Inputs};
 use super::terminal::{self, count};
-use super::{Exit, watching};
+use super::{Exit, table, watching};
 use crate::catalog::Catalog;
 use crate::mapping::Mapping;
 use crate::mapping::diagnostic::{Diagnostic, Severity};
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
-Exit codes: 0 nothing is wrong (warnings aside); 2 the command line cannot be understood; 78 something is wrong.
+For example: sync-engine validate
+             sync-engine validate --live --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
 
-Each finding has a code; `sync-engine explain CODE` says more about it. With --live, the clusters are read and nothing is \
-written to them: sync-engine validate mappings --live --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig";
+Each finding has a code: `sync-engine explain CODE` explains it. With --live, the verb reads the clusters and writes nothing.
+
+Exit codes: 0 no error (there may be warnings); 1 errors; 2 usage error; 3 a file, kubeconfig or cluster cannot be read.";
 
 /// Flags of `validate`.
 #[derive(Debug, Args)]
 pub struct ValidateArguments {
-    /// Directories and files of mappings, read as the engine reads its directory; `-` is standard input.
-    #[arg(value_name = "DIR|FILE", env = "SYNC_ENGINE_MAPPINGS", default_value = "mappings")]
-    pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub from: MappingArguments,
 
-    /// Directory of schemas (APIResourceSchemas, CustomResourceDefinitions) that mappings are checked against. Default: the
-    /// folder `schemas` beside the folder of the mappings.
-    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
-    pub schemas: Option<PathBuf>,
-
-    /// Also look at the live clusters: what of APIExport, endpoint slice, permission claims, rights and kinds is missing
-    /// there, and whether the target would take what is rendered of a source that stands (a dry run).
+    /// Check the live clusters too: APIExport, endpoint slice, permission claims, RBAC and kinds, and a server-side dry run of the
+    /// objects of one source.
     #[arg(long)]
     pub live: bool,
 
     #[command(flatten)]
     pub connections: ConnectionArguments,
 
-    /// Which engine is meant, as `run` is told it. For --live.
-    #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main")]
-    pub engine_id: String,
+    #[command(flatten)]
+    pub engine: EngineArguments,
 
-    /// Namespace on each target for the engine's notes, as `run` is told it. For --live.
-    #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_INVENTORY_NAMESPACE", default_value = "sync-engine")]
-    pub inventory_namespace: String,
-
-    /// For people, for programs, or as annotations of a pull request.
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    /// Output format. `text` shows the place in the file.
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub output: Format,
 
     /// Validate again at each change, until interrupted.
-    #[arg(long)]
+    #[arg(short, long)]
     pub watch: bool,
 }
 
+/// The code of a cluster that cannot be read: what is on it is not known.
+const UNREADABLE: &str = "SE0801";
+
 /// Ends with a line break.
 const UNTYPED: &str = "types were not checked: there is no folder `schemas` beside the mappings, and no --schemas\n";
-
-/// How findings are shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// With the place in the file, coloured on a terminal unless NO_COLOR is set.
-    #[default]
-    Text,
-    /// One JSON array on one line.
-    Json,
-    /// Workflow commands of GitHub Actions.
-    Github,
-}
 
 /// What is wrong, and in how much.
 #[derive(Debug, PartialEq, Eq)]
@@ -87,22 +68,20 @@ struct Report {
 
 pub(super) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
     if arguments.watch {
-        let schemas = arguments.schemas.clone().or_else(|| inputs::schemas_beside(&arguments.paths));
-        let paths = arguments.paths.iter().chain(&schemas).map(PathBuf::as_path);
         let colours = terminal::colours();
-        return watching::watch(paths, || Ok(Report::of(arguments)?.show(arguments.format, colours)));
+        return watching::watch(arguments.from.paths(), || Ok(Report::of(arguments)?.show(arguments.output, colours)));
     }
     let report = Report::of(arguments)?;
-    terminal::print(&report.show(arguments.format, terminal::colours()))?;
+    terminal::print(&report.show(arguments.output, terminal::colours()))?;
     Ok(report.exit())
 }
 
 impl Report {
     fn of(arguments: &ValidateArguments) -> anyhow::Result<Self> {
-        let inputs = Inputs::read(&arguments.paths)?;
-        let beside = inputs::schemas_beside(&arguments.paths);
-        let directory = arguments.schemas.as_deref().or(beside.as_deref());
-        let (schemas, mut diagnostics) = inputs::schemas(directory)?;
+        let inputs = arguments.from.inputs()?;
+        let is_typed =
+            !inputs::folders_of_schemas(arguments.from.schemas.as_deref(), &arguments.from.mappings).is_empty();
+        let (schemas, mut diagnostics) = arguments.from.schemas()?;
         // As the engine starts: what it would refuse is an error here.
         let (catalog, update) = inputs.onto(&Catalog::checking(schemas.clone()), &BTreeMap::new());
         diagnostics.extend(update.diagnostics);
@@ -113,11 +92,16 @@ impl Report {
         diagnostics.sort_by(|one, other| (&one.file, one.span.start).cmp(&(&other.file, other.span.start)));
         let files = inputs.readable.len() + inputs.unreadable.len();
         let mappings = catalog.mappings().count();
-        Ok(Self { diagnostics, mappings, files, is_typed: directory.is_some() })
+        Ok(Self { diagnostics, mappings, files, is_typed })
     }
 
     fn exit(&self) -> Exit {
-        if self.diagnostics.iter().any(Diagnostic::is_error) { Exit::Configuration } else { Exit::Success }
+        let codes: BTreeSet<_> = self.diagnostics.iter().filter(|one| one.is_error()).map(|one| one.code).collect();
+        match codes.first() {
+            None => Exit::Success,
+            Some(&UNREADABLE) if codes.len() == 1 => Exit::Unchecked,
+            Some(_) => Exit::Failure,
+        }
     }
 
     fn show(&self, format: Format, colours: bool) -> String {
@@ -126,9 +110,19 @@ impl Report {
                 let findings = self.diagnostics.iter().map(|diagnostic| format!("{}\n\n", diagnostic.render(colours)));
                 findings.chain([self.untyped().to_owned(), self.summary(), "\n".to_owned()]).collect()
             }
+            Format::Table if self.diagnostics.is_empty() => String::new(),
+            Format::Table => {
+                let row = |one: &Diagnostic| {
+                    let place = format!("{}:{}:{}", one.file, one.line, one.column);
+                    [place, one.severity.to_string(), one.code.to_owned(), one.message.clone()]
+                };
+                let rows: Vec<_> = self.diagnostics.iter().map(row).collect();
+                table::table(["PLACE", "SEVERITY", "CODE", "MESSAGE"], &rows)
+            }
+            Format::Yaml => yaml::write_all(&self.diagnostics.iter().map(Diagnostic::to_json).collect::<Vec<_>>()),
             Format::Json => {
                 let findings: serde_json::Value = self.diagnostics.iter().map(Diagnostic::to_json).collect();
-                format!("{findings}\n")
+                format!("{findings:#}\n")
             }
             Format::Github => self.diagnostics.iter().map(annotation).collect(),
         }

@@ -1,6 +1,6 @@
 //! `--watch`: says again what there is to say whenever it is something else, until the process ends.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 const POLL: Duration = Duration::from_secs(5);
 
 /// Looks at each change of files or folders; what is said twice in a row is shown once.
-pub(super) fn watch<'p>(
-    paths: impl Iterator<Item = &'p Path>,
+pub(super) fn watch(
+    paths: impl Iterator<Item = PathBuf>,
     mut look: impl FnMut() -> anyhow::Result<String>,
 ) -> anyhow::Result<Exit> {
     let (hints, changes) = mpsc::channel();
@@ -33,7 +33,7 @@ pub(super) fn watch<'p>(
     }
 }
 
-fn watcher<'p>(paths: impl Iterator<Item = &'p Path>, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+fn watcher(paths: impl Iterator<Item = PathBuf>, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         // Our own reading is an event too. Nobody listens once the process ends.
         if !event.is_ok_and(|event| event.kind.is_access()) {
@@ -42,7 +42,7 @@ fn watcher<'p>(paths: impl Iterator<Item = &'p Path>, hints: mpsc::Sender<()>) -
     })?;
     for path in paths {
         // Editors replace files: an event is sure only in the folder that holds one.
-        let folder = if path.is_dir() { Some(path) } else { path.parent() };
+        let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
         let folder = folder.map(|folder| if folder.as_os_str().is_empty() { ".".as_ref() } else { folder });
         let mode = if path.is_dir() { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
         if let Some(folder) = folder.filter(|folder| folder.is_dir()) {

@@ -26,6 +26,8 @@ pub struct Inventory {
     /// The plurals of those that the target has served: they name the CustomResourceDefinitions.
     pub plurals: BTreeMap<Kind, String>,
     pub document: String,
+    /// Document of the `ClusterProvider` that the source's clusters come from; empty for an APIExport.
+    pub provider: String,
     /// The source of the document.
     pub source: SourceId,
     /// Sources of former documents that may still carry the engine's finalizer.
@@ -63,6 +65,15 @@ impl Inventory {
     /// Whether a document was completely in force already.
     pub fn is_in_force(&self, document: &str) -> bool {
         self.in_force == document_hash(document)
+    }
+
+    /// All that is needed to serve the mapping without its files.
+    pub fn documents(&self) -> String {
+        if self.provider.is_empty() {
+            self.document.clone()
+        } else {
+            format!("{}\n---\n{}", self.document, self.provider)
+        }
     }
 }
 
@@ -188,6 +199,7 @@ impl Inventories {
                 "mapping": inventory.mapping,
                 "kinds": kinds.join("\n"),
                 "document": inventory.document,
+                "provider": inventory.provider,
                 "source": json!(inventory.source).to_string(),
                 "former": json!(inventory.former).to_string(),
                 "placements": json!(inventory.placements).to_string(),
@@ -218,6 +230,7 @@ fn read(config_map: &Value) -> Option<Inventory> {
         kinds: text("kinds").lines().filter_map(kind).map(|(kind, _)| kind).collect(),
         plurals: text("kinds").lines().filter_map(kind).filter_map(|(kind, plural)| Some((kind, plural?))).collect(),
         document: text("document"),
+        provider: text("provider"),
         source: serde_json::from_str(&text("source")).unwrap_or_default(),
         former: serde_json::from_str(&text("former")).unwrap_or_default(),
         placements: serde_json::from_str(&text("placements")).unwrap_or_default(),

@@ -33,7 +33,12 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
     let mut unused = BTreeMap::new();
     loop {
         note_unused(&pipeline, &mut unused);
-        let result = confirm(&pipeline, &unused).await;
+        let generation = pipeline.generation();
+        let result = confirm(&pipeline, &generation, &unused).await;
+        if !Arc::ptr_eq(&generation, &pipeline.generation()) {
+            // It says nothing of the document that runs now.
+            continue;
+        }
         failures = if result.is_ok() { 0 } else { failures + 1 };
         let pause = match &result {
             Ok(inventory) if is_final(&pipeline, inventory) => Duration::MAX,
@@ -101,30 +106,31 @@ fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
 }
 
 /// Reads the state store, and writes what is new.
-async fn confirm(pipeline: &Pipeline, unused: &BTreeMap<Kind, Instant>) -> Result<Inventory, String> {
-    let generation = pipeline.generation();
+async fn confirm(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    unused: &BTreeMap<Kind, Instant>,
+) -> Result<Inventory, String> {
     generation.target.identity()?;
-    let source = source_id(pipeline, &generation)?;
-    let inventories = inventories(pipeline, &generation);
-    let found = inventories
-        .get(pipeline.writer.mapping())
-        .await
-        .map_err(|error| unreadable(&generation, &error.to_string()))?;
+    let source = source_id(pipeline, generation)?;
+    let inventories = inventories(pipeline, generation);
+    let found =
+        inventories.get(pipeline.writer.mapping()).await.map_err(|error| unreadable(generation, &error.to_string()))?;
     if let Some(former) = &generation.former {
-        return confirm_former(pipeline, &generation, former, found, source);
+        return confirm_former(pipeline, generation, former, found, source);
     }
     if found.is_none() {
-        check_first(pipeline, &generation)?;
+        check_first(pipeline, generation)?;
     }
-    let wanted = wanted(pipeline, &generation, found.as_ref(), source, unused);
+    let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
     let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
     let stored = match found.as_ref() == Some(&wanted) || !writes {
         true => wanted,
-        false => inventories.put(&wanted).await.map_err(|error| unreadable(&generation, &error.to_string()))?,
+        false => inventories.put(&wanted).await.map_err(|error| unreadable(generation, &error.to_string()))?,
     };
     match inventories.endpoint.is_permitted() {
         true => Ok(stored),
-        false => Err(unreadable(&generation, "the target may be another cluster meanwhile")),
+        false => Err(unreadable(generation, "the target may be another cluster meanwhile")),
     }
 }
 
@@ -192,7 +198,10 @@ fn wanted(
 ) -> Inventory {
     let former = found.cloned().unwrap_or_default();
     let document = generation.mapping.text.to_string();
-    let mut wanted = Inventory { mapping: pipeline.writer.mapping().to_owned(), source, document, ..former.clone() };
+    let provider = pipeline.shared.manager.document(&generation.mapping.source.clusters);
+    let provider = provider.and_then(|provider| provider.document()).unwrap_or_default();
+    let mapping = pipeline.writer.mapping().to_owned();
+    let mut wanted = Inventory { mapping, source, document, provider, ..former.clone() };
     wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < LATE_REQUEST));
     wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
     let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));

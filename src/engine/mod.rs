@@ -34,7 +34,7 @@ use crate::health::Condition;
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, MappingRemoved, Mode, OnExit, SourceClusters};
-use crate::multicluster::connection::Connection;
+use crate::multicluster::connection::{Connection, flag};
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::ProviderName;
@@ -361,11 +361,9 @@ impl Engine {
     fn refuse(&mut self, entry: &Entry) {
         self.refused.insert(entry.mapping.name.clone());
         let (mapping, target) = (&entry.mapping.name, &entry.mapping.target);
-        let flag = match target.as_str() {
-            DEFAULT_TARGET => "--target-kubeconfig FILE".to_owned(),
-            other => format!("--kubeconfig {other}=FILE"),
-        };
-        let message = format!("it writes to `{target}`, a connection that the command line does not give: add {flag}");
+        let flag = flag(target);
+        let message =
+            format!("it writes to `{target}`, a connection that the command line does not give: add `{flag}`");
         if self.shared.instruments.health.set(&format!("mapping {mapping}"), Condition::waiting(message.clone())) {
             error!(mapping, "{message}");
         }
@@ -446,7 +444,8 @@ impl Engine {
     fn learn(&mut self, inventories: Vec<Inventory>) {
         let before = self.retained.len();
         for inventory in inventories {
-            self.retained.entry(inventory.mapping).or_insert(inventory.document);
+            let documents = inventory.documents();
+            self.retained.entry(inventory.mapping).or_insert(documents);
         }
         if self.retained.len() > before {
             self.update();

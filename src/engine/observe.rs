@@ -159,7 +159,7 @@ fn target(pipeline: &Pipeline, generation: &Generation, facts: &mut Facts<'_>) -
         }
         let topics = [Topic::Served(at.clone(), kind.clone()), Topic::Synced(Collection::Kind(kind.clone()))];
         let state = facts.read(topics, || kind_state(pipeline, generation, &kind), Result::is_err);
-        if is_starting(pipeline, &kind) {
+        if is_starting(pipeline, generation, &kind) {
             starting = starting.take().or(state.clone().err());
         }
         (kind, state)
@@ -177,8 +177,14 @@ fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> boo
     generation.target.lacks(kind) || pipeline.kind_feed(kind).is_some_and(is_lost)
 }
 
-fn is_starting(pipeline: &Pipeline, kind: &Kind) -> bool {
-    pipeline.kind_feed(kind).is_some_and(|feed| feed.watch.state() == WatchState::Starting)
+/// Whether a kind is not listed yet. Of a kind that only former documents name, nothing is known before it is found.
+fn is_starting(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
+    let target = &generation.target;
+    let is_awaited = || target.kind(kind).is_ok() || !generation.mapping.makes(kind);
+    match pipeline.kind_feed(kind) {
+        Some(feed) => feed.watch.state() == WatchState::Starting,
+        None => !target.lacks(kind) && is_awaited(),
+    }
 }
 
 fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Result<(), String> {

@@ -21,11 +21,13 @@ pub fn publish(engine: &Engine) {
         metrics.set_objects(&overview.name, ObjectSide::Source, overview.sources);
         metrics.set_objects(&overview.name, ObjectSide::Target, overview.objects);
         metrics.set_tables(&overview.name, tables(engine, running));
+        metrics.set_not_synced(&overview.name, &running.pipeline.reasons());
     }
     for (name, connection) in &engine.settings.connections {
         for (verb, code, sent) in connection.counters().snapshot() {
             metrics.set_requests(name, verb, code, sent);
         }
+        metrics.set_latencies(name, connection.counters().latencies());
     }
     let providers = providers(engine);
     providers.iter().for_each(|provider| metrics.set_clusters(&provider.name, provider.clusters));

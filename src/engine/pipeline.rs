@@ -174,7 +174,15 @@ impl Pipeline {
 
     /// Swaps the generation. Watches that are no longer needed are dropped, the others stay open.
     pub fn swap(self: &Arc<Self>, generation: Generation) {
-        let former = self.generation.swap(Arc::new(generation));
+        let former = self.generation();
+        let another_target = !Arc::ptr_eq(&former.target, &generation.target);
+        let edited = former.mapping.text != generation.mapping.text;
+        // Before it runs: nothing is written or deleted by a document that is not recorded. A mapping without a file writes no
+        // state store: once it has one again, there may be none yet.
+        if another_target || edited || former.phase != generation.phase {
+            self.state().unconfirmed = Some(NOT_READ.into());
+        }
+        self.generation.store(Arc::new(generation));
         let current = self.generation();
         if former.mapping.source.resource != current.mapping.source.resource
             || former.mapping.source.clusters != current.mapping.source.clusters
@@ -189,15 +197,9 @@ impl Pipeline {
         if !current.mapping.has_shared() {
             *self.shared_use() = SharedUse::default();
         }
-        let another_target = !Arc::ptr_eq(&former.target, &current.target);
         if another_target {
             self.feeds().forget_kinds();
             self.learned().forget_target();
-        }
-        let edited = former.mapping.text != current.mapping.text;
-        // A mapping without a file writes no state store: once it has one again, there may be none yet.
-        if another_target || edited || former.phase != current.phase {
-            self.state().unconfirmed = Some(NOT_READ.into());
         }
         if edited {
             self.learned().dropped = DroppedFields::default();
@@ -274,7 +276,7 @@ impl Pipeline {
         let mut state = self.state();
         state.unplanned.retain(|key| key.cluster != *name);
         state.guard.forget_cluster(name);
-        let unsettled = state.unsettled.keys().filter(|key| key.cluster == *name);
+        let unsettled = state.unsettled.keys().chain(&state.retried).filter(|key| key.cluster == *name);
         left.extend(unsettled.flat_map(|key| [key.clone(), key.in_cluster(cluster.named_by_identity())]));
         drop(state);
         self.sources_told();

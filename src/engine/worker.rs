@@ -62,6 +62,8 @@ impl Run {
 /// Reconciles one source and hands its lease back.
 pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let started = Instant::now();
+    // Before the generation: what is planned with the former one counts for no later pass.
+    let pass = pipeline.pass();
     let generation = pipeline.generation();
     let key = lease.key().clone();
     let mut facts = Facts::new(pipeline.interests.reader(&key));
@@ -79,7 +81,7 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let timer = finish(&pipeline, &generation, &key, ended);
     let finish = facts.finish(&causes, timer);
     if let Some(held) = held {
-        pipeline.guard(&key, held);
+        pipeline.guard(&key, held, pass);
     }
     lease.finish(finish, cost);
     if overtaken {
@@ -93,6 +95,8 @@ fn causes(ended: &Ended) -> Vec<Cause> {
         Ended::Waiting(reasons) | Ended::Blocked(reasons) | Ended::Retry(reasons, _) => {
             reasons.0.iter().map(|reason| reason.cause).collect()
         }
+        // What would be done changes with what it was planned from.
+        Ended::Observed(_) => vec![Cause::Waiting],
         _ => Vec::new(),
     }
 }

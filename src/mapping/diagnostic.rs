@@ -66,11 +66,6 @@ struct Excerpt {
 impl Spot {
     /// A span beyond the content, or inside of a character, is clamped.
     pub fn new(span: &Range<usize>, file: &str, content: &[u8]) -> Self {
-        Self::counted(span, file, content, |start| content[..start].iter().filter(|byte| **byte == b'\n').count())
-    }
-
-    /// `breaks_before` counts the line breaks before a place.
-    fn counted(span: &Range<usize>, file: &str, content: &[u8], breaks_before: impl FnOnce(usize) -> usize) -> Self {
         let start = span.start.min(content.len());
         let end = span.end.clamp(start, content.len());
         let line_start = content[..start].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -80,7 +75,7 @@ impl Spot {
         let text = format!("{before}{marked}{}", readable(&content[end.min(line_end)..line_end]));
         Self {
             file: file.to_owned(),
-            line: breaks_before(start) + 1,
+            line: content[..start].iter().filter(|byte| **byte == b'\n').count() + 1,
             column: before.chars().count() + 1,
             span: start..end,
             excerpt: Excerpt { marked: before.len()..before.len() + marked.len(), text: text.trim_end().to_owned() },
@@ -91,20 +86,6 @@ impl Spot {
     pub fn note(&self, message: &str, colours: bool) -> String {
         let group = Level::NOTE.primary_title(message).element(self.excerpt.snippet(self.line, &self.file, None));
         renderer(colours).render(&[group]).trim_end().to_owned()
-    }
-}
-
-/// Where the lines of a file end: they are counted once, however many places are looked up.
-#[derive(Debug)]
-pub struct Lines(Vec<usize>);
-
-impl Lines {
-    pub fn of(content: &[u8]) -> Self {
-        Self(content.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect())
-    }
-
-    fn before(&self, place: usize) -> usize {
-        self.0.partition_point(|end| *end < place)
     }
 }
 
@@ -124,18 +105,7 @@ fn renderer(colours: bool) -> Renderer {
 impl Diagnostic {
     /// Places a finding in its file. A span beyond the content, or inside of a character, is clamped.
     pub fn new(finding: Finding, file: &str, content: &[u8]) -> Self {
-        let spot = Spot::new(&finding.span, file, content);
-        Self::at(spot, finding)
-    }
-
-    /// The same for one of many findings in a file.
-    pub fn placed(finding: Finding, file: &str, content: &[u8], lines: &Lines) -> Self {
-        let spot = Spot::counted(&finding.span, file, content, |start| lines.before(start));
-        Self::at(spot, finding)
-    }
-
-    fn at(spot: Spot, finding: Finding) -> Self {
-        let Spot { file, line, column, span, excerpt } = spot;
+        let Spot { file, line, column, span, excerpt } = Spot::new(&finding.span, file, content);
         Self {
             severity: if is_error(finding.code) { Severity::Error } else { Severity::Warning },
             code: finding.code,

@@ -29,14 +29,6 @@ use crate::yaml::{Entries, Raw, Spanned};
 /// The one version of the language so far.
 pub const API_VERSION: &str = "sync-engine.dev/v1alpha1";
 
-/// One document of a mapping file.
-#[derive(Debug, Clone)]
-pub enum Document {
-    Mapping(Box<MappingDocument>),
-    ClusterProvider(Box<ClusterProviderDocument>),
-    MappingTest(Box<MappingTestDocument>),
-}
-
 /// `apiVersion` of every document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum ApiVersion {

@@ -1,7 +1,6 @@
 //! JSONPath, parsed once. RFC 9535 without `match()`, `search()` and a second `..`, and kubectl's spellings.
 //!
-//! Names, indexes and wildcards are walked by hand, which is ten times as fast; whatever else there is goes to
-//! jsonpath-rust.
+//! The paths are evaluated by jsonpath-rust. Those of names, indexes and wildcards alone are known step by step, for the checks.
 
 mod split;
 
@@ -21,14 +20,9 @@ const LENGTH: usize = 1024;
 #[derive(Debug)]
 pub struct JsonPath {
     text: String,
-    query: Query,
-}
-
-#[derive(Debug)]
-enum Query {
-    Steps(Vec<Step>),
-    /// With slices, filters, unions or descendants.
-    Full(JpQuery),
+    query: JpQuery,
+    /// `None`: it has slices, filters, unions or descendants.
+    steps: Option<Vec<Step>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,83 +42,35 @@ pub struct JsonPathError {
 }
 
 impl JsonPath {
-    /// The field of an object that the path leads into; `None` where it may lead into several, or to all of it.
-    pub fn field(&self) -> Option<&str> {
-        match &self.query {
-            Query::Steps(steps) => steps.first().and_then(|step| match step {
-                Step::Name(name) => Some(name.as_str()),
-                Step::Index(_) | Step::Every => None,
-            }),
-            Query::Full(_) => None,
-        }
-    }
-
     /// Parses `$.status.phase`, `.status.phase`, `{.status.phase}`; `\.` is a dot within a name.
     pub fn parse(text: &str) -> Result<Self, JsonPathError> {
         if text.len() > LENGTH {
             return Err(error(0..text.len(), format!("a path has at most {LENGTH} bytes")));
         }
         let segments = Splitter::new(text)?.split()?;
-        let query = match segments.iter().map(Segment::step).collect::<Option<Vec<_>>>() {
-            Some(steps) => Query::Steps(steps),
-            None => Query::Full(full(&segments)?),
-        };
-        Ok(Self { text: text.to_owned(), query })
+        let steps = segments.iter().map(Segment::step).collect();
+        Ok(Self { text: text.to_owned(), query: query(&segments)?, steps })
     }
 
     /// Whether it matches at most one value, whatever the data.
     pub fn is_singular(&self) -> bool {
-        match &self.query {
-            Query::Steps(steps) => !steps.contains(&Step::Every),
-            Query::Full(_) => false,
-        }
+        self.steps().is_some_and(|steps| !steps.contains(&Step::Every))
     }
 
     /// The values that match, in their order.
     pub fn select<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
-        match &self.query {
-            Query::Steps(steps) => {
-                let mut found = Vec::new();
-                follow(value, steps, &mut found);
-                found
-            }
-            Query::Full(query) => js_path_process(query, value)
-                .map(|found| found.into_iter().map(|reference| reference.val()).collect())
-                .unwrap_or_default(),
-        }
+        let found = js_path_process(&self.query, value).unwrap_or_default();
+        found.into_iter().map(|reference| reference.val()).collect()
     }
 
     /// The steps, where there are only names, indexes and wildcards.
     pub(super) fn steps(&self) -> Option<&[Step]> {
-        match &self.query {
-            Query::Steps(steps) => Some(steps),
-            Query::Full(_) => None,
-        }
+        self.steps.as_deref()
     }
 
     /// The path as it is written.
     pub fn text(&self) -> &str {
         &self.text
-    }
-}
-
-fn follow<'v>(value: &'v Value, steps: &[Step], found: &mut Vec<&'v Value>) {
-    let Some((step, rest)) = steps.split_first() else { return found.push(value) };
-    match (step, value) {
-        (Step::Name(name), Value::Object(fields)) => {
-            if let Some(value) = fields.get(name) {
-                follow(value, rest, found);
-            }
-        }
-        (Step::Index(index), Value::Array(items)) => {
-            let index = if *index < 0 { items.len() as i64 + index } else { *index };
-            if let Some(value) = usize::try_from(index).ok().and_then(|index| items.get(index)) {
-                follow(value, rest, found);
-            }
-        }
-        (Step::Every, Value::Array(items)) => items.iter().for_each(|value| follow(value, rest, found)),
-        (Step::Every, Value::Object(fields)) => fields.values().for_each(|value| follow(value, rest, found)),
-        _ => {}
     }
 }
 
@@ -138,7 +84,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// Hands a path to jsonpath-rust. A selection that it refuses is named; its own positions are of another text.
-fn full(segments: &[Segment]) -> Result<JpQuery, JsonPathError> {
+fn query(segments: &[Segment]) -> Result<JpQuery, JsonPathError> {
     for segment in segments {
         if let SegmentKind::Selection(text) = &segment.kind
             && parse_json_path(&format!("${text}")).is_err()

@@ -9,12 +9,15 @@ pub mod coverage;
 pub mod diagnostic;
 pub mod document;
 pub mod expression;
+pub mod hash;
 pub mod jsonpath;
 pub mod names;
 pub mod placement;
 pub mod schema;
 mod selector;
 pub mod template;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, Range};
@@ -24,8 +27,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 pub use document::{
-    Direction, Drift, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, RelatedMissing, SourceDelete,
-    SourceRecreated, SourceVanished,
+    Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, Propagation,
+    RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated, SourceVanished, Take,
 };
 
 use expression::Expression;
@@ -114,6 +117,18 @@ pub struct ClusterProvider {
     pub kind: ProviderKind,
 }
 
+impl ClusterProvider {
+    /// Its document, for the state store; `None` where an engine refuses it.
+    pub fn document(&self) -> Option<String> {
+        let ProviderKind::Kubeconfig { connection } = &self.kind else { return None };
+        let document = json!({
+            "apiVersion": document::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": self.name},
+            "spec": {"kubeconfig": {"connection": connection}},
+        });
+        Some(document.to_string())
+    }
+}
+
 /// How a provider finds its clusters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProviderKind {
@@ -189,21 +204,6 @@ pub struct Selector {
     pub match_expressions: Vec<SelectorRequirement>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SelectorRequirement {
-    pub key: String,
-    pub operator: SelectorOperator,
-    pub values: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SelectorOperator {
-    In,
-    NotIn,
-    Exists,
-    DoesNotExist,
-}
-
 /// Namespaces by glob (`*` and `?`). An empty `include` means all; `exclude` wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceFilter {
@@ -256,15 +256,6 @@ pub struct ForEach {
     pub key: Text,
 }
 
-/// `propagationPolicy` of a delete.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Propagation {
-    #[default]
-    Background,
-    Foreground,
-    Orphan,
-}
-
 impl Propagation {
     /// As `DeleteOptions` have it.
     pub fn as_str(self) -> &'static str {
@@ -289,11 +280,6 @@ pub struct StatusRules {
     pub redact: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EngineCondition {
-    Synced,
-}
-
 /// One leaf of the consumer's status.
 #[derive(Debug)]
 pub struct StatusField {
@@ -313,17 +299,6 @@ pub struct StatusField {
 pub enum StatusValue {
     Path { object: String, path: JsonPath, take: Take },
     Value(Box<Template>),
-}
-
-/// Which of several matches of a path counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Take {
-    /// More than one match is an error.
-    #[default]
-    One,
-    First,
-    All,
-    Count,
 }
 
 /// A condition the mapping writes, by expressions.
@@ -450,15 +425,6 @@ impl Resource {
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
-
-    /// `apis/<group>/<version>`, or `api/<version>` for the core group.
-    pub fn group_version_path(&self) -> String {
-        if self.group.is_empty() {
-            format!("api/{}", self.version)
-        } else {
-            format!("apis/{}/{}", self.group, self.version)
-        }
-    }
 }
 
 impl std::fmt::Display for Resource {
@@ -508,29 +474,6 @@ impl std::fmt::Display for SourceClusters {
         match self {
             Self::ApiExport(export) => write!(f, "APIExport {}", export.name),
             Self::Provider(name) => write!(f, "ClusterProvider {name}"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Resource;
-
-    #[test]
-    fn plurals_fit_their_kinds() {
-        let fits = |plural: &str, kind: &str| {
-            Resource { group: String::new(), version: "v1".into(), plural: plural.into() }.may_serve(kind)
-        };
-        for (plural, kind) in [
-            ("secrets", "Secret"),
-            ("networkpolicies", "NetworkPolicy"),
-            ("mongodbcommunity", "MongoDBCommunity"),
-            ("ingresses", "Ingress"),
-        ] {
-            assert!(fits(plural, kind), "{plural}");
-        }
-        for (plural, kind) in [("secrets", "ConfigMap"), ("podtemplates", "Pod"), ("pods", "")] {
-            assert!(!fits(plural, kind), "{plural}");
         }
     }
 }

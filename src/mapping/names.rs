@@ -30,7 +30,7 @@ pub(super) fn is_label_key(key: &str) -> bool {
 }
 
 /// Kubernetes' rule for label values.
-pub(super) fn is_label_value(text: &str) -> bool {
+pub fn is_label_value(text: &str) -> bool {
     let ends = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
     text.len() <= 63
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))

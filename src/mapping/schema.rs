@@ -7,7 +7,7 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -43,23 +43,8 @@ pub struct Schema {
     /// Whether status is written through `/status`; `None`: the document does not say.
     pub status_subresource: Option<bool>,
     root: Value,
-    /// Whether anything of the status can be required, once somebody has asked: mostly nothing is.
-    requires_status: OnceLock<bool>,
-    kept: Kept,
     /// Where `$ref`s point: an OpenAPI document's `components.schemas`.
     definitions: Arc<Value>,
-}
-
-/// Whether an API has the fields below its status that were asked for, by their JSON pointers: each reconcile asks for
-/// the same few.
-#[derive(Debug, Default)]
-struct Kept(Mutex<BTreeMap<String, Presence>>);
-
-impl Clone for Kept {
-    /// What was asked for is found out again.
-    fn clone(&self) -> Self {
-        Self::default()
-    }
 }
 
 /// Whether an API has a field.
@@ -88,10 +73,6 @@ impl Schemas {
         // The target's own word counts more than the consumers' schema of the same kind.
         let own = self.kinds.get(kind).and_then(|own| served().find(|(_, schema)| Arc::ptr_eq(schema, own)));
         own.or_else(|| served().next()).map(|(resource, _)| resource)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.kinds.is_empty() && self.resources.is_empty()
     }
 
     fn insert(&mut self, schema: Schema, plural: Option<&str>, origin: Origin) {
@@ -128,15 +109,9 @@ impl Schema {
 
     /// Whether a field below `.status` exists, by its JSON pointer.
     pub fn has_status(&self, pointer: &str) -> Presence {
-        let mut kept = self.kept.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = kept.get(pointer) {
-            return *known;
-        }
         let segments: Vec<String> = pointer.split('/').skip(1).map(unescape_pointer).collect();
         let path: Vec<&str> = std::iter::once("status").chain(segments.iter().map(String::as_str)).collect();
-        let presence = self.has_path(&path);
-        kept.insert(pointer.to_owned(), presence);
-        presence
+        self.has_path(&path)
     }
 
     fn walk(&self, schema: &Value, path: &[&str]) -> Presence {
@@ -204,9 +179,7 @@ impl Schema {
     pub fn required_missing(&self, status: &Value) -> Vec<String> {
         let mut missing = Vec::new();
         let Some(schema) = self.resolve(&self.root)["properties"].get("status") else { return missing };
-        if *self.requires_status.get_or_init(|| may_require(schema)) {
-            self.missing(schema, Some(status), &Path::Root, &mut missing);
-        }
+        self.missing(schema, Some(status), &Path::Root, &mut missing);
         missing
     }
 
@@ -248,17 +221,6 @@ impl Schema {
         if value.is_none() && missing.len() == before {
             missing.push(path.to_string());
         }
-    }
-}
-
-/// Whether a schema requires anything anywhere, as far as can be told without following references.
-fn may_require(schema: &Value) -> bool {
-    match schema {
-        Value::Object(fields) => {
-            fields.iter().any(|(field, value)| matches!(field.as_str(), "required" | "$ref") || may_require(value))
-        }
-        Value::Array(items) => items.iter().any(may_require),
-        _ => false,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which objects a mapping serves: label selectors and namespace globs, evaluated here, so that a relabel is no deletion.
 
+use std::str::FromStr;
+
 use serde_json::Value;
 
 use super::{NamespaceFilter, Selector, SelectorOperator, SelectorRequirement};
@@ -13,8 +15,51 @@ impl Selector {
     }
 }
 
+impl FromStr for Selector {
+    type Err = String;
+
+    /// As kubectl's `-l` takes it: `tier=gold,team!=a,zone in (x, y),owner,!legacy`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut depth = 0;
+        let ends_term = |character: char| {
+            depth += i32::from(character == '(') - i32::from(character == ')');
+            character == ',' && depth == 0
+        };
+        let terms = text.split(ends_term).map(str::trim);
+        let match_expressions = terms.map(requirement).collect::<Result<_, _>>()?;
+        Ok(Self { match_expressions, ..Self::default() })
+    }
+}
+
+fn requirement(term: &str) -> Result<SelectorRequirement, String> {
+    let words = |text: &str, operator| text.split_once(operator).map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let set = term.strip_suffix(')').and_then(|term| term.split_once('('));
+    let (key, operator, values) = if let Some((head, values)) = set {
+        match head.trim().rsplit_once(char::is_whitespace) {
+            Some((key, "in")) => (key.to_owned(), SelectorOperator::In, values.to_owned()),
+            Some((key, "notin")) => (key.to_owned(), SelectorOperator::NotIn, values.to_owned()),
+            _ => return Err(format!("`{term}` is no requirement; write KEY in (A, B) or KEY notin (A, B)")),
+        }
+    } else if let Some((key, value)) = words(term, "!=") {
+        (key, SelectorOperator::NotIn, value)
+    } else if let Some((key, value)) = words(term, "==").or_else(|| words(term, "=")) {
+        (key, SelectorOperator::In, value)
+    } else if let Some(key) = term.strip_prefix('!') {
+        (key.to_owned(), SelectorOperator::DoesNotExist, String::new())
+    } else {
+        (term.to_owned(), SelectorOperator::Exists, String::new())
+    };
+    let key = key.trim();
+    if key.is_empty() || key.contains(|character: char| character.is_whitespace() || "()!=,".contains(character)) {
+        return Err(format!("`{term}` is no requirement; write KEY=VALUE, KEY!=VALUE, KEY in (A, B), KEY or !KEY"));
+    }
+    let values = values.split(',').map(|value| value.trim().to_owned()).collect();
+    Ok(SelectorRequirement { key: key.to_owned(), operator, values })
+}
+
 impl SelectorRequirement {
-    fn matches(&self, label: Option<&str>) -> bool {
+    /// Whether a label passes; `None`: the object lacks it.
+    pub fn matches(&self, label: Option<&str>) -> bool {
         let listed = label.is_some_and(|label| self.values.iter().any(|value| value == label));
         match self.operator {
             SelectorOperator::In => listed,
@@ -100,5 +145,20 @@ mod tests {
         assert!(requirement(SelectorOperator::NotIn).matches(None));
         assert!(requirement(SelectorOperator::Exists).matches(Some(&gold)));
         assert!(requirement(SelectorOperator::DoesNotExist).matches(Some(&json!({}))));
+    }
+
+    #[test]
+    fn a_selector_is_read_as_kubectl_reads_it() {
+        let labels = serde_json::json!({"a": "1", "b": "2"});
+        let matches = |text: &str| text.parse::<Selector>().map(|selector| selector.matches(Some(&labels)));
+        for text in ["a=1", "a==1,b=2", "a in (0, 1)", "a in (1),b notin (3)", "a", "!c", "c!=1", "c notin (1)"] {
+            assert_eq!(matches(text), Ok(true), "{text}");
+        }
+        for text in ["a=2", "c", "!a", "a!=1", "a in (0,2)", "a notin (1)", "a=1,c"] {
+            assert_eq!(matches(text), Ok(false), "{text}");
+        }
+        for text in ["", "a=1,", "a b", "a on (1)", "in (1)", "=1"] {
+            assert!(matches(text).is_err(), "{text}");
+        }
     }
 }

@@ -103,11 +103,6 @@ impl Template {
         &self.root
     }
 
-    /// Ids of the objects it reads, as `objects.<id>`.
-    pub fn objects_read(&self) -> impl Iterator<Item = &str> {
-        self.references.objects.iter().map(String::as_str)
-    }
-
     /// Everything it reads by name.
     pub fn references(&self) -> &References {
         &self.references

@@ -34,7 +34,7 @@ pub enum ConnectionSource {
     Kubeconfig { path: PathBuf, context: Option<String> },
     /// The service account of the pod.
     InCluster,
-    /// As kubectl: `KUBECONFIG` (a list), `~/.kube/config`, else in-cluster.
+    /// As kubectl: `KUBECONFIG` (a list), else `~/.kube/config`.
     Default { context: Option<String> },
     /// Servers in this process: no file is read and no network used.
     InProcess(InProcess),
@@ -57,9 +57,9 @@ pub enum ConnectionError {
     UnknownContext { connection: String, origin: String, context: String, contexts: String },
     #[error("connection `{connection}`: context `{context}` of {origin} cannot be used: {reason}")]
     InvalidContext { connection: String, origin: String, context: String, reason: String },
-    #[error("connection `{connection}`: the pod's service account cannot be used: {reason}")]
+    #[error("connection `{connection}`: `in-cluster` needs the service account of a Pod: {reason}")]
     InCluster { connection: String, reason: String },
-    #[error("connection `{connection}`: no kubeconfig is given, there is none in KUBECONFIG or ~/.kube/config, and this is no pod; {fix}", fix = fix(connection))]
+    #[error("connection `{connection}`: no kubeconfig is given, and there is none in KUBECONFIG or ~/.kube/config; {fix}", fix = fix(connection))]
     NothingFound { connection: String },
     #[error("connection `{connection}`: the credential of {origin} cannot be used: {reason}")]
     Credential { connection: String, origin: String, reason: String },
@@ -71,11 +71,15 @@ pub enum ConnectionError {
     WorkspacePath { connection: String, path: String },
 }
 
-/// The flag that gives a connection its kubeconfig.
 fn fix(connection: &str) -> String {
+    format!("give one with `{}`", flag(connection))
+}
+
+/// The flag that gives a connection its kubeconfig.
+pub fn flag(connection: &str) -> String {
     match connection {
-        "kcp" | "target" => format!("give one with `--{connection}-kubeconfig PATH[#CONTEXT]`"),
-        name => format!("give one with `--kubeconfig {name}=PATH[#CONTEXT]`"),
+        "kcp" | "target" => format!("--{connection}-kubeconfig PATH[#CONTEXT]"),
+        name => format!("--connection {name}=PATH[#CONTEXT]"),
     }
 }
 

@@ -214,8 +214,9 @@ impl Endpoint {
 
     /// Opens a watch; `deadline` is for its first answer.
     pub(super) async fn watch(&self, path: &ApiPath, deadline: Duration) -> Result<Lines, RequestError> {
+        let begun = Instant::now();
         let opened = self.exchange(Method::GET, path, None, deadline).await;
-        self.learn("watch", opened.as_ref().map(|answer| answer.status().as_u16()));
+        self.learn("watch", begun, opened.as_ref().map(|answer| answer.status().as_u16()));
         opened.map(Lines::new)
     }
 
@@ -225,9 +226,9 @@ impl Endpoint {
     }
 
     /// Counts a request, and has the lane learn from what it came to.
-    fn learn(&self, verb: &'static str, result: Result<u16, &RequestError>) {
+    fn learn(&self, verb: &'static str, begun: Instant, result: Result<u16, &RequestError>) {
         let code = result.unwrap_or_else(|error| error.code().unwrap_or(0));
-        self.lane.learn(verb, code, result.err());
+        self.lane.learn(verb, code, begun.elapsed(), result.err());
     }
 
     async fn send(
@@ -248,8 +249,9 @@ impl Endpoint {
         if let Some(reason) = self.lane.broken() {
             return Err(self.unreachable(path, reason));
         }
+        let begun = Instant::now();
         let reply = self.whole(method, path, body, deadline).await;
-        self.learn(verb, reply.as_ref().map(|reply| reply.status));
+        self.learn(verb, begun, reply.as_ref().map(|reply| reply.status));
         reply
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::connection::Connection;
+use super::connection::{Connection, flag};
 use super::registry::{ProviderEvent, ProviderName};
 use crate::health::Health;
 use crate::mapping::{ApiExportRef, ClusterProvider, SourceClusters};
@@ -34,7 +34,7 @@ impl Environment {
         let missing = || {
             let known: Vec<&str> = self.connections.keys().map(String::as_str).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            format!("there is no connection `{name}` (there are: {known}); add `--kubeconfig {name}=PATH[#CONTEXT]`")
+            format!("there is no connection `{name}` (there are: {known}); add `{}`", flag(name))
         };
         self.connections.get(name).cloned().ok_or_else(missing)
     }

@@ -43,7 +43,7 @@ fn in_process(servers: &InProcess) -> Loaded {
     Loaded { config, proxies, fingerprint, origin: "this process".into() }
 }
 
-/// `KUBECONFIG`, else `~/.kube/config`, else the pod's service account.
+/// `KUBECONFIG`, else `~/.kube/config`.
 fn by_default(spec: &ConnectionSpec, context: Option<&str>) -> Result<Loaded, ConnectionError> {
     let listed = listed_files(std::env::var_os("KUBECONFIG"));
     if !listed.is_empty() {
@@ -52,7 +52,6 @@ fn by_default(spec: &ConnectionSpec, context: Option<&str>) -> Result<Loaded, Co
     let home = std::env::home_dir().map(|home| home.join(".kube").join("config"));
     match home.filter(|path| path.exists()) {
         Some(path) => from_files(spec, &[path], context),
-        None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => in_cluster(spec),
         None => Err(ConnectionError::NothingFound { connection: spec.name.clone() }),
     }
 }

@@ -1,7 +1,7 @@
 //! What all requests to one address share: write slots, the server's wish to be left alone, and a breaker.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -106,11 +106,11 @@ impl Lane {
     }
 
     /// Counts a request, and learns from its result.
-    pub(super) fn learn(&self, verb: &'static str, code: u16, error: Option<&RequestError>) {
+    pub(super) fn learn(&self, verb: &'static str, code: u16, took: Duration, error: Option<&RequestError>) {
         if error.is_some_and(RequestError::is_not_permitted) {
             return;
         }
-        self.counters.add(verb, code);
+        self.counters.add(verb, code, took);
         match error {
             Some(RequestError::Unreachable { reason, .. }) => self.note_unreachable(reason),
             Some(RequestError::AnswerLost { .. } | RequestError::Credential { .. } | RequestError::Name(_)) => {}
@@ -136,19 +136,57 @@ impl Lane {
     }
 }
 
-/// Requests of one connection by verb and status code (0: no answer), for the metrics page.
+/// Requests of one connection, for the metrics page.
 #[derive(Debug, Default)]
-pub struct Counters(Mutex<BTreeMap<(&'static str, u16), u64>>);
+pub struct Counters(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    /// By verb and status code (0: no answer).
+    requests: BTreeMap<(&'static str, u16), u64>,
+    latencies: BTreeMap<&'static str, Latency>,
+}
+
+/// How long the requests of one verb took.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Latency {
+    /// How many took at most so long as the bound of [`BOUNDS`](Self::BOUNDS) says, and longer than the bound before; the last:
+    /// longer than all.
+    pub buckets: [u64; Self::BOUNDS.len() + 1],
+    /// In seconds, all together.
+    pub sum: f64,
+}
+
+impl Latency {
+    /// In seconds: from a server nearby to the deadline of a request.
+    pub const BOUNDS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+
+    fn add(&mut self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let bucket = Self::BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(Self::BOUNDS.len());
+        self.buckets[bucket] += 1;
+        self.sum += seconds;
+    }
+}
 
 impl Counters {
     /// `(verb, code, count)`, in order.
     pub fn snapshot(&self) -> Vec<(&'static str, u16, u64)> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.iter().map(|(&(verb, code), &count)| (verb, code, count)).collect()
+        self.counted().requests.iter().map(|(&(verb, code), &count)| (verb, code, count)).collect()
     }
 
-    fn add(&self, verb: &'static str, code: u16) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry((verb, code)).or_default() += 1;
+    /// By verb.
+    pub fn latencies(&self) -> BTreeMap<&'static str, Latency> {
+        self.counted().latencies.clone()
+    }
+
+    fn add(&self, verb: &'static str, code: u16, took: Duration) {
+        let mut counted = self.counted();
+        *counted.requests.entry((verb, code)).or_default() += 1;
+        counted.latencies.entry(verb).or_default().add(took);
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

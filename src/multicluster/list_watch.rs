@@ -12,7 +12,7 @@
 //!
 //! A server that is restored to an earlier state keeps silent on a watch from a version of its future. So a watch whose
 //! connection broke never resumes unseen: the machine first compares the collection's version with its own, and lists
-//! again after the server was unreachable or a version went back.
+//! again after the server was unreachable or silent for long, or a version went back.
 
 use std::time::Duration;
 
@@ -50,10 +50,9 @@ pub(super) enum Phase {
     Opening {
         version: String,
     },
-    /// Read the next line. `heard`: the stream has brought something.
+    /// Read the next line.
     Reading {
         version: String,
-        heard: bool,
     },
     Pausing {
         delay: Duration,
@@ -85,9 +84,10 @@ pub(super) enum Outcome {
         error: RequestError,
         lived: Duration,
     },
-    /// The stream ended, or brought nothing in time.
+    /// The stream ended, or brought nothing in time. `silent`: how long it brought no line at most.
     Ended {
         lived: Duration,
+        silent: Duration,
     },
     /// The pause is over.
     Paused,
@@ -105,6 +105,8 @@ const SHORT_LIVED: Duration = Duration::from_secs(5);
 const WATCH_SECONDS: Duration = Duration::from_secs(240);
 /// A stream that lived about as long as it was asked to was ended by the server, in its time.
 const NEARLY: Duration = Duration::from_secs(2);
+/// A stream that brought nothing for this long is not resumed, also where the process stood still meanwhile. kube-apiserver sends a bookmark each minute, kcp more often.
+const SILENT: Duration = Duration::from_secs(90);
 /// So many short-lived streams on end are a failure; a single one is a server that was restarted.
 const SHORT_ENDS: u32 = 4;
 /// So many failures on end, and what we resume from is no longer trusted.
@@ -188,20 +190,20 @@ impl ListWatch {
             },
             (Phase::Opening { version }, Outcome::Opened) => {
                 self.state = WatchState::Synced;
-                Phase::Reading { version, heard: false }
+                Phase::Reading { version }
             }
-            (Phase::Reading { version, .. }, Outcome::Line { version: new }) => match goes_back(&version, &new) {
+            (Phase::Reading { version }, Outcome::Line { version: new }) => match goes_back(&version, &new) {
                 true => self.restored(),
                 false => {
                     self.last = number(&new);
-                    Phase::Reading { version: new, heard: true }
+                    Phase::Reading { version: new }
                 }
             },
             (_, Outcome::Doubted) => {
                 self.last = None;
                 self.list_doubted()
             }
-            (Phase::Reading { version, heard }, Outcome::Ended { lived }) => self.ended(version, heard, lived),
+            (Phase::Reading { version }, Outcome::Ended { lived, silent }) => self.ended(version, lived, silent),
             (Phase::Pausing { then, .. }, Outcome::Paused) => *then,
             (phase, Outcome::Failed { error, lived }) => self.failed(phase, &error, lived),
             // No other pair comes about; if it did, a list would put everything right.
@@ -209,7 +211,7 @@ impl ListWatch {
         }
     }
 
-    fn ended(&mut self, version: String, heard: bool, lived: Duration) -> Phase {
+    fn ended(&mut self, version: String, lived: Duration, silent: Duration) -> Phase {
         if lived < SHORT_LIVED {
             if self.failures >= SHORT_ENDS {
                 let reason = "the server ends each watch at once".to_owned();
@@ -219,13 +221,15 @@ impl ListWatch {
         }
         self.failures = 0;
         self.restored = false;
-        match heard {
-            // Too early, or too late: then it was we who gave up a silent stream.
-            _ if lived.abs_diff(self.asked) > NEARLY => Phase::Verifying { version },
-            true => Phase::Opening { version },
-            false if mutants::active(Mutant::RestoreUnseen) => Phase::Opening { version },
-            // Minutes without even a bookmark: the version may lie in the server's future, where a watch is silent.
-            false => Phase::Listing { page: None },
+        // Not even a bookmark: the version may lie in the server's future, where a watch is silent. Or the server was restored
+        // meanwhile, and has reached this version in another history.
+        if silent >= SILENT && !mutants::active(Mutant::RestoreUnseen) {
+            return Phase::Listing { page: None };
+        }
+        match lived.abs_diff(self.asked) > NEARLY {
+            // Too early, or too late: then it was we who gave up the stream.
+            true => Phase::Verifying { version },
+            false => Phase::Opening { version },
         }
     }
 
@@ -259,7 +263,7 @@ impl ListWatch {
         }
         if error.is_expired()
             && mutants::active(Mutant::ExpiredWatchResumed)
-            && let Phase::Opening { version } | Phase::Reading { version, .. } = &phase
+            && let Phase::Opening { version } | Phase::Reading { version } = &phase
         {
             return self.pause(Phase::Opening { version: version.clone() }, USUAL, None);
         }
@@ -280,7 +284,7 @@ impl ListWatch {
         self.unreachable = unreachable;
         let then = match phase {
             // Whoever was away may come back as another: only a list tells for sure.
-            Phase::Verifying { version } | Phase::Opening { version } | Phase::Reading { version, .. }
+            Phase::Verifying { version } | Phase::Opening { version } | Phase::Reading { version }
                 if !unreachable && !error.is_invalid() && self.failures < RELIST_AFTER =>
             {
                 Phase::Verifying { version }
@@ -347,7 +351,11 @@ mod tests {
     }
 
     fn reading(version: &str) -> Phase {
-        Phase::Reading { version: version.into(), heard: true }
+        Phase::Reading { version: version.into() }
+    }
+
+    fn ended(lived: Duration, silent: u64) -> Outcome {
+        Outcome::Ended { lived, silent: Duration::from_secs(silent) }
     }
 
     fn page(version: &str, next: Option<&str>) -> Outcome {
@@ -382,7 +390,7 @@ mod tests {
         assert_eq!((&opening, &watch.state), (&Phase::Opening { version: "7".into() }, &WatchState::Synced));
         let reading = watch.step(opening, Outcome::Opened);
         let reading = watch.step(reading, line("9"));
-        let again = watch.step(reading, Outcome::Ended { lived: WATCH_SECONDS });
+        let again = watch.step(reading, ended(WATCH_SECONDS, 60));
         assert_eq!(again, Phase::Opening { version: "9".into() });
     }
 
@@ -475,7 +483,8 @@ mod tests {
     fn a_stream_that_ends_before_its_time_is_resumed_from_the_same_history_only() {
         let mut watch = ListWatch::new(1);
         for lived in [Duration::from_secs(100), WATCH_SECONDS + Duration::from_secs(15)] {
-            assert_eq!(watch.step(reading("7"), Outcome::Ended { lived }), verifying("7"));
+            assert_eq!(watch.step(reading("7"), ended(lived, 60)), verifying("7"));
+            assert_eq!(watch.step(reading("7"), ended(lived, 91)), listing(), "it may be of another history by now");
         }
         assert_eq!(watch.step(verifying("7"), verified("9")), Phase::Opening { version: "7".into() });
         assert_eq!(paused(watch.step(verifying("7"), failed(status(503, "")))).1, verifying("7"));
@@ -506,13 +515,12 @@ mod tests {
     #[test]
     fn streams_that_end_at_once_do_not_spin_and_silent_ones_are_doubted() {
         let mut watch = ListWatch::new(1);
-        let ended = |seconds| Outcome::Ended { lived: Duration::from_secs(seconds) };
+        let ended = |seconds| ended(Duration::from_secs(seconds), seconds);
         let (delay, then) = paused(watch.step(reading("7"), ended(0)));
         assert!(delay >= Duration::from_millis(500) && then == verifying("7"));
         assert_eq!(watch.state, WatchState::Starting, "no failure yet");
         (0..5).for_each(|_| drop(watch.step(reading("7"), ended(0))));
         assert!(matches!(watch.state, WatchState::Failed { .. }));
-        let silent = Phase::Reading { version: "7".into(), heard: false };
-        assert_eq!(watch.step(silent, ended(240)), listing());
+        assert_eq!(watch.step(reading("7"), ended(240)), listing());
     }
 }

@@ -86,6 +86,11 @@ impl Manager {
         }
     }
 
+    /// The `ClusterProvider` document in force that a source's clusters come from.
+    pub fn document(&self, clusters: &SourceClusters) -> Option<ClusterProvider> {
+        self.0.lock().document(&ProviderName::Source(clusters.clone()))
+    }
+
     /// Runs exactly these providers from now on: starts the new ones, stops those no longer named
     /// (`ProviderStopped`). Must be called within a Tokio runtime.
     pub fn run(&self, providers: impl IntoIterator<Item = impl Into<ProviderName>>) {

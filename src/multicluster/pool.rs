@@ -368,7 +368,7 @@ mod tests {
     use super::super::proxy::Proxies;
     use super::*;
 
-    /// The rest is shown from outside, in `tests/multicluster/pool.rs`.
+    /// The rest is shown from outside, in `tests/library/multicluster/pool.rs`.
     #[tokio::test]
     async fn what_waits_for_too_long_is_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

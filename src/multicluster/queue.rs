@@ -102,8 +102,6 @@ enum State {
 enum Again {
     Now(Priority),
     At(Instant),
-    /// Its cluster is gone: forget it.
-    Never,
 }
 
 /// The ready requests of one cluster, by ticket, with the instant since when they wait.
@@ -191,21 +189,21 @@ impl<K: Queued> Queue<K> {
         }
     }
 
-    /// Forgets everything of a cluster; what is in flight is forgotten when it ends.
+    /// Forgets what is queued for a cluster. What is in flight runs once more: it noted how it ended after its cluster went.
     pub fn remove_cluster(&mut self, cluster: &ClusterName) {
         let of_cluster = |key: &&K| key.cluster() == cluster;
         let keys: Vec<K> = self.entries.keys().filter(of_cluster).cloned().collect();
         for key in keys {
             self.remove(&key);
         }
+        self.drop_idle_lane(cluster);
     }
 
-    /// Forgets a request; in flight, it is forgotten when it ends.
-    pub fn remove(&mut self, key: &K) {
+    fn remove(&mut self, key: &K) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         match &mut entry.state {
             State::InFlight { again } => {
-                *again = Some(Again::Never);
+                *again = Some(Again::Now(Priority::Initial));
                 return;
             }
             State::Delayed { until } => {
@@ -218,7 +216,6 @@ impl<K: Queued> Queue<K> {
             }
         }
         self.entries.remove(key);
-        self.drop_idle_lane(key.cluster());
     }
 
     /// The next request, in turns between clusters.
@@ -279,7 +276,7 @@ impl<K: Queued> Queue<K> {
             Outcome::RetryAfter(asked) => (Some(self.backoff.delay(failures, &mut self.jitter).max(asked)), failed),
         };
         match (again, delay) {
-            (Some(Again::Never), _) | (None, None) => {}
+            (None, None) => {}
             // New information is worth a look at once; after a failure not before the shortest backoff, so
             // that a request that wakes itself does not spin.
             (Some(Again::Now(priority)), _) if failures == 0 => self.make_ready(key, priority, failures, now),

@@ -361,7 +361,8 @@ impl State {
         Ok(self.replace(key, Arc::new(parsed.object()?), false))
     }
 
-    /// An object as the answer of a write tells it.
+    /// An object as the answer of a write tells it. The writer is not told of its own write, unless another object was in its
+    /// place: that one went unseen.
     fn put_answer(&mut self, key: &Key, answer: Arc<Object>, pending: &Pending) -> Told {
         let newer = match self.entry(key) {
             None => pending.seen.is_empty(),
@@ -374,7 +375,9 @@ impl State {
             return Told::default();
         }
         let mut told = self.replace(key, answer, true);
-        told.to.retain(|(id, _)| *id != pending.subscriber);
+        let is_same =
+            told.before.as_ref().is_none_or(|before| told.after.as_ref().is_some_and(|it| it.uid() == before.uid()));
+        told.to.retain(|(id, _)| !is_same || *id != pending.subscriber);
         told
     }
 

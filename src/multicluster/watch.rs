@@ -217,10 +217,13 @@ struct Worker {
     machine: ListWatch,
 }
 
-/// An open stream, since when it is open, and until when it may stay.
+/// An open stream: since when it is open, when it brought its last line, how long it brought none at most, and until when
+/// it may stay.
 struct Stream {
     lines: Lines,
     opened: Instant,
+    heard: Instant,
+    silent: Duration,
     until: Instant,
 }
 
@@ -270,14 +273,14 @@ impl Worker {
                     stream = opened;
                     outcome
                 }
-                Phase::Reading { version, .. } => match stream.as_mut() {
+                Phase::Reading { version } => match stream.as_mut() {
                     // Both are cancel-safe: where the stream loses a line, a list follows.
                     Some(stream) => tokio::select! {
                         biased;
                         Ok(()) = restored.changed() => Outcome::Doubted,
                         outcome = self.read(stream, version) => outcome,
                     },
-                    None => Outcome::Ended { lived: Duration::ZERO },
+                    None => Outcome::Ended { lived: Duration::ZERO, silent: Duration::ZERO },
                 },
             };
             let was_reading = matches!(phase, Phase::Reading { .. });
@@ -357,7 +360,7 @@ impl Worker {
             Ok(lines) => {
                 let opened = Instant::now();
                 let until = opened + Duration::from_secs(seconds) + GRACE;
-                (Outcome::Opened, Some(Stream { lines, opened, until }))
+                (Outcome::Opened, Some(Stream { lines, opened, heard: opened, silent: Duration::ZERO, until }))
             }
             Err(error) => (Outcome::Failed { error, lived: Duration::ZERO }, None),
         }
@@ -365,15 +368,18 @@ impl Worker {
 
     /// Reads lines until one is worth a step: an event changes nothing but the version.
     async fn read(&self, stream: &mut Stream, version: &str) -> Outcome {
-        let opened = stream.opened;
+        let (opened, heard, silent) = (stream.opened, stream.heard, stream.silent);
+        let ended = || Outcome::Ended { lived: opened.elapsed(), silent: silent.max(heard.elapsed()) };
         let line = match timeout_at(stream.until, stream.lines.next()).await {
-            Err(_) | Ok(Ok(None)) => return Outcome::Ended { lived: opened.elapsed() },
+            Err(_) | Ok(Ok(None)) => return ended(),
             Ok(Err(reason)) => {
                 tracing::debug!(reason, "{}: the stream broke off", self.key);
-                return Outcome::Ended { lived: opened.elapsed() };
+                return ended();
             }
             Ok(Ok(Some(line))) => line,
         };
+        stream.silent = silent.max(heard.elapsed());
+        stream.heard = Instant::now();
         let act = |line| match line {
             WatchLine::Put(parsed) => self.event(parsed, version, Store::put),
             WatchLine::Deleted(parsed) => self.event(parsed, version, |store, last| Ok(store.delete(last))),

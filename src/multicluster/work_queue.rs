@@ -39,14 +39,9 @@ impl<K: Queued> WorkQueue<K> {
         self.shared.changed.notify_one();
     }
 
-    /// Forgets what is queued for a cluster; what is in flight is forgotten when it ends.
+    /// Forgets what is queued for a cluster. What is in flight runs once more.
     pub fn remove_cluster(&self, cluster: &ClusterName) {
         self.shared.lock().remove_cluster(cluster);
-    }
-
-    /// Forgets a request.
-    pub fn remove(&self, key: &K) {
-        self.shared.lock().remove(key);
     }
 
     /// The next request, fair between clusters; `None` once the queue is closed. Cancel-safe.

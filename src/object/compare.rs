@@ -8,25 +8,8 @@ pub use crate::mapping::names::{escape_pointer, pointer, unescape_pointer};
 /// difference. Numbers are compared by value (a server stores `1.0` as `1`), and null is what is not there.
 pub fn differences(desired: &Value, actual: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    // Mostly nothing differs, and then no path needs to be written.
-    if holds(desired, Some(actual)) {
-        return found;
-    }
     compare(desired, Some(actual), &mut String::new(), &mut found);
     found
-}
-
-/// Whether [`compare`] would find nothing.
-fn holds(desired: &Value, actual: Option<&Value>) -> bool {
-    match (desired, actual) {
-        (Value::Object(fields), Some(Value::Object(actual))) => {
-            fields.iter().all(|(key, value)| holds(value, actual.get(key)))
-        }
-        (Value::Array(items), Some(Value::Array(actual))) if items.len() == actual.len() => {
-            items.iter().zip(actual).all(|(item, actual)| holds(item, Some(actual)))
-        }
-        (desired, actual) => is_same_leaf(desired, actual),
-    }
 }
 
 fn is_same_leaf(desired: &Value, actual: Option<&Value>) -> bool {

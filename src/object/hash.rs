@@ -1,33 +1,14 @@
-//! Stable, collision-resistant names for tuples of text. The results are written into clusters: they never change.
-
-use data_encoding::{Encoding, Specification};
-use sha2::{Digest, Sha256};
-use std::sync::LazyLock;
+//! Hashes that are written into clusters: they never change.
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-/// Lower-case RFC 4648 base 32 without padding: valid in labels, names and namespaces.
-static BASE32: LazyLock<Encoding> = LazyLock::new(|| {
-    let mut specification = Specification::new();
-    specification.symbols.push_str("abcdefghijklmnopqrstuvwxyz234567");
-    // The alphabet is a constant of 32 distinct ASCII characters, all that a specification asks for.
-    specification.encoding().expect("a valid base 32 alphabet")
-});
-
-/// SHA-256 over the parts, each preceded by its length, so that `("ab", "c")` and `("a", "bc")` differ.
-/// `bytes` of it, in base 32: 10 bytes give 16 characters, 16 bytes give 26.
-pub fn tuple_hash<'a>(parts: impl IntoIterator<Item = &'a str>, bytes: usize) -> String {
-    let mut hasher = Sha256::new();
-    for part in parts {
-        hasher.update((part.len() as u64).to_be_bytes());
-        hasher.update(part.as_bytes());
-    }
-    BASE32.encode(&hasher.finalize()[..bytes.min(32)])
-}
+use crate::mapping::hash::base32;
+pub use crate::mapping::hash::tuple_hash;
 
 /// SHA-256 over a value's JSON text; `bytes` of it, in base 32.
 pub fn value_hash(value: &Value, bytes: usize) -> String {
-    BASE32.encode(&Sha256::digest(super::json_text(value))[..bytes.min(32)])
+    base32(&Sha256::digest(super::json_text(value))[..bytes.min(32)])
 }
 
 #[cfg(test)]

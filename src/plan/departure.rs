@@ -17,7 +17,7 @@ use super::observed::{Missing, ObjectState, Observed, Prune, Source, Target, Tar
 use super::{
     Action, Cause, Plan, Reason, Reasons, on_source_recreated, owns_finalizer, render, source, status, target_changed,
 };
-use crate::mapping::{Kind, Mapping, OnExit, Propagation, SourceDelete, SourceVanished};
+use crate::mapping::{Kind, Mapping, ObjectRule, OnExit, Propagation, SourceDelete, SourceVanished};
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
@@ -119,7 +119,7 @@ impl Leaving<'_> {
             _ if self.vanished() => Found::Ours(Fit::Uncompared { needed: self.is_needed(object, shared) }),
             _ => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed)),
         };
-        let orphan = rule.is_some_and(|rule| rule.orphan_on_delete);
+        let orphan = self.stays(object);
         match decide(self.stage, self.finalizer || shared, found, Wish::Dropped) {
             Verdict::Delete | Verdict::Prune if orphan => unless_failed(self.observed, give_up(object)),
             Verdict::Delete => unless_failed(self.observed, delete(object, propagation)),
@@ -137,6 +137,17 @@ impl Leaving<'_> {
             Verdict::Wait if mutants::active(Mutant::FinalizerReleasedEarly) => Step::default(),
             Verdict::Wait => self.waiting(object, propagation),
             _ => Step::default(),
+        }
+    }
+
+    /// Whether an object is left when its source goes. One whose id the mapping no longer has may be of a renamed rule:
+    /// then the most careful rule of its kind decides.
+    fn stays(&self, object: &TargetObject) -> bool {
+        let kind = &object.reference.kind;
+        let is_of_kind = |rule: &&ObjectRule| rule.kind.group == kind.group && rule.kind.kind == kind.kind;
+        match self.mapping.rule(object.rule_id()) {
+            Some(rule) => rule.orphan_on_delete,
+            None => self.mapping.objects.iter().filter(is_of_kind).any(|rule| rule.orphan_on_delete),
         }
     }
 

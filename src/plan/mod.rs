@@ -104,6 +104,23 @@ pub enum Cause {
 }
 
 impl Cause {
+    pub const ALL: [Self; Self::Unknown as usize + 1] = [
+        Self::TargetChanged,
+        Self::Conflict,
+        Self::RenderFailed,
+        Self::IdentityChanged,
+        Self::Recreated,
+        Self::Refused,
+        Self::Stuck,
+        Self::Held,
+        Self::Retained,
+        Self::Orphaned,
+        Self::StatusFailed,
+        Self::RequestFailed,
+        Self::Waiting,
+        Self::Unknown,
+    ];
+
     /// Whether an event of the source or the target will tell when it is over.
     fn is_wait(self) -> bool {
         matches!(self, Self::Waiting | Self::Unknown | Self::Retained | Self::Held | Self::Orphaned)

@@ -380,11 +380,13 @@ impl Observed {
         matches!(&self.target, Target::Known { unserved, .. } if unserved.contains(kind))
     }
 
-    /// Whether a stripped object was released, or another one is in its place.
+    /// Whether a stripped object was restored or released, or another one is in its place.
     pub fn is_no_longer_stripped(&self, reference: &Reference) -> bool {
         let Some(known) = self.stripped.get(reference) else { return false };
-        let owned = self.owned.iter().find(|one| one.reference == *reference).map(|one| &one.object);
-        owned.or(self.answers.foreign.get(reference)).is_some_and(|object| !known.is(object))
+        match self.owned.iter().chain(&self.shared).find(|one| one.reference == *reference) {
+            Some(owned) => owned.stripped_of.is_none(),
+            None => self.answers.foreign.get(reference).is_some_and(|object| !known.is(object)),
+        }
     }
 
     /// Why a source waits for an object of a kind that is not in sight: it may stay so where the target does not serve it.

@@ -116,10 +116,10 @@ impl Rights {
     /// What every target is asked, whatever the mappings are.
     fn reach_target(&mut self, place: &Place, setting: &Setting<'_>) {
         let notes = setting.inventory_namespace;
-        self.identify(place, &[notes], "tells the cluster from others, and finds the engine's notes");
+        self.identify(place, &[notes], "tells the cluster from others, and finds the state store");
         self.add(place, urls(&["/api/*", "/apis/*"], "finds out which kinds are served"));
         let verbs = &["get", "list", "create", "patch", "delete"];
-        let inventory = rule("", "configmaps", verbs, "the engine's notes of what it has made");
+        let inventory = rule("", "configmaps", verbs, "the state store");
         self.add(place, Rule { namespace: Some(notes.to_owned()), ..inventory });
     }
 
@@ -261,7 +261,7 @@ fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
 }
 
 /// The plural by which Kubernetes' own kinds are served (`UnsafeGuessKindToResource` of apimachinery).
-fn plural(kind: &str) -> String {
+pub fn plural(kind: &str) -> String {
     let lower = kind.to_lowercase();
     match lower.chars().last() {
         Some('s') => format!("{lower}es"),

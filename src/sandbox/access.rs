@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use data_encoding::{BASE64, HEXLOWER};
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use super::request::{Endpoint, Place, Request, Route};
@@ -54,27 +54,12 @@ impl Tokens {
         token
     }
 
-    /// The user that a header `Authorization` proves: by `Bearer <token>`, or by `Basic` with the token as password.
+    /// The user that a header `Authorization` proves: `Bearer <token>`.
     pub fn user(&self, authorization: &str) -> Option<User> {
-        let (scheme, credentials) = authorization.split_once(' ')?;
-        let token = match scheme.to_ascii_lowercase().as_str() {
-            "bearer" => credentials.trim().to_owned(),
-            "basic" => password(credentials.trim())?,
-            _ => return None,
-        };
-        self.users.lock().unwrap_or_else(PoisonError::into_inner).get(&token).cloned()
+        let (scheme, token) = authorization.split_once(' ')?;
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.get(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).cloned()
     }
-}
-
-fn password(credentials: &str) -> Option<String> {
-    let text = String::from_utf8(BASE64.decode(credentials.as_bytes()).ok()?).ok()?;
-    text.split_once(':').map(|(_, password)| password.to_owned())
-}
-
-/// A server's URL with a token in it, as a kubeconfig needs it for plain HTTP: kubectl and whatever else is built on
-/// client-go take a user's token from a kubeconfig for HTTPS only, and the password of a URL always.
-pub(super) fn with_password(url: &str, user: &str, token: &str) -> String {
-    url.replacen("://", &format!("://{user}:{token}@"), 1)
 }
 
 impl State {

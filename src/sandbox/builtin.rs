@@ -57,11 +57,12 @@ impl Row {
     }
 
     fn resource(&self) -> Resource {
+        let document = builtin_schemas::document(self.group, self.kind);
         let versions = self.versions.iter().map(|version| Version {
             name: (*version).into(),
             status: self.status,
-            schema: self.is_typed().then(|| Schema::compile(&builtin_schemas::document(self.kind))),
-            shape: Shape::of_object(&builtin_schemas::document(self.kind)),
+            schema: self.is_typed().then(|| Schema::compile(&document)),
+            shape: Shape::of_object(&document),
             columns: table::columns_of(self.group, self.plural),
             document: json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
         });

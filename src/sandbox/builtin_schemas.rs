@@ -1,136 +1,94 @@
-//! Schemas of the kinds that a server brings itself: their fields and types, and how their lists merge.
+//! Schemas of the kinds that a server brings itself, as Kubernetes documents them, and how their lists merge.
 
-use serde_json::{Map, Value, json};
+use k8s_openapi::api::{coordination, core, events, rbac};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Value, json};
 
-/// The schema of a built-in kind; of kcp's kinds only that they have a spec and a status.
-pub(super) fn document(kind: &str) -> Value {
-    let (string, flag, number) = (json!({"type": "string"}), json!({"type": "boolean"}), json!({"type": "integer"}));
-    let (texts, strings) = (json!({"type": "object", "additionalProperties": string}), list(&string));
-    match kind {
-        "Namespace" => object(&[
-            ("spec", object(&[("finalizers", strings)])),
-            ("status", object(&[("phase", string), ("conditions", by("type"))])),
-        ]),
-        "ConfigMap" => object(&[("data", texts.clone()), ("binaryData", texts), ("immutable", flag)]),
-        "Secret" => object(&[("data", texts.clone()), ("stringData", texts), ("type", string), ("immutable", flag)]),
-        "ServiceAccount" => object(&[
-            ("secrets", by_whole("name")),
-            ("imagePullSecrets", list(&anything())),
-            ("automountServiceAccountToken", flag),
-        ]),
-        "Role" => object(&[("rules", rules(&strings))]),
-        "ClusterRole" => object(&[
-            ("rules", rules(&strings)),
-            ("aggregationRule", object(&[("clusterRoleSelectors", list(&anything()))])),
-        ]),
-        "RoleBinding" | "ClusterRoleBinding" => {
-            let fields = ["apiGroup", "kind", "name", "namespace"].map(|field| (field, string.clone()));
-            object(&[("subjects", list(&object(&fields))), ("roleRef", whole(object(&fields[..3])))])
-        }
-        "Lease" => {
-            let texts = ["holderIdentity", "acquireTime", "renewTime", "strategy", "preferredHolder"];
-            let numbers = ["leaseDurationSeconds", "leaseTransitions"];
-            let texts = texts.map(|field| (field, string.clone()));
-            let numbers = numbers.map(|field| (field, number.clone()));
-            object(&[("spec", object(&[&texts[..], &numbers[..]].concat()))])
-        }
-        "Event" => event(&string, &number),
-        "CustomResourceDefinition" => definition(&string, &strings),
-        _ => object(&[("spec", anything()), ("status", anything())]),
+/// Fields of kinds, by JSON pointer, that merge otherwise than field by field. k8s-openapi leaves this out.
+const MERGED: [(&str, &str, Merge); 8] = [
+    ("Namespace", "/status/conditions", Merge::Items("type")),
+    ("ServiceAccount", "/secrets", Merge::WholeItems("name")),
+    ("RoleBinding", "/roleRef", Merge::Whole),
+    ("ClusterRoleBinding", "/roleRef", Merge::Whole),
+    ("Event", "/involvedObject", Merge::Whole),
+    ("Event", "/regarding", Merge::Whole),
+    ("Event", "/related", Merge::Whole),
+    ("CustomResourceDefinition", "/status/conditions", Merge::Items("type")),
+];
+
+enum Merge {
+    /// A structure is one value.
+    Whole,
+    /// The items of a list are told apart by one field.
+    Items(&'static str),
+    /// The same, where each item is one value.
+    WholeItems(&'static str),
+}
+
+/// Adds the schema of a built-in kind to what a generator knows. Gives the schema, or a reference to it, and its name.
+pub(super) fn generate(generator: &mut SchemaGenerator, group: &str, kind: &str) -> Option<(Value, String)> {
+    fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> (Value, String) {
+        (generator.subschema_for::<T>().to_value(), T::schema_name().into_owned())
     }
-}
-
-fn rules(strings: &Value) -> Value {
-    let fields = ["apiGroups", "resources", "resourceNames", "nonResourceURLs", "verbs"];
-    list(&object(&fields.map(|field| (field, strings.clone()))))
-}
-
-/// Both of the core group and of `events.k8s.io`, whose fields have other names.
-fn event(string: &Value, number: &Value) -> Value {
-    let texts = [
-        "action",
-        "eventTime",
-        "firstTimestamp",
-        "lastTimestamp",
-        "deprecatedFirstTimestamp",
-        "deprecatedLastTimestamp",
-        "message",
-        "note",
-        "reason",
-        "reportingComponent",
-        "reportingController",
-        "reportingInstance",
-        "type",
-    ];
-    let source = object(&[("component", string.clone()), ("host", string.clone())]);
-    let series = object(&[("count", number.clone()), ("lastObservedTime", string.clone())]);
-    let mut fields: Vec<(&str, Value)> =
-        texts.iter().map(|field| (*field, json!({"type": "string", "nullable": true}))).collect();
-    fields.extend(["count", "deprecatedCount"].map(|field| (field, number.clone())));
-    fields.extend(["involvedObject", "regarding", "related"].map(|field| (field, whole(anything()))));
-    fields.extend([("source", source.clone()), ("deprecatedSource", source), ("series", series)]);
-    object(&fields)
-}
-
-fn definition(string: &Value, strings: &Value) -> Value {
-    let names = object(&[
-        ("plural", string.clone()),
-        ("singular", string.clone()),
-        ("kind", string.clone()),
-        ("listKind", string.clone()),
-        ("shortNames", strings.clone()),
-        ("categories", strings.clone()),
-    ]);
-    let spec = object(&[
-        ("group", string.clone()),
-        ("scope", string.clone()),
-        ("names", names.clone()),
-        ("versions", list(&anything())),
-        ("preserveUnknownFields", json!({"type": "boolean"})),
-        ("conversion", object(&[("strategy", string.clone()), ("webhook", anything())])),
-    ]);
-    let status = object(&[
-        ("acceptedNames", names),
-        ("conditions", by("type")),
-        ("storedVersions", strings.clone()),
-        ("observedGeneration", json!({"type": "integer"})),
-    ]);
-    object(&[("spec", spec), ("status", status)])
-}
-
-fn object(fields: &[(&str, Value)]) -> Value {
-    let properties: Map<String, Value> =
-        fields.iter().map(|(name, schema)| (name.to_string(), schema.clone())).collect();
-    json!({"type": "object", "properties": properties})
-}
-
-fn anything() -> Value {
-    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
-}
-
-fn list(items: &Value) -> Value {
-    json!({"type": "array", "items": items})
-}
-
-/// A list whose items are told apart by one field.
-fn by(key: &str) -> Value {
-    let items = json!({
-        "type": "object", "properties": {key: {"type": "string"}}, "x-kubernetes-preserve-unknown-fields": true,
-    });
-    json!({
-        "type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key],
+    Some(match (group, kind) {
+        ("", "Namespace") => of::<core::v1::Namespace>(generator),
+        ("", "ConfigMap") => of::<core::v1::ConfigMap>(generator),
+        ("", "Secret") => of::<core::v1::Secret>(generator),
+        ("", "ServiceAccount") => of::<core::v1::ServiceAccount>(generator),
+        ("", "Event") => of::<core::v1::Event>(generator),
+        ("events.k8s.io", "Event") => of::<events::v1::Event>(generator),
+        ("rbac.authorization.k8s.io", "Role") => of::<rbac::v1::Role>(generator),
+        ("rbac.authorization.k8s.io", "RoleBinding") => of::<rbac::v1::RoleBinding>(generator),
+        ("rbac.authorization.k8s.io", "ClusterRole") => of::<rbac::v1::ClusterRole>(generator),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => of::<rbac::v1::ClusterRoleBinding>(generator),
+        ("coordination.k8s.io", "Lease") => of::<coordination::v1::Lease>(generator),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            of::<apiextensions::v1::CustomResourceDefinition>(generator)
+        }
+        _ => return None,
     })
 }
 
-/// The same, where each item is one value.
-fn by_whole(key: &str) -> Value {
-    let mut list = by(key);
-    list["items"]["x-kubernetes-map-type"] = "atomic".into();
-    list
+/// The structural schema of a built-in kind; of kcp's kinds only that they have a spec and a status.
+pub(super) fn document(group: &str, kind: &str) -> Value {
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let settings = SchemaSettings::openapi3().with(|settings| settings.inline_subschemas = true);
+    let Some((mut schema, _)) = generate(&mut settings.into_generator(), group, kind) else {
+        return json!({"type": "object", "properties": {"spec": anything, "status": anything}});
+    };
+    simplify(&mut schema);
+    for field in ["apiVersion", "kind", "metadata"] {
+        schema["properties"].as_object_mut().map(|fields| fields.remove(field));
+    }
+    for (_, pointer, merge) in MERGED.iter().filter(|(of, ..)| *of == kind) {
+        let Some(field) = schema.pointer_mut(&pointer.replace('/', "/properties/")) else { continue };
+        match merge {
+            Merge::Whole => field["x-kubernetes-map-type"] = "atomic".into(),
+            Merge::Items(key) | Merge::WholeItems(key) => {
+                field["x-kubernetes-list-type"] = "map".into();
+                field["x-kubernetes-list-map-keys"] = json!([key]);
+                if let Merge::WholeItems(_) = merge {
+                    field["items"]["x-kubernetes-map-type"] = "atomic".into();
+                }
+            }
+        }
+    }
+    schema
 }
 
-/// A structure that is one value.
-fn whole(mut schema: Value) -> Value {
-    schema["x-kubernetes-map-type"] = "atomic".into();
-    schema
+/// Built-in kinds have rules of their own for what is required. A place without a type, or that leads back to one above it,
+/// takes anything.
+fn simplify(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    fields.remove("required");
+    if !fields.contains_key("type") {
+        *schema = json!({"x-kubernetes-preserve-unknown-fields": true});
+        return;
+    }
+    let below =
+        fields.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(|all| all.values_mut());
+    below.for_each(simplify);
+    ["items", "additionalProperties"].iter().filter_map(|field| fields.get_mut(*field).map(simplify)).count();
 }

@@ -86,28 +86,3 @@ fn is_empty(value: Option<&Value>) -> bool {
         _ => true,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn changes_are_told_from_removals() {
-        let old = json!({"metadata": {"uid": "1"}, "spec": {"a": 1, "b": 2, "c": {"d": 3}}});
-        let new = json!({"metadata": {"uid": "2"}, "spec": {"a": 1, "b": 3, "e": {"f": 4}}});
-        let difference = Difference::between(&old, &new, Shape::untyped());
-        assert_eq!(difference.changed.printed_paths(), [".spec.b", ".spec.e", ".spec.e.f"]);
-        assert_eq!(difference.removed.printed_paths(), [".spec.c", ".spec.c.d"]);
-    }
-
-    #[test]
-    fn items_of_lists_that_merge_are_compared_one_by_one() {
-        let shape = Shape::of_object(&Value::Null);
-        let old = json!({"metadata": {"finalizers": ["a", "b"]}, "list": [1]});
-        let new = json!({"metadata": {"finalizers": ["c", "b"]}, "list": [1, 2]});
-        let difference = Difference::between(&old, &new, &shape);
-        assert_eq!(difference.changed.printed_paths(), [".list", ".metadata.finalizers[=\"c\"]"]);
-        assert_eq!(difference.removed.printed_paths(), [".metadata.finalizers[=\"a\"]"]);
-    }
-}

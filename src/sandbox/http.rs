@@ -1,4 +1,4 @@
-//! The HTTP front: plain HTTP/1.1 on loopback.
+//! The HTTP front: HTTP/1.1 on loopback, in TLS where that is asked for.
 
 use std::convert::Infallible;
 use std::io;
@@ -8,15 +8,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
+use tokio_rustls::TlsAcceptor;
 
 use super::access::User;
 use super::faults::Fault;
@@ -31,6 +33,9 @@ pub(super) enum Content {
     Whole(Option<Bytes>),
     Lines { stream: Stream, deadline: Option<Pin<Box<Sleep>>> },
 }
+
+/// The most that a body may have, as for a real API server (3 MiB).
+const MAX_BODY: usize = 3 << 20;
 
 /// Why there is no answer: the connection is to be cut.
 #[derive(Debug, thiserror::Error)]
@@ -57,14 +62,14 @@ pub(super) async fn listen_again(port: u16) -> io::Result<TcpListener> {
 }
 
 /// Accepts connections for one shard until it is dropped, and with it every connection.
-pub(super) async fn accept(listener: TcpListener, server: Arc<Server>, shard: usize) {
+pub(super) async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, server: Arc<Server>, shard: usize) {
     let mut connections = JoinSet::new();
     loop {
         // Both arms can be dropped at any time: an accepted connection is returned at once, a finished one is forgotten.
         tokio::select! {
             accepted = listener.accept() => {
                 if let Ok((connection, _)) = accepted {
-                    connections.spawn(serve(connection, server.clone(), shard));
+                    connections.spawn(serve(connection, tls.clone(), server.clone(), shard));
                 }
             }
             Some(_) = connections.join_next() => {}
@@ -81,9 +86,21 @@ pub(super) async fn send_bookmarks(server: Arc<Server>, every: Duration) {
     }
 }
 
-async fn serve(connection: TcpStream, server: Arc<Server>, shard: usize) {
+async fn serve(connection: TcpStream, tls: Option<TlsAcceptor>, server: Arc<Server>, shard: usize) {
     // Without it small answers wait for the client's acknowledgement; a socket that is gone shows below.
     let _ = connection.set_nodelay(true);
+    match tls {
+        None => serve_on(connection, server, shard).await,
+        Some(tls) => {
+            // A client that refuses the certificate is gone.
+            if let Ok(connection) = tls.accept(connection).await {
+                serve_on(connection, server, shard).await;
+            }
+        }
+    }
+}
+
+async fn serve_on(connection: impl AsyncRead + AsyncWrite + Unpin, server: Arc<Server>, shard: usize) {
     let service = service_fn(move |request| answer(server.clone(), shard, request));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -98,13 +115,18 @@ async fn answer(
     request: hyper::Request<Incoming>,
 ) -> Result<hyper::Response<Content>, Cut> {
     let uri = request.uri().to_string();
-    let (mut request, authorization) = read(request, shard).await?;
+    let (mut request, authorization, body) = read(request, shard);
+    // Who has no token is answered before the body is read.
     let answer = match server.tokens.user(&authorization) {
-        Some(user) => {
-            request.user = user;
-            carry_out(&server, &request).await
-        }
-        None => Ok(respond(Outcome::Answer(Answer::from(&Failure::unauthorized())))),
+        None => Ok(refuse(&Failure::unauthorized())),
+        Some(user) => match Limited::new(body, MAX_BODY).collect().await {
+            Ok(body) => {
+                (request.user, request.body) = (user, body.to_bytes());
+                carry_out(&server, &request).await
+            }
+            Err(error) if error.is::<LengthLimitError>() => Ok(refuse(&Failure::too_large(MAX_BODY))),
+            Err(_) => Err(Cut),
+        },
     };
     server.answered(|| Exchange {
         call: request.call(),
@@ -127,25 +149,28 @@ async fn carry_out(server: &Server, request: &Request) -> Result<hyper::Response
             server.handle(request);
             Err(Cut)
         }
-        Some(Fault::Refuse(failure)) => Ok(respond(Outcome::Answer(Answer::from(&failure)))),
+        Some(Fault::Refuse(failure)) => Ok(refuse(&failure)),
         Some(Fault::SilentWatch) => Ok(respond(Outcome::Stream(silence()))),
         Some(Fault::ExpireWatch) => Ok(respond(Outcome::Stream(expired()))),
     }
 }
 
-/// The request, and what proves who sends it.
-async fn read(request: hyper::Request<Incoming>, shard: usize) -> Result<(Request, String), Cut> {
+fn refuse(failure: &Failure) -> hyper::Response<Content> {
+    respond(Outcome::Answer(Answer::from(failure)))
+}
+
+/// The request without its body, what proves who sends it, and the body.
+fn read(request: hyper::Request<Incoming>, shard: usize) -> (Request, String, Incoming) {
     let (head, body) = request.into_parts();
     let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
     let (accept, user_agent) = (header(ACCEPT).to_owned(), header(USER_AGENT).to_owned());
     let authorization = header(AUTHORIZATION).to_owned();
-    let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let path = head.uri.path().to_owned();
     let (method, user) = (head.method, User::default());
-    let request = Request { method, path, query, content_type, accept, user_agent, body, user, shard };
-    Ok((request, authorization))
+    let request = Request { method, path, query, content_type, accept, user_agent, body: Bytes::new(), user, shard };
+    (request, authorization, body)
 }
 
 fn respond(outcome: Outcome) -> hyper::Response<Content> {

@@ -53,30 +53,3 @@ fn merged_items(live: &[Value], wanted: &[Value], shape: &Shape) -> Vec<Value> {
     }
     items
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn merged_lists(live: Value, wanted: Value) -> Value {
-        let shape = Shape::of_object(&Value::Null);
-        let object = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
-        merged(&object(live), &object(wanted), &shape)["metadata"]["finalizers"].clone()
-    }
-
-    #[test]
-    fn lists_that_merge_keep_what_is_not_wanted() {
-        assert_eq!(merged_lists(json!(["a", "b"]), json!(["c"])), json!(["a", "b", "c"]));
-        assert_eq!(merged_lists(json!(["a", "b", "c"]), json!(["c", "a"])), json!(["b", "c", "a"]));
-        assert_eq!(merged_lists(json!(["a", "x", "b"]), json!(["a", "n", "b"])), json!(["a", "x", "n", "b"]));
-        assert_eq!(merged_lists(json!([]), json!(["a"])), json!(["a"]));
-    }
-
-    #[test]
-    fn maps_merge_and_other_lists_are_replaced() {
-        let live = json!({"spec": {"a": 1, "list": [1, 2]}});
-        let wanted = json!({"spec": {"b": 2, "list": [3]}});
-        assert_eq!(merged(&live, &wanted, Shape::untyped()), json!({"spec": {"a": 1, "b": 2, "list": [3]}}));
-    }
-}

@@ -8,8 +8,7 @@
 //!
 //! # What is not modelled
 //!
-//! * **Who asks.** One token for all, and one for each workspace, as `Bearer` or as the password of the URL: no other
-//!   users, no groups, no impersonation, nobody is anonymous. No admission plugins, no quotas. RBAC objects are kept, and
+//! * **Who asks.** One bearer token for all, and one for each workspace: no other users, no groups, no impersonation, nobody is anonymous. No admission plugins, no quotas. RBAC objects are kept, and
 //!   mean nothing. Permission claims are looked at, their verbs and selectors are not.
 //! * **Built-in kinds** have their fields and types, and few of their rules: what Kubernetes would refuse in a Role or a
 //!   CustomResourceDefinition is stored (kcp's kinds have no schemas). Served are namespaces, configmaps, secrets,
@@ -56,6 +55,7 @@ mod fields;
 mod garbage;
 mod http;
 mod kcp;
+mod kubeconfig;
 mod last_applied;
 mod managers;
 mod merge;
@@ -81,6 +81,7 @@ mod status;
 pub mod story;
 mod table;
 mod timestamp;
+mod tls;
 mod validation;
 mod watch;
 mod write;
@@ -92,6 +93,7 @@ pub use access::User;
 pub use collection::{Change, ChangeKind, Event, Key, Labels, Stored};
 pub use counters::Counters;
 pub use faults::{Fault, Faults};
+pub use kubeconfig::{Context, kubeconfig};
 pub use reply::{Answer, Reply, Subscription};
 pub use request::{Call, Exchange, Query, Request, Verb};
 pub use resource::Storage;
@@ -105,18 +107,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use self::access::Tokens;
 use self::request::Place;
 use self::server::{Clock, Outcome, Server};
+use self::tls::Tls;
 
 /// A running API server. Dropping it closes its ports and every connection.
 pub struct Sandbox {
     server: Arc<Server>,
     ports: Vec<u16>,
+    tls: Option<Tls>,
     bookmarks_every: Duration,
     tasks: JoinSet<()>,
 }
@@ -125,6 +128,7 @@ pub struct Sandbox {
 pub struct Options {
     settings: Settings,
     port: u16,
+    encrypted: bool,
     bookmarks_every: Duration,
     clock: Clock,
 }
@@ -144,6 +148,7 @@ impl Options {
         Options {
             settings: Settings { flavor, ..Settings::default() },
             port: 0,
+            encrypted: false,
             bookmarks_every: Duration::from_secs(1),
             clock: Arc::new(Timestamp::of_the_clock),
         }
@@ -164,6 +169,13 @@ impl Options {
     /// The port of the first shard; 0, the default, for any.
     pub fn port(mut self, port: u16) -> Options {
         self.port = port;
+        self
+    }
+
+    /// Serves TLS, with a certificate that is made at the start. Needed by whatever is built on client-go, which sends no token
+    /// without it.
+    pub fn encrypted(mut self) -> Options {
+        self.encrypted = true;
         self
     }
 
@@ -198,10 +210,12 @@ impl Options {
             listeners.push(http::listen(0).await?);
         }
         let ports: Vec<u16> = listeners.iter().map(port_of).collect::<io::Result<_>>()?;
-        self.settings.urls = ports.iter().map(|port| url(*port)).collect();
+        let tls = if self.encrypted { Some(Tls::make()?) } else { None };
+        self.settings.urls = ports.iter().map(|port| url(*port, tls.is_some())).collect();
         let state = State::new(self.settings, (self.clock)());
         let server = Arc::new(Server::new(state, Tokens::draw()?, self.clock));
-        let mut sandbox = Sandbox { server, ports, bookmarks_every: self.bookmarks_every, tasks: JoinSet::new() };
+        let (bookmarks_every, tasks) = (self.bookmarks_every, JoinSet::new());
+        let mut sandbox = Sandbox { server, ports, tls, bookmarks_every, tasks };
         sandbox.serve(listeners);
         Ok(sandbox)
     }
@@ -214,7 +228,12 @@ pub struct Backup(State);
 impl Sandbox {
     /// Base URL, without a trailing slash.
     pub fn url(&self) -> String {
-        url(self.ports[0])
+        url(self.ports[0], self.tls.is_some())
+    }
+
+    /// The certificate that clients have to trust, in PEM; `None` without TLS.
+    pub fn authority(&self) -> Option<&str> {
+        self.tls.as_ref().map(|tls| tls.authority.as_str())
     }
 
     /// The bearer token of whoever started the server, for everything in it.
@@ -235,14 +254,12 @@ impl Sandbox {
     /// YAML.
     pub fn kubeconfig(&self, workspace: Option<&str>) -> String {
         let path = workspace.map(|workspace| format!("/clusters/{workspace}")).unwrap_or_default();
-        let server = access::with_password(&format!("{}{path}", self.url()), "sandbox", self.token());
-        json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "sandbox",
-            "clusters": [{"name": "sandbox", "cluster": {"server": server}}],
-            "users": [{"name": "sandbox", "user": {"token": self.token()}}],
-            "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": "sandbox"}}],
-        })
-        .to_string()
+        kubeconfig(&[Context {
+            name: "sandbox".to_owned(),
+            server: format!("{}{path}", self.url()),
+            authority: self.authority().map(str::to_owned),
+            token: self.token().to_owned(),
+        }])
     }
 
     /// Faults in force; none at the start. They meet what comes over HTTP, not [`Sandbox::request`].
@@ -302,7 +319,8 @@ impl Sandbox {
 
     fn serve(&mut self, listeners: Vec<TcpListener>) {
         for (shard, listener) in listeners.into_iter().enumerate() {
-            self.tasks.spawn(http::accept(listener, self.server.clone(), shard));
+            let acceptor = self.tls.as_ref().map(|tls| tls.acceptor.clone());
+            self.tasks.spawn(http::accept(listener, acceptor, self.server.clone(), shard));
         }
         self.tasks.spawn(http::send_bookmarks(self.server.clone(), self.bookmarks_every));
     }
@@ -312,6 +330,7 @@ fn port_of(listener: &TcpListener) -> io::Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-fn url(port: u16) -> String {
-    format!("http://127.0.0.1:{port}")
+fn url(port: u16, encrypted: bool) -> String {
+    let scheme = if encrypted { "https" } else { "http" };
+    format!("{scheme}://127.0.0.1:{port}")
 }

@@ -1,6 +1,7 @@
 //! Which names, labels and keys are well-formed, and what a server says of those that are not.
 
 use super::resource::Resource;
+use crate::mapping::names::{is_dns_subdomain, is_label_value};
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
@@ -27,8 +28,8 @@ pub(super) fn of_object(name: &str, resource: &Resource) -> Option<&'static str>
         // RBAC takes any name that fits into one segment of a path.
         ("rbac.authorization.k8s.io", _) => segment(name),
         ("", "namespaces") if name.contains('.') => Some("must not contain dots"),
-        ("", "namespaces") => (name.len() > 63 || !is_subdomain(name)).then_some(LABEL),
-        _ => (!is_subdomain(name)).then_some(SUBDOMAIN),
+        ("", "namespaces") => (name.len() > 63 || !is_dns_subdomain(name)).then_some(LABEL),
+        _ => (!is_dns_subdomain(name)).then_some(SUBDOMAIN),
     }
 }
 
@@ -44,9 +45,9 @@ fn segment(name: &str) -> Option<&'static str> {
 
 /// What is wrong with the key of a label, an annotation or a finalizer: `name` or `prefix/name`.
 pub(super) fn of_qualified(key: &str) -> Option<String> {
-    let part = |name: &str| (!is_label_part(name)).then(|| NAME_PART.to_owned());
+    let part = |name: &str| (name.is_empty() || !is_label_value(name)).then(|| NAME_PART.to_owned());
     match key.split_once('/') {
-        Some((prefix, _)) if !is_subdomain(prefix) => Some(format!("prefix part {SUBDOMAIN}")),
+        Some((prefix, _)) if !is_dns_subdomain(prefix) => Some(format!("prefix part {SUBDOMAIN}")),
         Some((_, name)) => part(name),
         None => part(key),
     }
@@ -54,7 +55,7 @@ pub(super) fn of_qualified(key: &str) -> Option<String> {
 
 /// What is wrong with the value of a label.
 pub(super) fn of_label_value(value: &str) -> Option<&'static str> {
-    (!value.is_empty() && !is_label_part(value)).then_some(LABEL_VALUE)
+    (!is_label_value(value)).then_some(LABEL_VALUE)
 }
 
 /// What is wrong with a key of a ConfigMap or Secret.
@@ -62,22 +63,4 @@ pub(super) fn of_config_key(key: &str) -> Option<&'static str> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let is_valid = !key.is_empty() && key.len() <= 253 && key.chars().all(is_allowed);
     (!is_valid).then_some(CONFIG_KEY)
-}
-
-fn is_subdomain(name: &str) -> bool {
-    let is_label = |label: &str| {
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        label.chars().all(allowed) && starts_and_ends_alphanumeric(label)
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
-}
-
-fn is_label_part(part: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    part.len() <= 63 && part.chars().all(allowed) && starts_and_ends_alphanumeric(part)
-}
-
-fn starts_and_ends_alphanumeric(text: &str) -> bool {
-    let ends = [text.chars().next(), text.chars().next_back()];
-    ends.iter().all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()))
 }

@@ -5,6 +5,8 @@ use serde_json::Value;
 use super::request::{Query, Request, Verb};
 use super::status::{Cause, Failure};
 
+pub(super) use crate::mapping::Propagation;
+
 const INVALID: &str = "FieldValueInvalid";
 const FORBIDDEN: &str = "FieldValueForbidden";
 const UNSUPPORTED: &str = "FieldValueNotSupported";
@@ -78,17 +80,6 @@ fn check_list(query: &Query, verb: Verb) -> Result<(), Failure> {
         "ListOptions",
         wrong.map(|(reason, why)| Cause::new(reason, "resourceVersionMatch", why)).into_iter().collect(),
     )
-}
-
-/// What becomes of dependents of a deleted object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Propagation {
-    /// They go after it.
-    Background,
-    /// They go before it.
-    Foreground,
-    /// They stay, and forget it.
-    Orphan,
 }
 
 /// How an object is to be deleted.

@@ -2,14 +2,15 @@
 
 use serde_json::Value;
 
-use super::collection::{Key, Labels, Stored};
+use super::collection::{Key, Stored};
 use super::resource::Resource;
 use super::status::Failure;
+use crate::mapping::{SelectorOperator, SelectorRequirement};
 
 /// Labels and fields that objects must have; empty for all objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selector {
-    labels: Vec<Requirement>,
+    labels: Vec<SelectorRequirement>,
     name: Option<String>,
     namespace: Option<String>,
     fields: Vec<Field>,
@@ -23,14 +24,6 @@ struct Field {
     value: String,
     /// Whether it must be this value, or must not.
     is: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Requirement {
-    In(String, Vec<String>),
-    NotIn(String, Vec<String>),
-    Exists(String),
-    Absent(String),
 }
 
 impl Selector {
@@ -48,7 +41,7 @@ impl Selector {
 
     /// Requires one more label.
     pub(super) fn and_label(mut self, key: &str, value: &str) -> Selector {
-        self.labels.push(Requirement::In(key.to_owned(), vec![value.to_owned()]));
+        self.labels.push(requirement_of(key, SelectorOperator::In, vec![value.to_owned()]));
         self
     }
 
@@ -83,7 +76,7 @@ impl Selector {
     pub(super) fn matches(&self, key: &Key, stored: &Stored) -> bool {
         self.name.as_deref().is_none_or(|name| name == &*key.name)
             && self.namespace.as_deref().is_none_or(|namespace| namespace == &*key.namespace)
-            && self.labels.iter().all(|requirement| requirement.holds(&stored.labels))
+            && self.labels.iter().all(|requirement| requirement.matches(stored.labels.get(&requirement.key)))
             && self.fields_match(stored)
     }
 
@@ -119,19 +112,8 @@ fn selectable(resource: &Resource) -> &'static [&'static str] {
     }
 }
 
-impl Requirement {
-    fn holds(&self, labels: &Labels) -> bool {
-        match self {
-            Requirement::In(key, values) => {
-                labels.get(key).is_some_and(|value| values.iter().any(|allowed| allowed == value))
-            }
-            Requirement::NotIn(key, values) => {
-                labels.get(key).is_none_or(|value| values.iter().all(|refused| refused != value))
-            }
-            Requirement::Exists(key) => labels.get(key).is_some(),
-            Requirement::Absent(key) => labels.get(key).is_none(),
-        }
-    }
+fn requirement_of(key: &str, operator: SelectorOperator, values: Vec<String>) -> SelectorRequirement {
+    SelectorRequirement { key: key.trim().to_owned(), operator, values }
 }
 
 /// Splits at commas outside parentheses.
@@ -148,7 +130,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     text.split(at_top).filter(|term| !term.trim().is_empty()).collect()
 }
 
-fn requirement(term: &str) -> Result<Requirement, Failure> {
+fn requirement(term: &str) -> Result<SelectorRequirement, Failure> {
     let words: Vec<&str> = term.splitn(3, ' ').map(str::trim).filter(|word| !word.is_empty()).collect();
     if let [key, operator @ ("in" | "notin"), set] = words.as_slice() {
         return set_requirement(key, operator, set);
@@ -160,71 +142,27 @@ fn requirement(term: &str) -> Result<Requirement, Failure> {
         return set_requirement(key.trim(), "notin", rest);
     }
     if let Some((key, value)) = term.split_once("!=") {
-        return Ok(Requirement::NotIn(key.trim().into(), vec![value.trim().into()]));
+        return Ok(requirement_of(key, SelectorOperator::NotIn, vec![value.trim().into()]));
     }
     if let Some((key, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
-        return Ok(Requirement::In(key.trim().into(), vec![value.trim().into()]));
+        return Ok(requirement_of(key, SelectorOperator::In, vec![value.trim().into()]));
     }
     if term.contains(' ') {
         return Err(unparsable(term));
     }
     Ok(match term.strip_prefix('!') {
-        Some(key) => Requirement::Absent(key.into()),
-        None => Requirement::Exists(term.into()),
+        Some(key) => requirement_of(key, SelectorOperator::DoesNotExist, Vec::new()),
+        None => requirement_of(term, SelectorOperator::Exists, Vec::new()),
     })
 }
 
-fn set_requirement(key: &str, operator: &str, set: &str) -> Result<Requirement, Failure> {
+fn set_requirement(key: &str, operator: &str, set: &str) -> Result<SelectorRequirement, Failure> {
     let inner = set.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or_else(|| unparsable(set))?;
     let values = inner.split(',').map(|value| value.trim().to_owned()).collect();
-    Ok(if operator == "in" { Requirement::In(key.into(), values) } else { Requirement::NotIn(key.into(), values) })
+    let operator = if operator == "in" { SelectorOperator::In } else { SelectorOperator::NotIn };
+    Ok(requirement_of(key, operator, values))
 }
 
 fn unparsable(term: &str) -> Failure {
     Failure::bad_request(format!("unable to parse requirement: {term:?}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::super::builtin;
-    use super::*;
-
-    fn resource(plural: &str) -> std::sync::Arc<Resource> {
-        builtin::kubernetes()[&("".into(), plural.into())].clone()
-    }
-
-    fn matches(selector: &str, labels: &[(&str, &str)]) -> bool {
-        let selector = Selector::parse(Some(selector), None, &resource("configmaps")).expect("a valid selector");
-        let labels: serde_json::Map<String, Value> =
-            labels.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
-        selector.matches(&Key::new("", "ns", "name"), &Stored::new(json!({"metadata": {"labels": labels}}), 1))
-    }
-
-    #[test]
-    fn labels() {
-        let labels = [("a", "1"), ("b", "2")];
-        let matching = ["a=1", "a==1,b=2", "a in (0, 1)", "a in (1),b notin (3)", "a", "!c", "c!=1", "c notin (1)"];
-        for selector in matching {
-            assert!(matches(selector, &labels), "{selector}");
-        }
-        for selector in ["a=2", "c", "!a", "a!=1", "a in (0,2)", "a notin (1)", "a=1,c"] {
-            assert!(!matches(selector, &labels), "{selector}");
-        }
-    }
-
-    #[test]
-    fn fields() {
-        let parse = |plural: &str, fields: &str| Selector::parse(None, Some(fields), &resource(plural));
-        let secret = Stored::new(json!({"type": "Opaque"}), 1);
-        let matches = |fields: &str, name: &str| {
-            parse("secrets", fields).expect("valid").matches(&Key::new("", "y", name), &secret)
-        };
-        assert!(matches("metadata.name=x,metadata.namespace=y", "x"));
-        assert!(!matches("metadata.name=x,metadata.namespace=y", "z"));
-        assert!(matches("type=Opaque,type!=other", "x"));
-        assert!(!matches("type==other", "x"));
-        assert_eq!(parse("configmaps", "type=a").map_err(|failure| failure.code()), Err(400));
-    }
 }

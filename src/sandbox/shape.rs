@@ -157,28 +157,3 @@ impl List {
 pub(super) fn field_key(name: &str) -> Box<str> {
     format!("f:{name}").into()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn items_are_told_apart_by_keys_with_their_defaults() {
-        let shape = Shape::of_object(&json!({"properties": {"ports": {
-            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["number", "protocol"],
-            "items": {"properties": {"protocol": {"default": "TCP"}}},
-        }}}));
-        let ports = shape.field("ports");
-        assert_eq!(&*ports.item_key(&json!({"number": 80})), r#"k:{"number":80,"protocol":"TCP"}"#);
-        let finalizers = shape.field("metadata").field("finalizers");
-        assert_eq!(&*finalizers.item_key(&json!("a/b")), r#"v:"a/b""#);
-    }
-
-    #[test]
-    fn lists_are_one_value_unless_the_schema_says_otherwise() {
-        let shape = Shape::of_object(&Value::Null);
-        assert!(!shape.field("list").is_granular(&json!([1])));
-        assert!(shape.field("map").is_granular(&json!({"a": 1})));
-        assert!(shape.field("metadata").field("finalizers").is_granular(&json!(["a"])));
-    }
-}

@@ -116,6 +116,11 @@ impl Failure {
     }
 
     /// What a request gets that proves no user.
+    /// 413: a body that is longer than a server reads.
+    pub(super) fn too_large(most: usize) -> Failure {
+        Failure::status(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {most}"))
+    }
+
     pub(super) fn unauthorized() -> Failure {
         Failure::status(401, "Unauthorized", "Unauthorized")
     }

@@ -187,7 +187,7 @@ fn test(plan: &Plan) -> String {
     let name = &plan.name;
     format!(
         "\
-# What the mapping makes of the consumer's object beside this file: `sync-engine test examples --mappings mappings`.
+# What the mapping makes of the consumer's object beside this file: `sync-engine test`.
 # `--update` writes the golden file anew.
 apiVersion: {API_VERSION}
 kind: MappingTest

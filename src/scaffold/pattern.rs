@@ -1,9 +1,7 @@
 //! A text that a pattern matches.
 
-use std::iter::Peekable;
-use std::str::Chars;
-
 use regex::Regex;
+use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// What people would write, tried before anything is made up.
 const USUAL: [&str; 18] = [
@@ -36,136 +34,33 @@ pub fn matching(pattern: &str, allows: impl Fn(&str) -> bool) -> Option<String> 
     usual.or_else(|| (0..=32).find_map(|more| made_up(pattern, more).filter(|text| fits(text))))
 }
 
-/// Walks along the pattern and takes the first way everywhere, each repetition `more` times above its least.
+/// Takes the first way everywhere, each repetition `more` times above its least.
 fn made_up(pattern: &str, more: usize) -> Option<String> {
-    let mut walk = Walk { rest: pattern.chars().peekable(), more };
-    let text = walk.alternatives()?;
-    walk.rest.next().is_none().then_some(text)
+    let mut text = String::new();
+    write(&regex_syntax::parse(pattern).ok()?, more, &mut text);
+    Some(text)
 }
 
-struct Walk<'p> {
-    rest: Peekable<Chars<'p>>,
-    more: usize,
-}
-
-impl Walk<'_> {
-    /// The first of the alternatives, up to the end or a `)`.
-    fn alternatives(&mut self) -> Option<String> {
-        let first = self.sequence()?;
-        while self.rest.next_if_eq(&'|').is_some() {
-            self.sequence()?;
+fn write(part: &Hir, more: usize, text: &mut String) {
+    match part.kind() {
+        HirKind::Empty | HirKind::Look(_) => {}
+        HirKind::Literal(literal) => text.push_str(&String::from_utf8_lossy(&literal.0)),
+        HirKind::Class(class) => text.extend(member(class)),
+        HirKind::Repetition(repetition) => {
+            let times = (repetition.min as usize + more).min(repetition.max.map_or(usize::MAX, |most| most as usize));
+            (0..times).for_each(|_| write(&repetition.sub, more, text));
         }
-        Some(first)
-    }
-
-    fn sequence(&mut self) -> Option<String> {
-        let mut text = String::new();
-        while let Some(next) = self.rest.peek() {
-            if matches!(next, '|' | ')') {
-                break;
-            }
-            let atom = self.atom()?;
-            let times = self.times()?;
-            text.push_str(&atom.repeat(times));
-        }
-        Some(text)
-    }
-
-    fn atom(&mut self) -> Option<String> {
-        Some(match self.rest.next()? {
-            '^' | '$' => String::new(),
-            '.' => "x".to_owned(),
-            '(' => self.group()?,
-            '[' => self.class()?.to_string(),
-            '\\' => escaped(self.rest.next()?),
-            literal => literal.to_string(),
-        })
-    }
-
-    fn group(&mut self) -> Option<String> {
-        if self.rest.next_if_eq(&'?').is_some() {
-            // `?:`, flags as in `?i:`, a name as in `?P<name>`.
-            while self.rest.next_if(|next| !matches!(next, ':' | '>' | ')')).is_some() {}
-            self.rest.next_if(|next| matches!(next, ':' | '>'));
-        }
-        let text = self.alternatives()?;
-        self.rest.next_if_eq(&')').map(|_| text)
-    }
-
-    /// A member of a class: of one that excludes, something else.
-    fn class(&mut self) -> Option<char> {
-        let excludes = self.rest.next_if_eq(&'^').is_some();
-        let mut members = Vec::new();
-        loop {
-            match self.rest.next()? {
-                ']' if !members.is_empty() => break,
-                '[' if self.rest.peek() == Some(&':') => members.push(self.posix()?),
-                '\\' => members.push(escaped(self.rest.next()?).chars().next()?),
-                // Between two members it says that all between them are; the first of them is enough.
-                '-' if !members.is_empty() && self.rest.peek() != Some(&']') => {
-                    let end = self.rest.next()?;
-                    members.extend((end == '\\').then(|| self.rest.next()).flatten());
-                }
-                member => members.push(member),
-            }
-        }
-        let others = ('a'..='z').chain('0'..='9');
-        match excludes {
-            false => members.first().copied(),
-            true => others.into_iter().find(|other| !members.contains(other)),
-        }
-    }
-
-    /// `[:alpha:]`
-    fn posix(&mut self) -> Option<char> {
-        let name: String = std::iter::from_fn(|| self.rest.next_if(|next| *next != ']')).collect();
-        self.rest.next()?;
-        Some(match name.trim_matches(':') {
-            "digit" | "xdigit" => '1',
-            "upper" => 'A',
-            "space" => ' ',
-            "punct" => '.',
-            _ => 'a',
-        })
-    }
-
-    /// How often what was just read is repeated.
-    fn times(&mut self) -> Option<usize> {
-        let (least, most) = match self.rest.peek() {
-            Some('*') => (0, usize::MAX),
-            Some('+') => (1, usize::MAX),
-            Some('?') => (0, 1),
-            Some('{') => return self.counted(),
-            _ => return Some(1),
-        };
-        self.rest.next();
-        self.rest.next_if_eq(&'?');
-        Some((least + self.more).min(most))
-    }
-
-    /// `{2}`, `{2,}`, `{2,5}`
-    fn counted(&mut self) -> Option<usize> {
-        self.rest.next();
-        let text: String = std::iter::from_fn(|| self.rest.next_if(|next| *next != '}')).collect();
-        self.rest.next()?;
-        self.rest.next_if_eq(&'?');
-        let (least, most) = text.split_once(',').unwrap_or((&text, &text));
-        let least: usize = least.trim().parse().ok()?;
-        let most = if most.trim().is_empty() { usize::MAX } else { most.trim().parse().ok()? };
-        Some((least + self.more).min(most))
+        HirKind::Capture(group) => write(&group.sub, more, text),
+        HirKind::Concat(parts) => parts.iter().for_each(|part| write(part, more, text)),
+        HirKind::Alternation(ways) => ways.iter().take(1).for_each(|way| write(way, more, text)),
     }
 }
 
-fn escaped(character: char) -> String {
-    match character {
-        'd' => "1".to_owned(),
-        'w' | 'D' | 'S' => "a".to_owned(),
-        's' | 'W' => " ".to_owned(),
-        'b' | 'A' | 'z' => String::new(),
-        'n' => "\n".to_owned(),
-        't' => "\t".to_owned(),
-        literal => literal.to_string(),
-    }
+/// A member of a class, one that people would write if there is such.
+fn member(class: &Class) -> Option<char> {
+    let Class::Unicode(class) = class else { return None };
+    let holds = |one: &char| class.iter().any(|range| (range.start()..=range.end()).contains(one));
+    ['a', '1', 'A'].into_iter().find(holds).or_else(|| class.iter().next().map(|range| range.start()))
 }
 
 #[cfg(test)]

@@ -36,10 +36,10 @@ runs. Made by `sync-engine init` from the operator's CustomResourceDefinition; e
 ## Try it, without any cluster
 
 ```sh
-sync-engine validate --schemas schemas            # says everything that is wrong
-sync-engine render --source examples/{name}.yaml  # what becomes of the example
-sync-engine test examples --mappings mappings --schemas schemas
-sync-engine sandbox --mappings .                  # a kcp, a cluster, an operator and the engine, in memory
+sync-engine validate
+sync-engine render -f examples/{name}.yaml
+sync-engine test
+sync-engine sandbox .
 ```
 ",
         workspace = plan.workspace
@@ -112,7 +112,7 @@ In the provider's workspace ({workspace}), publish the API; on the cluster, inst
 ```sh
 kubectl apply -f schemas/apiresourceschema.yaml -f schemas/apiexport.yaml      # in {workspace}
 kubectl apply -f examples/apibinding.yaml -f examples/{name}.yaml              # in a consumer's workspace
-sync-engine --mappings mappings --schemas schemas --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
+sync-engine --mappings mappings --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig target.kubeconfig
 ```
 
 An APIResourceSchema never changes: for a new version of the API, give it a new name (`v2.…`) and name that in the export.

@@ -3,12 +3,15 @@
 //! [`Metrics`] is a bundle of shared handles: clone it freely. Labels have few values (mappings, targets, verbs,
 //! results), never a workspace or an object, of which there may be a hundred thousand.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -17,6 +20,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
 
 use super::process::ProcessCollector;
+use crate::multicluster::Latency;
+use crate::plan::Cause;
 
 /// What `/metrics` answers with: the OpenMetrics text format.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -43,12 +48,36 @@ pub struct Metrics {
     reloads: Family<ResultLabel, Counter>,
     reload_last_success: FloatGauge,
     generation: Family<MappingLabel, Gauge>,
-    mapping_errors: Gauge,
+    invalid_documents: Gauge,
     clusters: Family<ProviderLabel, Gauge>,
     orphans: Family<MappingLabel, Gauge>,
+    not_synced: Family<ReasonLabels, Gauge>,
     objects: Family<ObjectLabels, Gauge>,
     tables: Family<TableLabels, Gauge>,
     requests: Family<RequestLabels, Counter>,
+    latencies: Latencies,
+}
+
+/// How long the requests of each connection took, as it counts them itself.
+#[derive(Debug, Clone, Default)]
+struct Latencies(Arc<Mutex<BTreeMap<String, BTreeMap<&'static str, Latency>>>>);
+
+impl Collector for Latencies {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let (name, help) =
+            ("client_request_duration_seconds", "Time of requests to API servers; of a watch, up to its first answer");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (connection, verbs) in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            for (verb, latency) in verbs {
+                let bounds = Latency::BOUNDS.into_iter().chain([f64::MAX]);
+                let buckets: Vec<_> = bounds.zip(latency.buckets).collect();
+                let count = latency.buckets.iter().sum();
+                let labels = [("connection", connection.as_str()), ("verb", *verb)];
+                family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(latency.sum, count, &buckets, None)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// How a reconcile ended.
@@ -144,6 +173,12 @@ struct ObjectLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    mapping: String,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     connection: String,
     verb: &'static str,
@@ -163,38 +198,70 @@ impl Metrics {
             started,
         );
         let mut names = Names(registry.sub_registry_with_prefix("sync_engine"));
-        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        names.0.register("build", "Version of the engine", version);
-        let reconciles = names.add("reconcile", "Reconciles by how they ended", Family::default());
+        let version = [("version", env!("CARGO_PKG_VERSION")), ("commit", env!("SYNC_ENGINE_COMMIT"))];
+        names.0.register("build", "Version and commit of the engine; always 1", Info::new(version));
+        let reconciles = names.add(
+            "reconcile",
+            "Reconciles by result: `in_sync`, `written`, `waiting`, `blocked`, `error` or `panic`",
+            Family::default(),
+        );
         let reconcile_duration = names.add(
             "reconcile_duration_seconds",
             "Time from taking an object out of the queue to the end of its reconcile",
             Family::new_with_constructor(reconcile_histogram as fn() -> Histogram),
         );
-        let writes = names.add("writes", "Writes to API servers by how they ended", Family::default());
-        let timer_writes = names.add(
-            "timer_writes",
-            "Writes of reconciles that a timer started and no event, by what the source had waited for",
+        let writes = names.add(
+            "writes",
+            "Writes by result: `success`, `conflict` (planned again), `rejected` (not repeated) or `error` (repeated)",
             Family::default(),
         );
-        let queue_depth = names.add("queue_depth", "Objects waiting to be reconciled", Family::default());
-        let queue_oldest =
-            names.add("queue_oldest_seconds", "Age of the longest waiting object in the queue", Family::default());
-        let reloads = names.add("reload", "Reloads of the mappings directory by how they ended", Family::default());
+        let timer_writes = names.add(
+            "timer_writes",
+            "Writes of reconciles that a timer started, by the reason that the source waited for. `Conflict`, `Refused` and \
+             `RequestFailed` are normal: no event tells when they end",
+            Family::default(),
+        );
+        let queue_depth = names.add("queue_depth", "Objects that wait for a reconcile", Family::default());
+        let queue_oldest = names.add(
+            "queue_oldest_age_seconds",
+            "How long the first object of the queue has waited",
+            Family::default(),
+        );
+        let reloads = names.add(
+            "reloads",
+            "Reloads of the mappings by result: `success`, `partial` (some documents keep their last good version) or `failure`",
+            Family::default(),
+        );
         let reload_last_success = names.add(
             "reload_last_success_timestamp_seconds",
-            "When every document last ran as it is written",
+            "Time of the last reload after which every document ran as it is written",
             FloatGauge::default(),
         );
-        let generation =
-            names.add("mapping_generation", "Generation of the mapping that is running", Family::default());
-        let mapping_errors =
-            names.add("mapping_errors", "Documents that do not run as they are written", Gauge::default());
-        let clusters = names.add("clusters_engaged", "Source clusters a provider has engaged", Family::default());
-        let orphans = names.add("orphans", "Objects of ours whose source is gone without evidence", Family::default());
-        let objects = names.add("objects", "Objects in the cache", Family::default());
-        let tables = names.add("table_entries", "Entries of the engine's tables", Family::default());
-        let requests = names.add("http_requests", "Requests to API servers by status code", Family::default());
+        let generation = names.add("mapping_generation", "Generation of the mapping that runs", Family::default());
+        let invalid_documents =
+            names.add("invalid_documents", "Documents that do not run as they are written", Gauge::default());
+        let clusters =
+            names.add("clusters_engaged", "Workspaces or clusters that a provider serves", Family::default());
+        let orphans =
+            names.add("orphans", "Sources with orphaned objects: a person must decide about them", Family::default());
+        let not_synced = names.add(
+            "sources_not_synced",
+            "Source objects that are not in sync, by the reason in their condition `Synced`",
+            Family::default(),
+        );
+        let objects = names.add("objects", "Objects in the cache by side: `source` or `target`", Family::default());
+        let tables = names.add(
+            "table_entries",
+            "Entries of the engine's tables, which grow and shrink with the sources",
+            Family::default(),
+        );
+        let requests = names.add(
+            "client_requests",
+            "Requests to API servers by status code, which is `none` if no answer came",
+            Family::default(),
+        );
+        let latencies = Latencies::default();
+        names.0.register_collector(Box::new(latencies.clone()));
         Self {
             registry: Arc::new(registry),
             reconciles,
@@ -206,12 +273,14 @@ impl Metrics {
             reloads,
             reload_last_success,
             generation,
-            mapping_errors,
+            invalid_documents,
             clusters,
             orphans,
+            not_synced,
             objects,
             tables,
             requests,
+            latencies,
         }
     }
 
@@ -242,6 +311,12 @@ impl Metrics {
         self.requests.get_or_create(&labels).inner().store(sent, Ordering::Relaxed);
     }
 
+    /// How long the requests of a connection took so far.
+    pub fn set_latencies(&self, connection: &str, latencies: BTreeMap<&'static str, Latency>) {
+        let mut all = self.latencies.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(connection.to_owned(), latencies);
+    }
+
     /// How many objects wait in a mapping's queue, and for how long the first of them.
     pub fn set_queue(&self, mapping: &str, depth: usize, oldest: Duration) {
         self.queue_depth.get_or_create(&MappingLabel::of(mapping)).set(count(depth));
@@ -251,7 +326,7 @@ impl Metrics {
     /// Counts a reload; `errors` documents do not run as they are written after it.
     pub fn reloaded(&self, result: ReloadResult, errors: usize) {
         self.reloads.get_or_create(&ResultLabel { result: result.label() }).inc();
-        self.mapping_errors.set(count(errors));
+        self.invalid_documents.set(count(errors));
         if result == ReloadResult::Success {
             self.reload_last_success.set(epoch_seconds());
         }
@@ -263,6 +338,14 @@ impl Metrics {
 
     pub fn set_orphans(&self, mapping: &str, orphans: usize) {
         self.orphans.get_or_create(&MappingLabel::of(mapping)).set(count(orphans));
+    }
+
+    /// How many sources of a mapping are not in sync, and why. A reason that is missing is set to 0.
+    pub fn set_not_synced(&self, mapping: &str, reasons: &BTreeMap<Cause, usize>) {
+        for reason in Cause::ALL {
+            let labels = ReasonLabels { mapping: mapping.to_owned(), reason: reason.as_str() };
+            self.not_synced.get_or_create(&labels).set(count(reasons.get(&reason).copied().unwrap_or_default()));
+        }
     }
 
     pub fn set_objects(&self, mapping: &str, side: ObjectSide, objects: usize) {
@@ -289,6 +372,9 @@ impl Metrics {
         self.queue_oldest.remove(&label);
         self.generation.remove(&label);
         self.orphans.remove(&label);
+        for reason in Cause::ALL {
+            self.not_synced.remove(&ReasonLabels { mapping: mapping.to_owned(), reason: reason.as_str() });
+        }
         for table in TABLES {
             self.tables.remove(&TableLabels { mapping: mapping.to_owned(), table });
         }
@@ -400,7 +486,8 @@ mod tests {
     /// The engine's own series, without the process's, whose values are the machine's.
     fn series(metrics: &Metrics) -> Vec<String> {
         let text = metrics.encode().expect("writing into a String");
-        let own = |line: &&str| line.starts_with("sync_engine_") && !line.contains("_bucket{");
+        let is_unset = |line: &str| line.starts_with("sync_engine_sources_not_synced") && line.ends_with(" 0");
+        let own = |line: &&str| line.starts_with("sync_engine_") && !line.contains("_bucket{") && !is_unset(line);
         text.lines().filter(own).map(str::to_owned).collect()
     }
 
@@ -415,6 +502,8 @@ mod tests {
         metrics.reloaded(ReloadResult::Partial, 1);
         metrics.set_generation("mongodb", 7);
         metrics.set_orphans("mongodb", 0);
+        metrics.set_not_synced("mongodb", &BTreeMap::from([(Cause::Conflict, 3)]));
+        metrics.set_latencies("target", BTreeMap::from([("get", Latency { buckets: [2; 10], sum: 0.5 })]));
         metrics.set_objects("mongodb", ObjectSide::Source, 4);
         metrics.set_clusters("kcp", 2);
         metrics.written_by_timer("mongodb", "Conflict");
@@ -422,21 +511,24 @@ mod tests {
         let mut lines = series(&metrics);
         lines.sort();
         insta::assert_snapshot!(lines.join("\n").replace(env!("CARGO_PKG_VERSION"), "VERSION"), @r#"
-        sync_engine_build_info{version="VERSION"} 1
+        sync_engine_build_info{version="VERSION",commit="unknown"} 1
+        sync_engine_client_request_duration_seconds_count{connection="target",verb="get"} 20
+        sync_engine_client_request_duration_seconds_sum{connection="target",verb="get"} 0.5
+        sync_engine_client_requests_total{connection="target",verb="patch",code="200"} 1
+        sync_engine_client_requests_total{connection="target",verb="patch",code="none"} 1
         sync_engine_clusters_engaged{provider="kcp"} 2
-        sync_engine_http_requests_total{connection="target",verb="patch",code="200"} 1
-        sync_engine_http_requests_total{connection="target",verb="patch",code="none"} 1
-        sync_engine_mapping_errors 1
+        sync_engine_invalid_documents 1
         sync_engine_mapping_generation{mapping="mongodb"} 7
         sync_engine_objects{mapping="mongodb",side="source"} 4
         sync_engine_orphans{mapping="mongodb"} 0
         sync_engine_queue_depth{mapping="mongodb"} 2
-        sync_engine_queue_oldest_seconds{mapping="mongodb"} 1.5
+        sync_engine_queue_oldest_age_seconds{mapping="mongodb"} 1.5
         sync_engine_reconcile_duration_seconds_count{mapping="mongodb"} 1
         sync_engine_reconcile_duration_seconds_sum{mapping="mongodb"} 0.003
         sync_engine_reconcile_total{mapping="mongodb",result="written"} 1
         sync_engine_reload_last_success_timestamp_seconds 0.0
-        sync_engine_reload_total{result="partial"} 1
+        sync_engine_reloads_total{result="partial"} 1
+        sync_engine_sources_not_synced{mapping="mongodb",reason="Conflict"} 3
         sync_engine_table_entries{mapping="mongodb",table="held"} 9
         sync_engine_table_entries{mapping="mongodb",table="interests"} 2
         sync_engine_table_entries{mapping="mongodb",table="learned"} 6
@@ -459,6 +551,7 @@ mod tests {
         metrics.set_queue("gone", 1, Duration::ZERO);
         metrics.set_generation("gone", 1);
         metrics.set_orphans("gone", 1);
+        metrics.set_not_synced("gone", &BTreeMap::new());
         metrics.set_objects("gone", ObjectSide::Target, 1);
         metrics.set_tables("gone", [1; TABLES.len()]);
         metrics.forget_mapping("gone");

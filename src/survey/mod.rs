@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
 use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, SourceClusters};
-use crate::multicluster::connection::Connection;
+use crate::multicluster::connection::{Connection, flag};
 use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
@@ -72,7 +72,7 @@ pub struct TargetCluster {
 /// Why something cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum Unseen {
-    #[error("no kubeconfig is given for the connection `{0}`; name one with --kubeconfig {0}=PATH")]
+    #[error("no kubeconfig is given for the connection `{0}`; give one with `{flag}`", flag = flag(.0))]
     NoConnection(String),
     #[error("{0}")]
     Connection(String),

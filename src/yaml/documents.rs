@@ -54,19 +54,13 @@ pub fn parse(file: &[u8]) -> Vec<Document> {
 
 /// All documents of a file that hold anything.
 pub fn parse_within(file: &[u8], limits: Limits) -> Vec<Document> {
-    parts(file, limits).into_iter().filter_map(|span| parse_part(file, span, limits)).collect()
-}
-
-/// The bytes of each document, before anything is parsed: what comes of a document depends on its own bytes alone, but for
-/// where it stands. The whole file where it cannot be cut.
-pub fn parts(file: &[u8], limits: Limits) -> Vec<Range<usize>> {
+    if file.len() > limits.bytes {
+        return vec![too_large(file, limits.bytes)];
+    }
+    // A file in UTF-16 cannot be cut.
     let wide = file.starts_with(&[0xff, 0xfe]) || file.starts_with(&[0xfe, 0xff]);
-    if wide || file.len() > limits.bytes { std::iter::once(0..file.len()).collect() } else { cut(file) }
-}
-
-/// The document of one of a file's [`parts`]; `None`: the part holds nothing.
-pub fn parse_part(file: &[u8], span: Range<usize>, limits: Limits) -> Option<Document> {
-    if file.len() > limits.bytes { Some(too_large(file, limits.bytes)) } else { document(file, span, limits.depth) }
+    let parts = if wide { std::iter::once(0..file.len()).collect() } else { cut(file) };
+    parts.into_iter().filter_map(|span| document(file, span, limits.depth)).collect()
 }
 
 /// The single document of a text: as the inventory keeps it.

@@ -15,7 +15,7 @@ mod syntax;
 mod write;
 
 pub use deserialize::{Typed, closest, from_node};
-pub use documents::{Claim, Document, Limits, parse, parse_one, parse_part, parse_within, parts};
+pub use documents::{Claim, Document, Limits, parse, parse_one, parse_within};
 pub use finding::Finding;
 pub use node::{Node, NodeValue, Scalar};
 pub use spanned::{Entries, FromNode, Raw, Spanned, deserialize_node};

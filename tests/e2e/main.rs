@@ -14,7 +14,7 @@ mod memory;
 mod operator;
 mod real;
 mod scenarios;
-#[path = "../documentation/steps.rs"]
+#[path = "../verbs/documentation/steps.rs"]
 mod steps;
 mod target;
 mod tenant;

@@ -230,14 +230,14 @@ impl World<'_> {
             .flag("--mappings", self.mappings.folder().display())
             .flag("--target-kubeconfig", self.target_kubeconfig.display())
             // Engines of one id share what they noted; the cases beside this one are none of its business.
-            .flag("--inventory-namespace", format!("notes-{}", self.stage.id));
+            .flag("--state-namespace", format!("notes-{}", self.stage.id));
         self.at_source(launch, &self.source_kubeconfig)
     }
 
     fn at_source(&self, launch: Launch, kubeconfig: &Path) -> Launch {
         match self.stage.on {
             On::Kcp | On::Sandbox => launch.flag("--kcp-kubeconfig", kubeconfig.display()),
-            On::Kube => launch.flag("--kubeconfig", format!("source={}", kubeconfig.display())),
+            On::Kube => launch.flag("--connection", format!("source={}", kubeconfig.display())),
         }
     }
 

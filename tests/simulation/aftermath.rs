@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::checker::AFTERMATH;
+use super::checker::{AFTERMATH, RECORDS};
+use super::mapping::MAPPINGS;
+use super::server::Side;
 use super::world::{File, World};
 
 /// What is remembered for a time is forgotten after this: deletions that were seen count for ten minutes.
@@ -37,8 +39,7 @@ struct Holdings {
 
 /// Compares the process that runs with one that starts now.
 pub async fn check(world: &mut World) {
-    // A process that starts knows a removed mapping from the state store, which does not hold its `ClusterProvider`.
-    if world.file == File::Missing || has_left_observing(world) {
+    if has_left_unrecorded(world) {
         return;
     }
     let Some(old) = world.keep_one_process().await else { return };
@@ -54,9 +55,9 @@ pub async fn check(world: &mut World) {
     for text in super::orphans::miscounts(world, &before.orphans) {
         violated(world, "I7", text);
     }
-    // What a process saw being stripped is known for as long as the object is not restored, and to no other process.
-    let has_seen_more = world.shared.lock().checker.made.values().any(|made| made.stripped);
-    if !forgets || has_seen_more {
+    // What a process saw being stripped or deleted is known until its source is in sync, and to no other process.
+    let is_held_up = super::quiet::is_held_up(world);
+    if !forgets || is_held_up {
         before.tables.retain(|table, _| !table.contains("learned"));
     }
     world.end().await;
@@ -65,7 +66,8 @@ pub async fn check(world: &mut World) {
     sleep(START).await;
     let after = holdings(world, FRESH);
     let written = self::writes(world) - writes;
-    if written > 0 {
+    let knows_more = world.shared.lock().checker.made.values().any(|made| made.stripped && !made.gone);
+    if written > 0 && !(is_held_up && knows_more) {
         violated(world, "I5", format!("{written} writes of a process that starts in a world that is in order"));
     }
     for text in excess(&before, &after) {
@@ -80,11 +82,17 @@ fn writes(world: &World) -> u64 {
     checker.writes - if is_held_up { checker.namespaces } else { 0 }
 }
 
-/// Whether a mapping may have left its name in the mode Observe, which records nothing: a process that starts goes by the
-/// document before, and deletes what the process that saw the mapping leave only observes.
-fn has_left_observing(world: &World) -> bool {
-    let checker = &world.shared.lock().checker;
-    checker.ever(|mapping| mapping.mode == "Observe") && checker.ever(|mapping| mapping.name != world.mapping.name)
+/// Whether a mapping left its name before its document was recorded, or in the mode Observe, which records nothing: a process
+/// that starts goes by the document before.
+fn has_left_unrecorded(world: &World) -> bool {
+    let core = &mut *world.shared.lock();
+    let has_left = |name: &&&str| world.file == File::Missing || **name != world.mapping.name;
+    MAPPINGS.iter().filter(has_left).any(|name| {
+        let last = core.checker.last_of(name).map(|last| last.document(world.is_kcp, false));
+        let records = core.get(Side::Target, &format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}"));
+        let recorded = records.map(|records| records["data"]["document"].as_str().unwrap_or_default().to_owned());
+        recorded.is_some_and(|recorded| serde_json::from_str(&recorded).ok() != last)
+    })
 }
 
 fn violated(world: &World, invariant: &'static str, text: String) {

@@ -218,11 +218,17 @@ impl Checker {
         let source = self.sources.get(&made.source_uid);
         let asked = source.is_some_and(|source| source.was_asked(at));
         let deletes = |one: &Mapping| one.on_source_delete == "Delete" && one.delete_policy == "Delete";
-        // A mapping that is no longer there goes by its last document.
-        let last = self.last_of(&made.owner.mapping);
-        let mut editions = self.recent(at).map(|edition| edition.filter(|one| one.name == made.owner.mapping).or(last));
-        let by_consumer = asked && editions.any(|edition| edition.is_none_or(deletes));
+        let by_consumer = asked && self.recent(at).any(|edition| self.governing(edition, made).is_none_or(deletes));
         by_consumer || self.gave_up(at, made, source)
+    }
+
+    /// The document that decides what becomes of an object when its source goes: a former source, and one whose mapping is
+    /// gone, go by their last document.
+    fn governing<'m>(&'m self, edition: Option<&'m Mapping>, made: &Made) -> Option<&'m Mapping> {
+        let resource = self.sources.get(&made.source_uid).map(|source| source.resource.as_str());
+        let is_of = |one: &&Mapping| one.name == made.owner.mapping && resource.is_none_or(|of| one.resource == of);
+        let last = || self.editions.iter().rev().find_map(|(_, edition)| edition.as_ref().filter(is_of));
+        edition.filter(is_of).or_else(last).or_else(|| self.last_of(&made.owner.mapping))
     }
 
     /// Mappings in force a moment ago.
@@ -246,7 +252,8 @@ impl Checker {
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 let follows = |other: &Source| source.is_none_or(|source| other.follows(made, &source.resource));
                 let recreated = || self.sources.iter().any(|(uid, other)| *uid != made.source_uid && follows(other));
-                (!self.is_held(at) && rule.is_none_or(|_| is_changed && mapping.on_identity_change == "Recreate"))
+                (rule.is_none() && !self.is_removal_held(mapping, made))
+                    || (is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at))
                     || rule.is_some_and(off)
                     || (out && mapping.on_exit == "Delete")
                     || (mapping.on_source_recreated == "Replace" && recreated())
@@ -254,6 +261,20 @@ impl Checker {
             }
         };
         self.recent(at).any(by_edition)
+    }
+
+    /// Whether the deletion of an object whose rule is gone waits for a person: no document since then lets anything be
+    /// deleted.
+    fn is_removal_held(&self, edition: &Mapping, made: &Made) -> bool {
+        let of_mapping = self.editions.iter().filter_map(|(since, other)| Some((*since, other.as_ref()?)));
+        let of_mapping: Vec<_> = of_mapping.filter(|(_, other)| other.name == edition.name).collect();
+        let here = of_mapping.iter().rposition(|(_, other)| std::ptr::eq(*other, edition)).unwrap_or_default();
+        let lacks_it = |(_, other): &&(Duration, &Mapping)| !other.rules.iter().any(|rule| made.is_by(rule));
+        let without: Vec<_> = of_mapping[..=here].iter().rev().take_while(lacks_it).collect();
+        let Some((removed, _)) = without.last() else { return false };
+        without.iter().all(|(_, other)| other.may_prune == 0)
+            && made.since + CALM_GRACE < *removed
+            && self.approved.is_none_or(|approved| approved < *removed)
     }
 
     /// Whether what a changed document deletes waits for a person's approval.
@@ -270,12 +291,13 @@ impl Checker {
             None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Orphan"),
             Some(mapping) => {
                 let asked = source.is_some_and(|source| source.was_asked(at));
+                let governing = self.governing(edition, made).unwrap_or(mapping);
                 let out = source.is_none_or(|source| mapping.lately_left(source, at, grace));
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
-                (asked && mapping.on_source_delete == "Orphan")
+                (asked && [governing.on_source_delete, governing.delete_policy].contains(&"Orphan"))
                     || (out && mapping.on_exit == "Orphan")
                     || (is_changed && mapping.on_identity_change == "Orphan")
-                    || (mapping.delete_policy == "Orphan" && (asked || self.gave_up(at, made, source)))
+                    || (mapping.delete_policy == "Orphan" && self.gave_up(at, made, source))
             }
         };
         self.recent(at).any(by_edition)
@@ -413,6 +435,10 @@ impl Checker {
         let call = request.call();
         if call.verb != Verb::Watch {
             *self.asked.entry(format!("{} {}", call.verb, request.path)).or_default() += 1;
+        }
+        if call.verb == Verb::List {
+            // It is connected anew, or starts over: what was refused may be tried again.
+            self.changed = at;
         }
         if matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) {
             return;

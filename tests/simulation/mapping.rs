@@ -64,6 +64,9 @@ pub const OPTIONAL: [Rule; 3] = [CA, EXTRA, WIDGET];
 /// What `pruneGuard.maxObjects` is where nothing is held.
 pub const OPEN: u32 = 1000;
 
+/// Names of mappings.
+pub const MAPPINGS: [&str; 2] = ["m", "n"];
+
 /// What may follow the default namespace.
 pub const NAMESPACES: [&str; 2] = ["", "-2"];
 
@@ -93,7 +96,16 @@ pub fn first(resource: &'static str) -> Mapping {
 
 impl Mapping {
     /// What the author writes; for an engine with another id without what only one engine may write.
-    pub fn document(&self, is_kcp: bool, is_other: bool) -> String {
+    pub fn documents(&self, is_kcp: bool, is_other: bool) -> String {
+        let provider = json!({
+            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
+            "spec": {"kubeconfig": {"connection": "source"}},
+        });
+        format!("{}\n---\n{provider}\n", self.document(is_kcp, is_other))
+    }
+
+    /// The document of the mapping.
+    pub fn document(&self, is_kcp: bool, is_other: bool) -> Value {
         let clusters = match is_kcp {
             true => json!({"apiExport": {"name": "things", "path": "root"}}),
             false => json!({"provider": "plain"}),
@@ -125,7 +137,7 @@ impl Mapping {
             .map(|field| ((*field).to_owned(), format!("$.data.{field}").into()));
         let fields: serde_json::Map<String, Value> = fields.collect();
         let objects: Vec<Value> = self.rules.iter().map(|rule| self.object(rule)).collect();
-        let mapping = json!({
+        json!({
             "apiVersion": "sync-engine.dev/v1alpha1", "kind": "Mapping", "metadata": {"name": self.name},
             "spec": {
                 "mode": self.mode, "source": source, "objects": objects, "lifecycle": lifecycle,
@@ -134,12 +146,7 @@ impl Mapping {
                     "from": self.rules[0].id, "fields": fields, "observedGeneration": if is_other { "Off" } else { "Auto" },
                 },
             },
-        });
-        let provider = json!({
-            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
-            "spec": {"kubeconfig": {"connection": "source"}},
-        });
-        format!("{mapping}\n---\n{provider}\n")
+        })
     }
 
     fn object(&self, rule: &Rule) -> Value {

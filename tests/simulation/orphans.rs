@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use sync_engine::sandbox::Request;
 
+use super::checker::Checker;
 use super::records::Made;
 use super::server::Side;
 use super::world::{SourceKey, World, text};
@@ -35,7 +36,8 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
                 && identities.get(&key.cluster).is_some_and(|identity| *identity == made.owner.cluster)
         };
         let source = sources.iter().find(|(key, _)| is_owner(key)).map(|(_, source)| source);
-        made.owner.engine == "main" && made.remains() && source.is_none_or(|source| is_orphaned(world, made, source))
+        let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && is_orphaned(world, made, source);
+        made.owner.engine == "main" && made.remains() && source.is_none_or(is_orphaned)
     });
     orphaned.map(|made| (made.owner.mapping.clone(), made.owner.to_string())).collect()
 }
@@ -46,6 +48,14 @@ fn is_orphaned(world: &World, made: &Made, source: &Value) -> bool {
     let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
     let is_its_own = text(source, "uid") == made.source_uid;
     !world.mapping.selects(source) && is_held != is_its_own
+}
+
+/// Whether the mapping that made an object looks at living sources: not while it is suspended, or retained without its file.
+fn runs_live_rows(world: &World, checker: &Checker, made: &Made) -> bool {
+    match made.owner.mapping == world.mapping.name {
+        true => world.mapping.mode != "Suspend",
+        false => checker.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed != "Retain"),
+    }
 }
 
 /// The identity of each cluster, by its name.

@@ -3,7 +3,7 @@
 use super::action::{Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, SourceRef, Step, TENANTS};
 use super::core::Weather;
 use super::dice::Dice;
-use super::mapping::{NAMESPACES, OPEN};
+use super::mapping::{MAPPINGS, NAMESPACES, OPEN};
 use super::matrix::{ACTIONS, FAULTS, faults_of};
 use super::process::OTHER;
 use super::server::{Ahead, RESOURCES, Side};
@@ -151,7 +151,7 @@ fn author(dice: &mut Dice) -> Action {
             1 => Edit::Kind(policy(dice, &["ConfigMap", "Secret"])),
             _ => Edit::Id(policy(dice, &["main", "first"])),
         },
-        13 => Edit::Rename(policy(dice, &["m", "n"])),
+        13 => Edit::Rename(policy(dice, &MAPPINGS)),
         14 => Edit::Remove,
         15 => Edit::When,
         16 => Edit::Namespace(dice.pick(&NAMESPACES)),

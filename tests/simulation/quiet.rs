@@ -1,12 +1,13 @@
 //! What an engine asks for in a world where nothing happens any more.
 
+use serde_json::Value;
+
 use super::action::TENANTS;
 use super::checker::RECORDS;
-use super::model::synced;
 use super::world::{File, World};
 
 /// How often one request may be repeated meanwhile, by its backoff.
-const REPEATED: usize = 8;
+const REPEATED: usize = 10;
 
 /// How often a watch may start over in the time that faults are felt.
 const CAUGHT_UP: usize = 3;
@@ -26,8 +27,9 @@ pub fn check(world: &World) {
     let catches_up = core.checker.is_troubled_still(core.age());
     let is_wrong = |(request, times): &(&String, &usize)| {
         let is_awaited = is_held_up || (is_unbound && request.starts_with("list /services/apiexport/"));
-        // Of this name are the object `ca` of one source and the object `main` of another, each with its own backoff.
-        let askers = if request.ends_with("/x-ca") { 2 } else { 1 };
+        // Of this name are the object `ca` of one source and the object `main` of another. Each has its own backoff, in each
+        // process.
+        let askers = if request.ends_with("/x-ca") { 2 } else { 1 } * world.processes.len();
         let most = if is_awaited { REPEATED * askers } else { CAUGHT_UP * usize::from(catches_up) };
         !is_routine(request) && **times > most
     };
@@ -40,8 +42,10 @@ pub fn check(world: &World) {
     let vanishes = core.checker.ever(|mapping| mapping.on_source_vanished == "Delete");
     // The engine itself refuses a name that no server takes.
     let has_refused = core.checker.has_refused || world.had_long_name;
+    // What was stripped is in no watch: a create finds it, though it may be known as made for an earlier source.
+    let is_unseen = core.checker.made.values().any(|made| made.stripped && !made.gone);
     let is_timed = |reason: &str| {
-        let is_hidden = has_refused && WORSE.contains(&reason);
+        let is_hidden = (has_refused && WORSE.contains(&reason)) || (is_unseen && reason == "Recreated");
         TIMED.contains(&reason) || is_hidden || (vanishes && reason == "Orphaned")
     };
     for process in world.processes.values() {
@@ -56,7 +60,12 @@ pub fn check(world: &World) {
 
 /// Whether anything is not as the mapping says, so that the engine has to look again.
 pub fn is_held_up(world: &World) -> bool {
-    let is_in_order = |source| synced(source).is_none_or(|synced| synced == "True");
+    let is_in_order = |source: &Value| {
+        let conditions = source["status"]["conditions"].as_array().into_iter().flatten();
+        // Each engine writes one of its own.
+        let mut synced = conditions.filter(|one| one["type"].as_str().is_some_and(|name| name.ends_with("Synced")));
+        synced.all(|synced| synced["status"] == "True")
+    };
     world.file != File::Whole || world.forever().is_some() || !world.sources().values().all(is_in_order)
 }
 

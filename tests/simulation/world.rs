@@ -345,7 +345,7 @@ impl World {
 
     fn documents(&self, process: u32) -> Option<String> {
         match self.file {
-            File::Whole => Some(self.mapping.document(self.is_kcp, process == OTHER)),
+            File::Whole => Some(self.mapping.documents(self.is_kcp, process == OTHER)),
             File::Missing => None,
             File::Broken => Some("apiVersion: [".to_owned()),
         }

@@ -20,14 +20,14 @@ fn two_directories_are_compared_over_sources() {
         ("sources/testdata/b.yaml", &SOURCE.replace("name: a", "name: b")),
     ]);
     let diff = |rest: &[&str]| shown_in(&root, &[&["diff"], rest].concat());
-    let sources = ["--sources", "ROOT/sources"];
+    let sources = ["-f", "ROOT/sources"];
     assert_eq!(diff(&[&["ROOT/old", "ROOT/old"][..], &sources].concat()), "exit 0\n");
     assert_snapshot!("text", diff(&[&["ROOT/old", "ROOT/new"][..], &sources].concat()));
     assert_snapshot!("table", diff(&[&["ROOT/old", "ROOT/gone", "-o", "table"][..], &sources].concat()));
     assert_snapshot!("yaml", diff(&[&["ROOT/old", "ROOT/new", "-o", "yaml"][..], &sources].concat()));
     assert_snapshot!("no-sources", diff(&["ROOT/old", "ROOT/new"]));
-    assert_snapshot!("not-taken", diff(&["ROOT/old", "ROOT/new", "--sources", "examples/mongodb/mongodb.yaml"]));
-    assert!(diff(&[&["ROOT/old", "ROOT/bad"][..], &sources].concat()).starts_with("exit 78\n"));
+    assert_snapshot!("not-taken", diff(&["ROOT/old", "ROOT/new", "-f", "examples/mongodb/mongodb.yaml"]));
+    assert!(diff(&[&["ROOT/old", "ROOT/bad"][..], &sources].concat()).starts_with("exit 3\n"));
     assert_snapshot!("no-connection", diff(&["ROOT/old"]));
 }
 
@@ -56,7 +56,7 @@ fn what_cannot_be_read_is_said() {
     let kubeconfig = root.path().join("kubeconfig").display().to_string();
     let output = run(&["diff", "mappings", "--kcp-kubeconfig", &kubeconfig, "--target-kubeconfig", &kubeconfig]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(78), "{error}");
+    assert_eq!(output.status.code(), Some(3), "{error}");
     assert!(error.starts_with("error: mapping `mongodb`: ") && error.contains("127.0.0.1:1"), "{error}");
 }
 

@@ -19,7 +19,7 @@ fn made(operator: &str) -> TempDir {
     let root = tempfile::tempdir().expect("a temporary directory");
     let crd = format!("tests/verbs/crds/{operator}.yaml");
     let out = root.path().join("kit").display().to_string();
-    let output = run(&["init", "--crd", &crd, "--out", &out]);
+    let output = run(&["init", &out, "-f", &crd]);
     assert!(output.status.success(), "{operator}: {}", String::from_utf8_lossy(&output.stderr));
     root
 }
@@ -28,13 +28,11 @@ fn made(operator: &str) -> TempDir {
 fn what_it_writes_is_good_and_tested() {
     for (operator, name) in OPERATORS {
         let root = made(operator);
-        let validate = shown_in(&root, &["validate", "ROOT/kit/mappings", "--schemas", "ROOT/kit/schemas"]);
+        let validate = shown_in(&root, &["validate", "ROOT/kit"]);
         assert_eq!(validate, "exit 0\n1 mapping in 1 file, nothing wrong\n", "{operator}");
-        let test = ["test", "ROOT/kit/examples", "--mappings", "ROOT/kit/mappings", "--schemas", "ROOT/kit/schemas"];
-        assert!(shown_in(&root, &test).ends_with("\n1 case passed, 0 failed\n"), "{operator}");
+        assert!(shown_in(&root, &["test", "ROOT/kit"]).ends_with("\n1 case passed, 0 failed\n"), "{operator}");
         let source = format!("ROOT/kit/examples/{name}.yaml");
-        let rendered =
-            shown_in(&root, &["render", "--mappings", "ROOT/kit/mappings", "--source", &source, "--no-marks"]);
+        let rendered = shown_in(&root, &["render", "ROOT/kit", "-f", &source, "--no-marks"]);
         assert_snapshot!(format!("render-{operator}"), rendered);
         let mapping = fs::read_to_string(root.path().join(format!("kit/mappings/{name}.yaml"))).expect("a mapping");
         assert_snapshot!(format!("mapping-{operator}"), mapping);
@@ -45,7 +43,7 @@ fn what_it_writes_is_good_and_tested() {
 fn what_it_writes_runs_in_the_sandbox() {
     for (operator, _) in OPERATORS {
         let root = made(operator);
-        let story = shown_in(&root, &["sandbox", "--mappings", "ROOT/kit", "--exit-when-synced"]);
+        let story = shown_in(&root, &["sandbox", "ROOT/kit", "--exit-when-synced"]);
         assert!(story.starts_with("exit 0\n"), "{operator}: {story}");
         assert!(story.contains("2 of 2 orders are ready in their workspaces"), "{operator}: {story}");
     }
@@ -55,9 +53,9 @@ fn what_it_writes_runs_in_the_sandbox() {
 fn it_says_what_it_wrote_and_overwrites_nothing() {
     let root = made("redis");
     let crd = "tests/verbs/crds/redis.yaml";
-    assert_snapshot!(shown_in(&root, &["init", "--crd", crd, "--out", "ROOT/more", "--name", "cache"]));
-    assert_snapshot!(shown_in(&root, &["init", "--crd", crd, "--out", "ROOT/kit"]), @"
-    exit 78
+    assert_snapshot!(shown_in(&root, &["init", "ROOT/more", "-f", crd, "--name", "cache"]));
+    assert_snapshot!(shown_in(&root, &["init", "ROOT/kit", "-f", crd]), @"
+    exit 3
     stderr:
     error: cannot write `ROOT/kit`: it holds something already; name another folder with --out
     ");
@@ -71,12 +69,12 @@ fn it_says_what_it_wrote_and_overwrites_nothing() {
 fn it_says_why_nothing_can_be_offered() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let issuers = "tests/verbs/crds/issuer.yaml";
-    let said = |arguments: &[&str]| shown_in(&root, &[&["init", "--out", "ROOT/kit"], arguments].concat());
-    assert_snapshot!(said(&["--crd", issuers]));
-    assert_snapshot!(said(&["--crd", issuers, "--kind", "Isuer"]));
-    assert_snapshot!(said(&["--crd", issuers, "--kind", "ClusterIssuer"]));
-    assert_snapshot!(said(&["--crd", issuers, "--kind", "Issuer"]));
-    assert_snapshot!(said(&["--crd", "mappings/mongodb.yaml"]));
-    assert_snapshot!(said(&["--crd", "ROOT/missing.yaml"]));
+    let said = |arguments: &[&str]| shown_in(&root, &[&["init", "ROOT/kit"], arguments].concat());
+    assert_snapshot!(said(&["-f", issuers]));
+    assert_snapshot!(said(&["-f", issuers, "--kind", "Isuer"]));
+    assert_snapshot!(said(&["-f", issuers, "--kind", "ClusterIssuer"]));
+    assert_snapshot!(said(&["-f", issuers, "--kind", "Issuer"]));
+    assert_snapshot!(said(&["-f", "mappings/mongodb.yaml"]));
+    assert_snapshot!(said(&["-f", "ROOT/missing.yaml"]));
     assert!(!root.path().join("kit").exists(), "nothing is written");
 }

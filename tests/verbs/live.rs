@@ -21,7 +21,7 @@ impl Live {
             .env_clear()
             .env("TMPDIR", root.path())
             .current_dir(ROOT)
-            .args(["sandbox", "--mappings", "mappings", "--kubeconfig-out"])
+            .args(["sandbox", "mappings", "--kubeconfig-out"])
             .arg(root.path().join("kubeconfig"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

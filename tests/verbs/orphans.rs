@@ -215,7 +215,7 @@ async fn what_the_mapping_no_longer_has_stays_with_its_source() {
     scene.made("Secret", "here", "here", "login", here);
     scene.remember();
     assert_snapshot!("dropped", scene.diff(MAPPING, &[]));
-    let elsewhere = scene.diff(MAPPING, &["--inventory-namespace", "elsewhere"]);
+    let elsewhere = scene.diff(MAPPING, &["--state-namespace", "elsewhere"]);
     assert!(elsewhere.contains("/spare") && !elsewhere.contains("Secret"), "{elsewhere}");
 }
 
@@ -264,6 +264,16 @@ async fn orphans_are_listed_with_their_reasons() {
     let scene = Scene::with_orphans().await;
     assert_snapshot!("list-table", scene.orphans(&[]));
     assert_snapshot!("list-text", scene.orphans(&["-o", "text"]));
+    // As kubectl selects: by the namespace and the labels of the objects.
+    let placed = scene.placed(&scene.acme);
+    let all = scene.orphans(&["-A"]);
+    let rows = |text: &str| text.lines().filter(|line| line.contains("ConfigMap")).count();
+    let here = scene.orphans(&["-n", &placed]);
+    assert_eq!(rows(&here), all.lines().filter(|line| line.contains("ConfigMap placed-acme/")).count(), "{here}");
+    assert!((1..rows(&all)).contains(&rows(&here)), "{here}");
+    assert_eq!(scene.orphans(&["-l", "sync-engine.dev/mapping"]), all);
+    assert_eq!(scene.orphans(&["-l", "!sync-engine.dev/mapping"]), "exit 0\n");
+    assert!(scene.orphans(&["-n", "a", "-A"]).starts_with("exit 2\n"));
     assert_snapshot!("list-yaml", scene.orphans(&["-o", "yaml", "--reason", "ClusterUnseen", "--reason", "NotShared"]));
 }
 
@@ -323,7 +333,7 @@ async fn an_object_of_a_living_source_is_refused() {
 async fn nothing_is_deleted_without_the_state_store() {
     let scene = Scene::with_orphans().await;
     let before = scene.left();
-    let flags = ["--reason", "SourceMissing", "--delete", "--yes", "--inventory-namespace", "empty"];
+    let flags = ["--reason", "SourceMissing", "--delete", "--yes", "--state-namespace", "empty"];
     let said = scene.orphans(&flags);
     assert!(said.starts_with("exit 1\n") && said.contains("holds no state store of the mapping"), "{said}");
     assert_eq!(scene.left(), before);

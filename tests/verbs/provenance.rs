@@ -7,15 +7,15 @@ use super::{GOOD, SOURCE, directory, run, shown, shown_in};
 #[test]
 fn every_field_says_where_it_came_from() {
     let source = "examples/mongodb/mongodb.yaml";
-    assert_snapshot!("table", shown(&["render", "--source", source, "--provenance"]));
+    assert_snapshot!("table", shown(&["render", "-f", source, "--provenance"]));
     let mapping = GOOD.replace(
         "spec: {size: '${{ source.spec.size }}'}}",
         "metadata: {labels: {of: '{{ source.metadata.name }}'}}, spec: {size: '${{ source.spec.size * 2 }}', plan: small}}",
     );
     let root = directory(&[("maps/a.yaml", &mapping), ("source.yaml", SOURCE)]);
-    let arguments = ["render", "--mappings", "ROOT/maps", "--source", "ROOT/source.yaml", "--provenance"];
+    let arguments = ["render", "ROOT/maps", "-f", "ROOT/source.yaml", "--provenance"];
     assert_snapshot!("yaml", shown_in(&root, &[&arguments[..], &["-o", "yaml"]].concat()));
-    let output = run(&["render", "--source", source, "--provenance", "-o", "json"]);
+    let output = run(&["render", "-f", source, "--provenance", "-o", "json"]);
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let members = rows.as_array().expect("a list").iter().find(|row| row["field"] == "spec.members");
     assert_eq!(members.expect("the field")["reads"], serde_json::json!(["source.spec.members"]));
@@ -23,5 +23,5 @@ fn every_field_says_where_it_came_from() {
 
 #[test]
 fn objects_can_be_listed() {
-    assert_snapshot!("objects", shown(&["render", "--source", "examples/mongodb/mongodb.yaml", "-o", "table"]));
+    assert_snapshot!("objects", shown(&["render", "-f", "examples/mongodb/mongodb.yaml", "-o", "table"]));
 }

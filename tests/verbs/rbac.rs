@@ -6,16 +6,10 @@ use super::{GOOD, broken, directory, run, shown, shown_in};
 
 #[test]
 fn it_prints_what_to_apply_where() {
-    assert_snapshot!("table", shown(&["rbac", "--schemas", "schemas", "-o", "table"]));
-    assert_snapshot!(
-        "provider",
-        shown(&["rbac", "--schemas", "schemas", "--for", "provider", "--subject", "group:engines"])
-    );
-    assert_snapshot!(
-        "target",
-        shown(&["rbac", "--schemas", "schemas", "--for", "target", "--inventory-namespace", "notes"])
-    );
-    let output = run(&["rbac", "--schemas", "schemas", "-o", "json"]);
+    assert_snapshot!("table", shown(&["rbac", "-o", "table"]));
+    assert_snapshot!("provider", shown(&["rbac", "--for", "provider", "--subject", "group:engines"]));
+    assert_snapshot!("target", shown(&["rbac", "--for", "target", "--state-namespace", "notes"]));
+    let output = run(&["rbac", "-o", "json"]);
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let kinds: Vec<_> = list["items"].as_array().expect("a list").iter().map(|item| item["kind"].clone()).collect();
     let [roles, own] = [["ClusterRole", "ClusterRoleBinding"], ["Role", "RoleBinding"]];

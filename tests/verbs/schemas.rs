@@ -15,7 +15,7 @@ fn what_is_pulled_is_what_mappings_are_checked_against() {
     assert!(said.contains("wrote SCHEMAS/target/mongodbcommunity.mongodbcommunity.mongodb.com.yaml\n"), "{said}");
     let checked = shown_in(&root, &["validate", "mappings", "--schemas", "ROOT/schemas"]);
     assert_eq!(checked, "exit 0\n1 mapping in 1 file, nothing wrong\n");
-    let trap = ["validate", "tests/ui/checks/status.yaml", "--schemas", "ROOT/schemas", "--format", "github"];
+    let trap = ["validate", "tests/ui/checks/status.yaml", "--schemas", "ROOT/schemas", "-o", "github"];
     assert!(!shown_in(&root, &trap).contains("SE0130"), "the copies are schemas");
 }
 
@@ -37,9 +37,9 @@ fn what_is_not_to_be_had_is_said() {
     let unknown = shipped.replacen("kind: MongoDBCommunity", "kind: Postgres", 1);
     let said = pull(unknown.replacen("apiVersion: mongodbcommunity.mongodb.com/v1", "apiVersion: postgres.dev/v1", 1));
     assert!(said.starts_with("exit 1\n"), "{said}");
-    assert!(said.contains("not to be had: target `target`: Postgres (postgres.dev/v1) is not served there"), "{said}");
+    assert!(said.contains("not found: target `target`: Postgres (postgres.dev/v1) is not served there"), "{said}");
     assert_snapshot!(pull(shipped.replace("{name: mongodb, path", "{name: other, path")), @"
-    exit 78
+    exit 3
     stderr:
     error: mapping `mongodb`: there is no APIExport `other`
     ");

@@ -36,7 +36,7 @@ impl Scene {
     }
 
     fn abandon(&self, target: &str, flags: &[&str]) -> String {
-        self.shown("abandon-target", MAPPING, target, &[&["--connection", "target"], flags].concat())
+        self.shown("abandon-target", MAPPING, target, &[&["--target", "target"], flags].concat())
     }
 
     /// The identity of the target, as pins have it.
@@ -59,6 +59,8 @@ async fn retarget_pins_the_sources_of_another_target_to_the_present_one() {
     scene.pinned("same", &present);
     assert_snapshot!("retarget-dry-run", scene.retarget(&[]).replace(&identity, "IDENTITY"));
     assert_eq!(scene.pin("moved"), (Some(former), true), "nothing was written");
+    assert_eq!(scene.retarget(&["-n", "elsewhere", "--yes"]), "exit 0\n");
+    assert_eq!(scene.retarget(&["-l", "tier=gold", "--yes"]), "exit 0\n");
     assert_snapshot!("retarget", scene.retarget(&["--yes", "-o", "text"]).replace(&identity, "IDENTITY"));
     assert_eq!(scene.pin("moved"), (Some(present.clone()), true));
     assert_eq!(scene.pin("same"), (Some(present), true));

@@ -43,7 +43,7 @@ fn validate_render_and_test_follow_the_files() {
     let (maps, mapping, source) = (path("maps"), path("maps/a.yaml"), path("maps/source.yaml"));
     let mut validate = Watching::start(&["validate", &mapping, "--watch"]);
     let mut test = Watching::start(&["test", &maps, "--watch"]);
-    let mut render = Watching::start(&["render", "--mappings", &mapping, "--source", &source, "--no-marks", "--watch"]);
+    let mut render = Watching::start(&["render", &mapping, "-f", &source, "--no-marks", "--watch"]);
     validate.says("nothing wrong");
     test.says("1 case passed, 0 failed");
     render.says("size: 3");

@@ -107,7 +107,7 @@ fn text(value: &Value) -> String {
 pub(super) fn shown(changes: &[Change], format: Format, colours: bool) -> String {
     let changes: Vec<Change> = changes.iter().map(Change::masked).collect();
     match format {
-        Format::Text => changes.iter().map(|change| for_people(change, colours)).collect(),
+        Format::Text | Format::Github => changes.iter().map(|change| for_people(change, colours)).collect(),
         Format::Yaml => {
             let documents: Vec<Value> = changes.iter().map(Change::to_json).collect();
             yaml::write_all(&documents)

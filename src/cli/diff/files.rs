@@ -10,7 +10,7 @@ use super::DiffArguments;
 use super::change::{Change, What};
 use crate::catalog::Catalog;
 use crate::cli::inputs::{self, Inputs};
-use crate::cli::{Misconfigured, render, sources};
+use crate::cli::{Misconfigured, Usage, render, sources};
 use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
 use crate::plan::preview::{Scene, Unseen, preview};
@@ -18,24 +18,26 @@ use crate::plan::preview::{Scene, Unseen, preview};
 /// Folders whose documents are what tests expect.
 const EXPECTED: &str = "testdata";
 
-pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> Result<Vec<Change>, Misconfigured> {
-    if arguments.sources.is_empty() {
-        return Err(Misconfigured("name the consumers' objects to compare with: --sources FILE or DIR".to_owned()));
+pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyhow::Result<Vec<Change>> {
+    if arguments.filename.is_empty() {
+        return Err(Usage("give the source objects to compare with: -f FILE or DIR".to_owned()).into());
     }
+    let new_folder = new.to_owned();
     let [old, new] = [old, new].map(|path| inputs::sound(&[path.to_owned()]));
     let (old, new) = (old?, new?);
-    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
+    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref(), &[new_folder])?;
     let bench = Bench {
         old: &old,
         new: &new,
         schemas: &schemas,
         standing: sources::all(&arguments.observed)?,
         related: sources::all(&arguments.related)?.into_iter().map(Arc::new).collect(),
-        engine: &arguments.engine_id,
+        engine: &arguments.engine.engine_id,
     };
     let mut changes = Vec::new();
     let mut compared = false;
-    for source in given(&arguments.sources)? {
+    let sources = given(&arguments.filename)?;
+    for source in sources.into_iter().filter(|source| arguments.scope.includes(source)) {
         let names = bench.takers(&source);
         compared |= !names.is_empty();
         for name in names {
@@ -44,7 +46,7 @@ pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> Resu
     }
     match compared {
         true => Ok(changes),
-        false => Err(Misconfigured("none of the sources is taken by any of the mappings".to_owned())),
+        false => Err(Misconfigured("no mapping takes any of the source objects".to_owned()).into()),
     }
 }
 

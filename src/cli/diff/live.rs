@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::DiffArguments;
 use super::change::{Change, What};
-use crate::cli::{Misconfigured, ask, connections, inputs, render, sources};
+use crate::cli::{Misconfigured, ask, inputs, progress, render, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
 use crate::plan::{Action, Intent, Rest, SourcePatch, rehearsal};
@@ -16,16 +16,12 @@ use crate::survey::{Rehearsed, Surveyor};
 
 pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<Vec<Change>> {
     let catalog = inputs::sound(&[path.to_owned()])?;
-    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref())?;
-    let surveyor = Surveyor {
-        connections: connections::open(&arguments.connections.clone().by_name()?)?,
-        providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
-        engine: arguments.engine_id.clone(),
-    };
+    let (schemas, _) = inputs::schemas(arguments.schemas.as_deref(), &arguments.mappings)?;
+    let surveyor = arguments.connections.surveyor(&catalog, &arguments.engine.engine_id)?;
     let schemas = ConsumerSchemas::new(schemas);
     ask(async {
         let mut changes = Vec::new();
-        for (name, entry) in catalog.mappings() {
+        for (name, entry) in progress::mappings(&catalog) {
             let found = of_mapping(arguments, &surveyor, &schemas, &entry.mapping).await;
             changes.extend(found.map_err(|why| Misconfigured(format!("mapping `{name}`: {why}")))?);
         }
@@ -39,22 +35,23 @@ async fn of_mapping(
     schemas: &ConsumerSchemas,
     mapping: &Mapping,
 ) -> anyhow::Result<Vec<Change>> {
-    let whole = surveyor.whole(schemas, mapping, &arguments.inventory_namespace).await?;
+    let whole = surveyor.whole(schemas, mapping, &arguments.engine.state_namespace).await?;
     let target = &whole.target;
     for why in target.kinds.values().filter_map(|served| served.as_ref().err()).chain(target.inventory.as_ref().err()) {
-        eprintln!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target);
+        progress::say(&format!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target));
     }
     if mapping.mode == Mode::Observe {
-        eprintln!("mapping `{}`: its mode is Observe, so the engine writes none of this", mapping.name);
+        progress::say(&format!("mapping `{}`: its mode is Observe, so the engine writes none of this", mapping.name));
     }
     let mut changes = Vec::new();
-    for rehearsed in &whole.rehearsed {
+    for rehearsed in whole.rehearsed.iter().filter(|one| arguments.scope.includes(&one.source.0)) {
         let title = title(rehearsed);
         say(&title, rehearsed);
         changes.extend(of_source(mapping, &title, rehearsed));
     }
     let orphans = orphans(surveyor, mapping, &whole).await?;
-    changes.extend(orphans.iter().map(|orphan| of_orphan(mapping, orphan)));
+    let orphans = orphans.iter().filter(|orphan| arguments.scope.includes(&orphan.object.object));
+    changes.extend(orphans.map(|orphan| of_orphan(mapping, orphan)));
     Ok(changes)
 }
 
@@ -79,7 +76,10 @@ fn title(rehearsed: &Rehearsed) -> String {
 /// Why the plan rests, where it is not in sync.
 fn say(title: &str, rehearsed: &Rehearsed) {
     if let Some(Rest::Waiting(reasons) | Rest::Blocked(reasons)) = &rehearsed.rest {
-        reasons.0.iter().for_each(|reason| eprintln!("{title}: {}: {}", reason.cause.as_str(), reason.detail));
+        reasons
+            .0
+            .iter()
+            .for_each(|reason| progress::say(&format!("{title}: {}: {}", reason.cause.as_str(), reason.detail)));
     }
 }
 

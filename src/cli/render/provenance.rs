@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::OutputFormat;
+use super::Format;
 use crate::cli::inputs::Inputs;
 use crate::cli::table;
 use crate::mapping::expression::Scope;
@@ -104,11 +104,11 @@ impl<'a> File<'a> {
     }
 }
 
-pub(super) fn shown(format: OutputFormat, rows: &[Row]) -> String {
+pub(super) fn shown(format: Format, rows: &[Row]) -> String {
     match format {
-        OutputFormat::Table => by_object(rows),
-        OutputFormat::Json => format!("{:#}\n", rows.iter().map(Row::to_json).collect::<Value>()),
-        OutputFormat::Yaml => yaml::write_all(&rows.iter().map(Row::to_json).collect::<Vec<_>>()),
+        Format::Text | Format::Table | Format::Github => by_object(rows),
+        Format::Json => format!("{:#}\n", rows.iter().map(Row::to_json).collect::<Value>()),
+        Format::Yaml => yaml::write_all(&rows.iter().map(Row::to_json).collect::<Vec<_>>()),
     }
 }
 

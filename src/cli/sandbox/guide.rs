@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::stage::Stage;
 use crate::sandbox::story::Order;
 
@@ -40,7 +42,7 @@ pub(super) fn suggestions(stage: &Stage, ordered: bool) -> String {
         format!("  export KUBECONFIG={}", quoted(stage.kubeconfig())),
     ];
     match order {
-        Some(order) => lines.extend(visits(consumer, order)),
+        Some(order) => lines.extend(visits(consumer, order, &stage.scene.script.definitions)),
         None if stage.scene.script.exports.iter().all(|export| export.name == "mongodb") => {
             lines.push(format!("  kubectl --context {consumer} apply -f examples/mongodb/mongodb.yaml"));
         }
@@ -52,18 +54,20 @@ pub(super) fn suggestions(stage: &Stage, ordered: bool) -> String {
     lines.join("\n")
 }
 
-/// What to do with an order that stands.
-fn visits(consumer: &str, order: &Order) -> [String; 3] {
+/// What to do with an object that a consumer has created. `definitions`: of the kinds on the target cluster.
+fn visits(consumer: &str, order: &Order, definitions: &[Value]) -> Vec<String> {
     let plural = order.resource.split('.').next().unwrap_or_default();
     let change = match order.object["spec"]["members"].is_number() {
         true => format!("patch {} --type merge -p '{{\"spec\":{{\"members\":5}}}}'", named(order)),
         false => format!("edit {}", named(order)),
     };
-    [
-        format!("  kubectl --context {consumer} get {plural}{} -o yaml", namespace(order)),
-        format!("  kubectl --context downstream get {plural} -A"),
-        format!("  kubectl --context {consumer} {change}"),
-    ]
+    let plurals = definitions.iter().filter_map(|definition| definition["spec"]["names"]["plural"].as_str());
+    let plurals: Vec<_> = plurals.collect();
+    let downstream = format!("  kubectl --context downstream get {} -A", plurals.join(","));
+    let mut lines = vec![format!("  kubectl --context {consumer} get {plural}{} -o yaml", namespace(order))];
+    lines.extend((!plurals.is_empty()).then_some(downstream));
+    lines.push(format!("  kubectl --context {consumer} {change}"));
+    lines
 }
 
 /// `mongodbcommunity my-database`

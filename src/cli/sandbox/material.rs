@@ -33,7 +33,7 @@ pub(super) struct Material {
 pub(super) fn read(mappings: &Path, named: &[PathBuf]) -> Result<Material, Misconfigured> {
     let own = Inputs::read(&[mappings.to_owned()]).unwrap_or_default();
     let mut inputs = own.clone();
-    for folder in beside(mappings) {
+    for folder in BESIDE.iter().filter_map(|name| inputs::beside(mappings, name)).filter(|folder| folder.is_dir()) {
         // Nothing at all in it is no mistake.
         inputs.extend(Inputs::read(&[folder]).unwrap_or_default());
     }
@@ -49,12 +49,6 @@ pub(super) fn read(mappings: &Path, named: &[PathBuf]) -> Result<Material, Misco
     let given = inputs.readable.iter().filter(|(path, _)| !Path::new(path).iter().any(|part| part == EXPECTED));
     given.for_each(|(path, content)| material.take(path, content));
     Ok(material)
-}
-
-fn beside(mappings: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    // `mappings` alone has an empty parent, which is the directory that we are in.
-    let parent = mappings.parent().map(Path::to_owned).unwrap_or_default();
-    BESIDE.iter().map(move |name| parent.join(name)).filter(|folder| folder.is_dir())
 }
 
 impl Material {

@@ -4,6 +4,7 @@ use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use crate::cli::terminal;
 use crate::sandbox::story::{Actor, Line};
 
 /// Differences shown of one change.
@@ -53,12 +54,10 @@ impl Style {
 }
 
 impl Screen<io::Stdout> {
-    /// Standard output; <https://no-color.org> is honoured.
+    /// Standard output.
     pub fn of_this_process() -> Self {
-        let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let dumb = env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-        let rewrites = io::stdout().is_terminal() && !dumb;
-        Self { out: io::stdout(), colours: rewrites && !refused, rewrites, progress: String::new() }
+        let rewrites = io::stdout().is_terminal() && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb");
+        Self { out: io::stdout(), colours: terminal::colours(), rewrites, progress: String::new() }
     }
 }
 

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::{SandboxArguments, material};
-use crate::cli::Misconfigured;
-use crate::sandbox::story::{Folder, MAPPING, Plot, Scene, Script, ToyOperator, kubeconfig};
+use crate::cli::{Misconfigured, inputs};
+use crate::sandbox::kubeconfig;
+use crate::sandbox::story::{Folder, MAPPING, Plot, Scene, Script, ToyOperator};
 
 /// First line of every kubeconfig we write: how we know it as ours.
 const MARK: &str = "# Written by `sync-engine sandbox`, and removed when it ends.\n";
@@ -36,7 +37,7 @@ impl Stage {
         let operator = arguments.operator.as_deref().map(operator).transpose()?.map(Arc::new);
         let folder = Folder::create("sync-engine-sandbox").context("cannot make a temporary folder")?;
         let mappings = mappings(arguments.mappings.as_deref(), &folder)?;
-        let script = script(&mappings, &arguments.documents, operator)?;
+        let script = script(&mappings, &arguments.filename, operator)?;
         let plot = Plot {
             workspaces: arguments.workspaces as usize,
             objects: arguments.objects as usize,
@@ -76,7 +77,7 @@ fn script(mappings: &Path, documents: &[PathBuf], operator: Option<Arc<ToyOperat
         Some(operator) => vec![operator.clone()],
         None => material.operators()?,
     };
-    if let Some(script) = Script::of(&material.mappings, &material.found, operators) {
+    if let Some(script) = Script::of(&material.mappings, &material.found, operators).map_err(Misconfigured)? {
         return Ok(script);
     }
     let operator = match operator {
@@ -86,11 +87,10 @@ fn script(mappings: &Path, documents: &[PathBuf], operator: Option<Arc<ToyOperat
     Ok(Script::mongodb(operator)?)
 }
 
-/// The directory of mappings: of a folder that has one, the one in it.
+/// The folder of mappings: of a folder that has one, the one in it.
 fn mappings(named: Option<&Path>, folder: &Folder) -> anyhow::Result<PathBuf> {
     if let Some(named) = named {
-        let inner = named.join(MAPPINGS);
-        return Ok(if inner.is_dir() { inner } else { named.to_owned() });
+        return Ok(inputs::folder_of_mappings(named));
     }
     if Path::new(MAPPINGS).is_dir() {
         return Ok(PathBuf::from(MAPPINGS));
@@ -101,9 +101,9 @@ fn mappings(named: Option<&Path>, folder: &Folder) -> anyhow::Result<PathBuf> {
     Ok(own)
 }
 
-/// A file that nobody else can read: it holds tokens.
+/// A new file that nobody else can read: it holds tokens. It follows no link that somebody put there.
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())
 }
 
@@ -114,7 +114,11 @@ impl Copy {
         if !is_free(path).map_err(|error| refuse(error.to_string()))? {
             return Err(refuse("it is there already, and none of ours; name another, or move it away".to_owned()));
         }
-        write_secret(path, text).map_err(|error| refuse(error.to_string()))?;
+        let removed = match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        removed.and_then(|()| write_secret(path, text)).map_err(|error| refuse(error.to_string()))?;
         // Somebody may go to another directory before we end.
         Ok(Self(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())))
     }
@@ -129,8 +133,11 @@ impl Drop for Copy {
     }
 }
 
-/// Whether nothing is at a path, or a kubeconfig of a sandbox.
+/// Whether nothing is at a path, or a kubeconfig of a sandbox. A link leads to somebody else's file.
 fn is_free(path: &Path) -> io::Result<bool> {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        return Ok(false);
+    }
     let mut start = vec![0; MARK.len()];
     match fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)) {
         Ok(()) => Ok(start == MARK.as_bytes()),

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::{Compiled, ValidateArguments, compiled};
 use crate::catalog::Catalog;
+use crate::cli::ask;
 use crate::cli::inputs::Inputs;
-use crate::cli::{ask, connections};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::diagnostic::{Diagnostic, Finding};
 use crate::mapping::schema::Schemas;
@@ -28,16 +28,12 @@ pub(super) fn check(
     catalog: &Catalog,
     schemas: Schemas,
 ) -> anyhow::Result<Vec<Diagnostic>> {
-    let surveyor = Surveyor {
-        connections: connections::open(&arguments.connections.clone().by_name()?)?,
-        providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
-        engine: arguments.engine_id.clone(),
-    };
+    let surveyor = arguments.connections.surveyor(catalog, &arguments.engine.engine_id)?;
     let visit = Visit {
         surveyor: &surveyor,
         consumers: ConsumerSchemas::new(schemas.clone()),
         schemas,
-        inventory_namespace: &arguments.inventory_namespace,
+        inventory_namespace: &arguments.engine.state_namespace,
         access: Access::default(),
     };
     ask(async {

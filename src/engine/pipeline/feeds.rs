@@ -8,15 +8,15 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::Pipeline;
-use super::wakes::{Collection, Topic};
+use super::wakes::{Collection, Topic, target_reference};
 use crate::engine::consumer_schema::{Known, Schedule};
 use crate::engine::target::ServedKind;
 use crate::mapping::{Kind, Resource};
-use crate::multicluster::Subscription;
 use crate::multicluster::identity::Known as Identified;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClustersOf, WatchScope};
 use crate::multicluster::watch::{Selectors, Watch, WatchState};
+use crate::multicluster::{Object, Subscription};
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Origin};
 use crate::object::{ClusterName, Key};
@@ -236,11 +236,19 @@ impl Pipeline {
         self.feeds().sources.values().cloned().collect()
     }
 
-    /// Whether a source has objects on the target, by its owner label. In kcp, the identity of a cluster is its name.
+    /// Whether a source has objects on the target: a copy of one that somebody made elsewhere is none. In kcp, the identity
+    /// of a cluster is its name.
     pub fn has_objects(&self, key: &Key) -> bool {
         let resource = &self.generation().mapping.source.resource;
         let owner = self.writer.owner(&Origin::new(resource, key.cluster.as_str(), key));
-        self.kind_feeds().iter().any(|(_, feed)| !feed.watch.store().of_owner(&owner.0).is_empty())
+        let is_owned = |kind: &Kind, (at, object): &(Key, Arc<Object>)| {
+            let object = object.value();
+            object.is_ok_and(|object| marks::is_ours(&object, &target_reference(kind, at), &owner))
+        };
+        let has = |(kind, feed): &(Kind, Arc<KindFeed>)| {
+            feed.watch.store().of_owner(&owner.0).iter().any(|found| is_owned(kind, found))
+        };
+        self.kind_feeds().iter().any(has)
     }
 
     /// Queues every source that is there: after a reload, and on the long resync.
@@ -310,8 +318,11 @@ impl Pipeline {
 async fn follow_identity(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, cluster: ClusterName) {
     let Some(connection) = feed.upgrade().map(|feed| feed.scope.endpoint.connection().clone()) else { return };
     let mut outcomes = connection.identity().outcomes();
+    // A connection that nobody uses any more ends with it.
+    let connection = Arc::downgrade(&connection);
     while outcomes.changed().await.is_ok() {
-        let Some(pipeline) = pipeline.upgrade().filter(|_| feed.strong_count() > 0) else { return };
+        let used = pipeline.upgrade().filter(|_| feed.strong_count() > 0).zip(connection.upgrade());
+        let Some((pipeline, connection)) = used else { return };
         if matches!(connection.identity().known(), Identified::Identity(_)) {
             pipeline.touch(Topic::Identity(cluster.clone()));
         }

@@ -9,6 +9,8 @@ use crate::plan::Prune;
 /// What becomes of the deletions that a document asks for.
 #[derive(Debug, Default)]
 pub struct Guard {
+    /// Counts the documents that were guarded. What was planned in an earlier pass says nothing of this one.
+    pass: u64,
     state: State,
     /// How many deletions of each source are held.
     held: BTreeMap<Key, usize>,
@@ -26,22 +28,31 @@ enum State {
 }
 
 impl Guard {
-    /// `in_force`: the document was in force before, so that nothing follows from a change of it.
-    pub fn new(in_force: bool) -> Self {
-        Self { state: if in_force { State::Open } else { State::Counting }, held: BTreeMap::new() }
+    /// The guard of the next document. `in_force`: it was in force before, so that nothing follows from a change of it.
+    pub fn next(&self, in_force: bool) -> Self {
+        let state = if in_force { State::Open } else { State::Counting };
+        Self { pass: self.pass + 1, state, held: BTreeMap::new() }
+    }
+
+    pub fn pass(&self) -> u64 {
+        self.pass
     }
 
     pub fn prune(&self) -> Prune {
         if self.state == State::Open { Prune::Allowed } else { Prune::Held }
     }
 
-    /// A source was planned: so many of its deletions are held.
-    pub fn note(&mut self, key: &Key, held: usize) {
+    /// A source was planned in a pass: so many of its deletions are held. `false`: that pass is over.
+    pub fn note(&mut self, key: &Key, held: usize, pass: u64) -> bool {
+        if pass != self.pass {
+            return false;
+        }
         if held == 0 || self.state == State::Open {
             self.held.remove(key);
         } else {
             self.held.insert(key.clone(), held);
         }
+        true
     }
 
     /// Every source was planned. Within the limits, the deletions are released.
@@ -103,14 +114,14 @@ mod tests {
 
     #[test]
     fn a_document_in_force_holds_nothing() {
-        assert_eq!(Guard::new(true).prune(), Prune::Allowed);
-        assert!(!Guard::new(true).conclude(&LIMITS, 0));
+        assert_eq!(Guard::default().next(true).prune(), Prune::Allowed);
+        assert!(!Guard::default().next(true).conclude(&LIMITS, 0));
     }
 
     #[test]
     fn within_both_limits_deletions_are_released_when_every_source_was_planned() {
-        let mut guard = Guard::new(false);
-        guard.note(&key("a"), 2);
+        let mut guard = Guard::default().next(false);
+        guard.note(&key("a"), 2, 1);
         assert_eq!(guard.prune(), Prune::Held, "while sources are counted");
         assert!(guard.conclude(&LIMITS, 10));
         assert_eq!(guard.prune(), Prune::Allowed);
@@ -119,8 +130,8 @@ mod tests {
     #[test]
     fn beyond_either_limit_they_wait_for_approval() {
         for (held, objects) in [(11, 1000), (3, 10)] {
-            let mut guard = Guard::new(false);
-            guard.note(&key("a"), held);
+            let mut guard = Guard::default().next(false);
+            guard.note(&key("a"), held, 1);
             assert!(!guard.conclude(&LIMITS, objects));
             assert_eq!((guard.prune(), guard.held()), (Prune::Held, Some(held)));
             assert_eq!(guard.approve(), Some(held));
@@ -129,11 +140,20 @@ mod tests {
     }
 
     #[test]
-    fn deletions_that_are_no_longer_asked_for_release_the_guard() {
-        let mut guard = Guard::new(false);
-        guard.note(&key("a"), 11);
+    fn what_was_planned_with_the_document_before_does_not_count() {
+        let before = Guard::default().next(true);
+        let mut guard = before.next(false);
+        assert!(!guard.note(&key("a"), 0, before.pass()), "its plan ended after the change");
+        assert!(guard.note(&key("a"), 11, guard.pass()));
         assert!(!guard.conclude(&LIMITS, 1000));
-        guard.note(&key("a"), 0);
+    }
+
+    #[test]
+    fn deletions_that_are_no_longer_asked_for_release_the_guard() {
+        let mut guard = Guard::default().next(false);
+        guard.note(&key("a"), 11, 1);
+        assert!(!guard.conclude(&LIMITS, 1000));
+        guard.note(&key("a"), 0, 1);
         assert!(guard.conclude(&LIMITS, 1000));
     }
 }

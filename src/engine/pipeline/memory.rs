@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::guard::Guard;
 use super::wakes::Topic;
 use super::{Inventory, Pipeline, Reason, State, Unsettled};
 use crate::mapping::template::Text;
@@ -28,6 +27,15 @@ impl Pipeline {
 
     pub fn unsettled(&self) -> BTreeMap<Key, Unsettled> {
         self.state().unsettled.clone()
+    }
+
+    /// How many sources did not end in sync, by the reason in their condition `Synced`.
+    pub fn reasons(&self) -> BTreeMap<Reason, usize> {
+        let mut reasons = BTreeMap::new();
+        for unsettled in self.state().unsettled.values() {
+            *reasons.entry(unsettled.cause.unwrap_or(Reason::RequestFailed)).or_default() += 1;
+        }
+        reasons
     }
 
     /// A request of the last plan failed in a way that time may mend: no event tells when.
@@ -120,10 +128,18 @@ impl Pipeline {
         self.state().guard.prune()
     }
 
-    /// A source was planned, and `pruneGuard` holds so many of its deletions.
-    pub fn guard(&self, key: &Key, held: usize) {
+    /// Which pass over the sources `pruneGuard` is in, for [`guard`](Self::guard).
+    pub fn pass(&self) -> u64 {
+        self.state().guard.pass()
+    }
+
+    /// A source was planned in a pass, and `pruneGuard` holds so many of its deletions. What was under way when the document
+    /// changed is planned again.
+    pub fn guard(&self, key: &Key, held: usize, pass: u64) {
         let mut state = self.state();
-        state.guard.note(key, held);
+        if !state.guard.note(key, held, pass) {
+            return;
+        }
         state.unplanned.remove(key);
         drop(state);
         self.conclude();
@@ -192,7 +208,7 @@ impl Pipeline {
                 if was_unconfirmed {
                     // A former document was in force: nothing follows from a change of it.
                     let is_in_force = generation.former.is_some() || store.is_in_force(&generation.mapping.text);
-                    state.guard = Guard::new(is_in_force);
+                    state.guard = state.guard.next(is_in_force);
                 }
                 state.former_placements =
                     store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();

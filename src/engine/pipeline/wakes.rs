@@ -112,10 +112,9 @@ impl Pipeline {
         }
         self.note_stripped(kind, change);
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
-        let before = change.before.and_then(|before| before.owner());
         let Some(object) = change.after.or(change.before) else { return };
-        if let Some(former) = before.filter(|former| object.owner() != Some(former)) {
-            self.enqueue_owner(former, priority);
+        if let Some(former) = change.before.filter(|former| former.owner() != object.owner()) {
+            self.enqueue_origin(kind, change.key, former, priority);
         }
         self.enqueue_origin(kind, change.key, object, priority);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::mapping::diagnostic::Finding;
-use crate::mapping::expression::{Base, Expr, Path, Piece, Root, Scope, Segment, Text, TextForm};
+use crate::mapping::expression::{Base, Expr, Path, Root, Scope, Segment, Text};
 use crate::mapping::{Mapping, ObjectRule, SourceClusters};
 use crate::yaml::{Node, NodeValue};
 
@@ -155,55 +155,12 @@ fn stand_in(texts: &[&Text], base: &Base) -> Value {
             *at = json!("same");
         }
     };
-    texts.iter().for_each(|text| paths(text, base, &mut put));
+    // The identity of a source is left out: it is what differs.
+    let is_identity = |path: &Path| matches!(path.segments.first(), Some(Segment::Key(key)) if key == "metadata");
+    let paths = texts.iter().flat_map(|text| text.expressions()).flat_map(Expr::paths);
+    let read = paths.filter(|path| path.base == *base && !(*base == Base::Root(Root::Source) && is_identity(path)));
+    read.for_each(&mut put);
     value
-}
-
-/// The paths of a text from one base, the identity of a source left out.
-fn paths(text: &Text, base: &Base, put: &mut impl FnMut(&Path)) {
-    fn of_pieces(pieces: &[Piece], put: &mut impl FnMut(&Path)) {
-        for piece in pieces {
-            match piece {
-                Piece::Raw(_) => {}
-                Piece::Print { expr, .. } => of(expr, put),
-                Piece::If { test, then, otherwise, .. } => {
-                    of(test, put);
-                    of_pieces(then, put);
-                    of_pieces(otherwise, put);
-                }
-                Piece::For(node) => {
-                    of(&node.items, put);
-                    of_pieces(&node.body, put);
-                }
-            }
-        }
-    }
-    fn of(expr: &Expr, put: &mut impl FnMut(&Path)) {
-        match expr {
-            Expr::Path(path) => put(path),
-            Expr::Call(call) => call.arguments.iter().flatten().chain(&call.rest).for_each(|expr| of(expr, put)),
-            Expr::Concat(one, other) => {
-                of(one, put);
-                of(other, put);
-            }
-            Expr::Default { value, .. } | Expr::RegexReplace { value, .. } => of(value, put),
-            _ => {}
-        }
-    }
-    let identity = |path: &Path| {
-        let metadata = matches!(path.segments.first(), Some(Segment::Key(key)) if key == "metadata");
-        path.base == Base::Root(Root::Source) && metadata
-    };
-    let mut put = |path: &Path| {
-        if path.base == *base && !identity(path) {
-            put(path);
-        }
-    };
-    match text.form() {
-        TextForm::Literal(_) => {}
-        TextForm::Typed(expression) => of(expression.expr(), &mut put),
-        TextForm::Pieces(pieces) => of_pieces(pieces, &mut put),
-    }
 }
 
 fn finding(node: &Node, (first, second, place): &Pair) -> Finding {

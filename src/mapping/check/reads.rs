@@ -20,34 +20,13 @@ impl<'s> Reads<'_, 's> {
     /// `guarded`: the place takes what is absent.
     pub fn expression(&mut self, expr: &'s Expr, guarded: bool) {
         match expr {
-            Expr::Literal(_) | Expr::Omit => {}
             Expr::Path(path) => self.path(path, guarded),
-            Expr::Member { base, .. } => self.expression(base, guarded),
-            Expr::Index { base, index, .. } => {
-                self.expression(base, guarded);
-                self.expression(index, guarded);
-            }
-            Expr::Slice { base, start, stop } => {
-                self.expression(base, guarded);
-                start.iter().chain(stop).for_each(|bound| self.expression(bound, guarded));
-            }
-            Expr::List(items) => items.iter().for_each(|item| self.expression(item, guarded)),
-            Expr::Map(entries) => entries.iter().for_each(|(key, value)| {
-                self.expression(key, guarded);
-                self.expression(value, guarded);
-            }),
-            Expr::Not(operand) | Expr::Negate(operand) => self.expression(operand, guarded),
             Expr::And(left, right) | Expr::Or(left, right) => {
                 self.expression(left, guarded);
                 self.expression(right, guarded || guards(left));
             }
-            Expr::Arithmetic { left, right, .. } | Expr::Concat(left, right) => {
-                self.expression(left, guarded);
-                self.expression(right, guarded);
-            }
             Expr::Compare { first, rest, places } => {
-                self.expression(first, guarded);
-                rest.iter().for_each(|(_, operand)| self.expression(operand, guarded));
+                expr.operands().into_iter().for_each(|operand| self.expression(operand, guarded));
                 if let ([(comparison, other)], [left, right]) = (&rest[..], &places[..]) {
                     self.comparison(*comparison, (first, left), (other, right));
                 }
@@ -62,18 +41,14 @@ impl<'s> Reads<'_, 's> {
                 self.expression(value, true);
                 fallback.iter().chain(lax).for_each(|expr| self.expression(expr, guarded));
             }
-            Expr::RegexReplace { value, replacement, .. } => {
-                self.expression(value, guarded);
-                self.expression(replacement, guarded);
-            }
             Expr::Call(call) => {
-                let takes_absent =
-                    matches!(call.name(), "defined" | "undefined" | "dig" | "required" | "condition" | "default");
+                let takes_absent = matches!(call.name(), "defined" | "dig" | "required" | "condition" | "default");
                 for (index, argument) in call.arguments.iter().enumerate() {
                     argument.iter().for_each(|expr| self.expression(expr, guarded || takes_absent && index == 0));
                 }
                 call.rest.iter().for_each(|expr| self.expression(expr, guarded));
             }
+            _ => expr.operands().into_iter().for_each(|operand| self.expression(operand, guarded)),
         }
     }
 
@@ -246,20 +221,8 @@ fn excludes(types: &[Type<'_>], literal: &Value) -> Option<String> {
 pub(super) fn guards(expr: &Expr) -> bool {
     match expr {
         Expr::Default { .. } => true,
-        Expr::Call(call) => {
-            matches!(call.name(), "defined" | "undefined" | "dig")
-                || call.arguments.iter().flatten().chain(&call.rest).any(guards)
-        }
-        Expr::Not(operand) | Expr::Negate(operand) => guards(operand),
-        Expr::And(left, right) | Expr::Or(left, right) | Expr::Concat(left, right) => guards(left) || guards(right),
-        Expr::Arithmetic { left, right, .. } => guards(left) || guards(right),
-        Expr::Compare { first, rest, .. } => guards(first) || rest.iter().any(|(_, operand)| guards(operand)),
-        Expr::Conditional { test, then, otherwise, .. } => guards(test) || guards(then) || guards(otherwise),
-        Expr::Member { base, .. } | Expr::Index { base, .. } | Expr::Slice { base, .. } => guards(base),
-        Expr::List(items) => items.iter().any(guards),
-        Expr::Map(entries) => entries.iter().any(|(key, value)| guards(key) || guards(value)),
-        Expr::RegexReplace { value, .. } => guards(value),
-        Expr::Literal(_) | Expr::Omit | Expr::Path(_) => false,
+        Expr::Call(call) if matches!(call.name(), "defined" | "dig") => true,
+        _ => expr.operands().into_iter().any(guards),
     }
 }
 

@@ -1,24 +1,9 @@
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
 use crate::mapping::compile::{Compiled, compile};
 use crate::mapping::diagnostic::{CODES, Diagnostic};
-
-fn root(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-fn files(directory: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(root(directory)).expect("the fixtures are part of the repository");
-    let mut files: Vec<_> = entries
-        .map(|entry| entry.expect("readable").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
-        .collect();
-    files.sort();
-    assert!(!files.is_empty());
-    files
-}
+use crate::mapping::tests::{each, files, snapshot};
 
 fn schemas() -> Schemas {
     let mut schemas = Schemas::default();
@@ -45,30 +30,17 @@ fn shown(name: &str, file: &str, schemas: &Schemas) -> String {
 #[test]
 fn diagnostics_of_checks() {
     let schemas = schemas();
-    for path in files("tests/ui/checks") {
-        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(&path).expect("readable");
-        let directory = root("tests/ui/checks");
-        insta::with_settings!({snapshot_path => directory, prepend_module_to_snapshot => false, omit_expression => true}, {
-            insta::assert_snapshot!(name.clone(), shown(&name, &text, &schemas));
-        });
-    }
+    each("tests/ui/checks", |name, text| shown(name, text, &schemas));
 }
 
 /// The same of schema documents.
 #[test]
 fn diagnostics_of_schemas() {
-    for path in files("tests/ui/schemas") {
-        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-        let content = std::fs::read(&path).expect("readable");
-        let findings = Schemas::default().add_file(&content);
-        let shown: Vec<_> =
-            findings.into_iter().map(|finding| Diagnostic::new(finding, &name, &content).render(false)).collect();
-        let directory = root("tests/ui/schemas");
-        insta::with_settings!({snapshot_path => directory, prepend_module_to_snapshot => false, omit_expression => true}, {
-            insta::assert_snapshot!(name.clone(), shown.join("\n\n"));
-        });
-    }
+    each("tests/ui/schemas", |name, text| {
+        let findings = Schemas::default().add_file(text.as_bytes()).into_iter();
+        let shown = findings.map(|finding| Diagnostic::new(finding, name, text.as_bytes()).render(false));
+        shown.collect::<Vec<_>>().join("\n\n")
+    });
 }
 
 /// What a mapping reads and writes without a schema is never wrong.
@@ -161,10 +133,7 @@ fn every_code_has_an_example_and_a_fix() {
             .into_iter()
             .map(|finding| Diagnostic::new(finding, "mapping.yaml", bad.as_bytes()).render(false))
             .collect();
-        let directory = root("tests/ui/codes");
-        insta::with_settings!({snapshot_path => directory, prepend_module_to_snapshot => false, omit_expression => true}, {
-            insta::assert_snapshot!(code.code, shown.join("\n\n"));
-        });
+        snapshot("tests/ui/codes", code.code, &shown.join("\n\n"));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -101,7 +101,7 @@ impl<'s> Type<'s> {
 }
 
 /// Filters that give a string, whatever they are given.
-const TEXTS: [&str; 18] = [
+const TEXTS: [&str; 17] = [
     "as_quantity",
     "b64decode",
     "b64encode",
@@ -115,7 +115,6 @@ const TEXTS: [&str; 18] = [
     "sha256",
     "short_hash",
     "string",
-    "title",
     "tojson",
     "toyaml",
     "trim",
@@ -156,8 +155,8 @@ impl<'s> Environment<'s> {
         let first = || call.arguments.first().and_then(Option::as_ref).map_or(vec![Type::Any], |expr| self.infer(expr));
         match call.name() {
             _ if call.is_test() => vec![Type::Simple(Form::Boolean)],
-            "count" | "length" | "int" => vec![Type::Simple(Form::Integer)],
-            "bool" | "observed_generation_current" => vec![Type::Simple(Form::Boolean)],
+            "length" | "int" => vec![Type::Simple(Form::Integer)],
+            "observed_generation_current" => vec![Type::Simple(Form::Boolean)],
             "first" | "last" => first().into_iter().map(Type::item).collect(),
             "without" | "only" => first().into_iter().map(|one| picked(one, call)).collect(),
             name if TEXTS.contains(&name) => vec![Type::Simple(Form::Text)],
@@ -202,29 +201,20 @@ impl<'s> Environment<'s> {
 
     /// Whether a consumer's own words can come out of an expression; a hash of them is none.
     pub fn is_consumers(&self, expr: &Expr) -> bool {
-        let any = |all: &[&Expr]| all.iter().any(|expr| self.is_consumers(expr));
+        let any = |all: Vec<&Expr>| all.into_iter().any(|expr| self.is_consumers(expr));
         match expr {
-            Expr::Literal(_) | Expr::Omit | Expr::Not(_) | Expr::Compare { .. } => false,
+            Expr::Not(_) | Expr::Compare { .. } => false,
             Expr::Path(path) => self.base(&path.base).is_consumers,
-            Expr::Member { base, .. } | Expr::Index { base, .. } | Expr::Slice { base, .. } => any(&[base]),
-            Expr::List(items) => items.iter().any(|item| self.is_consumers(item)),
-            Expr::Map(entries) => entries.iter().any(|(_, value)| self.is_consumers(value)),
-            Expr::Negate(operand) => any(&[operand]),
-            Expr::And(one, other) | Expr::Or(one, other) | Expr::Concat(one, other) => any(&[one, other]),
-            Expr::Arithmetic { left, right, .. } => any(&[left, right]),
-            Expr::Conditional { then, otherwise, .. } => any(&[then, otherwise]),
-            Expr::Default { value, fallback, .. } => {
-                any(&[value]) || fallback.as_ref().is_some_and(|fallback| any(&[fallback]))
+            Expr::Index { base, .. } | Expr::Slice { base, .. } => any(vec![base]),
+            Expr::Map(entries) => any(entries.iter().map(|(_, value)| value).collect()),
+            Expr::Conditional { then, otherwise, .. } => any(vec![then, otherwise]),
+            Expr::Call(call)
+                if call.is_test()
+                    || matches!(call.name(), "short_hash" | "sha256" | "length" | "observed_generation_current") =>
+            {
+                false
             }
-            Expr::RegexReplace { value, replacement, .. } => any(&[value, replacement]),
-            Expr::Call(call) => {
-                let hides = call.is_test()
-                    || matches!(
-                        call.name(),
-                        "short_hash" | "sha256" | "length" | "count" | "observed_generation_current"
-                    );
-                !hides && call.arguments.iter().flatten().chain(&call.rest).any(|expr| self.is_consumers(expr))
-            }
+            _ => any(expr.operands()),
         }
     }
 

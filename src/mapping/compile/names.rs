@@ -54,7 +54,7 @@ pub(super) fn check_connection(name: &Spanned<String>, findings: &mut Vec<Findin
     if name.is_empty() || !name.chars().all(fits) {
         let finding =
             Finding::new("SE0110", name.span(), "a connection's name is made of letters, digits, `-`, `_` and `.`");
-        findings.push(finding.help("connections are named on the command line: `--kubeconfig NAME=PATH`"));
+        findings.push(finding.help("connections are named on the command line: `--connection NAME=PATH`"));
     }
 }
 

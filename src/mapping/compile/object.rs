@@ -5,11 +5,11 @@ use std::ops::Range;
 use super::for_each::Written;
 use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
-use crate::mapping::document::{Adopt, DeletePolicy, ObjectSpec, PropagationSpec, Strategy};
+use crate::mapping::document::{Adopt, DeletePolicy, ObjectSpec, Strategy};
 use crate::mapping::expression::{Expression, RootSet};
 use crate::mapping::names::is_dns_subdomain;
 use crate::mapping::template::{Template, Text};
-use crate::mapping::{Kind, ObjectRule, Propagation, RelatedRule};
+use crate::mapping::{Kind, ObjectRule, RelatedRule};
 use crate::yaml::{Node, NodeValue, Raw, Spanned};
 
 /// What the server or the engine says about an object, never a template.
@@ -121,11 +121,7 @@ impl Compiler {
             at_creation,
             drift: spec.drift,
             orphan_on_delete: spec.delete.policy == DeletePolicy::Orphan,
-            propagation: match spec.delete.propagation {
-                PropagationSpec::Background => Propagation::Background,
-                PropagationSpec::Foreground => Propagation::Foreground,
-                PropagationSpec::Orphan => Propagation::Orphan,
-            },
+            propagation: spec.delete.propagation,
             on_identity_change: spec.on_identity_change,
         })
     }

@@ -5,16 +5,13 @@ use std::collections::BTreeMap;
 use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::{
-    ApiExportSpec, NamespacesSpec, PlacementSpec, SelectorOperatorSpec, SelectorSpec, SourceSpec, TargetChange,
-    TargetSpec,
+    ApiExportSpec, NamespacesSpec, PlacementSpec, SelectorSpec, SourceSpec, TargetChange, TargetSpec,
 };
 use crate::mapping::expression::{Expression, RootSet};
 use crate::mapping::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
 use crate::mapping::placement::Placement;
 use crate::mapping::template::Text;
-use crate::mapping::{
-    ApiExportRef, NamespaceFilter, Selector, SelectorOperator, SelectorRequirement, Source, SourceClusters, TargetRule,
-};
+use crate::mapping::{ApiExportRef, NamespaceFilter, Selector, SelectorOperator, Source, SourceClusters, TargetRule};
 use crate::yaml::{Raw, Spanned};
 
 /// The connection of sources, where none is named.
@@ -89,7 +86,7 @@ impl Compiler {
             }
         }
         let requirements = spec.match_expressions.iter().map(|requirement| {
-            let takes_values = matches!(requirement.operator, SelectorOperatorSpec::In | SelectorOperatorSpec::NotIn);
+            let takes_values = matches!(requirement.operator, SelectorOperator::In | SelectorOperator::NotIn);
             let said = match (takes_values, requirement.values.is_empty()) {
                 (true, true) => Some("`In` and `NotIn` need `values`"),
                 (false, false) => Some("`Exists` and `DoesNotExist` take no `values`"),
@@ -99,11 +96,7 @@ impl Compiler {
             if let Some(message) = said {
                 self.findings.push(Finding::new("SE0116", requirement.span(), message));
             }
-            SelectorRequirement {
-                key: requirement.key.clone(),
-                operator: operator(requirement.operator),
-                values: requirement.values.clone(),
-            }
+            requirement.value.clone()
         });
         let match_expressions = requirements.collect();
         let match_labels: BTreeMap<_, _> =
@@ -237,13 +230,4 @@ pub(super) fn namespace_reads_source(spec: Option<&PlacementSpec>) -> bool {
     let namespace = spec.and_then(|spec| spec.namespace.as_ref());
     let text = namespace.and_then(|namespace| namespace.0.as_str()).unwrap_or_default();
     text.replace("source.metadata.namespace", "").contains("source.")
-}
-
-fn operator(spec: SelectorOperatorSpec) -> SelectorOperator {
-    match spec {
-        SelectorOperatorSpec::In => SelectorOperator::In,
-        SelectorOperatorSpec::NotIn => SelectorOperator::NotIn,
-        SelectorOperatorSpec::Exists => SelectorOperator::Exists,
-        SelectorOperatorSpec::DoesNotExist => SelectorOperator::DoesNotExist,
-    }
 }

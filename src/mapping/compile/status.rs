@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::{
-    ConditionSpec, EngineConditionSpec, MirrorSpec, MirroredConditionSpec, ObjectSpec, ObservedGeneration, Redact,
-    StatusFieldObject, StatusFieldSpec, StatusSpec, TakeSpec, WrittenConditionSpec,
+    ConditionSpec, MirrorSpec, MirroredConditionSpec, ObjectSpec, ObservedGeneration, Redact, StatusFieldObject,
+    StatusFieldSpec, StatusSpec, WrittenConditionSpec,
 };
 use crate::mapping::expression::{Root, RootSet};
 use crate::mapping::jsonpath::JsonPath;
@@ -63,15 +63,7 @@ impl Compiler {
         let full = match spec {
             StatusFieldSpec::Full(full) => full,
             StatusFieldSpec::Path(path) => {
-                short = StatusFieldObject {
-                    from: None,
-                    path: Some(path.clone()),
-                    value: None,
-                    take: None,
-                    transform: None,
-                    default: None,
-                    on_missing: None,
-                };
+                short = StatusFieldObject { path: Some(path.clone()), ..StatusFieldObject::default() };
                 &short
             }
         };
@@ -131,12 +123,7 @@ impl Compiler {
             self.report(finding.help("name it for all paths with `status.from`, or for this one with `from`"));
         }
         let parsed = self.json_path(&path.0);
-        let take = spec.take.as_ref().map_or(Take::One, |take| match take.value {
-            TakeSpec::One => Take::One,
-            TakeSpec::First => Take::First,
-            TakeSpec::All => Take::All,
-            TakeSpec::Count => Take::Count,
-        });
+        let take = spec.take.as_ref().map_or(Take::One, |take| take.value);
         Some(StatusValue::Path { object: object?.to_owned(), path: parsed?, take })
     }
 
@@ -309,10 +296,7 @@ fn default_object(spec: &StatusSpec, objects: &Objects) -> Option<String> {
 fn engine_conditions(spec: &StatusSpec) -> Vec<EngineCondition> {
     match &spec.engine_conditions {
         None => vec![EngineCondition::Synced],
-        Some(given) => {
-            let synced = given.iter().any(|EngineConditionSpec::Synced| true);
-            if synced { vec![EngineCondition::Synced] } else { Vec::new() }
-        }
+        Some(given) => given.iter().copied().take(1).collect(),
     }
 }
 

@@ -1,9 +1,8 @@
-use std::path::Path;
-
 use proptest::prelude::*;
 
 use super::*;
 use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::tests::each;
 use crate::mapping::{SourceClusters, SourceVanished, StatusValue};
 
 const GOOD: &str = include_str!("../../../tests/ui/documents/good.yaml");
@@ -32,21 +31,7 @@ fn shown(name: &str, file: &str) -> String {
 /// Each file of `tests/ui/documents` has the text of its diagnostics beside it.
 #[test]
 fn diagnostics_of_documents() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui/documents");
-    let mut files: Vec<_> = std::fs::read_dir(&directory)
-        .expect("the fixtures are part of the repository")
-        .map(|entry| entry.expect("readable").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
-        .collect();
-    files.sort();
-    assert!(!files.is_empty());
-    for path in files {
-        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(&path).expect("readable");
-        insta::with_settings!({snapshot_path => &directory, prepend_module_to_snapshot => false, omit_expression => true}, {
-            insta::assert_snapshot!(name.clone(), shown(&name, &text));
-        });
-    }
+    each("tests/ui/documents", shown);
 }
 
 fn mapping(file: &str) -> Arc<Mapping> {
@@ -63,7 +48,7 @@ fn everything_written_is_kept() {
     assert_eq!((mapping.name.as_str(), mapping.target.as_str()), ("mongodb", "target"));
     let SourceClusters::ApiExport(export) = &mapping.source.clusters else { panic!("an APIExport") };
     assert_eq!(export.path.as_deref(), Some("root:mongodb"));
-    assert_eq!(mapping.source.resource.group_version_path(), "apis/mongodbcommunity.mongodb.com/v1");
+    assert_eq!(mapping.source.resource.api_version(), "mongodbcommunity.mongodb.com/v1");
     assert_eq!(mapping.source.selector.match_labels["tier"], "managed");
     assert_eq!(mapping.vars.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["members", "more"]);
     assert!(mapping.objects[0].shared && mapping.objects[0].name.is_some());

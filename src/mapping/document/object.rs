@@ -112,7 +112,7 @@ pub struct DeleteSpec {
     pub policy: DeletePolicy,
     /// What becomes of the objects that it owns itself.
     #[serde(default)]
-    pub propagation: PropagationSpec,
+    pub propagation: Propagation,
 }
 
 /// Whether an object is deleted with its source.
@@ -126,7 +126,7 @@ pub enum DeletePolicy {
 
 /// `propagationPolicy` of the delete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum PropagationSpec {
+pub enum Propagation {
     #[default]
     Background,
     Foreground,

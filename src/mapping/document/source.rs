@@ -55,17 +55,17 @@ pub struct SelectorSpec {
     pub match_labels: BTreeMap<String, Spanned<String>>,
     /// Further requirements, all of which must hold.
     #[serde(default)]
-    pub match_expressions: Vec<Spanned<SelectorRequirementSpec>>,
+    pub match_expressions: Vec<Spanned<SelectorRequirement>>,
 }
 
 /// One requirement of a label selector.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SelectorRequirementSpec {
+pub struct SelectorRequirement {
     /// The label.
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
-    pub operator: SelectorOperatorSpec,
+    pub operator: SelectorOperator,
     /// Values for `In` and `NotIn`.
     #[serde(default)]
     pub values: Vec<String>,
@@ -73,7 +73,7 @@ pub struct SelectorRequirementSpec {
 
 /// How a label is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-pub enum SelectorOperatorSpec {
+pub enum SelectorOperator {
     In,
     NotIn,
     Exists,

@@ -21,7 +21,7 @@ pub struct StatusSpec {
     #[serde(default)]
     pub conditions: Vec<ConditionSpec>,
     /// The engine's own conditions. Default: `[Synced]`, where the consumer's schema has conditions.
-    pub engine_conditions: Option<Spanned<Vec<EngineConditionSpec>>>,
+    pub engine_conditions: Option<Spanned<Vec<EngineCondition>>>,
     /// Whether `status.observedGeneration` follows the source's generation. Default: `Auto`.
     pub observed_generation: Option<Spanned<ObservedGeneration>>,
     /// What of the target's names is replaced in texts for the consumer. Default: `Consumer`.
@@ -36,7 +36,7 @@ pub enum StatusFieldSpec {
 }
 
 /// One leaf of the consumer's status: exactly one of `path` and `value`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StatusFieldObject {
     /// The object that `path` reads. Default: `status.from`.
@@ -46,7 +46,7 @@ pub struct StatusFieldObject {
     /// A template, instead of a path.
     pub value: Option<Raw>,
     /// Which of several matches counts. Default: `one`, and more is an error.
-    pub take: Option<Spanned<TakeSpec>>,
+    pub take: Option<Spanned<Take>>,
     /// A template that makes the final value of `value`.
     pub transform: Option<Raw>,
     /// What stands instead of a value that is missing; excludes `onMissing`.
@@ -58,7 +58,7 @@ pub struct StatusFieldObject {
 /// Which of several matches of a path counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum TakeSpec {
+pub enum Take {
     /// The only one; more is an error.
     #[default]
     One,
@@ -127,7 +127,7 @@ pub struct MirrorSpec {
 
 /// A condition of the engine's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-pub enum EngineConditionSpec {
+pub enum EngineCondition {
     /// Whether the downstream objects are as the mapping wants them.
     Synced,
 }

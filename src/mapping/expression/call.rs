@@ -140,7 +140,7 @@ impl Compiler<'_> {
         self.report("SE0205", range, problem).help = role.map(|role| format!("write `{}`", usage(role, function)));
     }
 
-    /// `map("upper")` and `select("even")` name a filter or test in a string.
+    /// `map("upper")` and `select("none")` name a filter or test in a string.
     fn nested_name_is_unknown(&mut self, function: &Function, slots: &Slots, given: &[ast::CallArg<'_>]) -> bool {
         let named = function.parameters.iter().position(|parameter| matches!(parameter.name, "filter" | "test"));
         let Some(position) = named else { return false };

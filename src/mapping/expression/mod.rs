@@ -200,11 +200,6 @@ impl Expression {
         &self.source
     }
 
-    /// Ids of the objects it reads, as `objects.<id>`.
-    pub fn objects_read(&self) -> impl Iterator<Item = &str> {
-        self.references.objects.iter().map(String::as_str)
-    }
-
     /// Everything it reads by name.
     pub fn references(&self) -> &References {
         &self.references

@@ -128,15 +128,32 @@ impl Text {
         }
     }
 
-    /// Ids of the objects it reads, as `objects.<id>`.
-    pub fn objects_read(&self) -> impl Iterator<Item = &str> {
-        self.references.objects.iter().map(String::as_str)
+    /// Its expressions, those of all branches and loops among them.
+    pub(in crate::mapping) fn expressions(&self) -> Vec<&Expr> {
+        match &self.form {
+            TextForm::Literal(_) => Vec::new(),
+            TextForm::Typed(expression) => vec![expression.expr()],
+            TextForm::Pieces(pieces) => expressions(pieces),
+        }
     }
 
     /// Everything it reads by name.
     pub fn references(&self) -> &References {
         &self.references
     }
+}
+
+fn expressions(pieces: &[Piece]) -> Vec<&Expr> {
+    let of = |piece| match piece {
+        &Piece::Raw(_) => Vec::new(),
+        Piece::Print { expr, .. } => vec![expr],
+        Piece::If { test, then, otherwise, .. } => [vec![test], expressions(then), expressions(otherwise)].concat(),
+        Piece::For(node) => {
+            let around = std::iter::once(&node.items).chain(&node.filter).collect();
+            [around, expressions(&node.body), expressions(&node.otherwise)].concat()
+        }
+    };
+    pieces.iter().flat_map(of).collect()
 }
 
 impl TextForm {

@@ -83,6 +83,14 @@ pub(in crate::mapping) struct Call {
 }
 
 impl Expr {
+    /// The paths that it reads.
+    pub fn paths(&self) -> Vec<&Path> {
+        match self {
+            Self::Path(path) => vec![path],
+            _ => self.operands().into_iter().flat_map(Self::paths).collect(),
+        }
+    }
+
     /// Its operands, in the order in which they are written or nearly so.
     pub fn operands(&self) -> Vec<&Self> {
         match self {

@@ -1,11 +1,11 @@
 //! Where schemas come from: APIResourceSchemas of kcp, CRDs, and OpenAPI v3 documents.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Kept, Origin, Schema, Schemas};
+use super::{Origin, Schema, Schemas};
 use crate::mapping::Kind;
 use crate::mapping::diagnostic::Finding;
 use crate::yaml::{self, Limits, Node, NodeValue};
@@ -41,8 +41,6 @@ impl Schemas {
                     namespaced: None,
                     status_subresource: None,
                     root: definition.clone(),
-                    requires_status: OnceLock::new(),
-                    kept: Kept::default(),
                     definitions: definitions.clone(),
                 };
                 self.insert(schema, None, Origin::OpenApi);
@@ -123,8 +121,6 @@ impl Schemas {
                 namespaced: spec["scope"].as_str().map(|scope| scope == "Namespaced"),
                 status_subresource: Some(version["subresources"].get("status").is_some()),
                 root: root.clone(),
-                requires_status: OnceLock::new(),
-                kept: Kept::default(),
                 definitions: Arc::default(),
             };
             self.insert(schema, Some(&plural), origin);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Each, Template, Tree};
-use crate::mapping::expression::{Budget, Expr, Expression, Outcome, Piece, Scope, Segment, Text, TextForm};
+use crate::mapping::expression::{Budget, Expr, Expression, Outcome, Scope, Segment, Text};
 use crate::yaml::{Node, NodeValue};
 
 /// A field of what is rendered, as the steps that lead to it.
@@ -108,11 +108,7 @@ impl Walk {
         let written = node.as_str().unwrap_or_default().to_owned();
         match expression.expr() {
             Expr::Path(_) => self.subtree(&value, node, &written, expression.source_text()),
-            expr => {
-                let mut reads = Vec::new();
-                paths(expr, &mut reads);
-                self.put(value, node, Some(written), reads);
-            }
+            expr => self.put(value, node, Some(written), read_by([expr])),
         }
     }
 
@@ -139,12 +135,7 @@ impl Walk {
 
     fn text(&mut self, text: &Text, node: &Node) {
         let Ok(value) = text.render(&self.scope) else { return };
-        let mut reads = Vec::new();
-        match text.form() {
-            TextForm::Literal(_) => {}
-            TextForm::Typed(expression) => paths(expression.expr(), &mut reads),
-            TextForm::Pieces(pieces) => paths_of_pieces(pieces, &mut reads),
-        }
+        let reads = read_by(text.expressions());
         let written = (!reads.is_empty()).then(|| node.as_str().unwrap_or_default().to_owned());
         self.put(value.into(), node, written, reads);
     }
@@ -205,34 +196,15 @@ fn items(node: &Node) -> &[Arc<Node>] {
     }
 }
 
-/// The paths that an expression reads, each once.
-fn paths(expr: &Expr, found: &mut Vec<String>) {
-    if let Expr::Path(path) = expr {
-        let text =
-            path.segments.len().checked_sub(1).map_or_else(|| path.base_text(), |last| path.up_to(last).to_owned());
-        if !found.contains(&text) {
-            found.push(text);
+/// The paths that expressions read, each once.
+fn read_by<'e>(expressions: impl IntoIterator<Item = &'e Expr>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for path in expressions.into_iter().flat_map(Expr::paths).map(|path| path.text().to_owned()) {
+        if !found.contains(&path) {
+            found.push(path);
         }
     }
-    expr.operands().into_iter().for_each(|operand| paths(operand, found));
-}
-
-fn paths_of_pieces(pieces: &[Piece], found: &mut Vec<String>) {
-    for piece in pieces {
-        match piece {
-            Piece::Raw(_) => {}
-            Piece::Print { expr, .. } => paths(expr, found),
-            Piece::If { test, then, otherwise, .. } => {
-                paths(test, found);
-                paths_of_pieces(then, found);
-                paths_of_pieces(otherwise, found);
-            }
-            Piece::For(node) => {
-                paths(&node.items, found);
-                paths_of_pieces(&node.body, found);
-            }
-        }
-    }
+    found
 }
 
 impl fmt::Display for Place {

@@ -156,7 +156,7 @@ fn later_looks_coalesce_to_the_earliest() {
 }
 
 #[test]
-fn a_cluster_that_is_removed_is_forgotten() {
+fn a_cluster_that_is_removed_is_forgotten_and_what_is_in_flight_runs_once_more() {
     let (mut queue, now) = queue();
     for name in ["a", "b"] {
         queue.add(key("gone", name), Priority::Live, now);
@@ -166,8 +166,10 @@ fn a_cluster_that_is_removed_is_forgotten() {
     let in_flight = ready(&mut queue, now);
     assert_eq!(in_flight, key("gone", "a"));
     queue.remove_cluster(&in_flight.cluster);
-    queue.finish(in_flight, Outcome::Retry, 1, now);
+    queue.finish(in_flight.clone(), Outcome::Done, 1, now);
     assert_eq!(ready(&mut queue, now), key("stays", "x"));
+    assert_eq!(ready(&mut queue, now), in_flight);
+    queue.finish(in_flight, Outcome::Done, 1, now);
     assert_eq!((waits(&mut queue, now), queue.lanes.len()), (None, 1));
 }
 
@@ -242,10 +244,13 @@ proptest! {
                     let cluster = ClusterName::try_from(format!("c{cluster}").as_str()).unwrap();
                     queue.remove_cluster(&cluster);
                     owed.retain(|key| key.cluster != cluster);
-                    // What is in flight of it is forgotten when it ends.
+                    // What is in flight of it runs once more.
                     in_flight.retain(|key| {
                         let gone = key.cluster == cluster;
-                        if gone { queue.finish(key.clone(), Outcome::Retry, 1, now); }
+                        if gone {
+                            queue.finish(key.clone(), Outcome::Retry, 1, now);
+                            owed.insert(key.clone());
+                        }
                         !gone
                     });
                 }

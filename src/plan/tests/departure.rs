@@ -160,6 +160,16 @@ fn deleting_orphans_where_the_mapping_says_so() {
 }
 
 #[test]
+fn an_object_that_stays_is_not_deleted_where_only_its_id_was_renamed() {
+    let mut world = synced();
+    world.delete_source();
+    let renamed = changed("    - id: db\n", "    - id: database\n      delete: {policy: Orphan}\n");
+    assert_eq!(world.settle(&renamed), Rest::InSync);
+    assert!(marks::label(world.object("Database"), marks::OWNER).is_none());
+    assert!(world.source.is_none());
+}
+
+#[test]
 fn shared_objects_stay_while_another_source_needs_them() {
     for (in_use, expected) in [(Some(true), Some(1)), (Some(false), Some(0)), (None, None)] {
         let mut world = synced();

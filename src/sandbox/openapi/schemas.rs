@@ -1,11 +1,11 @@
 //! The schemas of kinds: of built-in ones as Kubernetes documents them, of others as their definitions say.
 
-use k8s_openapi::api::{coordination, core, events, rbac};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+use k8s_openapi::api::core;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use super::super::builtin_schemas::generate;
 use super::super::resource::{Resource, Version};
 
 /// Schemas of a document by their names, and of all that they refer to.
@@ -37,8 +37,8 @@ impl Schemas {
     /// Adds the schema of a kind.
     pub fn add(&mut self, resource: &Resource, version: &Version, kind: Value) {
         let kinds = json!([kind]);
-        match self.builtin_name(resource) {
-            Some(name) => self.builtin.push((name, kinds)),
+        match generate(&mut self.generator, &resource.group, &resource.kind) {
+            Some((_, name)) => self.builtin.push((name, kinds)),
             None => {
                 let mut schema = version.document.clone();
                 if !schema.is_object() {
@@ -52,7 +52,8 @@ impl Schemas {
 
     /// `components.schemas` of the document.
     pub fn into_components(mut self) -> Map<String, Value> {
-        let model = self.name_of::<Model>();
+        self.generator.subschema_for::<Model>();
+        let model = Model::schema_name().into_owned();
         let mut schemas = self.generator.take_definitions(true);
         let common = schemas.get(&model).map_or(Value::Null, |model| model["properties"].clone());
         if !self.builtin.iter().any(|(name, _)| *name == model) {
@@ -81,32 +82,6 @@ impl Schemas {
             schemas.insert(name, schema);
         }
         schemas
-    }
-
-    /// The schema's name of a kind that Kubernetes itself defines.
-    fn builtin_name(&mut self, resource: &Resource) -> Option<String> {
-        Some(match (&*resource.group, &*resource.kind) {
-            ("", "Namespace") => self.name_of::<core::v1::Namespace>(),
-            ("", "ConfigMap") => self.name_of::<core::v1::ConfigMap>(),
-            ("", "Secret") => self.name_of::<core::v1::Secret>(),
-            ("", "ServiceAccount") => self.name_of::<core::v1::ServiceAccount>(),
-            ("", "Event") => self.name_of::<core::v1::Event>(),
-            ("events.k8s.io", "Event") => self.name_of::<events::v1::Event>(),
-            ("rbac.authorization.k8s.io", "Role") => self.name_of::<rbac::v1::Role>(),
-            ("rbac.authorization.k8s.io", "RoleBinding") => self.name_of::<rbac::v1::RoleBinding>(),
-            ("rbac.authorization.k8s.io", "ClusterRole") => self.name_of::<rbac::v1::ClusterRole>(),
-            ("rbac.authorization.k8s.io", "ClusterRoleBinding") => self.name_of::<rbac::v1::ClusterRoleBinding>(),
-            ("coordination.k8s.io", "Lease") => self.name_of::<coordination::v1::Lease>(),
-            ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-                self.name_of::<apiextensions::v1::CustomResourceDefinition>()
-            }
-            _ => return None,
-        })
-    }
-
-    fn name_of<T: JsonSchema>(&mut self) -> String {
-        self.generator.subschema_for::<T>();
-        T::schema_name().into_owned()
     }
 }
 

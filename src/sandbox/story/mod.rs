@@ -5,7 +5,6 @@
 
 mod describe;
 mod folder;
-mod kubeconfig;
 pub mod narrate;
 mod player;
 mod scene;
@@ -17,7 +16,6 @@ pub mod toy_operator;
 mod tests;
 
 pub use folder::Folder;
-pub use kubeconfig::{Context, kubeconfig};
 pub use narrate::{Actor, Line, Narrator, Side};
 pub use player::{Player, Trouble};
 pub use scene::{Consumer, Failed, Plot, Scene};

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::kubeconfig::Context;
 use super::script::{Order, Published, Script, open_definition};
 use crate::mapping::Kind;
-use crate::sandbox::{Answer, ApiRef, Claim, Options, Request, Sandbox};
+use crate::sandbox::{Answer, ApiRef, Claim, Context, Options, Request, Sandbox};
 
 const DEFINITIONS: ApiRef<'_> = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
 /// What the first consumers are called; later ones have numbers.
@@ -84,9 +83,11 @@ impl Scene {
     /// Starts the servers, publishes the APIs, and makes consumers' workspaces that bind them.
     pub async fn set(plot: Plot, script: Script) -> Result<Self, Failed> {
         let no_port = |source| Failed::Port { port: plot.port, source };
-        let kcp = Options::kcp().seed("kcp").port(plot.port).shards(plot.shards).start().await.map_err(no_port)?;
+        let kcp = Options::kcp().encrypted().seed("kcp").port(plot.port).shards(plot.shards);
+        let kcp = kcp.start().await.map_err(no_port)?;
         let next = if plot.port == 0 { 0 } else { plot.port.saturating_add(1) };
-        let downstream = Options::kubernetes().seed("downstream").port(next).start().await.map_err(no_port)?;
+        let downstream =
+            Options::kubernetes().encrypted().seed("downstream").port(next).start().await.map_err(no_port)?;
         for definition in &script.definitions {
             downstream.create(DEFINITIONS, definition).map_err(refused("a CustomResourceDefinition"))?;
         }
@@ -106,7 +107,8 @@ impl Scene {
         let workspace = |name: &str, path: &str| {
             // A workspace that was deleted meanwhile has none.
             let token = self.kcp.token_of(path).unwrap_or_default();
-            Context { name: name.to_owned(), server: format!("{}/clusters/{path}", self.kcp.url()), token }
+            let authority = self.kcp.authority().map(str::to_owned);
+            Context { name: name.to_owned(), server: format!("{}/clusters/{path}", self.kcp.url()), authority, token }
         };
         let mut exports = self.script.exports.iter().map(|export| export.path.as_str());
         let path = exports.next().unwrap_or("root");
@@ -118,7 +120,8 @@ impl Scene {
         let consumers =
             self.consumers.iter().map(|consumer| workspace(&consumer.name, &format!("root:{}", consumer.name)));
         let token = self.downstream.token().to_owned();
-        let downstream = Context { name: "downstream".to_owned(), server: self.downstream.url(), token };
+        let authority = self.downstream.authority().map(str::to_owned);
+        let downstream = Context { name: "downstream".to_owned(), server: self.downstream.url(), authority, token };
         std::iter::once(provider).chain(consumers).chain([downstream]).collect()
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::scene::Failed;
 use super::toy_operator::{self, ToyOperator};
 use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, SourceClusters};
+use crate::rights::plural;
 use crate::yaml::{self, Limits};
 
 /// The mapping of the story, where a visitor brings none.
@@ -93,28 +94,45 @@ impl Script {
         ToyOperator::compile("operator.yaml", toy_operator::MONGODB)
     }
 
-    /// A story of a visitor's mappings, of the documents that lie beside them. `None` where they hold the schema of
-    /// nothing that the mappings serve.
-    pub fn of(mappings: &[Arc<Mapping>], found: &[Found], operators: Vec<Arc<ToyOperator>>) -> Option<Self> {
+    /// A story of a visitor's mappings, from the documents beside them. `None` if these have no schema of what the mappings
+    /// serve.
+    ///
+    /// # Errors
+    /// Two different objects with one name, and an operator of a resource that no document defines.
+    pub fn of(
+        mappings: &[Arc<Mapping>],
+        found: &[Found],
+        operators: Vec<Arc<ToyOperator>>,
+    ) -> Result<Option<Self>, String> {
         let mut script = Self::default();
-        mappings.iter().for_each(|mapping| script.add(mapping, found));
-        let plurals: BTreeSet<_> = script.definitions.iter().map(group_and_plural).collect();
-        let runs = |operator: &Arc<ToyOperator>| {
-            let mut parts = operator.resource.splitn(3, '.');
-            let (plural, _, group) = (parts.next(), parts.next(), parts.next());
-            plurals.contains(&(group.unwrap_or_default(), plural.unwrap_or_default()))
-        };
-        script.operators = operators.into_iter().filter(runs).collect();
-        (!script.exports.is_empty()).then_some(script)
+        mappings.iter().try_for_each(|mapping| script.add(mapping, found))?;
+        if script.exports.is_empty() {
+            return Ok(None);
+        }
+        let served: Vec<Value> =
+            script.undefined.iter().map(open_definition).chain(script.definitions.clone()).collect();
+        for operator in operators {
+            if served.iter().any(|definition| defines_resource(definition, &operator.resource)) {
+                script.operators.push(operator);
+            } else if !found.iter().any(|found| defines_resource(&found.document, &operator.resource)) {
+                let ToyOperator { name, resource, .. } = &*operator;
+                return Err(format!(
+                    "ToyOperator `{name}`: no CustomResourceDefinition beside the mappings defines `{resource}`"
+                ));
+            }
+        }
+        Ok(Some(script))
     }
 
-    fn add(&mut self, mapping: &Mapping, found: &[Found]) {
+    fn add(&mut self, mapping: &Mapping, found: &[Found]) -> Result<(), String> {
         let SourceClusters::ApiExport(export) = &mapping.source.clusters else {
-            return self.leave_out(mapping, "its source is no APIExport");
+            self.leave_out(mapping, "its source is no APIExport");
+            return Ok(());
         };
         let resource = &mapping.source.resource;
         let Some(schema) = found.iter().find(|found| is_schema_of(&found.document, resource)) else {
-            return self.leave_out(mapping, &format!("no APIResourceSchema of {resource} is there"));
+            self.leave_out(mapping, &format!("no APIResourceSchema of {resource} is there"));
+            return Ok(());
         };
         self.publish(export, &schema.document, found);
         for kind in mapping.objects.iter().map(|rule| &rule.kind) {
@@ -126,16 +144,24 @@ impl Script {
         if ordered.is_empty() {
             self.left_out.push(format!("no {} is there to be ordered", kind.kind));
         }
-        for order in ordered {
+        for given in ordered {
             let is_namespaced = schema.document["spec"]["scope"] != "Cluster";
-            let object = if is_namespaced { in_namespace(&order.document) } else { order.document.clone() };
+            let object = if is_namespaced { in_namespace(&given.document) } else { given.document.clone() };
             let has_status = reports(mapping, &schema.document);
             let order = Order { resource: resource.to_string(), object, has_status };
-            if !self.orders.iter().any(|known| is_same(known, &order)) {
-                self.orders.push(order);
+            match self.orders.iter().find(|known| is_same(known, &order)) {
+                // Another mapping of the same resource, or the same file twice.
+                Some(known) if known.object == order.object => {}
+                Some(_) => {
+                    let [namespace, name] = ["namespace", "name"].map(|field| text(&order.object["metadata"][field]));
+                    let kind = &kind.kind;
+                    return Err(format!("two different documents are {kind} {namespace}/{name}; rename one"));
+                }
+                None => self.orders.push(order),
             }
         }
         self.accompany(found, &kind);
+        Ok(())
     }
 
     fn leave_out(&mut self, mapping: &Mapping, why: &str) {
@@ -232,27 +258,30 @@ fn is_of(document: &Value, kind: &Kind) -> bool {
     document["kind"] == kind.kind && document["apiVersion"] == kind.api_version() && document["metadata"].is_object()
 }
 
-fn group_and_plural(definition: &Value) -> (&str, &str) {
-    let spec = &definition["spec"];
-    (spec["group"].as_str().unwrap_or_default(), spec["names"]["plural"].as_str().unwrap_or_default())
+/// Whether a CustomResourceDefinition serves `plural.version.group`.
+fn defines_resource(document: &Value, resource: &str) -> bool {
+    let spec = &document["spec"];
+    let mut versions = spec["versions"].as_array().into_iter().flatten();
+    let [plural, group] = [&spec["names"]["plural"], &spec["group"]].map(text);
+    document["kind"] == "CustomResourceDefinition"
+        && versions.any(|version| format!("{plural}.{}.{group}", text(&version["name"])) == resource)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 /// What an APIExport document of this name asks for.
 fn claims(name: &str, found: &[Found]) -> Vec<(String, String)> {
     let is_it = |found: &&Found| found.document["kind"] == "APIExport" && found.document["metadata"]["name"] == name;
     let claims = found.iter().find(is_it).and_then(|found| found.document["spec"]["permissionClaims"].as_array());
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let text = |value: &Value| text(value).to_owned();
     claims.into_iter().flatten().map(|claim| (text(&claim["group"]), text(&claim["resource"]))).collect()
 }
 
 /// A definition of a kind without fields of its own: whatever is written is kept.
 pub fn open_definition(kind: &Kind) -> Value {
-    let lower = kind.kind.to_lowercase();
-    let plural = match lower.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None if lower.ends_with('s') => format!("{lower}es"),
-        None => format!("{lower}s"),
-    };
+    let (lower, plural) = (kind.kind.to_lowercase(), plural(&kind.kind));
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

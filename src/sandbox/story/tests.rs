@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::schedule::Schedule;
 use super::*;
-use crate::sandbox::{ApiRef, Key, Options, Request};
+use crate::sandbox::{ApiRef, Context, Key, Options, Request, kubeconfig};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -135,20 +135,17 @@ fn what_a_secret_holds_is_not_told() {
 fn a_kubeconfig_reads_as_kubectl_reads_it() {
     let context = |name: &str| Context {
         name: name.to_owned(),
-        server: format!("http://127.0.0.1:1/clusters/{name}"),
+        server: format!("https://127.0.0.1:1/clusters/{name}"),
+        authority: Some("certificate".to_owned()),
         token: format!("token-of-{name}"),
     };
     let text = kubeconfig(&[context("provider"), context("acme")]);
     let read = kube::config::Kubeconfig::from_yaml(&text).expect("a kubeconfig");
     assert_eq!(read.current_context.as_deref(), Some("provider"));
     let servers: Vec<_> = read.clusters.iter().filter_map(|one| one.cluster.as_ref()?.server.clone()).collect();
-    assert_eq!(
-        servers,
-        [
-            "http://provider:token-of-provider@127.0.0.1:1/clusters/provider",
-            "http://acme:token-of-acme@127.0.0.1:1/clusters/acme"
-        ]
-    );
+    assert_eq!(servers, ["https://127.0.0.1:1/clusters/provider", "https://127.0.0.1:1/clusters/acme"]);
+    let trusted = read.clusters.iter().filter_map(|one| one.cluster.as_ref()?.certificate_authority_data.clone());
+    assert_eq!(trusted.collect::<Vec<_>>(), ["Y2VydGlmaWNhdGU=", "Y2VydGlmaWNhdGU="]);
 }
 
 #[test]

@@ -154,25 +154,6 @@ fn a_wildcard_watch_sees_every_workspace() {
 }
 
 #[test]
-fn inside_only_the_name_of_a_logical_cluster_counts() {
-    let (mut world, clusters) = bound(&["a"]);
-    world.things("a", &["x"]);
-    let at = |cluster: &str| format!("/services/apiexport/root/things/clusters/{cluster}/{OF_THINGS}/x");
-    world.get(&at(&clusters[0]));
-    assert_eq!(world.refused(Request::get(&at("root:a"))).0, 403);
-    assert_eq!(world.refused(Request::get(&format!("/services/apiexport/root/things/{OF_THINGS}/x"))).0, 403);
-    assert_eq!(world.refused(Request::get(&at("root"))).0, 403);
-}
-
-#[test]
-fn across_clusters_there_are_lists_and_watches_only() {
-    let (mut world, _) = bound(&["a"]);
-    let posted = world.refused(Request::post(&format!("{STAR}/{OF_THINGS}"), &thing("x", json!({}))));
-    assert_eq!((posted.0, &*posted.1), (404, "NotFound"));
-    assert_eq!(world.refused(Request::get(&format!("{STAR}/{OF_THINGS}"))).0, 400);
-}
-
-#[test]
 fn claims_open_what_is_accepted() {
     let mut world = World::kcp();
     world.publish();
@@ -197,39 +178,6 @@ fn claims_open_what_is_accepted() {
     world.get(&at(&open));
     assert_eq!(world.refused(Request::get(&at(&closed))).0, 403);
     assert_eq!(world.send(Request::get(&format!("{STAR}/api/v1/configmaps"))), (404, json!(null)));
-}
-
-#[test]
-fn apply_upstream_is_recorded_as_an_update_and_gives_nothing_up() {
-    let (mut world, clusters) = bound(&["a"]);
-    let url =
-        format!("/services/apiexport/root/things/clusters/{}/{OF_THINGS}/x?fieldManager=me&force=true", clusters[0]);
-    world.ok(Request::apply(&url, &thing("x", json!({"size": 1, "name": "n"}))));
-    let after = world.ok(Request::apply(&url, &thing("x", json!({"size": 2}))));
-    assert_eq!(after["spec"], json!({"size": 2, "name": "n"}));
-    assert_eq!(after["metadata"]["managedFields"][0]["operation"], "Update");
-}
-
-#[test]
-fn unbinding_waits_for_finalizers() {
-    let (mut world, clusters) = bound(&["a"]);
-    let mut held = thing("x", json!({}));
-    held["metadata"]["finalizers"] = json!(["a.io/b"]);
-    world.ok(Request::post(&format!("/clusters/root:a/{OF_THINGS}"), &held));
-    let binding = format!("/clusters/root:a/{APIS}/v1alpha2/apibindings/things");
-    world.ok(Request::delete(&binding));
-    let waiting = world.get(&binding);
-    let conditions = waiting["status"]["conditions"].as_array().expect("conditions");
-    let condition = conditions.iter().find(|c| c["type"] == "BindingResourceDeleteSuccess").expect("the condition");
-    assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("SomeFinalizersRemain")));
-    let through = format!("/services/apiexport/root/things/clusters/{}/{OF_THINGS}/x", clusters[0]);
-    assert!(world.get(&through)["metadata"]["deletionTimestamp"].is_string());
-    world.seen();
-    world.ok(patch(&through, JSON_PATCH, json!([{"op": "remove", "path": "/metadata/finalizers/0"}])));
-    let seen = world.seen();
-    assert_eq!(seen[..2], ["deleted things/x", "deleted apibindings/things"]);
-    assert_eq!(world.refused(Request::get(&through)).0, 403);
-    assert_eq!(world.send(Request::get(&format!("/clusters/root:a/{OF_THINGS}"))), (404, json!(null)));
 }
 
 #[test]

@@ -38,33 +38,6 @@ fn create(world: &mut World, name: &str) -> String {
 }
 
 #[test]
-fn a_watch_goes_on_where_a_list_ended() {
-    let mut world = World::kubernetes();
-    create(&mut world, "a");
-    let list = world.get(MAPS);
-    create(&mut world, "b");
-    world.ok(Request::delete(&format!("{MAPS}/a")));
-    let watched = watch(&mut world, &format!("{MAPS}?watch=true&resourceVersion={}", version(&list)));
-    assert_eq!(backlog(&watched), ["ADDED b", "DELETED a"]);
-    world.seen();
-    create(&mut world, "c");
-    assert_eq!(sent(&mut world, &watched), ["ADDED c"]);
-}
-
-#[test]
-fn a_watch_without_a_version_begins_with_everything() {
-    let mut world = World::kubernetes();
-    create(&mut world, "a");
-    assert_eq!(backlog(&watch(&mut world, &format!("{MAPS}?watch=1"))), ["ADDED a"]);
-    let url =
-        format!("{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true");
-    let streamed = watch(&mut world, &url);
-    assert_eq!(backlog(&streamed), ["ADDED a", "BOOKMARK"]);
-    let end: Value = serde_json::from_slice(&streamed.backlog[1]).expect("JSON");
-    assert_eq!(end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
-}
-
-#[test]
 fn a_forgotten_version_is_an_error_in_the_stream() {
     let mut world = World::kubernetes();
     let old = create(&mut world, "a");
@@ -94,20 +67,6 @@ fn a_future_version_is_silent_until_it_comes() {
     create(&mut world, "b");
     create(&mut world, "c");
     assert_eq!(sent(&mut world, &watched), ["ADDED c"]);
-}
-
-#[test]
-fn a_relabelled_object_comes_and_goes() {
-    let mut world = World::kubernetes();
-    create(&mut world, "a");
-    let watched = watch(&mut world, &format!("{MAPS}?watch=1&labelSelector=ours%3Dyes"));
-    assert!(watched.backlog.is_empty());
-    world.seen();
-    let url = format!("{MAPS}/a");
-    for (labels, data) in [(json!({"ours": "yes"}), "1"), (json!({"ours": "yes"}), "2"), (json!({"ours": "no"}), "3")] {
-        world.ok(patch(&url, MERGE, json!({"metadata": {"labels": labels}, "data": {"x": data}})));
-    }
-    assert_eq!(sent(&mut world, &watched), ["ADDED a", "MODIFIED a", "DELETED a"]);
 }
 
 #[test]

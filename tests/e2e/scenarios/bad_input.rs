@@ -108,7 +108,7 @@ async fn a_missing_kubeconfig_ends_with_78(stage: &Stage) {
 async fn an_unknown_context_ends_with_78(stage: &Stage) {
     let world = stage.widgets().await;
     let kubeconfig = world.powerless(&stage.fleet.kubernetes().await.target);
-    let launch = world.launch().and_flag("--kubeconfig", format!("extra={}#elsewhere", kubeconfig.display()));
+    let launch = world.launch().and_flag("--connection", format!("extra={}#elsewhere", kubeconfig.display()));
     let (code, text) = end(&launch).await;
     assert_eq!(code, NOT_CONFIGURED, "{text}");
     tells(stage, "no such context", &text);
@@ -171,7 +171,7 @@ spec: {kubeconfig: {connection: elsewhere}}
 ",
     );
     let mut engine = world.launch().start();
-    let line = engine.says(&["elsewhere", "--kubeconfig"]).await;
+    let line = engine.says(&["elsewhere", "--connection"]).await;
     tells(stage, "no such connection", &line);
     engine.is_running().expect("the engine stays up");
 }

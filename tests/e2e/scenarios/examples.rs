@@ -83,7 +83,7 @@ fn object(folder: &Path) -> PathBuf {
 /// The objects that are made of a source, without the namespaces that they are placed in.
 fn rendered(folder: &Path, source: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-    command.arg("render").arg("--mappings").arg(folder.join("mappings")).arg("--source").arg(source).arg("--no-marks");
+    command.arg("render").arg(folder).arg("-f").arg(source).arg("--no-marks");
     let output = command.output().expect("the binary starts");
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("kind: "), "{}: {text}{errors}", folder.display());

@@ -20,7 +20,7 @@ const MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
 const DEFINITIONS: ApiRef<'_> = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
 
 async fn informers_of_client_go_follow_the_sandbox(stage: &Stage) {
-    let mut sandbox = Options::kubernetes().start().await.expect("a sandbox");
+    let mut sandbox = Options::kubernetes().encrypted().start().await.expect("a sandbox");
     sandbox.create(DEFINITIONS, &definition()).expect("a definition");
     create(&sandbox, "early");
     let mut go = Informers::start(stage, &sandbox);

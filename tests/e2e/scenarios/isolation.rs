@@ -71,7 +71,7 @@ async fn two_connections_to_one_cluster_both_work_and_are_reported(stage: &Stage
     let alone = "  status: {observedGeneration: Off, engineConditions: []}\n";
     world.mappings.write("second.yaml", &format!("{mapping}{alone}"));
     let second = format!("second={}", world.target_kubeconfig().display());
-    let mut engine = world.launch().and_flag("--kubeconfig", second).ready().await;
+    let mut engine = world.launch().and_flag("--connection", second).ready().await;
     engine.says(&["`second` and `target`", "lead to one cluster"]).await;
 
     world.alpha.create("it", json!({"size": 1})).await;

@@ -102,12 +102,12 @@ impl Shells {
         let (real, sandbox, workspace) = match stage.on {
             On::Kube => {
                 let real = stage.fleet.kubernetes().await.target.kubeconfig(ADMIN);
-                (real, Options::kubernetes().start().await.expect("a sandbox"), None)
+                (real, Options::kubernetes().encrypted().start().await.expect("a sandbox"), None)
             }
             On::Kcp => {
                 let kcp = stage.fleet.kcp().await;
                 let path = kcp.workspace(&stage.id).await.path;
-                let sandbox = Options::kcp().start().await.expect("a sandbox");
+                let sandbox = Options::kcp().encrypted().start().await.expect("a sandbox");
                 sandbox.create_workspace("root", &stage.id).expect("a workspace");
                 (kcp.kubeconfig(&path, ADMIN), sandbox, Some(path))
             }

@@ -163,7 +163,7 @@ async fn in_namespaces(stage: &Stage) -> Story {
     let launch = Launch::bare(&stage.folder)
         .flag("--mappings", mappings.folder().display())
         .flag("--schemas", repository().join("schemas").display())
-        .flag("--kubeconfig", format!("source={}", source.display()));
+        .flag("--connection", format!("source={}", source.display()));
     Story { acme, globex, as_acme: consumer, launch, _source: Some(server) }
 }
 

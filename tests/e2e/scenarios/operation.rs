@@ -37,10 +37,10 @@ async fn health_and_metrics_are_served(stage: &Stage) {
     })
     .await;
 
-    assert_eq!(engine.metric("sync_engine_mapping_errors").await, 0.0);
+    assert_eq!(engine.metric("sync_engine_invalid_documents").await, 0.0);
     world.mappings.write("widgets.yaml", &WIDGETS.replace("  status:\n", "  stattus:\n"));
     eventually("the metrics know of the broken mapping", async || {
-        let errors = engine.metric("sync_engine_mapping_errors").await;
+        let errors = engine.metric("sync_engine_invalid_documents").await;
         (errors >= 1.0).then_some(()).ok_or_else(|| format!("{errors} errors"))
     })
     .await;
@@ -53,9 +53,9 @@ async fn a_variable_stands_for_each_flag(stage: &Stage) {
     let launch = Launch::bare(&stage.folder)
         .environment("SYNC_ENGINE_MAPPINGS", world.mappings.folder().display())
         .environment("SYNC_ENGINE_TARGET_KUBECONFIG", world.target_kubeconfig().display())
-        .environment("SYNC_ENGINE_KUBECONFIG", format!("source={}", world.source_kubeconfig().display()))
+        .environment("SYNC_ENGINE_CONNECTION", format!("source={}", world.source_kubeconfig().display()))
         .environment("SYNC_ENGINE_ENGINE_ID", "elsewhere")
-        .environment("SYNC_ENGINE_INVENTORY_NAMESPACE", &notes);
+        .environment("SYNC_ENGINE_STATE_NAMESPACE", &notes);
     let _engine = launch.ready().await;
     world.alpha.create("it", json!({"size": 1})).await;
     world.target.of("elsewhere", &world.name).copy(&world.alpha, "it").await;

@@ -130,7 +130,7 @@ impl<'s> Scene<'s> {
         let provider = include_str!("../fixtures/provider.yaml").replace("<name>-source", "databases");
         fs::write(mappings.join("provider.yaml"), provider).expect("the provider");
         let kubeconfig = stage.keep("source.kubeconfig", &server.kubeconfig(NOBODY));
-        let launch = launch(stage, &mappings).flag("--kubeconfig", format!("source={}", kubeconfig.display()));
+        let launch = launch(stage, &mappings).flag("--connection", format!("source={}", kubeconfig.display()));
         Self { stage, tenant, target, launch, mappings, side: "source", source, _clusters: vec![server] }
     }
 
@@ -151,7 +151,7 @@ impl<'s> Scene<'s> {
         let kubeconfig = |file: &str| self.stage.folder.join(file).display().to_string();
         let source = match self.side {
             "provider" => ["--kcp-kubeconfig".to_owned(), kubeconfig("source.kubeconfig")],
-            _ => ["--kubeconfig".to_owned(), format!("source={}", kubeconfig("source.kubeconfig"))],
+            _ => ["--connection".to_owned(), format!("source={}", kubeconfig("source.kubeconfig"))],
         };
         let output = Command::new(env!("CARGO_BIN_EXE_sync-engine"))
             .args(["validate", "--live", "--schemas"])

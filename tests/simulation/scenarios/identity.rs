@@ -151,3 +151,17 @@ fn what_a_changed_document_deletes_is_held_also_by_a_process_that_has_not_seen_e
     ];
     holds(&world(Kcp, &steps), 8);
 }
+
+#[test]
+fn what_was_under_way_when_the_document_changed_releases_nothing_that_is_held() {
+    for pause in (0..40).step_by(5) {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Edit(Edit::PruneGuard(0))),
+            (5_000, Action::Weather(Weather { slow: 50, ..Weather::default() })),
+            (0, Action::Change(X)),
+            (pause, Action::Edit(Edit::Toggle("ca"))),
+        ];
+        holds(&world(Kcp, &steps), 4);
+    }
+}

@@ -7,7 +7,7 @@ pub(super) const LIVE: &[Code] = &[
         "SE0801",
         "a cluster that cannot be read",
         "The connection has no kubeconfig, or its server does not answer: nothing can be synced there.",
-        "# `target: {cluster: edge}` without `--kubeconfig edge=PATH`, or with one whose server is down\n",
+        "# `target: {cluster: edge}` without `--connection edge=PATH`, or with one whose server is down\n",
         "# give the engine a kubeconfig under the connection's name, and look whether `kubectl` reaches the server with it\n",
     ),
     error(

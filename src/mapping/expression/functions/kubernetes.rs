@@ -2,36 +2,30 @@
 
 use std::borrow::Cow;
 
-use data_encoding::BASE32_NOPAD;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::super::budget::Budget;
 use super::super::registry::Arguments;
 use super::super::scope::step;
 use super::super::tree::Segment;
 use super::super::value::{Gap, Operand, Stop, kind, own};
+use crate::mapping::hash::tuple_hash;
 
 type Answer<'a> = Result<Operand<'a>, Stop>;
 
-/// A short hash of a tuple: 16 characters of `a-z2-7`, for ever the same.
-///
-/// SHA-256 over, for each argument, its length in bytes (64 bits, big endian) and its UTF-8 bytes; of that the first
-/// 80 bits in lower-case base 32 without padding. The lengths make it injective up to collisions of the hash:
-/// `("ab", "c")` and `("a", "bc")` differ. Integers and booleans count as their text.
+/// A short hash of a tuple: 16 characters of `a-z2-7`, for ever the same. Integers and booleans count as their text.
 pub fn short_hash<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let parts = arguments.rest();
     if parts.is_empty() {
         return Err(arguments.fail("needs something to hash"));
     }
-    let mut hash = Sha256::new();
+    let mut texts = Vec::with_capacity(parts.len());
     for part in parts {
-        let part = hashable(part.require()?).map_err(|kind| arguments.fail(format!("cannot hash {kind}")))?;
-        budget.charge(4 * part.len() + 64)?;
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part.as_bytes());
+        let text = hashable(part.require()?).map_err(|kind| arguments.fail(format!("cannot hash {kind}")))?;
+        budget.charge(4 * text.len() + 64)?;
+        texts.push(text);
     }
-    Ok(Operand::owned(BASE32_NOPAD.encode(&hash.finalize()[..10]).to_ascii_lowercase()))
+    Ok(Operand::owned(tuple_hash(texts.iter().map(|text| &**text), 10)))
 }
 
 fn hashable(value: Cow<'_, Value>) -> Result<Cow<'_, str>, &'static str> {

@@ -95,21 +95,11 @@ pub fn sort<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a>
     let attribute = arguments.optional_text(1)?;
     let (case_sensitive, reverse) = (arguments.flag(2)?, arguments.flag(3)?);
     let items = arguments.items(0)?;
-    let keyed = items
+    let mut keyed = items
         .into_iter()
         .map(|item| Ok((key(&item, attribute.as_deref(), budget)?, item)))
         .collect::<Result<Vec<_>, Stop>>()?;
-    let sorted = sort_by_key(keyed, case_sensitive, reverse, budget)?;
-    collect(sorted.into_iter().map(|(_, item)| item), budget)
-}
-
-/// Checks and pays first, for a comparison that fails midway would leave the sort without an order.
-fn sort_by_key<T>(
-    mut keyed: Vec<(Value, T)>,
-    case_sensitive: bool,
-    reverse: bool,
-    budget: &mut Budget,
-) -> Result<Vec<(Value, T)>, Stop> {
+    // Checks and pays first, for a comparison that fails midway would leave the sort without an order.
     for pair in keyed.windows(2) {
         operators::order(&pair[0].0, &pair[1].0, budget)?;
     }
@@ -124,7 +114,7 @@ fn sort_by_key<T>(
         let ordering = sort_order(left, right);
         if reverse { ordering.reverse() } else { ordering }
     });
-    Ok(keyed)
+    collect(keyed.into_iter().map(|(_, item)| item), budget)
 }
 
 /// Order of keys of one kind.
@@ -136,42 +126,16 @@ fn sort_order(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// Pairs of key and value, sorted by the key (or, with `by="value"`, the value).
-pub fn dictsort<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let by_value = match arguments.optional_text(1)?.as_deref() {
-        None | Some("key") => false,
-        Some("value") => true,
-        Some(_) => return Err(arguments.fail("sorts by \"key\" or \"value\"")),
-    };
-    let (case_sensitive, reverse) = (arguments.flag(2)?, arguments.flag(3)?);
-    let keyed = pairs(&mut arguments, budget)?
-        .into_iter()
-        .map(|(name, value)| {
-            let key = if by_value { budget.copy(&value)? } else { Value::from(name.clone()) };
-            Ok((key, (name, value)))
-        })
-        .collect::<Result<Vec<_>, Stop>>()?;
-    let sorted = sort_by_key(keyed, case_sensitive, reverse, budget)?;
-    Ok(Operand::owned(sorted.into_iter().map(|(_, pair)| pair_value(pair)).collect::<Vec<_>>()))
-}
-
 /// Pairs of key and value, in the map's order.
 pub fn items<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    Ok(Operand::owned(pairs(&mut arguments, budget)?.into_iter().map(pair_value).collect::<Vec<_>>()))
-}
-
-fn pairs(arguments: &mut Arguments<'_>, budget: &mut Budget) -> Result<Vec<(String, Value)>, Stop> {
     match own(arguments.value(0)?, budget)? {
         Value::Object(fields) => {
             budget.charge(128 * fields.len())?;
-            Ok(fields.into_iter().collect())
+            let pairs = fields.into_iter().map(|(key, value)| Value::Array(vec![Value::String(key), value]));
+            Ok(Operand::owned(pairs.collect::<Vec<_>>()))
         }
         other => Err(arguments.wrong("a map", &other)),
     }
-}
-
-fn pair_value((key, value): (String, Value)) -> Value {
-    Value::Array(vec![Value::String(key), value])
 }
 
 /// Each item once, the first of its equals. Letters count the same in either case, unless asked otherwise.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::budget::Budget;
 use super::super::operators::Numeric;
 use super::super::registry::Arguments;
-use super::super::value::{Operand, Stop, is_true};
+use super::super::value::{Operand, Stop};
 
 type Answer<'a> = Result<Operand<'a>, Stop>;
 
@@ -84,8 +84,4 @@ fn convert<'a>(
         (None, Some(default)) => Ok(default),
         (None, None) => Err(arguments.fail(format!("finds no number in the text, which must be {wanted}"))),
     }
-}
-
-pub fn bool<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
-    Ok(Operand::owned(is_true(&*arguments.value(0)?)))
 }

@@ -96,7 +96,7 @@ fn passes(
     match (test, subject) {
         (None, Operand::Value(value)) => Ok(is_true(&value)),
         (None, _) => Ok(false),
-        (Some(test), Operand::Absent(_)) if !matches!(test.name, "defined" | "undefined") => Ok(false),
+        (Some(test), Operand::Absent(_)) if test.name != "defined" => Ok(false),
         (Some(test), subject) => {
             let answer = call(test, subject, rest, budget)?;
             Ok(is_true(&*answer.require()?))

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::budget::Budget;
-use super::super::operators::{Numeric, compare};
+use super::super::operators::compare;
 use super::super::registry::Arguments;
 use super::super::tree::Comparison;
 use super::super::value::{Operand, Stop};
@@ -12,10 +12,6 @@ type Answer<'a> = Result<Operand<'a>, Stop>;
 
 pub fn defined<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
     Ok(Operand::owned(matches!(arguments.operand(0), Some(Operand::Value(_)))))
-}
-
-pub fn undefined<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
-    Ok(Operand::owned(!matches!(arguments.operand(0), Some(Operand::Value(_)))))
 }
 
 macro_rules! kinds {
@@ -29,8 +25,6 @@ macro_rules! kinds {
 kinds! {
     none: Value::Null,
     boolean: Value::Bool(_),
-    is_true: Value::Bool(true),
-    is_false: Value::Bool(false),
     number: Value::Number(_),
     integer: Value::Number(number) if !number.is_f64(),
     float: Value::Number(number) if number.is_f64(),
@@ -56,30 +50,6 @@ comparisons! {
     gt: Greater;
     ge: GreaterOrEqual;
     within: In;
-}
-
-pub fn even<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
-    Ok(Operand::owned(whole(&mut arguments, 0)? % 2 == 0))
-}
-
-pub fn odd<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
-    Ok(Operand::owned(whole(&mut arguments, 0)? % 2 != 0))
-}
-
-pub fn divisibleby<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
-    let (value, divisor) = (whole(&mut arguments, 0)?, whole(&mut arguments, 1)?);
-    Ok(Operand::owned(divisor != 0 && value % divisor == 0))
-}
-
-fn whole(arguments: &mut Arguments<'_>, index: usize) -> Result<i128, Stop> {
-    let value = arguments.value(index)?;
-    match &*value {
-        Value::Number(number) => match Numeric::of(number) {
-            Numeric::Integer(value) => Ok(value),
-            Numeric::Float(_) => Err(arguments.wrong("an integer", &value)),
-        },
-        other => Err(arguments.wrong("an integer", other)),
-    }
 }
 
 pub fn startingwith<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {

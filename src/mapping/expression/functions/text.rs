@@ -24,25 +24,6 @@ pub fn capitalize<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'
     })
 }
 
-pub fn title<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    change(arguments, budget, |text| {
-        let mut titled = String::with_capacity(text.len());
-        let mut starts = true;
-        for c in text.chars() {
-            if c.is_whitespace() || matches!(c, '-' | '(' | '{' | '[' | '<') {
-                titled.push(c);
-                starts = true;
-            } else if starts {
-                titled.extend(c.to_uppercase());
-                starts = false;
-            } else {
-                titled.extend(c.to_lowercase());
-            }
-        }
-        titled
-    })
-}
-
 /// Cuts white space, or the given characters, off both ends.
 pub fn trim<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let characters = arguments.optional_text(1)?;
@@ -91,11 +72,6 @@ pub fn split<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a
         None if maximum.is_none() => collect(text.split_whitespace(), budget),
         None => Err(arguments.fail("needs a separator where it has a maximum")),
     }
-}
-
-pub fn lines<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let text = arguments.text(0)?;
-    collect(text.lines(), budget)
 }
 
 fn collect<'a, 't>(pieces: impl Iterator<Item = &'t str>, budget: &mut Budget) -> Answer<'a> {

@@ -95,7 +95,7 @@ fn functions() {
         "${{ range(*source.spec.numbers) }}",
         "${{ source.spec.text.upper() }}",
         "${{ [1] | map('uper') }}",
-        "${{ [1] | select('od') }}",
+        "${{ [1] | select('defind') }}",
         "${{ 1 if true }}",
         "${{ [1][::2] }}",
         "${{ nope(source.stats, vars.x) | alsonope(objects.y) }}",

@@ -1,0 +1,20 @@
+//! Stable, collision-resistant names for tuples of text. The results are written into clusters: they never change.
+
+use data_encoding::BASE32_NOPAD;
+use sha2::{Digest, Sha256};
+
+/// SHA-256 over the parts, each preceded by its length in bytes (64 bits, big endian), so that `("ab", "c")` and
+/// `("a", "bc")` differ. `bytes` of it, in base 32: 10 bytes give 16 characters, 16 bytes give 26.
+pub fn tuple_hash<'a>(parts: impl IntoIterator<Item = &'a str>, bytes: usize) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    base32(&hasher.finalize()[..bytes.min(32)])
+}
+
+/// Lower-case RFC 4648 base 32 without padding: valid in labels, names and namespaces.
+pub fn base32(bytes: &[u8]) -> String {
+    BASE32_NOPAD.encode(bytes).to_ascii_lowercase()
+}

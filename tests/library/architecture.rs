@@ -1,0 +1,424 @@
+//! Promises that the compiler does not keep for us: which module may know which, what the repository must hold, and
+//! that its documentation is true.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use serde_json::Value;
+use sync_engine::cli::Arguments;
+use sync_engine::cli::arguments::MAX_ENGINE_ID;
+use sync_engine::mapping::compile::{Compiled, MAX_MAPPING_NAME, compile};
+use sync_engine::yaml;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Modules without async, I/O, clock, randomness or environment.
+const PURE: [&str; 7] = ["yaml", "mapping", "catalog", "object", "plan", "scaffold", "rights"];
+
+/// Modules that touch the world.
+const SHELL: [&str; 10] =
+    ["cli", "engine", "health", "multicluster", "provider", "reload", "sandbox", "server", "survey", "telemetry"];
+
+/// Neither: constantly false in the program. Only with the feature `mutants`, which nobody ships, it reads which defect the
+/// simulation wants on this thread, and pure modules may ask it.
+const DOOR: [&str; 1] = ["mutants"];
+
+/// What a pure module must not name, beside the shell.
+const IMPURE: [&str; 24] = [
+    "tokio",
+    "kube::",
+    "hyper",
+    "axum",
+    "notify",
+    "reqwest",
+    "tracing",
+    "anyhow",
+    "async fn",
+    ".await",
+    "std::env",
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "std::io",
+    "SystemTime",
+    "Instant",
+    "RandomState",
+    "rand::",
+    "getrandom",
+    "println!",
+    "eprintln!",
+    "dbg!",
+];
+
+#[test]
+fn pure_modules_name_nothing_of_the_shell() {
+    let mut found = Vec::new();
+    for file in PURE.iter().flat_map(|module| files_of(module)) {
+        for (number, line) in code_lines(&file) {
+            found.extend(trespass(&line).map(|name| format!("{}:{number}: {name}: {}", short(&file), line.trim())));
+        }
+    }
+    assert!(found.is_empty(), "pure modules must not use these:\n{}", found.join("\n"));
+}
+
+/// What of the shell, or of the world, a line of a pure module names.
+fn trespass(line: &str) -> Option<&'static str> {
+    let shell = SHELL
+        .iter()
+        .find(|module| line.contains(&format!("crate::{module}")) || line.contains(&format!("super::super::{module}")));
+    shell.or_else(|| IMPURE.iter().find(|name| mentions(line, name))).copied()
+}
+
+/// Whether the line has the name as a whole word, where it is one: `kube` is not in `kubectl`.
+fn mentions(line: &str, name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    line.match_indices(name).any(|(at, _)| {
+        let (before, after) = (line[..at].bytes().last(), line.as_bytes().get(at + name.len()).copied());
+        let starts = !is_word(name.as_bytes()[0]) || !before.is_some_and(is_word);
+        let ends = !is_word(name.as_bytes()[name.len() - 1]) || !after.is_some_and(is_word);
+        starts && ends
+    })
+}
+
+#[test]
+fn the_check_of_pure_modules_can_fail() {
+    assert_eq!(trespass("use crate::engine::Worker;"), Some("engine"));
+    assert_eq!(trespass("    let now = std::time::Instant::now();"), Some("Instant"));
+    assert_eq!(trespass("pub async fn read() {}"), Some("async fn"));
+    assert_eq!(trespass("    let value = kube::core::x();"), Some("kube::"));
+    assert_eq!(trespass("    accepts(\"kubectl's spelling\")"), None);
+    assert_eq!(trespass("use crate::mapping::Mapping;"), None);
+}
+
+/// Without the feature, the door to mutants is a constant: it holds no state.
+#[test]
+fn mutants_are_only_in_a_program_with_the_feature() {
+    let text = read("src/mutants.rs");
+    assert!(
+        text.contains("#[cfg(not(feature = \"mutants\"))]\npub const fn active(_: Mutant) -> bool {\n    false\n}")
+    );
+    let stateful = text.split("thread_local!").next().expect("a text before it");
+    assert!(stateful.contains("#[cfg(feature = \"mutants\")]\nmod thread {"), "state stands behind the feature");
+    assert!(!read("Cargo.toml").contains("default = ["), "no feature is on by default");
+}
+
+#[test]
+fn every_module_is_known_to_be_pure_or_shell() {
+    let declared = modules();
+    let known = [&PURE[..], &SHELL[..], &DOOR[..]].concat();
+    let unknown: Vec<_> = declared.iter().filter(|name| !known.contains(&name.as_str())).collect();
+    assert!(unknown.is_empty(), "say in this file whether these are pure: {unknown:?}");
+}
+
+/// The modules in the reading order of `src/lib.rs`.
+fn modules() -> Vec<String> {
+    let lib = read("src/lib.rs");
+    let declared = lib.lines().filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';'));
+    declared.map(str::to_owned).collect()
+}
+
+/// All lines count, those of tests too.
+#[test]
+fn modules_depend_on_those_above_them_alone() {
+    let modules = modules();
+    assert!(modules.len() >= PURE.len() + SHELL.len(), "{modules:?}");
+    let mut found = Vec::new();
+    for (rank, module) in modules.iter().enumerate() {
+        let files = files_of(module);
+        assert!(!files.is_empty(), "{module} has files");
+        for file in files {
+            let depth = depth(&file);
+            for (index, line) in read(&file).lines().enumerate() {
+                let below = named_modules(line, depth, &modules).into_iter().filter(|named| *named > rank);
+                found.extend(below.map(|named| {
+                    format!("{}:{}: {module} names {}: {}", short(&file), index + 1, modules[named], line.trim())
+                }));
+            }
+        }
+    }
+    assert!(found.is_empty(), "a module depends only on modules above it in src/lib.rs:\n{}", found.join("\n"));
+}
+
+/// How many modules deep a file is: 1 for `src/yaml.rs` and `src/yaml/mod.rs`.
+fn depth(file: &Path) -> usize {
+    let parts = file.strip_prefix(Path::new(ROOT).join("src")).expect("a source file").components().count();
+    if file.file_stem().is_some_and(|stem| stem == "mod") { parts - 1 } else { parts }
+}
+
+/// The positions of the top modules that a line of code names, from `crate` or by as many `super` as lead there.
+fn named_modules(line: &str, depth: usize, modules: &[String]) -> Vec<usize> {
+    let code = line.split("//").next().unwrap_or_default();
+    let up = "super::".repeat(depth);
+    let word =
+        |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default().to_owned();
+    let mut named = Vec::new();
+    for root in ["crate::", up.as_str()] {
+        for (at, _) in code.match_indices(root) {
+            let rest = &code[at + root.len()..];
+            let group = rest.strip_prefix('{').map(|group| group.split('}').next().unwrap_or_default());
+            let names: Vec<String> = match group {
+                Some(group) => group.split(',').map(|part| word(part.trim())).collect(),
+                None => vec![word(rest)],
+            };
+            named.extend(names.iter().filter_map(|name| modules.iter().position(|module| module == name)));
+        }
+    }
+    named
+}
+
+#[test]
+fn the_check_of_directions_can_fail() {
+    let modules: Vec<String> = ["yaml", "mapping", "engine"].map(str::to_owned).to_vec();
+    let named = |line: &str, depth| named_modules(line, depth, &modules);
+    assert_eq!(named("use crate::engine::Worker;", 2), [2]);
+    assert_eq!(named("    let x = crate::mapping::a(crate::engine::b());", 2), [1, 2]);
+    assert_eq!(named("use crate::{engine, mapping::Mapping};", 2), [2, 1]);
+    assert_eq!(named("use super::super::engine::Worker;", 2), [2]);
+    assert_eq!(named("use super::engine::Worker;", 2), Vec::<usize>::new(), "a module of its own");
+    assert_eq!(named("// crate::engine", 2), Vec::<usize>::new());
+    assert_eq!(depth(&Path::new(ROOT).join("src/mapping/check/mod.rs")), 2);
+}
+
+#[test]
+fn the_longest_names_fit_a_finalizer() {
+    // A qualified name has 63 characters behind the slash (apimachinery's `IsQualifiedName`).
+    let longest = MAX_ENGINE_ID + ".".len() + MAX_MAPPING_NAME;
+    assert!(longest <= 63, "<engine>.<mapping> can have {longest} characters");
+}
+
+#[test]
+fn anyhow_stays_on_the_command_line() {
+    let others = rust_files(&Path::new(ROOT).join("src")).into_iter().filter(|file| !file.starts_with(cli()));
+    let found: Vec<_> =
+        others.filter(|file| code_lines(file).iter().any(|(_, line)| mentions(line, "anyhow"))).collect();
+    assert!(found.is_empty(), "only src/cli uses anyhow: {found:?}");
+}
+
+fn cli() -> PathBuf {
+    Path::new(ROOT).join("src/cli")
+}
+
+#[test]
+fn every_file_begins_by_saying_what_it_is_for() {
+    let files = ["src", "tests", "benches"].iter().flat_map(|folder| rust_files(&Path::new(ROOT).join(folder)));
+    // A `tests.rs` is introduced by the file whose tests it holds.
+    let silent = files.filter(|file| !is_tests(file) && !read(file).starts_with("//!"));
+    let silent: Vec<_> = silent.map(|file| short(&file)).collect();
+    assert!(silent.is_empty(), "these files need a `//!` that says what they are for: {silent:?}");
+}
+
+#[test]
+fn the_repository_holds_what_people_look_for() {
+    for path in [
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        ".ci/run",
+        ".github/workflows/ci.yml",
+        "mappings/mongodb.yaml",
+        "schemas/mongodb/apiresourceschema.yaml",
+        "schemas/mongodb/apiexport.yaml",
+        "schemas/mongodb/crd.yaml",
+        "examples/mongodb/README.md",
+    ] {
+        assert!(Path::new(ROOT).join(path).is_file(), "{path} is missing");
+    }
+    assert!(read(".github/workflows/ci.yml").contains("run: .ci/run\n"), "the workflow runs the same script");
+}
+
+#[test]
+fn every_shipped_mapping_compiles_without_a_word() {
+    let files = yaml_files(&Path::new(ROOT).join("mappings"));
+    assert!(!files.is_empty(), "mappings are shipped");
+    for file in files {
+        for document in yaml::parse(read(&file).as_bytes()) {
+            let outcome = compile(&document);
+            assert!(outcome.findings.is_empty(), "{}: {:#?}", short(&file), outcome.findings);
+            assert!(matches!(outcome.compiled, Some(Compiled::Mapping(_))), "{}", short(&file));
+        }
+    }
+}
+
+#[test]
+fn consumers_order_what_the_operator_knows() {
+    let operator = schema("crd.yaml", "/spec/versions/0/schema/openAPIV3Schema/properties");
+    let consumer = schema("apiresourceschema.yaml", "/spec/versions/0/schema/properties");
+    let mut offered = operator["spec"].clone();
+    remove(&mut offered, "/properties", "statefulSet");
+    remove(&mut offered, "/properties/users/items/properties", "connectionStringSecretNamespace");
+    // What a tenant could run commands with has another schema for consumers.
+    remove(&mut offered, "/properties", "additionalMongodConfig");
+    let mut narrower = consumer["spec"].clone();
+    remove(&mut narrower, "/properties", "additionalMongodConfig");
+    unbound(&mut narrower, &offered);
+    assert_eq!(narrower, offered, "the operator's spec but for what is dangerous, and with bounds for texts");
+
+    let mut status = consumer["status"].clone();
+    remove(&mut status, "/properties", "conditions");
+    remove(&mut status, "/properties", "observedGeneration");
+    let mut reported = operator["status"].clone();
+    remove(&mut reported, "", "required");
+    assert_eq!(status, reported, "the operator's status with nothing required, conditions and a generation");
+}
+
+/// Takes off the bounds of texts that the other schema does not have.
+fn unbound(schema: &mut Value, other: &Value) {
+    if let Value::Object(fields) = schema {
+        if fields.get("type").is_some_and(|kind| kind == "string") {
+            fields.retain(|name, _| !matches!(name.as_str(), "enum" | "pattern") || other.get(name).is_some());
+        }
+        fields.iter_mut().for_each(|(name, field)| unbound(field, &other[name.as_str()]));
+    }
+}
+
+fn schema(file: &str, pointer: &str) -> Value {
+    let text = read(Path::new("schemas/mongodb").join(file));
+    let root = yaml::parse_one(&text).and_then(|document| document.root).expect("a document");
+    root.to_json().pointer(pointer).expect("a schema").clone()
+}
+
+fn remove(schema: &mut Value, parent: &str, field: &str) {
+    let parent = schema.pointer_mut(parent).and_then(Value::as_object_mut).expect("a parent");
+    assert!(parent.remove(field).is_some(), "there is no `{field}` to leave out");
+}
+
+/// A newcomer reads it whole.
+#[test]
+fn the_readme_is_short() {
+    let lines = read("README.md").lines().count();
+    assert!((60..=120).contains(&lines), "{lines} lines");
+}
+
+#[test]
+fn the_commands_of_the_readme_exist() {
+    let tests = command("tests");
+    assert!(tests.starts_with("cargo test"), "{tests}");
+    // It is played whole by tests/verbs/story.rs.
+    let demo = command("demo");
+    let words: Vec<_> = demo.split_whitespace().collect();
+    let ["cargo", "run", "--", flags @ ..] = &words[..] else { panic!("not a run of ours: {demo}") };
+    Arguments::try_parse_from([&["sync-engine"], flags].concat()).expect("the command line is understood");
+}
+
+/// The one line of the code block under `<!-- command: NAME -->`.
+fn command(name: &str) -> String {
+    let readme = read("README.md");
+    let (_, block) = readme.split_once(&format!("<!-- command: {name} -->\n```sh\n")).expect("the command's block");
+    block.lines().next().expect("a command").to_owned()
+}
+
+#[test]
+fn the_page_about_the_shipped_mapping_quotes_it() {
+    let shipped: BTreeSet<String> = significant(&read("mappings/mongodb.yaml")).collect();
+    let page = read("docs/mongodb-mapping.md");
+    let quoted = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let quoted: Vec<String> = quoted.flat_map(significant).collect();
+    assert!(quoted.len() > 20, "the page quotes the mapping");
+    for line in quoted {
+        assert!(shipped.contains(&line), "not in mappings/mongodb.yaml: {line}");
+    }
+}
+
+fn significant(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
+    lines.map(str::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+#[test]
+fn each_dependency_has_a_reason() {
+    let manifest = read("Cargo.toml");
+    let (_, table) = manifest.split_once("[dependencies]\n").expect("the dependencies");
+    let (table, _) = table.split_once("\n[").expect("the next table");
+    let names = table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(" = "));
+    let page = read("CONTRIBUTING.md");
+    let (_, section) = page.split_once("## Dependencies\n").expect("the section");
+    let named: BTreeSet<_> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" |").next())
+        .flat_map(|cell| cell.split(", "))
+        .collect();
+    let silent: Vec<_> = names.map(|(name, _)| name).filter(|name| !named.contains(name)).collect();
+    assert!(silent.is_empty(), "no reason is given for {silent:?}");
+}
+
+fn files_of(module: &str) -> Vec<PathBuf> {
+    let source = Path::new(ROOT).join("src");
+    let file = source.join(format!("{module}.rs"));
+    let mut files = rust_files(&source.join(module));
+    files.extend(file.is_file().then_some(file));
+    files
+}
+
+fn yaml_files(folder: &Path) -> Vec<PathBuf> {
+    files_with(folder, "yaml")
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    files_with(folder, "rs")
+}
+
+fn files_with(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = paths
+        .flat_map(|path| if path.is_dir() { files_with(&path, extension) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Lines of a file without its tests and comments, and their numbers.
+fn code_lines(file: &Path) -> Vec<(usize, String)> {
+    let text = if is_tests(file) { String::new() } else { read(file) };
+    without_tests(&text)
+        .map(|(number, line)| (number, line.split("//").next().unwrap_or_default().to_owned()))
+        .collect()
+}
+
+/// Lines, numbered, without the items that are compiled for tests alone: what stands behind such an item counts.
+fn without_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    std::iter::from_fn(move || {
+        loop {
+            let (number, line) = lines.next()?;
+            let Some(indent) = line.strip_suffix("#[cfg(test)]") else { return Some((number, line)) };
+            let end = format!("{indent}}}");
+            let attributes = |line: &str| line.trim_start().starts_with("#[");
+            let (_, item) = lines.find(|(_, line)| !attributes(line))?;
+            if !item.ends_with([';', ',', '}']) {
+                lines.find(|(_, line)| line.starts_with(&end))?;
+            }
+        }
+    })
+}
+
+#[test]
+fn code_behind_tests_is_looked_at() {
+    let code = |text: &'static str| without_tests(text).map(|(number, _)| number).collect::<Vec<_>>();
+    assert_eq!(code("use a;\n#[cfg(test)]\nmod tests;\nuse b;\n"), [1, 4]);
+    assert_eq!(code("#[cfg(test)]\nmod tests {\n    fn a() {\n    }\n}\nuse b;\n"), [6]);
+    assert_eq!(
+        code("impl A {\n    #[cfg(test)]\n    #[must_use]\n    fn a(\n    ) {\n    }\n    fn b() {}\n}\n"),
+        [1, 7, 8]
+    );
+    assert_eq!(code("use a;\n#[cfg(test)]\nmod tests {\n    use b;\n}\n"), [1]);
+}
+
+fn is_tests(file: &Path) -> bool {
+    file.file_stem().is_some_and(|stem| stem == "tests")
+}
+
+fn short(file: &Path) -> String {
+    file.strip_prefix(ROOT).unwrap_or(file).display().to_string()
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = Path::new(ROOT).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

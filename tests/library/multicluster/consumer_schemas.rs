@@ -1,0 +1,95 @@
+//! Schemas of consumers: read from their servers, and again whenever they change.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use sync_engine::engine::consumer_schema::{ConsumerSchemas, Known};
+use sync_engine::mapping::Resource;
+use sync_engine::mapping::schema::{Presence, Schemas};
+use sync_engine::multicluster::Endpoint;
+use sync_engine::sandbox::{ApiRef, Options, Sandbox};
+
+use crate::multicluster::scene::{connection, resource};
+
+const CRDS: ApiRef<'static> = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+
+fn things() -> Resource {
+    resource("things.v1.example.com")
+}
+
+fn definition(status: &[&str]) -> Value {
+    let fields: Map<String, Value> =
+        status.iter().map(|field| ((*field).to_owned(), json!({"type": "string"}))).collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "status": {"type": "object", "properties": fields},
+                }}},
+            }],
+        },
+    })
+}
+
+fn endpoint(sandbox: &Sandbox) -> Endpoint {
+    connection(&sandbox.kubeconfig(None)).endpoint()
+}
+
+async fn scene(status: &[&str]) -> (Sandbox, Endpoint, ConsumerSchemas) {
+    let sandbox = Options::kubernetes().start().await.expect("a sandbox");
+    sandbox.create(CRDS, &definition(status)).expect("defined");
+    let endpoint = endpoint(&sandbox);
+    (sandbox, endpoint, ConsumerSchemas::new(Schemas::default()))
+}
+
+fn has(known: &Known, pointer: &str) -> Presence {
+    known.schema.as_ref().expect("a schema").has_status(pointer)
+}
+
+#[tokio::test]
+async fn a_schema_that_changes_is_read_again() {
+    let (sandbox, endpoint, schemas) = scene(&["phase"]).await;
+    let before = schemas.check(&endpoint, &things()).await.unwrap();
+    assert_eq!(has(&before, "/phase"), Presence::Known(true));
+    assert_eq!(has(&before, "/more"), Presence::Known(false));
+
+    let new = definition(&["phase", "more"]);
+    sandbox.merge(CRDS, "", "things.example.com", &json!({"spec": new["spec"]})).expect("updated");
+    let after = schemas.check(&endpoint, &things()).await.unwrap();
+    assert_eq!(has(&after, "/more"), Presence::Known(true));
+    assert_ne!(before.version, after.version);
+    let known = schemas.get(endpoint.url(), &things()).expect("known");
+    assert_eq!(known.version, after.version);
+}
+
+#[tokio::test]
+async fn a_schema_that_stays_is_not_read_again() {
+    let (_sandbox, endpoint, schemas) = scene(&["phase"]).await;
+    let before = schemas.check(&endpoint, &things()).await.unwrap();
+    let after = schemas.check(&endpoint, &things()).await.unwrap();
+    assert_eq!(before.version, after.version);
+    assert!(Arc::ptr_eq(&before.schema.unwrap(), &after.schema.unwrap()));
+}
+
+#[tokio::test]
+async fn what_no_server_publishes_comes_from_the_files_until_it_does() {
+    let sandbox = Options::kubernetes().start().await.expect("a sandbox");
+    let mut files = Schemas::default();
+    files.add_file(definition(&["phase"]).to_string().as_bytes());
+    let (endpoint, schemas) = (endpoint(&sandbox), ConsumerSchemas::new(files));
+    assert!(schemas.get(endpoint.url(), &things()).is_none());
+    let before = schemas.check(&endpoint, &things()).await.unwrap();
+    assert!(!before.is_published());
+    assert_eq!(has(&before, "/phase"), Presence::Known(true));
+
+    sandbox.create(CRDS, &definition(&["phase", "more"])).expect("defined");
+    let after = schemas.check(&endpoint, &things()).await.unwrap();
+    assert!(after.is_published());
+    assert_eq!(has(&after, "/more"), Presence::Known(true));
+    schemas.retain(|_| false);
+    assert!(schemas.get(endpoint.url(), &things()).is_none());
+}

@@ -1,0 +1,293 @@
+//! Connections that stay open: used again, given up, and closed.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use sync_engine::multicluster::{ApiPath, Endpoint, RequestError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+
+use crate::multicluster::scene::{PATIENCE, connection, kubeconfig, resource};
+
+/// A server that answers every request with the same bytes, written in pieces.
+struct Server {
+    endpoint: Endpoint,
+    connections: Arc<AtomicUsize>,
+    /// Tells of each connection that has ended.
+    ended: mpsc::UnboundedReceiver<()>,
+    _tasks: JoinSet<()>,
+}
+
+/// What the server does behind an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    Close,
+}
+
+impl Server {
+    async fn start(answer: &'static [&'static str], then: Then) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let endpoint = connection(&kubeconfig(&url, json!({}))).endpoint();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (tell, ended) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        let counter = connections.clone();
+        tasks.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                counter.fetch_add(1, Ordering::SeqCst);
+                let tell = tell.clone();
+                open.spawn(async move {
+                    serve(stream, answer, then).await;
+                    let _ = tell.send(());
+                });
+            }
+        });
+        Self { endpoint, connections, ended, _tasks: tasks }
+    }
+
+    async fn get(&self) -> Result<String, RequestError> {
+        let path = ApiPath::collection(&resource("configmaps.v1"), "default").unwrap();
+        let reply = self.endpoint.get(&path).await?;
+        Ok(String::from_utf8(reply.body.to_vec()).unwrap())
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    async fn one_has_ended(&mut self) {
+        tokio::time::timeout(PATIENCE, self.ended.recv()).await.expect("in time").expect("the server runs");
+    }
+}
+
+/// Reads requests without a body until the client goes.
+async fn serve(mut stream: TcpStream, answer: &[&str], then: Then) {
+    let mut read = Vec::new();
+    while let Ok(1..) = stream.read_buf(&mut read).await {
+        if !read.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        read.clear();
+        for piece in answer {
+            if stream.write_all(piece.as_bytes()).await.is_err() {
+                return;
+            }
+            // Each piece is read for itself, or some together: either has to do.
+            turn().await;
+        }
+        if then == Then::Close {
+            return;
+        }
+    }
+}
+
+/// Lets everybody else go on, and has the runtime look at its sockets.
+async fn turn() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn requests_that_follow_each_other_share_a_connection() {
+    let server = Server::start(&["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"], Then::GoOn).await;
+    for _ in 0..10 {
+        assert_eq!(server.get().await.unwrap(), "{}");
+    }
+    assert_eq!(server.connections(), 1);
+    let at_once = futures::future::join_all((0..3).map(|_| server.get())).await;
+    assert!(at_once.iter().all(Result::is_ok));
+    assert_eq!(server.connections(), 3, "one was there");
+    let more = futures::future::join_all((0..3).map(|_| server.get())).await;
+    assert!(more.iter().all(Result::is_ok));
+    assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test]
+async fn answers_without_success_are_read_to_their_end_as_well() {
+    let server = Server::start(&["HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n", "{}"], Then::GoOn).await;
+    for _ in 0..3 {
+        assert_eq!(server.get().await.unwrap_err().code(), Some(404));
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_has_closed_is_not_used_again() {
+    for answer in [
+        &["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"][..],
+        &["HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}"],
+        &["HTTP/1.0 200 OK\r\n\r\n", "{}"],
+    ] {
+        let mut server = Server::start(answer, Then::Close).await;
+        for connections in 1..4 {
+            assert_eq!(server.get().await.unwrap(), "{}");
+            assert_eq!(server.connections(), connections);
+            server.one_has_ended().await;
+            turn().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_comes_in_pieces() {
+    let chunked = &[
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        "3\r\n{\"a\r\n",
+        "4\r\n\":1}\r\n0\r\n",
+        "x-trailer: 1\r\n\r\n",
+    ];
+    let server = Server::start(chunked, Then::GoOn).await;
+    for _ in 0..3 {
+        assert_eq!(server.get().await.unwrap(), "{\"a\":1}");
+    }
+    assert_eq!(server.connections(), 1);
+    let empty = Server::start(&["HTTP/1.1 200 OK\r\n", "content-length: 0\r\n\r\n"], Then::GoOn).await;
+    assert_eq!((empty.get().await.unwrap(), empty.get().await.unwrap()), (String::new(), String::new()));
+    assert_eq!(empty.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_end_in_time_is_given_up_with_its_connection() {
+    let mut server = Server::start(&["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{"], Then::GoOn).await;
+    let path = ApiPath::collection(&resource("configmaps.v1"), "default").unwrap();
+    let request = server.endpoint.request(http::Method::GET, &path, None, Duration::from_millis(50));
+    let error = request.await.unwrap_err();
+    assert!(matches!(&error, RequestError::Body { reason, .. } if reason == "it did not end in time"), "{error}");
+    server.one_has_ended().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_no_answer() {
+    for (answer, reason) in [
+        (&["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{"][..], "body"),
+        (&["HTTP/1.1 200 OK\r\n"], "head"),
+        (&["no HTTP\r\n\r\n"], "head"),
+        (&[], "head"),
+    ] {
+        let server = Server::start(answer, Then::Close).await;
+        match (server.get().await.unwrap_err(), reason) {
+            (RequestError::Body { .. }, "body") | (RequestError::AnswerLost { .. }, "head") => {}
+            (error, _) => panic!("{error}"),
+        }
+    }
+}
+
+/// An address that leads each new connection to a cluster of one's choice, as a load balancer may.
+struct Switch {
+    endpoint: Endpoint,
+    /// Identity of the cluster that the next connection leads to.
+    leads_to: Arc<Mutex<&'static str>>,
+    /// Methods and paths that arrived, by cluster.
+    heard: Arc<Mutex<Vec<(&'static str, String)>>>,
+    /// Rings when every open connection is to be cut.
+    cut: Arc<Notify>,
+    _tasks: JoinSet<()>,
+}
+
+impl Switch {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let endpoint = connection(&kubeconfig(&url, json!({}))).endpoint().leading_to("right");
+        let (leads_to, heard, cut) = (Arc::new(Mutex::new("right")), Arc::default(), Arc::<Notify>::default());
+        let mut tasks = JoinSet::new();
+        let (to, ears, scissors) = (leads_to.clone(), Arc::clone(&heard), cut.clone());
+        tasks.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (cluster, ears, scissors) = (*to.lock().unwrap(), Arc::clone(&ears), scissors.clone());
+                open.spawn(async move {
+                    tokio::select! {
+                        () = scissors.notified() => {}
+                        () = be(cluster, stream, ears) => {}
+                    }
+                });
+            }
+        });
+        Self { endpoint, leads_to, heard, cut, _tasks: tasks }
+    }
+
+    fn lead_to(&self, cluster: &'static str) {
+        *self.leads_to.lock().unwrap() = cluster;
+        self.cut.notify_waiters();
+    }
+
+    async fn create(&self) -> Result<(), RequestError> {
+        let path = ApiPath::collection(&resource("configmaps.v1"), "default").unwrap();
+        self.endpoint.create(&path, "test", "{}".into()).await.map(drop)
+    }
+
+    /// What arrived since the last call.
+    fn heard(&self) -> Vec<(&'static str, String)> {
+        std::mem::take(&mut *self.heard.lock().unwrap())
+    }
+}
+
+/// Answers as a cluster whose `kube-system` has its name for a uid.
+async fn be(cluster: &'static str, mut stream: TcpStream, heard: Arc<Mutex<Vec<(&'static str, String)>>>) {
+    let mut read = Vec::new();
+    while let Ok(1..) = stream.read_buf(&mut read).await {
+        let text = String::from_utf8_lossy(&read).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let is_write = head.starts_with("POST");
+        if is_write && body.len() < 2 {
+            continue;
+        }
+        read.clear();
+        let line = head.split(['?', '\r']).next().unwrap_or_default().replace(" HTTP/1.1", "");
+        heard.lock().unwrap().push((cluster, line));
+        let body = json!({"metadata": {"uid": cluster}}).to_string();
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        if stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+const LOOK: &str = "GET /api/v1/namespaces/kube-system";
+const CREATE: &str = "POST /api/v1/namespaces/default/configmaps";
+
+fn all(cluster: &'static str, requests: &[&str]) -> Vec<(&'static str, String)> {
+    requests.iter().map(|request| (cluster, (*request).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_new_connection_carries_no_write_before_it_says_that_it_leads_to_the_cluster() {
+    let switch = Switch::start().await;
+    for _ in 0..3 {
+        switch.create().await.unwrap();
+    }
+    assert_eq!(switch.heard(), all("right", &[LOOK, CREATE, CREATE, CREATE]), "it is asked once");
+
+    let mut doubts = switch.endpoint.connection().identity().doubts();
+    switch.lead_to("wrong");
+    turn().await;
+    let error = switch.create().await.unwrap_err();
+    assert!(error.is_not_permitted(), "{error}");
+    assert_eq!(switch.heard(), all("wrong", &[LOOK]), "no write arrives elsewhere");
+    assert!(doubts.has_changed().unwrap(), "whoever knows the cluster looks again");
+    doubts.mark_unchanged();
+
+    switch.lead_to("right");
+    turn().await;
+    switch.create().await.unwrap();
+    assert_eq!(switch.heard(), all("right", &[LOOK, CREATE]));
+}
+
+#[tokio::test]
+async fn a_connection_that_led_elsewhere_is_read_from_and_never_written_to() {
+    let switch = Switch::start().await;
+    switch.lead_to("wrong");
+    let path = ApiPath::object(&resource("configmaps.v1"), "default", "a").unwrap();
+    switch.endpoint.get(&path).await.unwrap();
+    assert!(switch.create().await.unwrap_err().is_not_permitted());
+    assert!(switch.heard().iter().all(|(_, request)| request.starts_with("GET")), "reads go on");
+}

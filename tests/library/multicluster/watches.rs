@@ -1,0 +1,381 @@
+//! Watches: the traps that servers set.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use sync_engine::health::Health;
+use sync_engine::multicluster::raw::Parsed;
+use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
+use sync_engine::multicluster::store::Cause;
+use sync_engine::multicluster::watch::{Selectors, Watch, WatchState, Watches};
+use sync_engine::multicluster::{ApiPath, Body};
+use sync_engine::sandbox::{ApiRef, Backup, Failure, Fault, Options, Sandbox, Verb};
+
+use crate::multicluster::scene::{cluster, connection, key, plain_scope, resource, until, until_state};
+
+const CONFIG_MAPS: ApiRef<'static> = ApiRef { cluster: "", resource: "configmaps.v1" };
+
+struct Scene {
+    sandbox: Sandbox,
+    scope: WatchScope,
+    watches: Arc<Watches>,
+    health: Health,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        Self::with(Options::kubernetes()).await
+    }
+
+    async fn with(options: Options) -> Self {
+        let sandbox = options.start().await.expect("a sandbox");
+        let scope = plain_scope(connection(&sandbox.kubeconfig(None)).endpoint());
+        let health = Health::default();
+        Self { sandbox, scope, watches: Watches::new(health.clone()), health }
+    }
+
+    fn create(&self, name: &str) {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "1"},
+            "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
+        });
+        self.sandbox.create(CONFIG_MAPS, &object).expect("created");
+    }
+
+    fn edit(&self, name: &str, value: &str) {
+        self.sandbox.merge(CONFIG_MAPS, "default", name, &json!({"data": {"key": value}})).expect("edited");
+    }
+
+    fn config_maps(&self) -> Arc<Watch> {
+        self.watches.acquire(&self.scope, &resource("configmaps.v1"), &Selectors::default())
+    }
+
+    async fn synced(&self) -> Arc<Watch> {
+        let watch = self.config_maps();
+        until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+        watch
+    }
+
+    fn lists(&self) -> u64 {
+        self.sandbox.counters().of(Verb::List, "configmaps")
+    }
+}
+
+/// `.data.key` of a ConfigMap in the store.
+fn value(watch: &Watch, name: &str) -> Option<String> {
+    let object = watch.store().get(&key("here", "default", name))?;
+    object.value().ok()?["data"]["key"].as_str().map(str::to_owned)
+}
+
+#[tokio::test]
+async fn pages_are_listed_and_changes_followed() {
+    let scene = Scene::new().await;
+    for n in 0..1_201 {
+        scene.create(&format!("a{n}"));
+    }
+    let watch = scene.synced().await;
+    assert_eq!((watch.store().len(), scene.lists()), (1_201, 3));
+    scene.create("b");
+    scene.edit("a1", "2");
+    scene.sandbox.delete(CONFIG_MAPS, "default", "a2").expect("deleted");
+    until(watch.store(), "changes", |store| {
+        let gone = store.get(&key("here", "default", "a2")).is_none();
+        gone && store.get(&key("here", "default", "b")).is_some() && value(&watch, "a1").as_deref() == Some("2")
+    })
+    .await;
+    let object = watch.store().get(&key("here", "default", "b")).unwrap();
+    assert!(object.value().unwrap()["metadata"].get("managedFields").is_none());
+    assert_eq!(object.value().unwrap()["kind"], "ConfigMap");
+    assert_eq!(scene.lists(), 3);
+}
+
+#[tokio::test]
+async fn one_watch_is_shared_and_outlives_its_first_user() {
+    let scene = Scene::new().await;
+    let first = scene.synced().await;
+    let second = scene.config_maps();
+    assert!(Arc::ptr_eq(&first, &second));
+    drop(first);
+    let third = scene.config_maps();
+    scene.create("a");
+    until(third.store(), "a", |store| store.len() == 1).await;
+    assert_eq!((scene.lists(), scene.watches.running().len()), (1, 1));
+    drop((second, third));
+    assert!(scene.watches.running().is_empty() && scene.health.standings().is_empty());
+}
+
+#[tokio::test]
+async fn what_two_connections_or_clusters_watch_at_one_address_stays_apart() {
+    let scene = Scene::new().await;
+    scene.create("a");
+    let watch = scene.synced().await;
+    let others = [
+        WatchScope { clusters: ClustersOf::One(cluster("there")), ..scene.scope.clone() },
+        plain_scope(connection(&scene.sandbox.kubeconfig(None)).endpoint()),
+    ];
+    for scope in others {
+        let other = scene.watches.acquire(&scope, &resource("configmaps.v1"), &Selectors::default());
+        until_state(&other, "synced", |state| *state == WatchState::Synced).await;
+        assert!(!Arc::ptr_eq(watch.store(), other.store()));
+        assert_eq!(other.store().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn selectors_are_the_servers_to_evaluate() {
+    let scene = Scene::new().await;
+    scene.create("a");
+    scene.create("b");
+    let selectors = Selectors { label: "app=a".into(), field: String::new() };
+    let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
+    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    assert_eq!(watch.store().keys(), [key("here", "default", "a")]);
+    // A label that is taken away looks like a deletion.
+    scene.sandbox.merge(CONFIG_MAPS, "default", "a", &json!({"metadata": {"labels": {"app": null}}})).expect("edited");
+    until(watch.store(), "gone", |store| store.is_empty()).await;
+}
+
+#[tokio::test]
+async fn an_expired_version_is_met_by_a_new_list() {
+    let scene = Scene::new().await;
+    scene.sandbox.faults().next(1, |call| call.verb == Verb::Watch, Fault::ExpireWatch);
+    scene.sandbox.faults().next(1, |call| call.verb == Verb::Watch, Fault::Refuse(Failure::expired("too old")));
+    let watch = scene.config_maps();
+    scene.create("a");
+    until(watch.store(), "a", |store| store.len() == 1).await;
+    scene.create("b");
+    until(watch.store(), "b", |store| store.len() == 2).await;
+    assert!(scene.lists() >= 2);
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_is_waited_for_and_what_was_missed_is_found() {
+    let mut scene = Scene::new().await;
+    ["kept", "gone"].iter().for_each(|name| scene.create(name));
+    let watch = scene.synced().await;
+    let relisted = Arc::new(AtomicBool::new(false));
+    let seen = relisted.clone();
+    let _subscription = watch.store().subscribe(move |change| {
+        if change.after.is_none() {
+            seen.store(change.cause == Cause::Relist, Ordering::SeqCst);
+        }
+    });
+    scene.sandbox.disconnect().await;
+    until_state(&watch, "failed", |state| {
+        matches!(state, WatchState::Failed { synced_before: true, reason, .. } if reason.contains("connection refused"))
+    })
+    .await;
+    assert!(!scene.health.standings().pop().expect("a condition").condition.ready);
+    assert_eq!(watch.store().len(), 2, "what is out of sight is kept");
+    scene.sandbox.delete(CONFIG_MAPS, "default", "gone").expect("deleted");
+    scene.create("new");
+    scene.sandbox.compact();
+    scene.sandbox.reconnect().await.expect("back");
+    until(watch.store(), "caught up", |store| {
+        store.keys() == [key("here", "default", "kept"), key("here", "default", "new")]
+    })
+    .await;
+    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    assert!(relisted.load(Ordering::SeqCst), "the deletion itself was not seen");
+    assert!(scene.health.is_ready());
+}
+
+/// A scene with objects of before and after a backup, and the watches of two resources.
+async fn restored(scene: &Scene) -> (Arc<Watch>, Arc<Watch>, Backup) {
+    ["kept", "edited"].iter().for_each(|name| scene.create(name));
+    let backup = scene.sandbox.backup();
+    let secrets = scene.watches.acquire(&scene.scope, &resource("secrets.v1"), &Selectors::default());
+    let watch = scene.synced().await;
+    until_state(&secrets, "synced", |state| *state == WatchState::Synced).await;
+    scene.edit("edited", "lost");
+    scene.create("lost");
+    until(watch.store(), "what is about to be lost", |store| store.len() == 3).await;
+    (watch, secrets, backup)
+}
+
+/// Waits until a watch shows the restored state, and follows what comes after.
+async fn until_restored(scene: &Scene, watch: &Watch) {
+    until(watch.store(), "the earlier state", |_| value(watch, "edited").as_deref() == Some("1")).await;
+    assert!(watch.store().get(&key("here", "default", "lost")).is_none());
+    scene.create("new");
+    until(watch.store(), "new", |store| store.get(&key("here", "default", "new")).is_some()).await;
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_with_an_earlier_state_is_listed() {
+    let mut scene = Scene::new().await;
+    let (watch, _secrets, backup) = restored(&scene).await;
+    scene.sandbox.disconnect().await;
+    scene.sandbox.restore(&backup);
+    scene.sandbox.reconnect().await.expect("back");
+    until_restored(&scene, &watch).await;
+}
+
+#[tokio::test]
+async fn a_watch_whose_connection_breaks_asks_for_the_version_before_it_resumes() {
+    let scene = Scene::new().await;
+    scene.sandbox.faults().next(1, |call| call.verb == Verb::Watch, Fault::DropAfter);
+    let watch = scene.synced().await;
+    scene.create("a");
+    until(watch.store(), "a", |store| store.len() == 1).await;
+    assert_eq!(scene.lists(), 2, "the first list, and one to compare");
+}
+
+#[tokio::test]
+async fn an_event_of_another_history_has_every_watch_of_the_server_listed() {
+    let scene = Scene::new().await;
+    let (watch, secrets, backup) = restored(&scene).await;
+    let before = scene.sandbox.counters().of(Verb::List, "secrets");
+    scene.sandbox.restore(&backup);
+    // The first write after the restore has a version that was given before.
+    scene.edit("kept", "2");
+    until(watch.store(), "the earlier state", |_| value(&watch, "edited").as_deref() == Some("1")).await;
+    until(watch.store(), "the edit", |_| value(&watch, "kept").as_deref() == Some("2")).await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}});
+    let lists = || scene.sandbox.counters().of(Verb::List, "secrets") - before;
+    scene.sandbox.create(ApiRef { cluster: "", resource: "secrets.v1" }, &secret).expect("created");
+    until(secrets.store(), "s", |store| store.len() == 1).await;
+    assert_eq!(lists(), 1, "though no event of a secret went back");
+}
+
+fn definition() -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+#[tokio::test]
+async fn an_api_that_comes_later_is_found_and_one_that_goes_is_no_deletion() {
+    let scene = Scene::new().await;
+    let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+    let things = ApiRef { cluster: "", resource: "things.v1.example.com" };
+    let watch = scene.watches.acquire(&scene.scope, &resource("things.v1.example.com"), &Selectors::default());
+    until_state(&watch, "not served", |state| *state == WatchState::NotServed).await;
+    assert!(!watch.is_synced());
+    scene.sandbox.create(definitions, &definition()).expect("a definition");
+    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    let thing =
+        json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "default"}});
+    scene.sandbox.create(things, &thing).expect("a thing");
+    until(watch.store(), "a", |store| store.len() == 1).await;
+}
+
+#[tokio::test]
+async fn a_resource_that_nobody_has_bound_is_not_an_empty_list() {
+    for unbound in [sync_engine::sandbox::Unbound::NotFound, sync_engine::sandbox::Unbound::EmptyWithoutVersion] {
+        let sandbox = Options::kcp().unbound(unbound).start().await.expect("a sandbox");
+        sandbox.publish("root", "things", &[schema()], &[]).expect("an export");
+        let endpoint = connection(&sandbox.kubeconfig(None)).endpoint().at("services/apiexport/root/things/clusters/*");
+        let scope = WatchScope { endpoint, clusters: ClustersOf::Annotated };
+        let watches = Watches::new(Health::default());
+        let watch = watches.acquire(&scope, &resource("things.v1.example.com"), &Selectors::default());
+        until_state(&watch, "not served", |state| *state == WatchState::NotServed).await;
+        let workspace = sandbox.create_workspace("root", "consumer").expect("a workspace");
+        sandbox.bind(&workspace, "root", "things", &[]).expect("a binding");
+        until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    }
+}
+
+pub fn schema() -> Value {
+    json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
+        "metadata": {"name": "v1.things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            }],
+        },
+    })
+}
+
+#[tokio::test]
+async fn same_names_in_two_workspaces_stay_apart() {
+    let sandbox = Options::kcp().start().await.expect("a sandbox");
+    sandbox.publish("root", "things", &[schema()], &[]).expect("an export");
+    let mut workspaces = Vec::new();
+    for name in ["one", "two"] {
+        let workspace = sandbox.create_workspace("root", name).expect("a workspace");
+        sandbox.bind(&workspace, "root", "things", &[]).expect("a binding");
+        let thing = json!({
+            "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "default"},
+            "spec": {"in": name},
+        });
+        sandbox.create(ApiRef { cluster: &workspace, resource: "things.v1.example.com" }, &thing).expect("a thing");
+        workspaces.push(workspace);
+    }
+    let endpoint = connection(&sandbox.kubeconfig(None)).endpoint().at("services/apiexport/root/things/clusters/*");
+    let scope = WatchScope { endpoint, clusters: ClustersOf::Annotated };
+    let watches = Watches::new(Health::default());
+    let watch = watches.acquire(&scope, &resource("things.v1.example.com"), &Selectors::default());
+    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    assert_eq!(watch.store().len(), 2);
+    for (workspace, name) in workspaces.iter().zip(["one", "two"]) {
+        let of = watch.store().of_cluster(&cluster(workspace));
+        assert_eq!((of.len(), &of[0].1.value().unwrap()["spec"]["in"]), (1, &json!(name)));
+    }
+}
+
+#[tokio::test]
+async fn what_is_forbidden_is_said_and_tried_again() {
+    let scene = Scene::new().await;
+    let denied =
+        Failure::status(403, "Forbidden", "configmaps is forbidden: User \"me\" cannot list resource \"configmaps\"");
+    scene.sandbox.faults().inject(move |call| (call.resource == "configmaps").then(|| Fault::Refuse(denied.clone())));
+    let watch = scene.config_maps();
+    until_state(&watch, "failed", |state| matches!(state, WatchState::Failed { code: Some(403), .. })).await;
+    let condition = scene.health.standings().pop().expect("a condition");
+    insta::assert_snapshot!(condition.condition.message, @r#"configmaps is forbidden: User "me" cannot list resource "configmaps" (403 Forbidden)"#);
+    insta::assert_snapshot!(condition.component.replace(&scene.sandbox.url(), "URL"), @"watch of configmaps.v1 at URL (here)");
+}
+
+#[tokio::test]
+async fn own_writes_are_not_told_whichever_way_they_race() {
+    let scene = Scene::new().await;
+    scene.create("a");
+    let watch = scene.synced().await;
+    let told = Arc::new(AtomicBool::new(false));
+    let note = told.clone();
+    let subscription = watch.store().subscribe(move |_| note.store(true, Ordering::SeqCst));
+    let path = ApiPath::object(&resource("configmaps.v1"), "default", "a").unwrap();
+    let it = key("here", "default", "a");
+    for n in 0..200 {
+        let pending = subscription.expect(&it);
+        let patch = json!([{"op": "replace", "path": "/data/key", "value": n.to_string()}]).to_string();
+        let reply = scene.scope.endpoint.patch(&path, "me", Body::json_patch(patch)).await.expect("patched");
+        let (_, again) = pending.complete(&Parsed::from_json(&reply.body).expect("an object")).expect("an object");
+        assert!(!again);
+        assert_eq!(value(&watch, "a"), Some(n.to_string()));
+    }
+    // Everything of ours has come by once a later event of somebody else has.
+    scene.create("z");
+    let z = key("here", "default", "z");
+    until(watch.store(), "z", |store| store.get(&z).is_some()).await;
+    drop(subscription);
+    assert_eq!(value(&watch, "a").as_deref(), Some("199"));
+}
+
+#[tokio::test]
+async fn long_objects_and_long_lines_arrive_whole() {
+    let scene = Scene::new().await;
+    let long = "é\"\\\n".repeat(40_000);
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "long", "namespace": "default"},
+        "data": {"key": long},
+    });
+    scene.sandbox.create(CONFIG_MAPS, &object).expect("created");
+    let watch = scene.synced().await;
+    assert_eq!(value(&watch, "long").as_deref(), Some(long.as_str()));
+    scene.edit("long", &"x".repeat(400_000));
+    until(watch.store(), "a line of many frames", |_| value(&watch, "long").is_some_and(|text| text.len() == 400_000))
+        .await;
+}

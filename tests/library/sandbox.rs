@@ -1,0 +1,405 @@
+//! The sandbox over HTTP, with the client that the engine uses.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
+use kube_runtime::{WatchStreamExt, reflector, watcher};
+use serde_json::{Value, json};
+use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb};
+
+/// The administrator's client, without retries of its own.
+fn client(sandbox: &Sandbox) -> Client {
+    client_at(&sandbox.url(), Some(sandbox.token()))
+}
+
+/// A client for a URL, with a token.
+fn client_at(url: &str, token: Option<&str>) -> Client {
+    let mut config = Config::new(url.parse().expect("a URL"));
+    config.read_timeout = Some(Duration::from_secs(10));
+    config.auth_info.token = token.map(|token| token.to_owned().into());
+    Client::try_from(config).expect("a client")
+}
+
+async fn cluster() -> (Sandbox, Api<ConfigMap>) {
+    let sandbox = Options::kubernetes().start().await.expect("starts");
+    let maps = Api::namespaced(client(&sandbox), "default");
+    (sandbox, maps)
+}
+
+fn map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"a": "1"}})).expect("a ConfigMap")
+}
+
+fn code<T: std::fmt::Debug>(outcome: Result<T, kube::Error>) -> u16 {
+    match outcome.expect_err("refused") {
+        kube::Error::Api(status) => status.code,
+        other => panic!("{other}"),
+    }
+}
+
+fn schema() -> Value {
+    let versions = json!([{
+        "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+        "schema": {"type": "object", "properties": {
+            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        }},
+    }]);
+    json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": versions,
+        },
+    })
+}
+
+fn thing(name: &str) -> Value {
+    json!({
+        "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"size": 1},
+    })
+}
+
+const THINGS: &str = "things.v1.example.com";
+
+#[tokio::test]
+async fn a_client_creates_reads_changes_and_deletes() {
+    let (_sandbox, maps) = cluster().await;
+    let created = maps.create(&PostParams::default(), &map("a")).await.expect("creates");
+    assert_eq!(maps.get("a").await.expect("reads"), created);
+    let patch = Patch::Merge(json!({"data": {"b": "2"}}));
+    let patched = maps.patch("a", &PatchParams::apply("me"), &patch).await.expect("patches");
+    assert_eq!(patched.data.map(|data| data.len()), Some(2));
+    assert_eq!(code(maps.create(&PostParams::default(), &map("a")).await), 409);
+    maps.delete("a", &DeleteParams::default()).await.expect("deletes");
+    assert_eq!(code(maps.get("a").await), 404);
+}
+
+#[tokio::test]
+async fn a_client_applies() {
+    let (_sandbox, maps) = cluster().await;
+    let config = |data: Value| {
+        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}))
+    };
+    let me = PatchParams::apply("me").force();
+    maps.patch("a", &me, &config(json!({"a": "1", "b": "2"}))).await.expect("applies");
+    let less = maps.patch("a", &me, &config(json!({"a": "1"}))).await.expect("applies");
+    assert_eq!(less.data.map(|data| data.into_keys().collect::<Vec<_>>()), Some(vec!["a".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_client_watches() {
+    let (_sandbox, maps) = cluster().await;
+    let version = maps.list(&ListParams::default()).await.expect("lists").metadata.resource_version.expect("a version");
+    let mut events = maps.watch(&WatchParams::default().timeout(10), &version).await.expect("watches").boxed();
+    maps.create(&PostParams::default(), &map("a")).await.expect("creates");
+    maps.delete("a", &DeleteParams::default()).await.expect("deletes");
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        match events.try_next().await.expect("an event").expect("more") {
+            WatchEvent::Added(_) => seen.push("added"),
+            WatchEvent::Deleted(_) => seen.push("deleted"),
+            WatchEvent::Bookmark(_) => (),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(seen, ["added", "deleted"]);
+}
+
+#[tokio::test]
+async fn bookmarks_come_and_a_watch_ends_in_time() {
+    let sandbox = Options::kubernetes().bookmarks_every(Duration::from_millis(20)).start().await.expect("starts");
+    let maps: Api<ConfigMap> = Api::namespaced(client(&sandbox), "default");
+    let started = Instant::now();
+    let events = maps.watch(&WatchParams::default().timeout(1), "1").await.expect("watches");
+    let events: Vec<_> = events.try_collect().await.expect("ends well");
+    assert!(events.iter().all(|event| matches!(event, WatchEvent::Bookmark(_))) && !events.is_empty());
+    assert!(started.elapsed() >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn the_virtual_workspace_carries_objects_and_status() {
+    let sandbox = Options::kcp().start().await.expect("starts");
+    let cluster = sandbox.create_workspace("root", "consumer").expect("a workspace");
+    sandbox.publish("root", "things", &[schema()], &[]).expect("an export");
+    sandbox.bind("root:consumer", "root", "things", &[]).expect("a binding");
+    let in_workspace = ApiRef { cluster: "root:consumer", resource: THINGS };
+    sandbox.create(in_workspace, &thing("a")).expect("an object");
+    let slices = ApiRef { cluster: "root", resource: "apiexportendpointslices.v1alpha1.apis.kcp.io" };
+    let slice = sandbox.get(slices, "", "things").expect("a slice");
+    let url = slice["status"]["endpoints"][0]["url"].as_str().expect("a URL").to_owned();
+
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("example.com", "v1", "Thing"), "things");
+    let everywhere: Api<DynamicObject> =
+        Api::all_with(client_at(&format!("{url}/clusters/*"), Some(sandbox.token())), &resource);
+    let list = everywhere.list(&ListParams::default()).await.expect("lists");
+    let annotations = list.items[0].metadata.annotations.clone().expect("annotations");
+    assert_eq!(annotations["kcp.io/cluster"], cluster);
+
+    let one = client_at(&format!("{url}/clusters/{cluster}"), Some(sandbox.token()));
+    let one: Api<DynamicObject> = Api::namespaced_with(one, "default", &resource);
+    let status = Patch::Merge(json!({"status": {"phase": "Running"}}));
+    one.patch_status("a", &PatchParams::apply("me"), &status).await.expect("patches");
+    assert_eq!(sandbox.get(in_workspace, "default", "a").expect("an object")["status"]["phase"], "Running");
+    sandbox.unbind("root:consumer", "things").expect("unbinds");
+    assert_eq!(code(one.get("a").await), 403);
+}
+
+#[tokio::test]
+async fn every_workspace_has_a_token_and_nobody_comes_without_one() {
+    let sandbox = Options::kcp().start().await.expect("starts");
+    for workspace in ["provider", "acme", "globex"] {
+        sandbox.create_workspace("root", workspace).expect("a workspace");
+    }
+    sandbox.create_workspace("root:acme", "team").expect("a workspace in a workspace");
+    sandbox.publish("root:provider", "things", &[schema()], &[]).expect("an export");
+    sandbox.bind("root:acme", "root:provider", "things", &[]).expect("a binding");
+    let slices = ApiRef { cluster: "root:provider", resource: "apiexportendpointslices.v1alpha1.apis.kcp.io" };
+    let slice = sandbox.get(slices, "", "things").expect("a slice");
+    let export = slice["status"]["endpoints"][0]["url"].as_str().expect("a URL").to_owned();
+
+    let asked = async |base: &str, token: Option<&str>| {
+        let maps: Api<ConfigMap> = Api::namespaced(client_at(base, token), "default");
+        maps.list(&ListParams::default()).await.map_or_else(|error| code::<()>(Err(error)), |_| 200)
+    };
+    let workspace = |path: &str| format!("{}/clusters/root:{path}", sandbox.url());
+    let token = sandbox.token_of("root:acme").expect("a token");
+    assert_eq!(sandbox.token_of("root:acme"), Some(token.clone()), "the same each time");
+    assert_eq!(sandbox.token_of("root:missing"), None);
+    let token = Some(token.as_str());
+    for (base, token, expected) in [
+        (workspace("acme"), token, 200),
+        (workspace("acme:team"), token, 200),
+        (workspace("globex"), token, 403),
+        (workspace("missing"), token, 403),
+        (sandbox.url(), token, 403),
+        (format!("{export}/clusters/*"), token, 403),
+        (workspace("globex"), Some(sandbox.token()), 200),
+        (workspace("acme"), Some("wrong"), 401),
+        (workspace("acme"), None, 401),
+    ] {
+        assert_eq!(asked(&base, token).await, expected, "{base} {token:?}");
+    }
+
+    let provider = sandbox.token_of("root:provider").expect("a token");
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("example.com", "v1", "Thing"), "things");
+    let everywhere = client_at(&format!("{export}/clusters/*"), Some(&provider));
+    Api::<DynamicObject>::all_with(everywhere, &resource).list(&ListParams::default()).await.expect("its own export");
+}
+
+#[tokio::test]
+async fn a_refused_user_hears_why_in_the_words_of_a_server() {
+    let sandbox = Options::kcp().start().await.expect("starts");
+    sandbox.create_workspace("root", "acme").expect("a workspace");
+    let token = sandbox.token_of("root:acme").expect("a token");
+    let body = async |path: &str, token: &str| {
+        let request = http::Request::get(path).header("authorization", format!("Bearer {token}"));
+        let request = request.body(kube::client::Body::empty()).expect("a request");
+        let answer = tower::ServiceExt::oneshot(plain(&sandbox.url()), request).await.expect("an answer");
+        let bytes = http_body_util::BodyExt::collect(answer.into_body()).await.expect("a body").to_bytes();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    insta::assert_snapshot!(body("/version", "wrong").await, @r#"{"apiVersion":"v1","code":401,"kind":"Status","message":"Unauthorized","metadata":{},"reason":"Unauthorized","status":"Failure"}"#);
+    insta::assert_snapshot!(body("/clusters/root/apis", &token).await, @r#"{"apiVersion":"v1","code":403,"details":{},"kind":"Status","message":"forbidden: User \"root:acme\" cannot get path \"/apis\": access denied","metadata":{},"reason":"Forbidden","status":"Failure"}"#);
+    insta::assert_snapshot!(body("/clusters/root/api/v1/namespaces/default/secrets/x", &token).await, @r#"{"apiVersion":"v1","code":403,"details":{"kind":"secrets","name":"x"},"kind":"Status","message":"secrets \"x\" is forbidden: User \"root:acme\" cannot get resource \"secrets\" in API group \"\" in the namespace \"default\": access denied","metadata":{},"reason":"Forbidden","status":"Failure"}"#);
+    insta::assert_snapshot!(body("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces", &token).await, @r#"{"apiVersion":"v1","code":403,"details":{"group":"tenancy.kcp.io","kind":"workspaces"},"kind":"Status","message":"workspaces.tenancy.kcp.io is forbidden: User \"root:acme\" cannot list resource \"workspaces\" in API group \"tenancy.kcp.io\" at the cluster scope: access denied","metadata":{},"reason":"Forbidden","status":"Failure"}"#);
+}
+
+#[tokio::test]
+async fn what_comes_over_http_is_counted() {
+    let (sandbox, maps) = cluster().await;
+    maps.create(&PostParams::default(), &map("a")).await.expect("creates");
+    let before = sandbox.counters();
+    maps.get("a").await.expect("reads");
+    maps.patch("a", &PatchParams::default(), &Patch::Merge(json!({}))).await.expect("patches");
+    sandbox.list(ApiRef { cluster: "", resource: "configmaps.v1" });
+    let since = sandbox.counters().since(&before);
+    assert_eq!(since.to_string(), "get configmaps: 1, patch configmaps: 1");
+    assert_eq!((since.total(), since.writes(), since.of(Verb::Patch, "configmaps")), (2, 1, 1));
+}
+
+#[tokio::test]
+async fn faults_hit_the_requests_they_are_meant_for() {
+    let (sandbox, maps) = cluster().await;
+    let on = |verb: Verb| move |call: &sync_engine::sandbox::Call| call.verb == verb;
+    sandbox.faults().next(1, on(Verb::Create), Fault::DropBefore);
+    sandbox.faults().next(1, on(Verb::Create), Fault::DropAfter);
+    maps.create(&PostParams::default(), &map("a")).await.expect_err("cut");
+    assert_eq!(code(maps.get("a").await), 404);
+    maps.create(&PostParams::default(), &map("a")).await.expect_err("cut");
+    maps.get("a").await.expect("created all the same");
+
+    sandbox.faults().next(1, on(Verb::Delete), Fault::Refuse(Failure::server_error(500)));
+    assert_eq!(code(maps.delete("a", &DeleteParams::default()).await), 500);
+    sandbox.faults().next(1, on(Verb::Watch), Fault::ExpireWatch);
+    let events = maps.watch(&WatchParams::default(), "1").await.expect("watches");
+    let events: Vec<_> = events.try_collect().await.expect("ends well");
+    assert!(matches!(&events[..], [WatchEvent::Error(status)] if status.code == 410), "{events:?}");
+
+    sandbox.faults().inject(|call| (call.verb == Verb::Get).then_some(Fault::Delay(Duration::from_millis(50))));
+    let started = Instant::now();
+    maps.get("a").await.expect("answers");
+    assert!(started.elapsed() >= Duration::from_millis(50));
+    sandbox.faults().clear();
+}
+
+#[tokio::test]
+async fn a_body_is_read_of_those_with_a_token_and_up_to_a_length() {
+    let (sandbox, _) = cluster().await;
+    let posted = async |token: &str, length: usize| {
+        // The body never comes: a server that waits for it does not answer.
+        let head = "POST /api/v1/namespaces HTTP/1.1\r\nhost: sandbox\r\ncontent-type: application/json\r\n";
+        let mut stream =
+            tokio::net::TcpStream::connect(sandbox.url().trim_start_matches("http://")).await.expect("open");
+        let request = format!("{head}authorization: {token}\r\ncontent-length: {length}\r\n\r\n");
+        tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await.expect("sent");
+        let mut answer = [0; 12];
+        tokio::io::AsyncReadExt::read_exact(&mut stream, &mut answer).await.expect("an answer");
+        String::from_utf8_lossy(&answer[9..]).into_owned()
+    };
+    assert_eq!(posted("Bearer wrong", 100).await, "401");
+    assert_eq!(posted(&format!("Basic {}", sandbox.token()), 100).await, "401");
+    let long = http::Request::post("/api/v1/namespaces").header("authorization", format!("Bearer {}", sandbox.token()));
+    let long = long.body(kube::client::Body::from(vec![b' '; (3 << 20) + 1])).expect("a request");
+    let answer = tower::ServiceExt::oneshot(plain(&sandbox.url()), long).await.expect("an answer");
+    assert_eq!(answer.status(), 413);
+}
+
+#[tokio::test]
+async fn whoever_trusts_its_certificate_speaks_tls_with_it() {
+    let sandbox = Options::kcp().encrypted().start().await.expect("starts");
+    let client = async |kubeconfig: &str| {
+        let kubeconfig = kube::config::Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.expect("a config");
+        let maps: Api<ConfigMap> = Api::namespaced(Client::try_from(config).expect("a client"), "default");
+        maps.list(&ListParams::default()).await.map(drop)
+    };
+    let kubeconfig = sandbox.kubeconfig(Some("root"));
+    assert!(!kubeconfig.contains('@'), "a token is no part of a URL: {kubeconfig}");
+    client(&kubeconfig).await.expect("an answer");
+    let stranger = Options::kcp().encrypted().start().await.expect("starts").kubeconfig(None);
+    let authority = |text: &str| text.split('"').find(|word| word.starts_with("LS0t")).map(str::to_owned);
+    let (own, other) = (authority(&kubeconfig).expect("its own"), authority(&stranger).expect("another's"));
+    client(&kubeconfig.replace(&own, &other)).await.expect_err("another certificate");
+}
+
+#[tokio::test]
+async fn too_many_requests_say_how_long_to_wait() {
+    let (sandbox, _) = cluster().await;
+    sandbox.faults().next(1, |_| true, Fault::Refuse(Failure::too_many_requests(7)));
+    let request =
+        http::Request::get("/api/v1/namespaces").header("authorization", format!("Bearer {}", sandbox.token()));
+    let request = request.body(kube::client::Body::empty()).expect("a request");
+    let answer = tower::ServiceExt::oneshot(plain(&sandbox.url()), request).await.expect("an answer");
+    assert_eq!(answer.status(), 429);
+    assert_eq!(answer.headers()["retry-after"], "7");
+}
+
+/// A bare connection that retries nothing.
+fn plain(
+    url: &str,
+) -> impl tower::Service<
+    http::Request<kube::client::Body>,
+    Response = http::Response<hyper::body::Incoming>,
+    Error = impl std::fmt::Debug,
+> {
+    use hyper_util::client::legacy::Client as Connections;
+    use hyper_util::rt::TokioExecutor;
+    let base = url.to_owned();
+    let connections = Connections::builder(TokioExecutor::new()).build_http::<kube::client::Body>();
+    tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+        let connections = connections.clone();
+        *request.uri_mut() = format!("{base}{}", request.uri()).parse().expect("a URL");
+        async move { connections.request(request).await }
+    })
+}
+
+#[tokio::test]
+async fn a_server_that_was_killed_comes_back_under_its_address() {
+    let (mut sandbox, maps) = cluster().await;
+    maps.create(&PostParams::default(), &map("a")).await.expect("creates");
+    let watch = maps.watch(&WatchParams::default(), "0").await.expect("watches");
+    sandbox.disconnect().await;
+    let rest: Vec<_> = watch.collect().await;
+    assert!(rest.len() <= 2, "{rest:?}");
+    maps.get("a").await.expect_err("nobody there");
+    sandbox.reconnect().await.expect("comes back");
+    maps.get("a").await.expect("still there");
+}
+
+#[tokio::test]
+async fn built_in_kinds_read_as_their_types() {
+    let (sandbox, _) = cluster().await;
+    let namespaces: Api<Namespace> = Api::all(client(&sandbox));
+    let mut names: Vec<_> = namespaces
+        .list(&ListParams::default())
+        .await
+        .expect("lists")
+        .into_iter()
+        .filter_map(|n| n.metadata.name)
+        .collect();
+    names.sort();
+    assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
+    let version = client(&sandbox).apiserver_version().await.expect("a version");
+    assert_eq!(version.major, "1");
+}
+
+#[tokio::test]
+async fn reflectors_hold_what_there_is_through_cut_connections_and_forgotten_history() {
+    for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
+        let (mut sandbox, maps) = cluster().await;
+        let in_default = ApiRef { cluster: "", resource: "configmaps.v1" };
+        let create = |sandbox: &Sandbox, name: &str| {
+            let object =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+            sandbox.create(in_default, &object).expect("an object");
+        };
+        let (store, writer) = reflector::store();
+        let mut changes = reflector(writer, watcher(maps, config)).default_backoff().boxed();
+        let mut holds = async |names: &[&str]| {
+            let held = || store.state().iter().filter_map(|map| map.metadata.name.clone()).collect::<BTreeSet<_>>();
+            let followed = async {
+                while held().iter().ne(names) {
+                    // A cut connection is an error here, and the watcher's to come back from.
+                    let _ = changes.next().await.expect("it never ends");
+                }
+            };
+            let in_time = tokio::time::timeout(Duration::from_secs(30), followed).await;
+            in_time.unwrap_or_else(|_| panic!("{names:?} is not what it holds: {:?}", held()));
+        };
+        create(&sandbox, "a");
+        holds(&["a"]).await;
+        create(&sandbox, "b");
+        holds(&["a", "b"]).await;
+        sandbox.disconnect().await;
+        create(&sandbox, "c");
+        sandbox.reconnect().await.expect("the same address");
+        holds(&["a", "b", "c"]).await;
+        sandbox.disconnect().await;
+        sandbox.delete(in_default, "default", "a").expect("deletes");
+        sandbox.compact();
+        sandbox.reconnect().await.expect("the same address");
+        holds(&["b", "c"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_somebody_has_taken_meanwhile_is_waited_for() {
+    let mut sandbox = Options::kubernetes().start().await.expect("a sandbox");
+    sandbox.disconnect().await;
+    let address = sandbox.url().replace("http://", "");
+    let taken = tokio::net::TcpListener::bind(&address).await.expect("the port is free");
+    let mut coming_back = std::pin::pin!(sandbox.reconnect());
+    assert!(futures::poll!(&mut coming_back).is_pending(), "the port is taken");
+    drop(taken);
+    coming_back.await.expect("the same address");
+    tokio::net::TcpStream::connect(&address).await.expect("it listens again");
+}

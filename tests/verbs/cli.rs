@@ -1,0 +1,436 @@
+//! The command line as its user meets it: texts, exit codes, signals.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// Longer than anything here takes, on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The built binary in an environment that says nothing.
+fn engine(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+    command.env_clear().args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    engine(arguments).output().expect("the binary starts")
+}
+
+/// Exit code and standard error, paths of the machine replaced.
+fn refused(arguments: &[&str], root: &Path) -> String {
+    let output = run(arguments);
+    assert!(output.stdout.is_empty(), "errors belong on standard error");
+    let text = String::from_utf8_lossy(&output.stderr).replace(&root.display().to_string(), "ROOT");
+    format!("exit {}\n{text}", output.status.code().expect("an exit code"))
+}
+
+/// A directory with an empty `maps/` and a kubeconfig `good` with the contexts `one` (current) and `two`.
+fn root() -> TempDir {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    fs::create_dir(root.path().join("maps")).expect("a directory");
+    fs::write(root.path().join("good"), KUBECONFIG).expect("a file");
+    root
+}
+
+const KUBECONFIG: &str = "\
+apiVersion: v1
+kind: Config
+current-context: one
+clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]
+users: [{name: u, user: {token: t}}]
+contexts:
+- {name: one, context: {cluster: c, user: u}}
+- {name: two, context: {cluster: c, user: u}}
+- {name: lost, context: {cluster: elsewhere, user: u}}
+- {name: nobody, context: {cluster: c, user: ghost}}
+";
+
+/// What a run with these connections says, in a root whose `maps` is there.
+fn with_connections(root: &TempDir, flags: &[&str]) -> String {
+    let maps = root.path().join("maps").display().to_string();
+    let flags: Vec<_> = flags.iter().map(|flag| flag.replace("ROOT", &root.path().display().to_string())).collect();
+    let mut arguments = vec!["--mappings", &maps];
+    arguments.extend(flags.iter().map(String::as_str));
+    refused(&arguments, root.path())
+}
+
+#[test]
+fn help_is_for_strangers() {
+    let output = run(&["--help"]);
+    assert!(output.status.success());
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stdout), @"
+    Syncs objects of kcp workspaces to Kubernetes clusters. You describe what to sync in YAML mapping
+    files.
+
+    The engine applies target objects for each source object of a mapping, corrects drift, and writes
+    chosen status fields back. It watches the folder of mappings: an edit takes effect without a
+    restart, and a broken edit changes nothing.
+
+    Every verb but `run` takes mappings as arguments. A folder that has a folder `mappings` stands for
+    that folder, with `schemas` and `examples` beside it. Objects are given with -f, the output format
+    with -o.
+
+    Exit codes of every verb but `run`: 0 clean; 1 findings or differences; 2 usage error; 3 the verb
+    could not check.
+
+    Usage: sync-engine [OPTIONS] --mappings <DIR>
+           sync-engine <COMMAND>
+
+    Commands:
+      run             Run the engine: the same as giving its flags without a verb
+      sandbox         Run kcp, a target cluster, consumers, a toy operator and the engine on this
+                      machine, in memory
+      init            Write a folder that offers an operator's API to workspaces, from its
+                      CustomResourceDefinition
+      diff            Dry run: show what a change of mappings changes, or what the engine would change
+                      on live clusters now
+      orphans         List orphaned objects on targets, and delete or release those that you select
+      retarget        Move sources to the target that the connection leads to now
+      abandon-target  Release the sources of a lost target. Deletes nothing
+      validate        Check mappings for errors, without a cluster
+      explain         Explain an error code of `validate`, or list all codes
+      render          Print the target objects of a source object, without a cluster
+      rbac            Print the RBAC rules that the engine needs for mappings, without a cluster
+      test            Run MappingTest documents, without a cluster
+      schema          Print the JSON Schema of the documents, or copy schemas from live clusters
+      completions     Print a completion script for a shell
+      version         Print version, commit and build
+      help            Print this message or the help of the given subcommand(s)
+
+    Options:
+          --mappings <DIR>
+              Folder of mapping files: every *.yaml and *.yml in it and below, except hidden files
+              
+              [env: SYNC_ENGINE_MAPPINGS=]
+
+          --kcp-kubeconfig <PATH[#CONTEXT]>
+              Kubeconfig of the connection `kcp`, from which the engine reads APIExports unless a
+              mapping names another connection.
+              
+              It may point at any workspace: a mapping's `apiExport.path` replaces the `/clusters/…`
+              part of its server address. Default context: the current one of the file.
+              
+              [env: SYNC_ENGINE_KCP_KUBECONFIG=]
+
+          --target-kubeconfig <PATH[#CONTEXT]>
+              Kubeconfig of the connection `target`, the cluster that receives the objects unless a
+              mapping names another.
+              
+              `in-cluster` stands for the cluster of the Pod that the engine runs in, here and for every
+              other connection.
+              
+              [env: SYNC_ENGINE_TARGET_KUBECONFIG=]
+
+          --connection <NAME=PATH[#CONTEXT]>
+              Another connection that mappings and providers name. Can be repeated; the environment
+              variable separates several with commas
+              
+              [env: SYNC_ENGINE_CONNECTION=]
+
+          --schemas <DIR>
+              Folder of schemas (APIResourceSchemas, CustomResourceDefinitions) to check mappings
+              against. Default: the folder `schemas` beside the folder of mappings
+              
+              [env: SYNC_ENGINE_SCHEMAS=]
+
+          --listen <ADDR>
+              Address for health, metrics and the status page; `off` for none. Port 0 takes a free port
+              and logs it
+              
+              [env: SYNC_ENGINE_LISTEN=]
+              [default: 127.0.0.1:8080]
+
+          --engine-id <ID>
+              Id of this engine, where several work on the same clusters. Objects, finalizers and field
+              managers carry it.
+              
+              An engine with another id does not own the objects of the first.
+              
+              [env: SYNC_ENGINE_ENGINE_ID=]
+              [default: main]
+
+          --state-namespace <NAMESPACE>
+              Namespace of the state store on each target. The engine creates it if it is missing
+              
+              [env: SYNC_ENGINE_STATE_NAMESPACE=]
+              [default: sync-engine]
+
+          --log-format <LOG_FORMAT>
+              Print each event as a line for people, or as one JSON object
+
+              Possible values:
+              - text: One line for people, coloured on a terminal
+              - json: One JSON object a line
+              
+              [env: SYNC_ENGINE_LOG_FORMAT=]
+              [default: text]
+
+          --log-level <LEVEL|FILTER>
+              A level (off, error, warn, info, debug, trace), or a filter such as
+              `info,sync_engine::engine=debug`.
+              
+              Default: `info` for `run`, `off` for `sandbox`, `warn` for the other verbs.
+              
+              [env: SYNC_ENGINE_LOG_LEVEL=]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Exit codes: 0 clean shutdown; 1 failure, or a second signal; 2 usage error; 78 a folder, kubeconfig
+    or context does not exist or cannot be used.
+
+    On the first SIGTERM or Ctrl-C, the engine finishes what is under way. On the second, it stops at
+    once. On SIGHUP, it reads the mappings again.
+    ");
+}
+
+#[test]
+fn what_cannot_be_understood_exits_with_2() {
+    let root = root();
+    insta::assert_snapshot!(refused(&[], root.path()), @"
+    exit 2
+    error: the following required arguments were not provided:
+      --mappings <DIR>
+
+    Usage: sync-engine --mappings <DIR>
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--listen", "8080"]), @"
+    exit 2
+    error: invalid value '8080' for '--listen <ADDR>': write an address with a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080, or `off`
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--connection", "/etc/edge"]), @"
+    exit 2
+    error: invalid value '/etc/edge' for '--connection <NAME=PATH[#CONTEXT]>': there is no `=` in it; write NAME=PATH or NAME=PATH#CONTEXT, such as edge=/etc/edge.kubeconfig
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--connection", "Edge=/etc/edge"]), @"
+    exit 2
+    error: invalid value 'Edge=/etc/edge' for '--connection <NAME=PATH[#CONTEXT]>': `Edge` cannot name a connection: use at most 63 lower case letters, digits and `-`, no `-` at the ends
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "/etc/kcp#"]), @"
+    exit 2
+    error: invalid value '/etc/kcp#' for '--kcp-kubeconfig <PATH[#CONTEXT]>': there is nothing behind the `#`; leave it out for the file's current context
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--engine-id", "a_very_Long-engine-id"]), @"
+    exit 2
+    error: invalid value 'a_very_Long-engine-id' for '--engine-id <ID>': an engine id has at most 20 lower case letters, digits and `-`, with no `-` at its ends
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--log-level", "inof"]), @"
+    exit 2
+    error: invalid value 'inof' for '--log-level <LEVEL|FILTER>': `inof` is neither a level (off, error, warn, info, debug, trace) nor a filter such as `info,sync_engine::engine=debug`
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(
+        with_connections(&root, &["--kcp-kubeconfig", "ROOT/good", "--connection", "kcp=ROOT/good#two"]), @"
+    exit 2
+    error: the connection `kcp` is given twice: as ROOT/good and as ROOT/good#two
+    ");
+}
+
+#[test]
+fn what_is_not_there_exits_with_78() {
+    let root = root();
+    let missing = root.path().join("missing").display().to_string();
+    insta::assert_snapshot!(refused(&["--mappings", &missing], root.path()), @"
+    exit 78
+    error: cannot read the mappings directory `ROOT/missing`: it does not exist; create it, or name another
+    ");
+    let file = root.path().join("good").display().to_string();
+    insta::assert_snapshot!(refused(&["run", "--mappings", &file], root.path()), @"
+    exit 78
+    error: cannot read the mappings directory `ROOT/good`: it is not a directory; create it, or name another
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--schemas", "ROOT/nothing"]), @"
+    exit 78
+    error: cannot read the folder of schemas `ROOT/nothing` (--schemas): it does not exist; create it, or name another
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "ROOT/nothing"]), @"
+    exit 78
+    error: connection `kcp`: cannot read the kubeconfig ROOT/nothing: there is no such file; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--target-kubeconfig", "ROOT/good#three"]), @"
+    exit 78
+    error: connection `target`: no context `three` in ROOT/good; there are: one, two, lost, nobody
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--connection", "edge=ROOT/good#lost"]), @"
+    exit 78
+    error: connection `edge`: context `lost` of ROOT/good cannot be used: its cluster `elsewhere` is not in the file
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--connection", "edge=ROOT/good#nobody"]), @"
+    exit 78
+    error: connection `edge`: context `nobody` of ROOT/good cannot be used: its user `ghost` is not in the file
+    ");
+}
+
+#[test]
+fn a_kubeconfig_that_is_none_is_refused_without_being_quoted() {
+    let root = root();
+    fs::write(root.path().join("broken"), "users: [{name: u, user: {token: s3cret}").expect("a file");
+    fs::write(root.path().join("empty"), "{}").expect("a file");
+    insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "ROOT/broken"]), @"
+    exit 78
+    error: connection `kcp`: ROOT/broken is no kubeconfig: line 1 column 9: unclosed bracket '{'; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
+    ");
+    fs::write(root.path().join("undecided"), KUBECONFIG.replace("current-context: one", "")).expect("a file");
+    insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "ROOT/undecided"]), @"
+    exit 78
+    error: connection `kcp`: no current context in ROOT/undecided; add `#CONTEXT` to the path, one of: one, two, lost, nobody
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--kcp-kubeconfig", "ROOT/empty"]), @"
+    exit 78
+    error: connection `kcp`: ROOT/empty holds no context; give one with `--kcp-kubeconfig PATH[#CONTEXT]`
+    ");
+}
+
+#[test]
+fn the_cluster_of_the_pod_is_used_where_it_is_named() {
+    let root = root();
+    insta::assert_snapshot!(with_connections(&root, &["--target-kubeconfig", "in-cluster"]), @"
+    exit 78
+    error: connection `target`: `in-cluster` needs the service account of a Pod: failed to read an incluster environment variable: environment variable not found
+    ");
+}
+
+#[test]
+fn the_build_can_be_told() {
+    let output = run(&["version"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words: Vec<_> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(words, ["sync-engine", "commit", "build"], "{text}");
+    assert!(text.starts_with(concat!("sync-engine ", env!("CARGO_PKG_VERSION"), "\n")), "{text}");
+    let short = String::from_utf8_lossy(&run(&["--version"]).stdout).into_owned();
+    assert!(short.starts_with(concat!("sync-engine ", env!("CARGO_PKG_VERSION"), " (commit ")), "{short}");
+    assert_eq!(run(&["help", "diff"]).stdout, run(&["diff", "--help"]).stdout);
+}
+
+#[test]
+fn every_flag_has_an_environment_variable() {
+    let root = root();
+    let output = engine(&[])
+        .env("SYNC_ENGINE_MAPPINGS", root.path().join("maps"))
+        .env("SYNC_ENGINE_CONNECTION", "a=/nowhere/a,b=/nowhere/b")
+        .output()
+        .expect("the binary starts");
+    assert_eq!(output.status.code(), Some(78));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("connection `a`: cannot read the kubeconfig /nowhere/a"), "{text}");
+
+    let help = String::from_utf8_lossy(&run(&["run", "--help"]).stdout).into_owned();
+    let flags = help.lines().filter(|line| line.trim_start().starts_with("--") && !line.contains("--help")).count();
+    assert_eq!(flags, help.matches("[env: SYNC_ENGINE_").count(), "{help}");
+}
+
+/// An engine on an empty directory.
+struct Running {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    _root: TempDir,
+}
+
+impl Running {
+    fn start(flags: &[&str]) -> Self {
+        let root = root();
+        let maps = root.path().join("maps").display().to_string();
+        let mut child = engine(&["--mappings", &maps, "--listen", "127.0.0.1:0"])
+            .args(flags)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let stderr = child.stderr.take().expect("a pipe");
+        let (sender, lines) = mpsc::channel();
+        // The thread ends with the pipe, and the pipe with the child.
+        thread::spawn(move || {
+            BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, lines, _root: root }
+    }
+
+    /// The first line from here on that contains `text`.
+    fn line(&self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).expect("the line comes in time");
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill(1) is there").success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing to stop where the test has seen the end already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn an_empty_directory_is_served_until_a_signal_and_says_so() {
+    for signal in ["TERM", "INT"] {
+        let mut engine = Running::start(&[]);
+        engine.line("no *.yaml or *.yml in the mappings directory yet");
+        engine.line("health, metrics and status page");
+        engine.line("running");
+        engine.signal(signal);
+        assert_eq!(engine.child.wait().expect("an end").code(), Some(0), "{signal}");
+        engine.line("stopped");
+    }
+}
+
+#[test]
+fn logs_can_be_json_for_collectors() {
+    let engine = Running::start(&["--log-format", "json"]);
+    let line = engine.line("no *.yaml");
+    let event: serde_json::Value = serde_json::from_str(&line).expect("one JSON object a line");
+    assert_eq!((event["level"].as_str(), event["directory"].is_string()), (Some("WARN"), true), "{line}");
+}
+
+#[test]
+fn a_hangup_is_a_reload_and_no_end() {
+    let mut engine = Running::start(&[]);
+    engine.line("running");
+    engine.signal("HUP");
+    engine.line("SIGHUP: reading the mappings again");
+    assert!(engine.child.try_wait().expect("asked").is_none());
+}
+
+#[test]
+fn a_port_that_is_taken_is_a_failure_that_names_the_way_out() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let root = root();
+    let maps = root.path().join("maps").display().to_string();
+    let output = run(&["--mappings", &maps, "--listen", &address]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).replace(&address, "ADDRESS");
+    let error = text.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+    insta::assert_snapshot!(error, @"error: cannot listen on ADDRESS; give another address with --listen, or `--listen off` for no server: Address already in use (os error 98)");
+}

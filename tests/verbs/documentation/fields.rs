@@ -1,0 +1,249 @@
+//! The page of every field, made of the JSON Schema of the documents.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use serde_json::Value;
+use sync_engine::mapping::document::json_schema;
+
+use super::generated::notice;
+use super::read;
+
+const INTRODUCTION: &str = "
+# Every field
+
+What a document can say, field by field; [language.md](language.md) tells what it means. `schemas/sync-engine.dev_v1alpha1.json` is
+the same for editors. An unknown field is an error ([SE0101](errors.md#se0101)), and so is a value of another type
+([SE0102](errors.md#se0102)).
+
+*template*: any YAML, with expressions in it. *expression*: one `${{ … }}`, or a plain value.
+";
+
+/// What a free place of a document takes, where it is not a template.
+const EXPRESSIONS: [&str; 5] = ["when", "forEach", "key", "ready", "failed"];
+
+/// A map whose fields get a table of their own.
+struct Section {
+    title: String,
+    definition: String,
+}
+
+/// Writes sections, each kind of map once.
+struct Writer {
+    definitions: Value,
+    page: String,
+    /// Titles of the sections by definition.
+    titles: BTreeMap<String, String>,
+    waiting: Vec<Section>,
+}
+
+pub fn page() -> String {
+    let schema = json_schema();
+    let page = notice("the JSON Schema of src/mapping/document") + INTRODUCTION;
+    let definitions = schema["definitions"].clone();
+    let mut writer = Writer { definitions, page, titles: BTreeMap::new(), waiting: Vec::new() };
+    for kind in ["Mapping", "ClusterProvider", "MappingTest"] {
+        writer.kind(kind);
+    }
+    writer.page + &not_yet()
+}
+
+/// What the engine refuses, of the fixture that holds all of it.
+fn not_yet() -> String {
+    let mut section = "
+## What does not run yet
+
+These are read and checked, and refused in plain words ([SE0190](errors.md#se0190)), so that no wish is silently ignored:
+
+".to_owned();
+    let snapshot = read("tests/ui/documents/not_yet.yaml.snap");
+    let refused =
+        snapshot.lines().filter_map(|line| line.strip_prefix("error[SE0190]: ")?.strip_suffix(" is not supported yet"));
+    // The fixture has one of the providers that do not run.
+    let plain =
+        |what| if str::starts_with(what, "the provider `") { "providers other than `kubeconfig`" } else { what };
+    let refused: BTreeSet<&str> = refused.map(plain).collect();
+    section.extend(refused.into_iter().map(|what| format!("* {what}\n")));
+    section
+}
+
+impl Writer {
+    fn kind(&mut self, kind: &str) {
+        let definition = format!("{kind}Document");
+        let _ = write!(self.page, "\n## {kind}\n\n{}\n", text(&self.definitions[&definition]["description"]));
+        self.table(&definition, kind, "");
+        while !self.waiting.is_empty() {
+            // In the order in which a reader meets them: what belongs to a field before its neighbours.
+            let section = self.waiting.remove(0);
+            let later = std::mem::take(&mut self.waiting);
+            self.section(kind, &section);
+            self.waiting.extend(later);
+        }
+    }
+
+    fn section(&mut self, kind: &str, section: &Section) {
+        let _ = write!(
+            self.page,
+            "\n### {}\n\n{}\n",
+            section.title,
+            text(&self.definitions[&section.definition]["description"])
+        );
+        let path = section.title.split(' ').nth(1).unwrap_or_default().to_owned();
+        self.table(&section.definition, kind, &path);
+    }
+
+    fn table(&mut self, definition: &str, kind: &str, path: &str) {
+        let schema = self.definitions[definition].clone();
+        self.page.push_str("\n| field | value | |\n|---|---|---|\n");
+        let required: Vec<&str> =
+            schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let is_required = |(name, _): &(String, Value)| required.contains(&name.as_str());
+        let (must, may): (Vec<_>, Vec<_>) = fields(&schema).into_iter().partition(is_required);
+        for (name, field) in must.into_iter().chain(may) {
+            let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let value = self.value(&name, &field, kind, &below);
+            let must = if required.contains(&name.as_str()) { " **required**" } else { "" };
+            let description = Some(self.description(&field)).filter(|description| *description != value);
+            let _ = writeln!(self.page, "| `{name}`{must} | {value} | {} |", description.unwrap_or_default());
+        }
+    }
+
+    /// What a field takes; maps get a section, and a link to it.
+    fn value(&mut self, name: &str, field: &Value, kind: &str, path: &str) -> String {
+        if let Some(definition) = reference(field) {
+            return self.referenced(&definition, kind, path);
+        }
+        let either = field["anyOf"].as_array().or(field["oneOf"].as_array());
+        if let Some(choices) = either {
+            let choices: Vec<_> = choices.iter().filter(|choice| choice["type"] != "null").cloned().collect();
+            let values: Vec<_> = choices.iter().map(|choice| self.value(name, choice, kind, path)).collect();
+            return values.join(" or ");
+        }
+        match form(field) {
+            Some("array") => {
+                format!("list of {}", self.value(name, &field["items"].clone(), kind, &format!("{path}[]")))
+            }
+            Some("object") => match field.get("additionalProperties") {
+                Some(below) if below.is_object() => {
+                    format!("map of {}", self.value(name, &below.clone(), kind, &format!("{path}.*")))
+                }
+                _ => "map of *template*".to_owned(),
+            },
+            Some(form) => form.to_owned(),
+            None if EXPRESSIONS.contains(&name) => "*expression*".to_owned(),
+            None if name == "path" => "JSONPath".to_owned(),
+            None => "*template*".to_owned(),
+        }
+    }
+
+    fn referenced(&mut self, definition: &str, kind: &str, path: &str) -> String {
+        let schema = self.definitions[definition].clone();
+        if let Some(words) = words(&schema) {
+            return words;
+        }
+        if let Some(choices) =
+            schema["oneOf"].as_array().filter(|choices| choices.iter().all(|one| one["properties"].is_null()))
+        {
+            let values: Vec<_> = choices.clone().iter().map(|choice| self.value("", choice, kind, path)).collect();
+            return values.join(" or ");
+        }
+        if fields(&schema).is_empty() {
+            return match schema["pattern"].as_str() {
+                Some(_) => "length of time".to_owned(),
+                None => form(&schema).unwrap_or("map").to_owned(),
+            };
+        }
+        let title = self.titles.get(definition).cloned().unwrap_or_else(|| {
+            let mut title = format!("{kind} {path}");
+            // A second form of one field is told from the first by what it must have.
+            if self.titles.values().any(|taken| *taken == title) {
+                let _ = write!(title, " with {}", text(&schema["required"][0]));
+            }
+            self.titles.insert(definition.to_owned(), title.clone());
+            self.waiting.push(Section { title: title.clone(), definition: definition.to_owned() });
+            title
+        });
+        format!("[{}](#{})", title.split_once(' ').map_or("", |(_, path)| path), anchor(&title))
+    }
+
+    /// What a field is for, what its words mean, and its default.
+    fn description(&self, field: &Value) -> String {
+        let mut description = text(&field["description"]);
+        let nested = field["anyOf"].as_array().into_iter().flatten().find_map(reference);
+        let items = reference(&field["items"]);
+        if let Some(definition) = reference(field).or(nested).or(items) {
+            let words = self.definitions[&definition]["oneOf"].as_array().into_iter().flatten();
+            for word in words.filter(|word| word["const"].is_string() && word["description"].is_string()) {
+                let _ = write!(description, " `{}`: {}", text(&word["const"]), text(&word["description"]));
+            }
+        }
+        if let Some(default) = field.get("default").and_then(Value::as_str) {
+            let _ = write!(description, " Default: `{default}`.");
+        }
+        description.trim().replace('|', "\\|")
+    }
+}
+
+/// The fields of a map; of a choice between maps of one field, those.
+fn fields(schema: &Value) -> Vec<(String, Value)> {
+    let own = schema["properties"].as_object().into_iter().flatten();
+    let choices = schema["oneOf"].as_array().into_iter().flatten();
+    let chosen = choices.flat_map(|choice| {
+        let fields = choice["properties"].as_object().into_iter().flatten();
+        fields.map(|(name, field)| {
+            let mut field = field.clone();
+            if let (Some(field), Some(description)) = (field.as_object_mut(), choice.get("description")) {
+                field.insert("description".to_owned(), description.clone());
+            }
+            (name.clone(), field)
+        })
+    });
+    own.map(|(name, field)| (name.clone(), field.clone())).chain(chosen).collect()
+}
+
+/// `A`, `B` or `C` of a choice between words.
+fn words(schema: &Value) -> Option<String> {
+    let listed = schema["enum"].as_array().map(|words| words.iter().map(text).collect::<Vec<_>>());
+    let described = schema["oneOf"].as_array().map(|choices| {
+        let one = choices.iter().flat_map(|choice| match &choice["const"] {
+            Value::String(word) => vec![word.clone()],
+            _ => choice["enum"].as_array().into_iter().flatten().map(text).collect(),
+        });
+        one.collect::<Vec<_>>()
+    });
+    let constant = schema["const"].as_str().map(|word| vec![word.to_owned()]);
+    let words = listed.or(constant).or(described).filter(|words| !words.is_empty())?;
+    let quoted: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+    Some(match &quoted[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        all => all.concat(),
+    })
+}
+
+fn reference(schema: &Value) -> Option<String> {
+    schema["$ref"].as_str()?.strip_prefix("#/definitions/").map(str::to_owned)
+}
+
+/// The one type that is not null.
+fn form(schema: &Value) -> Option<&'static str> {
+    let name = match &schema["type"] {
+        Value::String(name) => name.as_str(),
+        Value::Array(names) => names.iter().filter_map(Value::as_str).find(|name| *name != "null")?,
+        _ => return None,
+    };
+    ["string", "integer", "number", "boolean", "array", "object"].into_iter().find(|known| *known == name)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().replace('\n', " ")
+}
+
+/// How GitHub names a heading.
+fn anchor(title: &str) -> String {
+    let kept = title
+        .to_lowercase()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .collect::<String>();
+    kept.replace(' ', "-")
+}

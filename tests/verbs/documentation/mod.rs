@@ -1,0 +1,30 @@
+//! The pages under `docs/` are true: what is generated is fresh, what is written by hand names what there is, every example
+//! gives what it says, and every command runs.
+//!
+//! `UPDATE_DOCS=1 cargo test --test verbs documentation` writes the generated pages anew.
+
+mod cli;
+mod errors;
+mod fields;
+mod functions;
+mod generated;
+mod links;
+mod operations;
+mod readable;
+mod reference;
+mod snippets;
+mod steps;
+mod tutorial;
+
+use std::fs;
+use std::path::Path;
+
+/// A text file of the repository.
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

@@ -1,0 +1,249 @@
+//! The tables of series, reasons, labels, annotations and limits, made from the code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::time::Duration;
+
+use sync_engine::multicluster::Latency;
+use sync_engine::object::marks::Writer;
+use sync_engine::plan::Cause;
+use sync_engine::server::Metrics;
+use sync_engine::server::metrics::{ObjectSide, ReconcileResult, ReloadResult, TABLES, WriteResult};
+
+use super::generated::notice;
+use super::read;
+
+/// The content of `docs/reference.md`.
+pub fn page() -> String {
+    let mut page = notice("the metrics, reasons, marks and limits in the code");
+    page.push_str("# Reference\n\nFlags are on the page [Command line](cli.md), fields of documents on [Every field](fields.md).\n");
+    let mut section = |title: &str, text: &str, head: &str, rows: Vec<String>| {
+        let columns = "|---".repeat(head.matches('|').count() - 1);
+        write!(page, "\n## {title}\n\n{text}\n\n{head}\n{columns}|\n{}\n", rows.join("\n")).expect("a text");
+    };
+    section(
+        "Metrics",
+        "Labels never name a workspace or an object. [Operations](operations.md#metrics) has alerts.",
+        "| series | type | meaning |",
+        series(),
+    );
+    section(
+        "Reasons",
+        "The engine writes the condition `Synced` to source objects whose schema has `status.conditions`. An engine with another id than\n\
+         `main` writes `<engine>.sync-engine.dev/Synced`. If it is `False`, its reason is the first of this table that applies.",
+        "| reason | meaning | what to do |",
+        Cause::ALL.into_iter().map(reason).collect(),
+    );
+    section(
+        "Labels and annotations",
+        "On target objects, and on source objects where the table says so. Finalizer and pin contain the ids of engine and mapping.",
+        "| key | on | meaning |",
+        marks(),
+    );
+    section(
+        "Limits",
+        "The engine refuses what exceeds a limit, and says so. Writes above their limit wait.",
+        "| what | at most |",
+        limits(),
+    );
+    page
+}
+
+/// A row for each series, from the text that `/metrics` answers with.
+fn series() -> Vec<String> {
+    let text = every_series().encode().expect("a text");
+    let unset: Vec<String> =
+        registered().into_iter().filter(|name| !text.contains(&format!("# TYPE {name} "))).collect();
+    assert!(unset.is_empty(), "give {unset:?} a value in `every_series`");
+    let mut rows = Vec::new();
+    for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
+        let (name, help) = help.split_once(' ').expect("a text behind the name");
+        let kind = text.lines().find_map(|line| line.strip_prefix(&format!("# TYPE {name} "))).expect("a type");
+        let shown = match kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
+        };
+        let sample = text.lines().filter(|line| !line.starts_with('#')).find(|line| line.starts_with(name));
+        let labels = sample.and_then(|line| line.split_once('{')?.1.split_once('}')).map_or("", |(labels, _)| labels);
+        let labels = labels.split(',').filter_map(|label| label.split_once("=\"")).map(|(label, _)| label);
+        let labels: Vec<_> = labels.filter(|label| *label != "le").collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        rows.push(format!("| `{shown}{labels}` | {kind} | {} |", help.trim_end_matches('.')));
+    }
+    rows
+}
+
+/// Metrics in which each series has a value: a series without one is not encoded.
+fn every_series() -> Metrics {
+    let metrics = Metrics::new();
+    metrics.reconciled("m", ReconcileResult::Written, Duration::ZERO);
+    metrics.written("m", "target", "apply", WriteResult::Success);
+    metrics.written_by_timer("m", "Conflict");
+    metrics.set_requests("target", "get", 200, 1);
+    metrics.set_latencies("target", BTreeMap::from([("get", Latency::default())]));
+    metrics.set_queue("m", 0, Duration::ZERO);
+    metrics.reloaded(ReloadResult::Success, 0);
+    metrics.set_generation("m", 1);
+    metrics.set_orphans("m", 0);
+    metrics.set_not_synced("m", &BTreeMap::new());
+    metrics.set_objects("m", ObjectSide::Source, 0);
+    metrics.set_tables("m", [0; TABLES.len()]);
+    metrics.set_clusters("kcp", 0);
+    metrics
+}
+
+/// Names of the series that the registry's source names.
+fn registered() -> BTreeSet<String> {
+    let source = read("src/server/metrics.rs").replace(char::is_whitespace, "");
+    let (source, _) = source.split_once("modtests").expect("its tests");
+    let added = source.split("names.add(\"").skip(1).filter_map(|rest| rest.split('"').next());
+    added.map(|name| format!("sync_engine_{name}")).collect()
+}
+
+fn reason(cause: Cause) -> String {
+    let (meaning, what_to_do) = match cause {
+        Cause::TargetChanged => (
+            "the connection leads to another cluster than before; the engine writes nothing",
+            "give the right kubeconfig, or see [Another target](operations.md#another-target)",
+        ),
+        Cause::Conflict => (
+            "a foreign object has the namespace and name of a target object",
+            "remove it, set `adopt`, or let the consumer take another name",
+        ),
+        Cause::RenderFailed => {
+            ("an expression of the mapping fails for this source", "the message names the expression")
+        }
+        Cause::IdentityChanged => {
+            ("the mapping gives an existing object another kind or name", "see `onIdentityChange`, or go back")
+        }
+        Cause::Recreated => (
+            "the source was created anew, and the objects of the former source exist",
+            "see `lifecycle.onSourceRecreated`",
+        ),
+        Cause::Refused => ("an API server refused an object", "the message is the server's"),
+        Cause::Stuck => {
+            ("a deletion takes longer than `lifecycle.stuckAfter`", "look at the finalizers of the target object")
+        }
+        Cause::Held => (
+            "a changed document would delete more than `lifecycle.pruneGuard` allows",
+            "`POST /-/approve`, or go back to the former document",
+        ),
+        Cause::Retained => ("the source left the mapping's filter, and `onExit: Retain` keeps its objects", "nothing"),
+        Cause::Orphaned => (
+            "objects of an earlier source with this name exist",
+            "see [Orphaned objects](operations.md#orphaned-objects)",
+        ),
+        Cause::StatusFailed => (
+            "a status field cannot be computed, or the server refused it; the others are written",
+            "the message names the field",
+        ),
+        Cause::RequestFailed => ("a request failed; the engine repeats it", "see the log if it stays"),
+        Cause::Waiting => (
+            "an object, a kind or a server that the source needs is missing or not ready",
+            "the message says what is missing",
+        ),
+        Cause::Unknown => ("the target cannot be read; the status stays as it is", "see `/readyz`"),
+    };
+    format!("| `{}` | {meaning} | {what_to_do} |", cause.as_str())
+}
+
+/// A row for each constant of the module of ownership labels and annotations.
+fn marks() -> Vec<String> {
+    let source = read("src/object/marks.rs");
+    let constants = source.lines().filter_map(|line| line.strip_prefix("pub const ")?.split_once(": &str = "));
+    let rows = constants.filter_map(|(name, value)| {
+        let key = value.trim_matches([';', '"']);
+        let (on, meaning) = match name {
+            "OWNER" => {
+                ("label", "hash of the owner: engine, mapping, resource, cluster, namespace and name of the source")
+            }
+            "MAPPING" => ("label", "`<engine>.<mapping>`: the engine watches by it"),
+            "MANAGED_BY" => ("label", "`sync-engine`"),
+            // The value of the label before it.
+            "MANAGER" => return None,
+            "ENGINE" => ("label of namespaces that the engine created, and of state stores", "id of the engine"),
+            "CLUSTER" => ("annotation", "identity of the source's cluster; in kcp, the name of the logical cluster"),
+            "RESOURCE" => ("annotation", "plural and group of the source"),
+            "WORKSPACE" => ("annotation", "path of the source's workspace, for people"),
+            "NAMESPACE" => ("annotation", "namespace of the source"),
+            "NAME" => ("annotation", "name of the source"),
+            "SOURCE_UID" => ("annotation", "uid of the source"),
+            "OBJECT" => ("annotation", "id of the object in the mapping, with the key of a `forEach`"),
+            "SELF" => (
+                "annotation",
+                "self mark: a hash of the owner and of the object itself. A copied object has a wrong one",
+            ),
+            "HASH" => ("annotation", "hash of the object as it was rendered"),
+            "UNKEPT" => ("annotation", "fields that the server did not keep; the engine does not write them again"),
+            "ADOPTED_FROM" => ("annotation", "uid of the earlier source, if the object was adopted from it"),
+            "TOUCHED" => ("annotation", "time of a write that makes a late delete fail"),
+            "RELEASED" => ("annotation", "the ownership ended on purpose; no engine takes the object back"),
+            "PLACEMENT_NAME" => ("annotation", "name of the placement, if the object has another name"),
+            other => panic!("src/object/marks.rs: describe `{other}`"),
+        };
+        Some(format!("| `{key}` | {on} | {meaning} |"))
+    });
+    let writer = Writer::new("<engine>", "<mapping>");
+    let on_sources = [
+        format!("| `{}` | finalizer of source objects | target objects may exist |", writer.finalizer()),
+        format!(
+            "| `{}` | annotation of source objects | the targets that the source is pinned to: connection and identity |",
+            writer.target_annotation()
+        ),
+    ];
+    rows.chain(on_sources).collect()
+}
+
+/// What is limited, and the constant that limits it: file, name and unit.
+const LIMITS: [(&str, &str, &str, &str); 14] = [
+    ("a mapping file", "src/reload/scan.rs", "MAX_FILE_BYTES", "bytes"),
+    ("entries in the folder of mappings", "src/reload/scan.rs", "MAX_ENTRIES", ""),
+    ("a mapping's name", "src/mapping/compile/names.rs", "MAX_MAPPING_NAME", "characters"),
+    ("an engine id", "src/cli/arguments.rs", "MAX_ENGINE_ID", "characters"),
+    ("an expression", "src/mapping/expression/source.rs", "EXPRESSION_LENGTH", "bytes"),
+    ("nesting of an expression", "src/mapping/expression/parse.rs", "DEPTH", "levels"),
+    ("a text with expressions", "src/mapping/expression/source.rs", "TEXT_LENGTH", "bytes"),
+    (
+        "work of one expression: bytes that it copies, compares or hashes",
+        "src/mapping/expression/budget.rs",
+        "WORK",
+        "bytes",
+    ),
+    ("work of one template", "src/mapping/expression/budget.rs", "TEMPLATE_WORK", "bytes"),
+    ("a rendered object", "src/mapping/expression/budget.rs", "RESULT", "bytes"),
+    ("nesting of a rendered object", "src/mapping/expression/budget.rs", "DEPTH", "levels"),
+    ("a JSONPath", "src/mapping/jsonpath.rs", "LENGTH", "bytes"),
+    ("objects of one `forEach`, for one source", "src/plan/each.rs", "MOST", ""),
+    ("writes at one time, for each address", "src/multicluster/lane.rs", "WRITES_AT_ONCE", ""),
+];
+
+fn limits() -> Vec<String> {
+    let row = |(what, file, name, unit): (&str, &str, &str, &str)| {
+        let value = constant(file, name);
+        let (value, unit) = match (value, unit) {
+            (value, "bytes") if value % (1 << 20) == 0 => (format!("{}", value >> 20), "MiB"),
+            (value, "bytes") if value > 1 << 20 => (format!("{}", value as f64 / f64::from(1 << 20)), "MiB"),
+            (value, "bytes") if value % (1 << 10) == 0 => (format!("{}", value >> 10), "KiB"),
+            (value, unit) => (value.to_string(), unit),
+        };
+        format!("| {what} | {} |", format!("{value} {unit}").trim())
+    };
+    // serde_json's own.
+    let depth = "| nesting of an object on a server | 127 levels |".to_owned();
+    LIMITS.into_iter().map(row).chain([depth]).collect()
+}
+
+/// The value of a constant: a number, a product or a shift.
+fn constant(file: &str, name: &str) -> u64 {
+    let source = read(file);
+    let declared = source.lines().find_map(|line| line.split_once(&format!("const {name}: "))?.1.split_once(" = "));
+    let (_, value) = declared.unwrap_or_else(|| panic!("{file}: there is no {name}"));
+    let number = |text: &str| text.trim().replace('_', "").parse::<u64>().unwrap_or_else(|_| panic!("{file}: {value}"));
+    let value = value.trim_end_matches(';');
+    match (value.split_once("<<"), value.split_once('*')) {
+        (Some((base, shift)), _) => number(base) << number(shift),
+        (None, Some((one, other))) => number(one) * number(other),
+        (None, None) => number(value),
+    }
+}

@@ -1,0 +1,157 @@
+//! The folders under `examples/`: each validates without a word, renders what its tests say, and is played whole.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A folder, and where its parts stand.
+struct Example {
+    name: String,
+    mappings: String,
+    schemas: String,
+    /// Objects, tests and the operator.
+    examples: String,
+}
+
+/// All of them, by name.
+fn examples() -> Vec<Example> {
+    let entries = fs::read_dir(Path::new(ROOT).join("examples")).expect("the examples");
+    let folders = entries.map(|entry| entry.expect("an entry")).filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names.into_iter().map(Example::named).collect()
+}
+
+impl Example {
+    /// The first example has its parts where the program's defaults look; the others stand for themselves.
+    fn named(name: String) -> Self {
+        let (mappings, schemas, examples) = match name.as_str() {
+            "mongodb" => ("mappings".to_owned(), "schemas/mongodb".to_owned(), "examples/mongodb".to_owned()),
+            _ => {
+                let part = |part: &str| format!("examples/{name}/{part}");
+                (part("mappings"), part("schemas"), part("examples"))
+            }
+        };
+        Self { name, mappings, schemas, examples }
+    }
+}
+
+/// Those that use a part of the language which the engine does not run yet, and what it says of them.
+const REFUSED: [(&str, &str); 2] =
+    [("account", "the target `workspace` is not supported yet"), ("certificate", "`related` is not supported yet")];
+
+/// The examples that run.
+fn running() -> impl Iterator<Item = Example> {
+    examples().into_iter().filter(|example| !REFUSED.iter().any(|(name, _)| *name == example.name))
+}
+
+/// What the command line names for an example.
+fn folder(name: &str) -> String {
+    if name == "mongodb" { "mappings".to_owned() } else { format!("examples/{name}") }
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+    command.env_clear().current_dir(ROOT).args(arguments).stdin(Stdio::null());
+    command.output().expect("the binary starts")
+}
+
+fn shown(output: &Output) -> String {
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("exit {}\n{stdout}{stderr}", output.status.code().expect("an exit code"))
+}
+
+#[test]
+fn there_are_many_and_the_index_names_each() {
+    let examples = examples();
+    assert!(examples.len() >= 8 && running().count() >= 6, "{}", examples.len());
+    let index = fs::read_to_string(Path::new(ROOT).join("examples/README.md")).expect("the index");
+    for Example { name, examples, .. } in &examples {
+        assert!(index.contains(&format!("[{name}]({name}/README.md)")), "examples/README.md lacks {name}");
+        assert!(Path::new(ROOT).join("examples").join(name).join("README.md").is_file(), "{name} is explained");
+        // A Workspace lives in no namespace, and a golden file would still show one.
+        let parts = if name == "account" { &[][..] } else { &["operator.yaml", "testdata"][..] };
+        for part in parts {
+            assert!(Path::new(ROOT).join(examples).join(part).exists(), "{examples} lacks {part}");
+        }
+    }
+}
+
+#[test]
+fn each_validates_without_a_word() {
+    for Example { name, .. } in running() {
+        let output = run(&["validate", &folder(&name)]);
+        assert_eq!(shown(&output), "exit 0\n1 mapping in 1 file, nothing wrong\n", "{name}");
+    }
+}
+
+/// `validate` refuses what the engine refuses, and finds nothing else.
+#[test]
+fn what_does_not_run_yet_is_all_that_is_found() {
+    for (name, words) in REFUSED {
+        let output = run(&["validate", &folder(name)]);
+        let text = shown(&output);
+        assert_eq!(output.status.code(), Some(1), "{name}: {text}");
+        assert!(text.contains(&format!("error[SE0190]: {words}")), "{name}: {text}");
+        let codes: Vec<_> = text.lines().filter(|line| line.starts_with("error")).collect();
+        assert!(codes.iter().all(|line| line.starts_with("error[SE0190]")), "{name}: {text}");
+    }
+}
+
+#[test]
+fn each_renders_what_its_tests_say_and_they_reach_all_of_it() {
+    // The tests of the first one are run, and told in full, by tests/verbs.rs.
+    for Example { name, .. } in examples().into_iter().filter(|one| one.name != "mongodb") {
+        let output = run(&["test", &folder(&name), "--min-coverage", "100"]);
+        assert!(output.status.success(), "{name}: {}", shown(&output));
+    }
+}
+
+#[test]
+fn what_does_not_run_yet_is_refused_in_plain_words() {
+    for (name, words) in REFUSED {
+        let folder = format!("examples/{name}");
+        let output = run(&["sandbox", &folder, "--exit-when-synced", "--deadline", "1"]);
+        let text = shown(&output);
+        assert_eq!(output.status.code(), Some(1), "{name}: {text}");
+        assert!(text.contains(&format!("error[SE0190]: {words}")), "{name}: {text}");
+        assert!(!text.contains("engine       renders"), "{name}: {text}");
+    }
+}
+
+/// Without a word of what cannot be played; two consumers order, and read that what they ordered is ready.
+#[test]
+fn each_is_played_whole() {
+    for Example { name, .. } in running() {
+        let output = run(&["sandbox", &folder(&name), "--exit-when-synced"]);
+        let text = shown(&output);
+        assert!(output.status.success(), "{name}: {text}");
+        assert!(text.contains("2 of 2 "), "{name}: {text}");
+        for word in ["not played", "cannot go on", "keeps what ran", "error"] {
+            assert!(!text.contains(word), "{name}: {text}");
+        }
+    }
+}
+
+/// Schemas are what the mapping is checked against: without one, nothing would be wrong with anything.
+#[test]
+fn each_has_schemas_for_all_that_it_reads_and_writes() {
+    for Example { name, mappings, schemas, .. } in examples() {
+        let text = |path: &str| fs::read_to_string(Path::new(ROOT).join(path)).expect("readable");
+        let definitions = text(&format!("{schemas}/crd.yaml")) + &text(&format!("{schemas}/apiresourceschema.yaml"));
+        let kinds: Vec<String> = text(&format!("{mappings}/{name}.yaml"))
+            .lines()
+            .filter_map(|line| line.strip_prefix("        kind: ").map(str::to_owned))
+            .filter(|kind| !["ServiceAccount", "Role", "RoleBinding", "ConfigMap"].contains(&kind.as_str()))
+            .collect();
+        assert!(!kinds.is_empty(), "{name} writes something");
+        for kind in kinds {
+            assert!(
+                definitions.contains(&format!("kind: {kind},")) || definitions.contains(&format!("kind: {kind}\n")),
+                "{schemas}/crd.yaml lacks {kind}"
+            );
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! `sync-engine sandbox` as its visitor meets it: what it tells, what its kubeconfig shows, and what it leaves behind.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Longer than anything here takes, on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A place without mappings, whose `tmp` is the program's folder for temporary files.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir(place.path().join("tmp")).expect("a directory");
+        Self(place)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
+        command.env_clear().env("TMPDIR", self.path("tmp")).current_dir(self.0.path()).stdin(Stdio::null());
+        command.arg("sandbox").args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the binary starts")
+    }
+
+    /// What is left in it, `tmp` and what is in that included.
+    fn remains(&self) -> Vec<String> {
+        let names = |folder: &Path| {
+            let entries = fs::read_dir(folder).expect("a directory").map(|entry| entry.expect("an entry").file_name());
+            entries.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        let mut all = names(self.0.path());
+        all.extend(names(&self.path("tmp")));
+        all.sort();
+        all
+    }
+}
+
+/// A sandbox that stays.
+struct Running {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Running {
+    fn start(place: &Place, arguments: &[&str]) -> Self {
+        let mut child = place.command(arguments).stdout(Stdio::piped()).spawn().expect("the binary starts");
+        let stdout = child.stdout.take().expect("a pipe");
+        let (sender, lines) = mpsc::channel();
+        // The thread ends with the pipe, and the pipe with the child.
+        thread::spawn(move || {
+            BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, lines }
+    }
+
+    /// The first line from here on that contains `text`.
+    fn line(&self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|error| panic!("no line with `{text}`: {error}"));
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a signal; gives the exit code.
+    fn stop(&mut self, signal: &str) -> Option<i32> {
+        let sent = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill(1) is there").success());
+        self.child.wait().expect("an end").code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing to stop where the test has seen the end already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client in a context of a kubeconfig.
+async fn client(kubeconfig: &Path, context: &str) -> Client {
+    let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+    let read = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(read, &options).await.expect("a usable context");
+    Client::try_from(config).expect("a client")
+}
+
+/// The rows that `kubectl get mongodbcommunity` prints, without the age.
+async fn rows(kubeconfig: &Path, context: &str) -> Vec<Value> {
+    let path = "/apis/mongodbcommunity.mongodb.com/v1/namespaces/default/mongodbcommunity";
+    let request = http::Request::get(path).header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");
+    let request = request.body(Vec::new()).expect("a request");
+    let table: Value = client(kubeconfig, context).await.request(request).await.expect("a table");
+    let rows = table["rows"].as_array().expect("rows").iter();
+    rows.map(|row| row["cells"].as_array().expect("cells").split_last().expect("an age").1.into()).collect()
+}
+
+/// The operator has left what a pod needs to connect.
+async fn assert_can_be_connected_to(kubeconfig: &Path, database: &DynamicObject) {
+    let namespace = database.metadata.namespace.as_deref().expect("a namespace");
+    let secrets: Api<Secret> = Api::namespaced(client(kubeconfig, "downstream").await, namespace);
+    let data = secrets.get("my-database-admin-app").await.expect("the connection string").data.expect("data");
+    let text = |key: &str| String::from_utf8(data[key].0.clone()).expect("text");
+    assert_eq!(text("username"), "app");
+    let (password, host) = (text("password"), format!("my-database-0.my-database-svc.{namespace}.svc.cluster.local"));
+    let expected = format!("mongodb://app:{password}@{host}:27017,");
+    assert!(text("connectionString.standard").starts_with(&expected), "{}", text("connectionString.standard"));
+}
+
+/// The databases that a context of a kubeconfig shows.
+async fn databases(kubeconfig: &Path, context: &str) -> Vec<DynamicObject> {
+    let client = client(kubeconfig, context).await;
+    let kind = GroupVersionKind::gvk("mongodbcommunity.mongodb.com", "v1", "MongoDBCommunity");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "mongodbcommunity");
+    Api::<DynamicObject>::all_with(client, &resource).list(&ListParams::default()).await.expect("a list").items
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+#[test]
+fn the_story_ends_well_and_leaves_nothing_behind() {
+    let place = Place::new();
+    let output = place.run(&["--exit-when-synced"]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for sentence in [
+        "provider     publishes the MongoDB API",
+        "acme         creates MongoDBCommunity default/my-database",
+        "globex       creates MongoDBCommunity default/my-database",
+        "for acme",
+        "for globex",
+        "2 of 2 databases are Running",
+    ] {
+        assert!(text.contains(sentence), "`{sentence}` is not told:\n{text}");
+    }
+    assert!(!text.contains('\x1b') && !text.contains('\r'), "no colours and no progress line in a pipe: {text}");
+    assert_eq!(place.remains(), ["tmp"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_visitor_looks_around_edits_a_mapping_and_leaves() {
+    let place = Place::new();
+    let kubeconfig = place.path("kubeconfig");
+    let mut sandbox = Running::start(&place, &["--kubeconfig-out", "kubeconfig"]);
+    let pages: Vec<String> = ["kcp  ", "downstream", "status page"].map(|name| sandbox.line(name)).into();
+    sandbox.line("2 of 2 databases are Running");
+
+    for consumer in ["acme", "globex"] {
+        let found = databases(&kubeconfig, consumer).await;
+        let [database] = &found[..] else { panic!("{consumer} has one database: {found:?}") };
+        assert_eq!(database.metadata.name.as_deref(), Some("my-database"));
+        assert_eq!(database.data["status"]["phase"], "Running", "{database:?}");
+        assert_eq!(database.data["status"]["version"], "6.0.5", "{database:?}");
+        assert_eq!(rows(&kubeconfig, consumer).await, [json!(["my-database", "Running", "6.0.5", "True"])]);
+    }
+    let downstream = databases(&kubeconfig, "downstream").await;
+    assert_eq!(downstream.len(), 2);
+    for database in &downstream {
+        assert_can_be_connected_to(&kubeconfig, database).await;
+    }
+    assert_writes_nowhere_else(&sandbox.child, &place);
+    assert_listens_on_loopback_alone(&sandbox.child);
+    assert_keeps_to_small_pages(&sandbox.child);
+    let mode = fs::metadata(&kubeconfig).expect("the kubeconfig").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it holds tokens");
+
+    let edit = sandbox.line("perl -pi -e");
+    sandbox.line("Ctrl-C");
+    paste(&place, &edit);
+    sandbox.line("generation 2");
+    sandbox.line("metadata.labels.offered-by: platform");
+    sandbox.line("metadata.labels.offered-by: platform");
+    let labelled = databases(&kubeconfig, "downstream").await.into_iter().filter_map(|one| one.metadata.labels);
+    assert_eq!(labelled.filter(|labels| labels["offered-by"] == "platform").count(), 2);
+    paste(&place, &edit);
+    sandbox.line("keeps what ran");
+    sandbox.line("error[SE0002]");
+
+    assert_eq!(sandbox.stop("TERM"), Some(0));
+    assert_eq!(place.remains(), ["tmp"]);
+    for page in pages {
+        let address = page.split("://").nth(1).expect("an address").trim_end_matches('/');
+        std::net::TcpStream::connect(address).expect_err("nobody listens any more");
+    }
+}
+
+/// Runs a line that the sandbox suggests.
+fn paste(place: &Place, line: &str) {
+    let status = Command::new("sh").args(["-c", line.trim()]).current_dir(place.0.path()).status();
+    assert!(status.expect("a shell").success(), "{line}");
+}
+
+/// What Linux tells of a process's sockets.
+fn assert_listens_on_loopback_alone(child: &Child) {
+    let process = PathBuf::from(format!("/proc/{}", child.id()));
+    let Ok(files) = fs::read_dir(process.join("fd")) else { return };
+    let own: HashSet<String> = files.flatten().filter_map(|file| inode(&file.path())).collect();
+    let mut listening = Vec::new();
+    for table in ["net/tcp", "net/tcp6"] {
+        let table = fs::read_to_string(process.join(table)).unwrap_or_default();
+        for row in table.lines().skip(1) {
+            // sl, local address, remote address, state (0A: listening), queues, timer, retransmits, uid, timeout, inode
+            let fields: Vec<&str> = row.split_whitespace().collect();
+            if fields[3] == "0A" && own.contains(fields[9]) {
+                listening.push(fields[1].to_owned());
+            }
+        }
+    }
+    assert_eq!(listening.len(), 3, "kcp, the downstream cluster and the status page: {listening:?}");
+    assert!(listening.iter().all(|address| address.starts_with("0100007F:")), "127.0.0.1 alone: {listening:?}");
+}
+
+/// What Linux, from 5.0 on, tells of a process's memory.
+fn assert_keeps_to_small_pages(child: &Child) {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let huge_pages = status.lines().find_map(|line| line.strip_prefix("THP_enabled:"));
+    assert!(huge_pages.is_none_or(|enabled| enabled.trim() == "0"), "{huge_pages:?}");
+}
+
+/// While it runs, a program has a folder of its own below that for temporary files, and what it was told to write;
+/// no file elsewhere is open for writing. What Linux tells of a process's files.
+fn assert_writes_nowhere_else(child: &Child, place: &Place) {
+    let [kubeconfig, own, tmp] = &place.remains()[..] else { panic!("{:?}", place.remains()) };
+    assert!(own.starts_with("sync-engine-sandbox-"), "{own}");
+    assert_eq!((kubeconfig.as_str(), tmp.as_str()), ("kubeconfig", "tmp"));
+    let process = PathBuf::from(format!("/proc/{}", child.id()));
+    let Ok(files) = fs::read_dir(process.join("fd")) else { return };
+    // What it says goes wherever the test's own words go.
+    let standard = ["0", "1", "2"];
+    for file in files.flatten().filter(|file| !standard.iter().any(|name| file.file_name() == *name)) {
+        let Ok(target) = fs::read_link(file.path()) else { continue };
+        let text = fs::read_to_string(process.join("fdinfo").join(file.file_name())).unwrap_or_default();
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).unwrap_or_default().trim();
+        // The lowest two bits: 0 for reading alone.
+        let is_written = !flags.ends_with(['0', '4']);
+        let is_elsewhere =
+            target.is_absolute() && !target.starts_with("/dev") && !target.starts_with(place.path("tmp"));
+        assert!(!(is_written && is_elsewhere), "{} is open for writing", target.display());
+    }
+}
+
+/// `socket:[12345]`
+fn inode(file: &Path) -> Option<String> {
+    let link = fs::read_link(file).ok()?;
+    Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+}
+
+#[test]
+fn an_end_in_the_middle_leaves_nothing_behind_either() {
+    for signal in ["INT", "HUP"] {
+        let place = Place::new();
+        let mut sandbox = Running::start(&place, &["--kubeconfig-out", "kubeconfig"]);
+        let page = sandbox.line("kcp  ");
+        sandbox.line("creates MongoDBCommunity");
+        assert_eq!(sandbox.stop(signal), Some(0), "{signal}");
+        assert_eq!(place.remains(), ["tmp"], "{signal}");
+        let address = page.split("://").nth(1).expect("an address");
+        std::net::TcpStream::connect(address).expect_err("nobody listens any more");
+    }
+}
+
+#[test]
+fn a_crowd_on_several_shards_is_summed_up() {
+    let place = Place::new();
+    let output = place.run(&["--exit-when-synced", "--workspaces", "6", "--objects", "5", "--shards", "3"]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("30 of 30 databases are Running"), "{text}");
+    assert!(!text.contains("creates MongoDBCommunity"), "{text}");
+}
+
+#[test]
+fn an_empty_sandbox_waits_for_its_visitor() {
+    let place = Place::new();
+    let mut sandbox = Running::start(&place, &["--empty"]);
+    sandbox.line("apply -f examples/mongodb/mongodb.yaml");
+    assert_eq!(sandbox.stop("TERM"), Some(0));
+    assert!(sandbox.lines.try_iter().all(|line| !line.contains("creates MongoDBCommunity")));
+}
+
+#[test]
+fn what_is_not_synced_in_time_is_a_failure_that_says_so() {
+    let place = Place::new();
+    fs::create_dir(place.path("mappings")).expect("a directory");
+    let output = place.run(&["--exit-when-synced", "--deadline", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr);
+    insta::assert_snapshot!(error.trim(), @"error: not synced after 1 s: 0 of 2 databases are Running in their workspaces");
+    assert_eq!(place.remains(), ["mappings", "tmp"]);
+}
+
+#[test]
+fn what_is_wrong_with_the_command_line_exits_with_3() {
+    let place = Place::new();
+    fs::write(place.path("mine"), "apiVersion: v1").expect("a file");
+    let refused = |arguments: &[&str]| {
+        let output = place.run(arguments);
+        format!("exit {:?}\n{}", output.status.code(), String::from_utf8_lossy(&output.stderr).trim())
+    };
+    insta::assert_snapshot!(refused(&["--kubeconfig-out", "mine"]), @"
+    exit Some(3)
+    error: cannot write `mine` (--kubeconfig-out): it is there already, and none of ours; name another, or move it away
+    ");
+    insta::assert_snapshot!(refused(&["missing"]), @"
+    exit Some(3)
+    error: cannot read the mappings directory `missing`: it does not exist; create it, or name another
+    ");
+    insta::assert_snapshot!(refused(&["--operator", "mine"]), @"
+    exit Some(3)
+    error: mine cannot be played:
+    error[SE0104]: `v1` is not `sandbox.sync-engine.dev/v1alpha1`, the only choice
+     --> mine:1:13
+      |
+    1 | apiVersion: v1
+      |             ^^
+    ");
+    std::os::unix::fs::symlink(place.path("nowhere"), place.path("link")).expect("a link");
+    let linked = refused(&["--kubeconfig-out", "link"]);
+    assert!(linked.starts_with("exit Some(3)\nerror: cannot write `link`"), "{linked}");
+    assert!(!place.path("nowhere").exists(), "a link leads to somebody else's file");
+    assert_eq!(fs::read_to_string(place.path("mine")).expect("still there"), "apiVersion: v1");
+    assert_eq!(place.remains(), ["link", "mine", "tmp"]);
+}
+
+#[test]
+fn what_it_suggests_to_get_is_served_on_that_side() {
+    let place = Place::new();
+    let redis = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/redis").display().to_string();
+    let mut sandbox = Running::start(&place, &[&redis]);
+    sandbox.line("kubectl --context acme get caches");
+    sandbox.line("kubectl --context downstream get redisreplications -A");
+    assert_eq!(sandbox.stop("TERM"), Some(0));
+}
+
+/// What cannot be meant is no story with a part left out.
+#[test]
+fn a_name_used_twice_and_an_operator_of_nothing_are_errors() {
+    let place = Place::new();
+    let redis = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/redis");
+    let read = |path: &str| fs::read_to_string(redis.join(path)).expect("a file of the example");
+    let refused = |name: &str, text: String| {
+        fs::write(place.path(name), text).expect("a file");
+        let output = place.run(&[&redis.display().to_string(), "-f", name, "--exit-when-synced"]);
+        let error = String::from_utf8_lossy(&output.stderr).trim().replace(&redis.display().to_string(), "REDIS");
+        format!("exit {:?}\n{error}", output.status.code())
+    };
+    let order = read("examples/cache.yaml");
+    assert_eq!(refused("same.yaml", order.clone()), "exit Some(0)\n", "the same object twice is one");
+    insta::assert_snapshot!(refused("other.yaml", order.replace("spec:", "spec: # another\n  plan: other")), @"
+    exit Some(3)
+    error: two different documents are Cache default/sessions; rename one
+    ");
+    let operator = read("examples/operator.yaml");
+    let resource = operator.lines().find_map(|line| line.trim().strip_prefix("resource: ")).expect("its resource");
+    insta::assert_snapshot!(refused("operator.yaml", operator.replace(resource, "nothings.v1.example.com")), @"
+    exit Some(3)
+    error: ToyOperator `redis-operator`: no CustomResourceDefinition beside the mappings defines `nothings.v1.example.com`
+    ");
+}
