@@ -1,8 +1,11 @@
 //! What is to be reconciled next: fair between clusters, one in flight per request. Pure: time comes in as a value.
 
+mod pace;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use self::pace::Pace;
 use super::backoff::{Backoff, Jitter};
 use crate::mutants::{self, Mutant};
 use crate::object::{ClusterName, Key};
@@ -76,6 +79,7 @@ pub struct Queue<K> {
     /// Clusters with something ready, in the order of their turns.
     turns: VecDeque<ClusterName>,
     delayed: BTreeSet<(Instant, K)>,
+    pace: Pace<K>,
     ready: usize,
     in_flight: usize,
     last_ticket: u64,
@@ -131,6 +135,7 @@ impl<K: Queued> Queue<K> {
             lanes: BTreeMap::new(),
             turns: VecDeque::new(),
             delayed: BTreeSet::new(),
+            pace: Pace::default(),
             ready: 0,
             in_flight: 0,
             last_ticket: 0,
@@ -138,10 +143,11 @@ impl<K: Queued> Queue<K> {
         }
     }
 
-    /// To be reconciled now. Coalesces with what is queued; what is in flight runs once more after it.
+    /// To be reconciled now, or as soon as its [`Pace`] permits. Coalesces with what is queued; what is in flight runs
+    /// once more after it.
     pub fn add(&mut self, key: K, priority: Priority, now: Instant) {
         let Some(entry) = self.entries.get_mut(&key) else {
-            return self.make_ready(key, priority, 0, now);
+            return self.make_due(key, priority, 0, now);
         };
         let failures = entry.failures;
         match &mut entry.state {
@@ -153,7 +159,7 @@ impl<K: Queued> Queue<K> {
             }
             State::Delayed { until } => {
                 self.delayed.remove(&(*until, key.clone()));
-                self.make_ready(key, priority, failures, now);
+                self.make_due(key, priority, failures, now);
             }
             State::InFlight { .. } if mutants::active(Mutant::EventLostInFlight) => {}
             State::InFlight { again } => {
@@ -229,7 +235,8 @@ impl<K: Queued> Queue<K> {
                 return Next::Ready(key);
             }
         }
-        Next::Wait(self.delayed.first().map(|(until, _)| *until))
+        let due = self.delayed.first().map(|(until, _)| *until);
+        Next::Wait(due.into_iter().chain(self.pace.forget_quiet(now)).min())
     }
 
     /// Whether nothing but time asked for a request that [`next`](Self::next) handed out.
@@ -244,6 +251,9 @@ impl<K: Queued> Queue<K> {
         if let Some(lane) = self.lanes.get_mut(key.cluster()) {
             lane.in_flight -= 1;
             lane.debt = lane.debt.saturating_add(cost.saturating_sub(1)).min(MOST_DEBT);
+        }
+        if cost > 0 {
+            self.pace.wrote(&key, now);
         }
         let cluster = key.cluster().clone();
         self.settle(key, outcome, failures, again, now);
@@ -279,7 +289,7 @@ impl<K: Queued> Queue<K> {
             (None, None) => {}
             // New information is worth a look at once; after a failure not before the shortest backoff, so
             // that a request that wakes itself does not spin.
-            (Some(Again::Now(priority)), _) if failures == 0 => self.make_ready(key, priority, failures, now),
+            (Some(Again::Now(priority)), _) if failures == 0 => self.make_due(key, priority, failures, now),
             (Some(Again::Now(_)), delay) => {
                 let soon = self.backoff.min.min(delay.unwrap_or_default());
                 self.make_delayed(key, now + soon, failures, false);
@@ -288,6 +298,14 @@ impl<K: Queued> Queue<K> {
                 self.make_delayed(key, delay.map_or(at, |delay| at.min(now + delay)), failures, true);
             }
             (None, Some(delay)) => self.make_delayed(key, now + delay, failures, true),
+        }
+    }
+
+    /// Ready, unless the pace of the request says that it has to wait.
+    fn make_due(&mut self, key: K, priority: Priority, failures: u32, now: Instant) {
+        match self.pace.next(&key).filter(|until| *until > now) {
+            Some(until) => self.make_delayed(key, until, failures, false),
+            None => self.make_ready(key, priority, failures, now),
         }
     }
 

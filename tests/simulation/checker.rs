@@ -32,6 +32,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::fro
 /// How often a refused request may come before its backoff is over: what wakes its source may be about another object.
 const EARLY: u32 = 2;
 
+/// The engine corrects an object thirty times and then once a second. Other requests about the same source do the rest.
+const MOST_WRITES: u32 = 200;
+
 /// Namespace of the engine's own records.
 pub const RECORDS: &str = "sync-engine";
 
@@ -102,6 +105,8 @@ pub struct Checker {
     pub faults: u64,
     /// Writes that reached a server and were not refused, by process.
     pub carried_out: BTreeMap<u32, u64>,
+    /// Writes of one process to one object, in the minute that runs.
+    paces: BTreeMap<String, (u64, u32)>,
     /// Requests that are no watches, since somebody last looked.
     pub asked: BTreeMap<String, usize>,
 }
@@ -443,10 +448,28 @@ impl Checker {
         if matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) {
             return;
         }
+        self.count_pace(at, process, request);
         match code {
             400 | 403 | 405 | 422 => self.count_refusal(at, process, request),
             429 | 500.. => {}
             _ => *self.carried_out.entry(process).or_default() += 1,
+        }
+    }
+
+    /// Whoever undoes what the engine writes is not answered without end.
+    fn count_pace(&mut self, at: Duration, process: u32, request: &Request) {
+        let call = request.call();
+        // Each source of a namespace asks for it.
+        if call.resource == "namespaces" {
+            return;
+        }
+        let what = request.path.trim_end_matches("/status");
+        let (minute, writes) = self.paces.entry(format!("{process} {what}")).or_default();
+        let now = at.as_secs() / 60;
+        *writes = if *minute == now { *writes + 1 } else { 1 };
+        *minute = now;
+        if *writes == MOST_WRITES {
+            self.violated("I5", format!("engine {process} writes {what} {MOST_WRITES} times in a minute"));
         }
     }
 

@@ -46,6 +46,41 @@ fn ten_thousand_of_one_tenant_do_not_delay_another() {
 }
 
 #[test]
+fn what_is_corrected_without_end_is_slowed_down_alone() {
+    let (mut queue, start) = queue();
+    let mut corrections = 0;
+    for step in 0..10_000 {
+        let now = start + Duration::from_millis(10) * step;
+        queue.add(key("c", "fought over"), Priority::Live, now);
+        queue.add(key("c", "other"), Priority::Live, now);
+        while let Next::Ready(key) = queue.next(now) {
+            let cost = u32::from(&*key.name == "fought over");
+            corrections += cost;
+            queue.finish(key, Outcome::Done, cost, now);
+        }
+        assert_eq!(queue.depth(now).ready, 0, "the other one is served at once");
+    }
+    assert!((125..=132).contains(&corrections), "{corrections} in a hundred seconds");
+    let end = start + secs(101);
+    assert_eq!(ready(&mut queue, end), key("c", "fought over"), "the last change is not lost");
+}
+
+#[test]
+fn a_request_that_was_quiet_may_write_at_once_again() {
+    let (mut queue, start) = queue();
+    for round in 0..3 {
+        let now = start + secs(60) * round;
+        for _ in 0..30 {
+            queue.add(key("c", 1), Priority::Live, now);
+            let key = ready(&mut queue, now);
+            queue.finish(key, Outcome::Done, 2, now);
+        }
+    }
+    let quiet = start + secs(300);
+    assert_eq!(waits(&mut queue, quiet), None, "what is quiet is forgotten");
+}
+
+#[test]
 fn what_costs_more_is_served_less_often() {
     let (mut queue, now) = queue();
     for n in 0..100 {
@@ -92,9 +127,9 @@ fn what_is_in_flight_runs_once_more_and_not_beside_itself() {
     queue.add(key("c", "a"), Priority::Initial, now);
     queue.add(key("c", "a"), Priority::Live, now);
     assert_eq!(waits(&mut queue, now), None);
-    queue.finish(a, Outcome::Done, 1, now);
+    queue.finish(a, Outcome::Done, 0, now);
     let a = ready(&mut queue, now);
-    queue.finish(a, Outcome::Done, 1, now);
+    queue.finish(a, Outcome::Done, 0, now);
     assert_eq!((waits(&mut queue, now), queue.depth(now)), (None, Depth::default()));
 }
 
@@ -105,17 +140,17 @@ fn failures_back_off_and_success_resets() {
     queue.add(key("c", "a"), Priority::Live, now);
     for failures in 0..10 {
         let a = ready(&mut queue, now);
-        queue.finish(a, Outcome::Retry, 1, now);
+        queue.finish(a, Outcome::Retry, 0, now);
         let until = waits(&mut queue, now).unwrap();
         let whole = secs(2u64.pow(failures).min(60));
         assert!(until - now >= whole / 2 && until - now <= whole, "{failures}: {:?}", until - now);
         now = until;
     }
     let a = ready(&mut queue, now);
-    queue.finish(a, Outcome::Done, 1, now);
+    queue.finish(a, Outcome::Done, 0, now);
     queue.add(key("c", "a"), Priority::Live, now);
     let a = ready(&mut queue, now);
-    queue.finish(a, Outcome::Retry, 1, now);
+    queue.finish(a, Outcome::Retry, 0, now);
     assert!(waits(&mut queue, now).unwrap() - now <= secs(1));
 }
 
@@ -166,10 +201,10 @@ fn a_cluster_that_is_removed_is_forgotten_and_what_is_in_flight_runs_once_more()
     let in_flight = ready(&mut queue, now);
     assert_eq!(in_flight, key("gone", "a"));
     queue.remove_cluster(&in_flight.cluster);
-    queue.finish(in_flight.clone(), Outcome::Done, 1, now);
+    queue.finish(in_flight.clone(), Outcome::Done, 0, now);
     assert_eq!(ready(&mut queue, now), key("stays", "x"));
     assert_eq!(ready(&mut queue, now), in_flight);
-    queue.finish(in_flight, Outcome::Done, 1, now);
+    queue.finish(in_flight, Outcome::Done, 0, now);
     assert_eq!((waits(&mut queue, now), queue.lanes.len()), (None, 1));
 }
 

