@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tracing::info;
 
 use super::target::Target;
-use super::{Engine, Event, Running, Shared, keeper};
+use super::{Engine, Event, Pipeline, Shared, keeper};
 use crate::mapping::SourceClusters;
 use crate::multicluster::manager::ClusterEvent;
 use crate::multicluster::registry::{Cluster, ProviderName};
@@ -20,7 +20,7 @@ impl Engine {
                 match &cluster.provider {
                     ProviderName::Connection(name) => self.engage_target(name, &cluster),
                     ProviderName::Source(provider) => {
-                        self.each_of(provider, |running| running.pipeline.engage(&cluster, &mut running.tasks));
+                        self.each_of(provider, |pipeline| pipeline.engage(&cluster));
                     }
                 }
             }
@@ -29,17 +29,17 @@ impl Engine {
                 // A target stays what it was until another cluster is known to be there.
                 if let ProviderName::Source(provider) = &cluster.provider {
                     let used = self.is_used(&cluster);
-                    self.each_of(provider, |running| running.pipeline.disengage(&cluster, used));
+                    self.each_of(provider, |pipeline| pipeline.disengage(&cluster, used));
                     if !used {
                         self.forget_schemas();
                     }
                 }
             }
             ClusterEvent::Synced(ProviderName::Source(provider)) => {
-                self.each_of(&provider, |running| running.pipeline.sources_told());
+                self.each_of(&provider, |pipeline| pipeline.sources_told());
             }
             ClusterEvent::Identity(ProviderName::Source(provider), _) => {
-                self.each_of(&provider, |running| running.pipeline.check_inventory());
+                self.each_of(&provider, |pipeline| pipeline.check_inventory());
             }
             ClusterEvent::Identity(ProviderName::Connection(_), _)
             | ClusterEvent::Synced(ProviderName::Connection(_)) => {}
@@ -50,9 +50,9 @@ impl Engine {
     pub(super) fn engage_target(&mut self, name: &str, cluster: &Arc<Cluster>) {
         let Some(target) = self.targets.get(name) else { return };
         if target.engage(cluster) {
-            for running in self.running().filter(|running| running.pipeline.generation().target.name == name) {
-                running.pipeline.target_replaced();
-                running.pipeline.enqueue_all();
+            for pipeline in self.of_target(name) {
+                pipeline.target_replaced();
+                pipeline.enqueue_all();
             }
         }
         self.report_aliases();
@@ -61,7 +61,7 @@ impl Engine {
 
     /// Forgets the schemas of addresses that no pipeline watches any more.
     pub(super) fn forget_schemas(&mut self) {
-        let feeds = self.running().flat_map(|running| running.pipeline.source_feeds());
+        let feeds = self.running().flat_map(|pipeline| pipeline.source_feeds());
         let used: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.url().to_owned()).collect();
         self.shared.schemas.retain(|url| used.contains(url));
     }
@@ -71,9 +71,13 @@ impl Engine {
         self.shared.manager.clusters(&cluster.provider).iter().any(|other| other.spec.scope == cluster.spec.scope)
     }
 
-    pub(super) fn each_of(&mut self, provider: &SourceClusters, mut act: impl FnMut(&mut Running)) {
-        let of = |running: &&mut Running| running.pipeline.generation().mapping.source.clusters == *provider;
-        self.running().filter(of).for_each(&mut act);
+    pub(super) fn each_of(&self, provider: &SourceClusters, act: impl FnMut(&Arc<Pipeline>)) {
+        let of = |pipeline: &&Arc<Pipeline>| pipeline.generation().mapping.source.clusters == *provider;
+        self.running().filter(of).for_each(act);
+    }
+
+    fn of_target<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arc<Pipeline>> {
+        self.running().filter(move |pipeline| pipeline.generation().target.name == name)
     }
 
     /// The target of this name, found out about in the background from the first time it is asked for.
@@ -94,13 +98,11 @@ impl Engine {
         Some(target)
     }
 
-    pub(super) fn target_changed(&mut self, name: &str) {
-        for running in self.running() {
-            if running.pipeline.generation().target.name == name {
-                running.pipeline.follow_kinds(&mut running.tasks);
-                running.pipeline.check_inventory();
-                running.pipeline.target_told();
-            }
+    pub(super) fn target_changed(&self, name: &str) {
+        for pipeline in self.of_target(name) {
+            pipeline.follow_kinds();
+            pipeline.check_inventory();
+            pipeline.target_told();
         }
     }
 }

@@ -232,10 +232,7 @@ impl Engine {
     }
 
     fn tick(&mut self) {
-        for running in self.running() {
-            running.pipeline.follow_kinds(&mut running.tasks);
-            while running.tasks.try_join_next().is_some() {}
-        }
+        self.running().for_each(Pipeline::follow_kinds);
         while self.tasks.try_join_next().is_some() {}
         self.report_blocked();
         overview::publish(self);
@@ -320,9 +317,9 @@ impl Engine {
     }
 
     /// Every pipeline, former sources included.
-    fn running(&mut self) -> impl Iterator<Item = &mut Running> {
-        let former = self.former.values_mut().filter_map(|(_, running)| running.as_mut());
-        self.pipelines.values_mut().chain(former)
+    fn running(&self) -> impl Iterator<Item = &Arc<Pipeline>> {
+        let former = self.former.values().filter_map(|(_, running)| running.as_ref());
+        self.pipelines.values().chain(former).map(|running| &running.pipeline)
     }
 
     /// Releases the deletions that `pruneGuard` holds; says which.
@@ -396,27 +393,25 @@ impl Engine {
         tasks.spawn(keeper::keep(pipeline.clone(), self.events.clone()));
         let mut workers = JoinSet::new();
         workers.spawn(pipeline.clone().run());
-        let mut running = Running { pipeline, workers, tasks };
-        self.engage(&mut running);
-        running
+        self.engage(&pipeline);
+        Running { pipeline, workers, tasks }
     }
 
     /// Follows every engaged cluster of a pipeline's provider, and the kinds on its target.
-    fn engage(&self, running: &mut Running) {
-        running.pipeline.follow_kinds(&mut running.tasks);
+    fn engage(&self, pipeline: &Arc<Pipeline>) {
+        pipeline.follow_kinds();
         if mutants::active(Mutant::EngagedNotReplayed) {
             return;
         }
-        let provider = running.pipeline.generation().mapping.source.clusters.clone();
+        let provider = pipeline.generation().mapping.source.clusters.clone();
         for cluster in self.shared.manager.clusters(&provider) {
-            running.pipeline.engage(&cluster, &mut running.tasks);
+            pipeline.engage(&cluster);
         }
     }
 
     fn engage_all(&mut self, mapping: &str) {
-        if let Some(mut running) = self.pipelines.remove(mapping) {
-            self.engage(&mut running);
-            self.pipelines.insert(mapping.to_owned(), running);
+        if let Some(running) = self.pipelines.get(mapping) {
+            self.engage(&running.pipeline);
         }
     }
 

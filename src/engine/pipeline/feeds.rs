@@ -12,10 +12,11 @@ use super::wakes::{Collection, Topic, target_reference};
 use crate::engine::consumer_schema::{Known, Schedule};
 use crate::engine::target::ServedKind;
 use crate::mapping::{Kind, Resource};
+use crate::multicluster::connection::Connection;
 use crate::multicluster::identity::Known as Identified;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClustersOf, WatchScope};
-use crate::multicluster::watch::{Selectors, Watch, WatchState};
+use crate::multicluster::watch::{Changes, Selectors, Watch, WatchState};
 use crate::multicluster::{Object, Subscription};
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Origin};
@@ -31,21 +32,23 @@ pub struct Feeds {
     origins: HashMap<u64, Key>,
 }
 
-/// Source objects of one address.
+/// Source objects of one address. Dropping it ends what follows them.
 #[derive(Debug)]
 pub struct SourceFeed {
     pub scope: WatchScope,
     pub watch: Arc<Watch>,
     pub subscription: Subscription,
+    _tasks: JoinSet<()>,
 }
 
-/// The engine's objects of one kind on the target.
+/// The engine's objects of one kind on the target. Dropping it ends what follows them.
 #[derive(Debug)]
 pub struct KindFeed {
     pub served: ServedKind,
     pub scope: WatchScope,
     pub watch: Arc<Watch>,
     pub subscription: Subscription,
+    _tasks: JoinSet<()>,
 }
 
 impl Feeds {
@@ -86,8 +89,8 @@ impl Feeds {
 
 impl Pipeline {
     /// Follows the sources of a cluster, and queues those that are there.
-    pub fn engage(self: &Arc<Self>, cluster: &Cluster, tasks: &mut JoinSet<()>) {
-        let feed = self.source_feed(&cluster.spec.scope, tasks);
+    pub fn engage(self: &Arc<Self>, cluster: &Cluster) {
+        let feed = self.source_feed(&cluster.spec.scope);
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
             self.enqueue_source(&key, Priority::Initial);
         }
@@ -108,7 +111,7 @@ impl Pipeline {
         known
     }
 
-    fn source_feed(self: &Arc<Self>, scope: &WatchScope, tasks: &mut JoinSet<()>) -> Arc<SourceFeed> {
+    fn source_feed(self: &Arc<Self>, scope: &WatchScope) -> Arc<SourceFeed> {
         let url = scope.endpoint.url().to_owned();
         if let Some(feed) = self.feeds().sources.get(&url) {
             return feed.clone();
@@ -121,12 +124,14 @@ impl Pipeline {
                 pipeline.source_changed(change);
             }
         });
-        self.follow_states(&watch, Collection::Sources(url.as_str().into()), tasks);
-        let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.follow_states(&watch, Collection::Sources(url.as_str().into())));
         if let ClustersOf::One(cluster) = &scope.clusters {
-            tasks.spawn(follow_identity(Arc::downgrade(self), Arc::downgrade(&feed), cluster.clone()));
+            tasks.spawn(follow_identity(Arc::downgrade(self), scope.endpoint.connection().clone(), cluster.clone()));
         }
-        tasks.spawn(follow_schema(Arc::downgrade(self), Arc::downgrade(&feed), resource.clone()));
+        let states = (watch.state(), watch.changes());
+        tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), states, resource.clone()));
+        let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription, _tasks: tasks });
         self.feeds().sources.insert(url, feed.clone());
         feed
     }
@@ -138,7 +143,7 @@ impl Pipeline {
     }
 
     /// Opens the watches on the target's kinds as far as they are resolved, and ends those on kinds that are no longer used.
-    pub fn follow_kinds(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+    pub fn follow_kinds(self: &Arc<Self>) {
         let (generation, kinds) = (self.generation(), self.kinds());
         // Which kinds are in use is known once the state store is.
         let is_known = self.unconfirmed().is_none();
@@ -163,8 +168,9 @@ impl Pipeline {
                     pipeline.target_changed(&of, change);
                 }
             });
-            self.follow_states(&watch, Collection::Kind(kind.clone()), tasks);
-            let feed = Arc::new(KindFeed { served, scope, watch, subscription });
+            let mut tasks = JoinSet::new();
+            tasks.spawn(self.follow_states(&watch, Collection::Kind(kind.clone())));
+            let feed = Arc::new(KindFeed { served, scope, watch, subscription, _tasks: tasks });
             let former = self.feeds().kinds.insert(kind.clone(), feed.clone());
             drop(former);
             self.queue_standing(&kind, &feed);
@@ -182,16 +188,16 @@ impl Pipeline {
     }
 
     /// Wakes what waits for a collection whenever its watch comes or goes.
-    fn follow_states(self: &Arc<Self>, watch: &Arc<Watch>, collection: Collection, tasks: &mut JoinSet<()>) {
+    fn follow_states(self: &Arc<Self>, watch: &Watch, collection: Collection) -> impl Future<Output = ()> + use<> {
         let mut states = watch.changes();
         let pipeline = Arc::downgrade(self);
-        tasks.spawn(async move {
+        async move {
             while states.next().await.is_some() {
                 let Some(pipeline) = pipeline.upgrade() else { return };
                 pipeline.touch(Topic::Synced(collection.clone()));
                 pipeline.sources_told();
             }
-        });
+        }
     }
 
     /// The kinds of the mapping, and those which only its state store still names.
@@ -314,25 +320,24 @@ impl Pipeline {
     }
 }
 
-/// Wakes what waits until it is confirmed which cluster an address leads to, for as long as the feed is used.
-async fn follow_identity(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, cluster: ClusterName) {
-    let Some(connection) = feed.upgrade().map(|feed| feed.scope.endpoint.connection().clone()) else { return };
+/// Wakes what waits until it is confirmed which cluster an address leads to.
+async fn follow_identity(pipeline: Weak<Pipeline>, connection: Arc<Connection>, cluster: ClusterName) {
     let mut outcomes = connection.identity().outcomes();
-    // A connection that nobody uses any more ends with it.
-    let connection = Arc::downgrade(&connection);
     while outcomes.changed().await.is_ok() {
-        let used = pipeline.upgrade().filter(|_| feed.strong_count() > 0).zip(connection.upgrade());
-        let Some((pipeline, connection)) = used else { return };
+        let Some(pipeline) = pipeline.upgrade() else { return };
         if matches!(connection.identity().known(), Identified::Identity(_)) {
             pipeline.touch(Topic::Identity(cluster.clone()));
         }
     }
 }
 
-/// Follows the schema of the source's API at an address, once its resource is served, for as long as the feed is used.
-async fn follow_schema(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, resource: Resource) {
-    let started = feed.upgrade().map(|feed| (feed.scope.clone(), feed.watch.changes(), feed.watch.state()));
-    let Some((scope, mut states, mut state)) = started else { return };
+/// Follows the schema of the source's API at an address, once its resource is served.
+async fn follow_schema(
+    pipeline: Weak<Pipeline>,
+    scope: WatchScope,
+    (mut state, mut states): (WatchState, Changes),
+    resource: Resource,
+) {
     while state != WatchState::Synced {
         let Some(next) = states.next().await else { return };
         state = next;
@@ -341,7 +346,7 @@ async fn follow_schema(pipeline: Weak<Pipeline>, feed: Weak<SourceFeed>, resourc
     let mut version: Option<Arc<str>> = None;
     let mut is_fresh = false;
     loop {
-        let Some(pipeline) = pipeline.upgrade().filter(|_| feed.strong_count() > 0) else { return };
+        let Some(pipeline) = pipeline.upgrade() else { return };
         let checked = pipeline.shared.schemas.check(&scope.endpoint, &resource).await;
         match &checked {
             Ok(known) if version.as_ref() != Some(&known.version) => {
