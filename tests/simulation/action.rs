@@ -71,6 +71,8 @@ pub enum Edit {
     Id(&'static str),
     /// Another `metadata.name`.
     Rename(&'static str),
+    /// A second mapping on the same resource is put into the file, or taken out of it.
+    Guest,
     /// The file is removed, or comes back.
     Remove,
     /// The file is broken, or repaired.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::checker::{AFTERMATH, RECORDS};
-use super::mapping::MAPPINGS;
+use super::mapping::{GUEST, MAPPINGS, guest};
 use super::server::Side;
 use super::world::{File, World};
 
@@ -87,9 +87,11 @@ fn writes(world: &World) -> u64 {
 /// that starts goes by the document before.
 fn has_left_unrecorded(world: &World) -> bool {
     let core = &mut *world.shared.lock();
-    let has_left = |name: &&&str| world.file == File::Missing || **name != world.mapping.name;
-    MAPPINGS.iter().filter(has_left).any(|name| {
-        let last = core.checker.last_of(name).map(|last| last.document(world.is_kcp, false));
+    let is_there = |name: &str| name == world.mapping.name || (name == GUEST && world.has_guest());
+    let has_left = |name: &&&str| world.file == File::Missing || !is_there(name);
+    MAPPINGS.iter().chain([&GUEST]).filter(has_left).any(|name| {
+        let last = if *name == GUEST { Some(guest()) } else { core.checker.last_of(name).cloned() };
+        let last = last.map(|last| last.document(world.is_kcp, false));
         let records = core.get(Side::Target, &format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}"));
         let recorded = records.map(|records| records["data"]["document"].as_str().unwrap_or_default().to_owned());
         recorded.is_some_and(|recorded| serde_json::from_str(&recorded).ok() != last)

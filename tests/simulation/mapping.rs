@@ -67,6 +67,9 @@ pub const OPEN: u32 = 1000;
 /// Names of mappings.
 pub const MAPPINGS: [&str; 2] = ["m", "n"];
 
+/// Name of the mapping that an author puts beside the other one, on one of its resources.
+pub const GUEST: &str = "g";
+
 /// What may follow the default namespace.
 pub const NAMESPACES: [&str; 2] = ["", "-2"];
 
@@ -94,17 +97,23 @@ pub fn first(resource: &'static str) -> Mapping {
     }
 }
 
-impl Mapping {
-    /// What the author writes; for an engine with another id without what only one engine may write.
-    pub fn documents(&self, is_kcp: bool, is_other: bool) -> String {
-        let provider = json!({
-            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
-            "spec": {"kubeconfig": {"connection": "source"}},
-        });
-        format!("{}\n---\n{provider}\n", self.document(is_kcp, is_other))
-    }
+/// A mapping that never changes and writes no status: one object of each source.
+pub fn guest() -> Mapping {
+    let rule = Rule { id: "guest", suffix: "-g", ..MAIN };
+    Mapping { name: GUEST, rules: vec![rule], status: BTreeSet::new(), ..first(super::server::RESOURCES[0].0) }
+}
 
-    /// The document of the mapping.
+/// What the author writes into one file.
+pub fn file(documents: &[Value]) -> String {
+    let provider = json!({
+        "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
+        "spec": {"kubeconfig": {"connection": "source"}},
+    });
+    documents.iter().chain([&provider]).map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n")
+}
+
+impl Mapping {
+    /// The document of the mapping; for an engine with another id without what only one engine may write.
     pub fn document(&self, is_kcp: bool, is_other: bool) -> Value {
         let clusters = match is_kcp {
             true => json!({"apiExport": {"name": "things", "path": "root"}}),
@@ -137,14 +146,19 @@ impl Mapping {
             .map(|field| ((*field).to_owned(), format!("$.data.{field}").into()));
         let fields: serde_json::Map<String, Value> = fields.collect();
         let objects: Vec<Value> = self.rules.iter().map(|rule| self.object(rule)).collect();
+        let is_guest = self.name == GUEST;
+        let mut status = json!({
+            "from": self.rules[0].id, "fields": fields, "observedGeneration": if is_other || is_guest { "Off" } else { "Auto" },
+        });
+        if is_guest {
+            status["engineConditions"] = json!([]);
+        }
         json!({
             "apiVersion": "sync-engine.dev/v1alpha1", "kind": "Mapping", "metadata": {"name": self.name},
             "spec": {
                 "mode": self.mode, "source": source, "objects": objects, "lifecycle": lifecycle,
                 "placement": {"namespace": format!("{namespace}{}", self.namespace)},
-                "status": {
-                    "from": self.rules[0].id, "fields": fields, "observedGeneration": if is_other { "Off" } else { "Auto" },
-                },
+                "status": status,
             },
         })
     }
@@ -205,7 +219,7 @@ impl Mapping {
             Edit::Kind(kind) => self.rules[0].kind = kind,
             Edit::Id(id) => self.rules[0].id = id,
             Edit::Rename(name) => self.name = name,
-            Edit::Remove | Edit::Break => {}
+            Edit::Remove | Edit::Break | Edit::Guest => {}
         }
     }
 

@@ -11,7 +11,7 @@ use super::process::OTHER;
 const NEAR: u64 = 5_000;
 
 /// Every kind of action.
-pub const ACTIONS: [&str; 70] = [
+pub const ACTIONS: [&str; 71] = [
     "Create",
     "Change",
     "Delete",
@@ -74,6 +74,7 @@ pub const ACTIONS: [&str; 70] = [
     "EditKind",
     "EditId",
     "EditRename",
+    "EditGuest",
     "EditRemove",
     "EditBreak",
     "MeddleEdit",

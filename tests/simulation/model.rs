@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::action::{Forever, LONGEST};
-use super::mapping::{NAMESPACES, Wanted, placement};
+use super::mapping::{GUEST, Mapping, NAMESPACES, Wanted, guest, placement};
 use super::records::Made;
 use super::world::{File, SourceKey, World, text};
 
@@ -42,6 +42,10 @@ pub fn differences(world: &World) -> Vec<String> {
             }
         } else if key.resource == world.mapping.resource && world.file == File::Whole && is_enforced {
             found.extend(view.of_source(key, source));
+        }
+        let is_guests = world.has_guest() && world.file == File::Whole && key.resource == guest().resource;
+        if is_guests && source["metadata"]["deletionTimestamp"].is_null() {
+            found.extend(view.of_guest(key, source));
         }
     }
     if !world.forgot {
@@ -86,7 +90,7 @@ impl View<'_> {
         let wanted = mapping.objects(&self.namespace(key), source);
         let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
         for one in &wanted {
-            match self.of_object(key, source, one) {
+            match self.of_object(mapping, key, source, one) {
                 Found::Wrong(_) if self.is_broken(one.kind, &one.name) => held_up = true,
                 Found::InOrder => {}
                 Found::HeldUp => held_up = true,
@@ -117,6 +121,18 @@ impl View<'_> {
         found
     }
 
+    /// What is wrong with the object of the mapping beside, which takes every source and reports nothing.
+    fn of_guest(&self, key: &SourceKey, source: &Value) -> Option<String> {
+        let guest = guest();
+        let wanted = guest.objects(&placement(&key.cluster, &key.namespace), source).pop()?;
+        match self.of_object(&guest, key, source, &wanted) {
+            Found::Wrong(why) if !self.is_broken(wanted.kind, &wanted.name) => {
+                Some(format!("the guest of {} {} {why}", key.resource, key.name))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the mapping that made it has another name now, and what it made stays.
     fn is_retained(&self, made: &Made) -> bool {
         let core = self.world.shared.lock();
@@ -128,7 +144,7 @@ impl View<'_> {
     fn namespace(&self, key: &SourceKey) -> String {
         let today = self.world.mapping.namespace;
         let places = NAMESPACES.map(|suffix| format!("{}{suffix}", placement(&key.cluster, &key.namespace)));
-        let used = |place: &String| self.owned(key).any(|made| made.namespace == *place);
+        let used = |place: &String| self.owned(&self.world.mapping, key).any(|made| made.namespace == *place);
         let current = format!("{}{today}", placement(&key.cluster, &key.namespace));
         let former = places.into_iter().find(|place| *place != current && used(place) && !used(&current));
         former.unwrap_or(current)
@@ -142,8 +158,8 @@ impl View<'_> {
         let object = place.and_then(|place| self.target.get(&place)).cloned().unwrap_or_default();
         let mut found = Vec::new();
         // A field that only another mapping wrote stays, and what a target forgot that was put back.
-        let may_be_left =
-            self.world.target_restored || self.made.values().any(|made| made.owner.mapping != mapping.name);
+        let is_of_another = |made: &Made| ![mapping.name, GUEST].contains(&made.owner.mapping.as_str());
+        let may_be_left = self.world.target_restored || self.made.values().any(is_of_another);
         for field in ["size", "edition"] {
             let is_known = field == "size" || self.world.has_edition();
             let expected = if mapping.status.contains(field) { object["data"][field].clone() } else { Value::Null };
@@ -197,28 +213,28 @@ impl View<'_> {
     }
 
     /// What engines made of a source or of one before it in its place, and still is there.
-    fn owned(&self, key: &SourceKey) -> impl Iterator<Item = &Made> {
+    fn owned(&self, mapping: &Mapping, key: &SourceKey) -> impl Iterator<Item = &Made> {
+        let mapping = mapping.name;
         self.made.values().filter(move |made| {
             // A plain cluster is known by its identity.
             let here = !self.world.is_kcp || made.owner.cluster == key.cluster;
             here && (&made.owner.namespace, &made.owner.name) == (&key.namespace, &key.name)
-                && made.owner.mapping == self.world.mapping.name
+                && made.owner.mapping == mapping
                 && made.owner.engine == "main"
                 && made.remains()
                 && self.is_same_resource(made, key)
         })
     }
 
-    fn of_object(&self, key: &SourceKey, source: &Value, wanted: &Wanted) -> Found {
+    fn of_object(&self, mapping: &Mapping, key: &SourceKey, source: &Value, wanted: &Wanted) -> Found {
         if wanted.name.len() > LONGEST {
             return Found::HeldUp;
         }
         let place = (wanted.kind.to_owned(), wanted.namespace.clone(), wanted.name.clone());
         let Some(object) = self.target.get(&place) else {
             // A change of kind or name is reported, and the former object stays.
-            let former = self.owned(key).any(|made| made.id == wanted.id);
-            let is_left =
-                former && (self.world.mapping.on_identity_change == "Block" || self.world.mapping.may_prune == 0);
+            let former = self.owned(mapping, key).any(|made| made.id == wanted.id);
+            let is_left = former && (mapping.on_identity_change == "Block" || mapping.may_prune == 0);
             return if is_left { Found::HeldUp } else { Found::Wrong("is missing".into()) };
         };
         let Some(made) = self.made.get(&text(object, "uid")) else { return Found::HeldUp };
@@ -233,13 +249,12 @@ impl View<'_> {
         if made.owner.engine != "main" {
             return Found::HeldUp;
         }
-        let mapping = self.world.mapping.name;
-        if made.source_uid != text(source, "uid") || made.owner.mapping != mapping {
+        if made.source_uid != text(source, "uid") || made.owner.mapping != mapping.name {
             let same = made.owner.name == key.name
-                && made.owner.mapping == mapping
+                && made.owner.mapping == mapping.name
                 && made.owner.cluster == self.world.identity(&key.cluster)
                 && self.is_same_resource(made, key);
-            return match self.world.mapping.on_source_recreated(self.world.is_kcp) {
+            return match mapping.on_source_recreated(self.world.is_kcp) {
                 "Block" => Found::HeldUp,
                 _ if !same => Found::HeldUp,
                 policy => Found::Wrong(format!("belongs to the source of this name before it: {policy}")),
@@ -250,7 +265,7 @@ impl View<'_> {
         }
         let data: BTreeMap<String, String> = serde_json::from_value(object["data"].clone()).unwrap_or_default();
         let differs = wanted.data.iter().find(|(field, value)| data.get(*field) != Some(*value));
-        if made.edited && self.world.mapping.drift != "Correct" {
+        if made.edited && mapping.drift != "Correct" {
             return Found::Unclear;
         }
         differs.map_or(Found::InOrder, |(field, _)| Found::Wrong(format!("is out of date: {field}")))

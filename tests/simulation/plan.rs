@@ -138,7 +138,7 @@ fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
 
 fn author(dice: &mut Dice) -> Action {
     let policy = |dice: &mut Dice, all: &[&'static str]| dice.pick(all);
-    Action::Edit(match dice.below(26) {
+    Action::Edit(match dice.below(28) {
         0..=2 => Edit::Resource(dice.pick(&RESOURCES).0),
         3..=5 => Edit::Toggle(dice.pick(&["ca", "extra", "widget"])),
         6 => Edit::Edition,
@@ -163,7 +163,8 @@ fn author(dice: &mut Dice) -> Action {
         22 => Edit::PruneGuard(dice.pick(&[0, OPEN])),
         23 if dice.percent(50) => Edit::NoStatus("size"),
         23 => Edit::Status(dice.pick(&["edition", "size"])),
-        24 => Edit::Mode(policy(dice, &["Enforce", "Enforce", "Observe", "Suspend"])),
+        24..=25 => Edit::Guest,
+        26 => Edit::Mode(policy(dice, &["Enforce", "Enforce", "Observe", "Suspend"])),
         _ => Edit::Break,
     })
 }

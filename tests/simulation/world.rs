@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::action::{Action, Edit, Forever, Plan, TENANTS};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{Mapping, first};
+use super::mapping::{Mapping, file, first, guest};
 use super::process::{OTHER, Process};
 use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
 
@@ -103,6 +103,8 @@ pub struct World {
     pub is_kcp: bool,
     pub shards: usize,
     pub mapping: Mapping,
+    /// How often a second mapping on the resource came or went: it is there where the number is odd.
+    guests: u32,
     pub file: File,
     /// Whether the target was put back: what the engine knew of it may be lost.
     pub target_restored: bool,
@@ -116,8 +118,8 @@ pub struct World {
     pub was_silenced: bool,
     /// Whether an engine with another id was there.
     pub other_served: bool,
-    /// The mapping whose records the target's backup holds.
-    backed_up: Option<&'static str>,
+    /// The mappings whose records the target's backup holds.
+    backed_up: Option<(&'static str, u32)>,
     /// The writes of the process that sent most of them, when the world came to rest.
     writes: u64,
     /// What the first tenant saw then.
@@ -160,6 +162,7 @@ impl World {
             is_kcp: plan.is_kcp,
             shards,
             mapping,
+            guests: 0,
             file: File::Whole,
             target_restored: false,
             forgot: false,
@@ -345,10 +348,20 @@ impl World {
 
     fn documents(&self, process: u32) -> Option<String> {
         match self.file {
-            File::Whole => Some(self.mapping.documents(self.is_kcp, process == OTHER)),
+            File::Whole => {
+                let is_other = process == OTHER;
+                let guest = (self.has_guest() && !is_other).then(|| guest().document(self.is_kcp, false));
+                let documents = [self.mapping.document(self.is_kcp, is_other)].into_iter().chain(guest);
+                Some(file(&documents.collect::<Vec<_>>()))
+            }
             File::Missing => None,
             File::Broken => Some("apiVersion: [".to_owned()),
         }
+    }
+
+    /// Whether a second mapping on one resource is in the file.
+    pub fn has_guest(&self) -> bool {
+        !self.guests.is_multiple_of(2)
     }
 
     pub fn forever(&self) -> Option<Forever> {

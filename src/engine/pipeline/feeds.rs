@@ -346,8 +346,10 @@ async fn follow_schema(
     let mut version: Option<Arc<str>> = None;
     let mut is_fresh = false;
     loop {
+        // The pipeline owns this task: it must not wait for a server to let go of it.
+        let Some(shared) = pipeline.upgrade().map(|pipeline| pipeline.shared.clone()) else { return };
+        let checked = shared.schemas.check(&scope.endpoint, &resource).await;
         let Some(pipeline) = pipeline.upgrade() else { return };
-        let checked = pipeline.shared.schemas.check(&scope.endpoint, &resource).await;
         match &checked {
             Ok(known) if version.as_ref() != Some(&known.version) => {
                 let former = version.replace(known.version.clone());

@@ -4,7 +4,7 @@ use sync_engine::sandbox::Request;
 
 use super::super::action::{Action, Edit, Forever};
 use super::super::checker::{AFTERMATH, RECORDS};
-use super::super::mapping::OPTIONAL;
+use super::super::mapping::{GUEST, OPTIONAL};
 use super::super::matrix::is_fault;
 use super::super::server::{Ahead, Side, binding, new_schema, no_widgets, serve_widgets, widgets, workspace};
 use super::{File, World};
@@ -136,6 +136,7 @@ impl World {
             (Edit::Break, File::Whole) => File::Broken,
             _ => File::Whole,
         };
+        self.guests += u32::from(edit == Edit::Guest);
         self.mapping.edit(edit, &OPTIONAL);
         let edition = match self.file {
             File::Whole => Some(Some(self.mapping.clone())),
@@ -167,18 +168,19 @@ impl World {
     fn back_up(&mut self, side: Side) {
         if side == Side::Target {
             // Not before the engine has its records there: without them it waits for a person.
-            let name = self.mapping.name;
-            let records = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
-            if self.core(|core| core.get(Side::Target, &records)).is_none() {
+            let records = |name: &&str| format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
+            let has_records = |name: &&str| self.core(|core| core.get(Side::Target, &records(name))).is_some();
+            let names = [Some(self.mapping.name), self.has_guest().then_some(GUEST)];
+            if !names.iter().flatten().all(has_records) {
                 return;
             }
-            self.backed_up = Some(name);
+            self.backed_up = Some((self.mapping.name, self.guests));
         }
         self.core(|core| core.server(side).back_up());
     }
 
     fn restore(&mut self, side: Side, ahead: Ahead) {
-        if side == Side::Target && self.backed_up != Some(self.mapping.name) {
+        if side == Side::Target && self.backed_up != Some((self.mapping.name, self.guests)) {
             return;
         }
         if !self.core(|core| core.server(side).restore(ahead)) {
