@@ -43,8 +43,8 @@ pub async fn check(world: &mut World) {
         return;
     }
     let Some(old) = world.keep_one_process().await else { return };
-    if world.was_silenced {
-        // Until its watches time out, it may know less than one that has just started.
+    if world.was_silenced || super::quiet::is_held_up(world) {
+        // Until its watches time out, or its longest backoff is over, it may know less than one that has just started.
         sleep(AFTERMATH).await;
     }
     let forgets = world.seed.is_multiple_of(WAITING);

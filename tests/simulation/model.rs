@@ -54,7 +54,13 @@ pub fn differences(world: &World) -> Vec<String> {
         let outlives = |made: &&Made| {
             let cluster = &made.owner.cluster;
             let is_reached = world.is_served(cluster) && !view.is_cut_off(cluster);
-            made.remains() && released.contains(&made.source_uid) && is_reached
+            // What came late for a source of the same name before it is up to `onSourceRecreated`.
+            let follows = |key: &SourceKey| {
+                let here = !world.is_kcp || made.owner.cluster == key.cluster;
+                here && made.owner.name == key.name && view.is_same_resource(made, key)
+            };
+            let is_followed = sources.keys().any(follows);
+            made.remains() && released.contains(&made.source_uid) && is_reached && !is_followed
         };
         found.extend(view.made.values().filter(outlives).map(|made| format!("{} outlives its source", made.place())));
     }
