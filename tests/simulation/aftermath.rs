@@ -62,13 +62,16 @@ pub async fn check(world: &mut World) {
         before.tables.retain(|table, _| !table.contains("learned"));
     }
     world.end().await;
-    let writes = writes(world);
+    let (writes, former) = (writes(world), contents(world));
     world.start(FRESH);
     sleep(START).await;
     let after = holdings(world, FRESH);
     let written = self::writes(world) - writes;
     let knows_more = world.shared.lock().checker.made.values().any(|made| made.stripped && !made.gone);
     if written > 0 && !(is_held_up && knows_more) {
+        let now = contents(world);
+        let other = now.iter().filter(|(key, object)| former.get(*key) != Some(object));
+        other.for_each(|(key, object)| world.note(format_args!("{key} was {:?} and is {object}", former.get(key))));
         violated(world, "I5", format!("{written} writes of a process that starts in a world that is in order"));
     }
     for text in excess(&before, &after) {
@@ -81,6 +84,18 @@ fn writes(world: &World) -> u64 {
     let is_held_up = super::quiet::is_held_up(world);
     let checker = &world.shared.lock().checker;
     checker.writes - if is_held_up { checker.namespaces } else { 0 }
+}
+
+/// What a process that starts may write, in text: what consumers read, what is on the target, and the records.
+fn contents(world: &World) -> BTreeMap<String, String> {
+    let sources = world.sources().into_iter().map(|(key, source)| (format!("{key:?}"), source.to_string()));
+    let objects = world.target_objects().into_iter();
+    let objects = objects.map(|object| (object["metadata"]["name"].to_string(), object.to_string()));
+    let records = |name: &&str| {
+        let path = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
+        Some((path.clone(), world.shared.lock().get(Side::Target, &path)?["data"].to_string()))
+    };
+    sources.chain(objects).chain(MAPPINGS.iter().chain([&GUEST]).filter_map(records)).collect()
 }
 
 /// Whether a mapping left its name before its document was recorded, or in the mode Observe, which records nothing: a process

@@ -340,6 +340,9 @@ impl World {
     }
 
     pub fn start(&mut self, number: u32) {
+        if self.processes.is_empty() {
+            self.publish();
+        }
         let process = Process::start(&self.shared, number, self.is_kcp);
         process.reload(&self.shared, self.documents(number), self.file != File::Broken);
         self.processes.insert(number, process);

@@ -138,22 +138,27 @@ impl World {
         };
         self.guests += u32::from(edit == Edit::Guest);
         self.mapping.edit(edit, &OPTIONAL);
-        let edition = match self.file {
-            File::Whole => Some(Some(self.mapping.clone())),
-            File::Missing => Some(None),
-            // What ran before goes on.
-            File::Broken => None,
-        };
-        if let Some(edition) = edition {
-            self.core(|core| {
-                let age = core.age();
-                core.checker.edit(age, edition);
-            });
+        // What no process reads governs nothing.
+        if !self.processes.is_empty() {
+            self.publish();
         }
         let sound = self.file != File::Broken;
         for (number, process) in &self.processes {
             process.reload(&self.shared, self.documents(*number), sound);
         }
+    }
+
+    /// Tells the checker what is in force from now on. Where the file is broken, what ran before goes on.
+    pub(super) fn publish(&self) {
+        let edition = match self.file {
+            File::Whole => Some(self.mapping.clone()),
+            File::Missing => None,
+            File::Broken => return,
+        };
+        self.core(|core| {
+            let age = core.age();
+            core.checker.edit(age, edition);
+        });
     }
 
     fn approve(&self) {
