@@ -373,7 +373,7 @@ impl Executor<'_> {
         match self.target().patch(&self.path(reference)?, self.pipeline.writer.field_manager(), body).await {
             Ok(reply) => shown(self.target(), &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
-            Err(error) if error.is_conflict() => self.look(reference).await,
+            Err(error) if error.is_conflict() => self.existing(reference).await,
             Err(error) => Err(error),
         }
     }

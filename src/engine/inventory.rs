@@ -72,7 +72,8 @@ impl Inventory {
         if self.provider.is_empty() {
             self.document.clone()
         } else {
-            format!("{}\n---\n{}", self.document, self.provider)
+            // Last, so that nothing follows its text: a document that reads otherwise is another one.
+            format!("{}\n---\n{}", self.provider, self.document)
         }
     }
 }
@@ -246,4 +247,20 @@ fn kind(line: &str) -> Option<(Kind, Option<String>)> {
     let (api_version, kind) = (words.next()?, words.next()?);
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     Some((Kind::new(group, version, kind), words.next().map(str::to_owned)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_handed_back_as_it_was_written() {
+        for document in ["kind: Mapping", "kind: Mapping\n", "text: |\n  a", "text: |+\n  a\n\n\n"] {
+            for provider in ["", "kind: ClusterProvider"] {
+                let store = Inventory { document: document.into(), provider: provider.into(), ..Inventory::default() };
+                let read = crate::yaml::parse(store.documents().as_bytes());
+                assert_eq!(read.last().map(|last| &*last.text), Some(document));
+            }
+        }
+    }
 }

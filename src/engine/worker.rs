@@ -35,8 +35,8 @@ enum Ended {
     Blocked(Reasons),
     /// A request about the target failed in a way that time may mend: try again, not before this long.
     Retry(Reasons, Duration),
-    /// `mode: Observe`: what would have been done.
-    Observed(Vec<Action>),
+    /// `mode: Observe`: what would have been done, and whether it is about objects without a source.
+    Observed(Vec<Action>, bool),
     Failed(ApplyError),
     /// Its cluster is not engaged (any more).
     Dropped,
@@ -96,7 +96,7 @@ fn causes(ended: &Ended) -> Vec<Cause> {
             reasons.0.iter().map(|reason| reason.cause).collect()
         }
         // What would be done changes with what it was planned from.
-        Ended::Observed(_) => vec![Cause::Waiting],
+        Ended::Observed(..) => vec![Cause::Waiting],
         _ => Vec::new(),
     }
 }
@@ -182,7 +182,7 @@ fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
     let every = || observed.is_in_sight().then_some(observed.owned.len());
     let causes = causes(ended);
     match ended {
-        Ended::InSync | Ended::Dropped | Ended::Observed(_) => Some(0),
+        Ended::InSync | Ended::Dropped | Ended::Observed(..) => Some(0),
         Ended::Waiting(reasons) if *reasons == Reasons::default() => None,
         Ended::Failed(_) => every(),
         _ if causes.is_empty() || matches!(observed.source, Source::Unknown(_)) => every(),
@@ -263,7 +263,7 @@ async fn converge(executor: &mut Executor<'_>, observed: &mut Observed, facts: &
             Plan::Rest(rest) => return rest.into(),
         };
         if generation.mapping.mode == Mode::Observe && actions.iter().any(Action::is_write) {
-            return Ended::Observed(actions);
+            return Ended::Observed(actions, matches!(observed.source, Source::Missing(_)));
         }
         if lock.is_none() && needs_namespace(generation, &actions) {
             let namespace = observed.places.first().cloned().unwrap_or_default();
@@ -407,9 +407,9 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
             pipeline.request_failed(key);
             if after.is_zero() { Finish::Retry } else { Finish::RetryAfter(after) }
         }
-        Ended::Observed(actions) => {
+        Ended::Observed(actions, orphans) => {
             let would: Vec<_> = actions.iter().map(Action::to_string).collect();
-            warn_once(pipeline, key, format!("would {} (mode: Observe)", would.join(", ")));
+            warn_once(pipeline, key, orphans, format!("would {} (mode: Observe)", would.join(", ")));
             Finish::Done
         }
         Ended::Failed(error) => failed(pipeline, key, error),
@@ -429,8 +429,8 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     }
 }
 
-fn warn_once(pipeline: &Pipeline, key: &Key, why: String) {
-    if pipeline.settled(key, Some(Unsettled { cause: None, orphans: false, why: why.clone() })) {
+fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: String) {
+    if pipeline.settled(key, Some(Unsettled { cause: None, orphans, why: why.clone() })) {
         warn!("{why}");
     }
 }
@@ -448,7 +448,7 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Finish {
             Finish::Retry
         }
         ApplyError::Request { source, .. } => {
-            warn_once(pipeline, key, error.to_string());
+            warn_once(pipeline, key, false, error.to_string());
             source.retry_after().map_or(Finish::Retry, Finish::RetryAfter)
         }
     }
@@ -465,8 +465,8 @@ fn note_stale(pipeline: &Pipeline, key: &Key) {
 
 fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
     match ended {
-        Ended::InSync | Ended::Dropped | Ended::Observed(_) if wrote => ReconcileResult::Written,
-        Ended::InSync | Ended::Dropped | Ended::Observed(_) => ReconcileResult::InSync,
+        Ended::InSync | Ended::Dropped | Ended::Observed(..) if wrote => ReconcileResult::Written,
+        Ended::InSync | Ended::Dropped | Ended::Observed(..) => ReconcileResult::InSync,
         Ended::Waiting(_) => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
         Ended::Failed(_) | Ended::Retry(..) => ReconcileResult::Error,

@@ -285,8 +285,9 @@ impl ListWatch {
         // Also where a proxy answers for a server that is away.
         let was_away = unreachable || matches!(error.code(), Some(502 | 503));
         let then = match phase {
-            // Whoever was away may come back as another: only a list tells for sure.
-            Phase::Verifying { version } | Phase::Opening { version } | Phase::Reading { version }
+            // Whoever was away may come back as another: only a list tells for sure. So may a server that does not even answer
+            // which version it has: until it does, it may pass ours in another history.
+            Phase::Opening { version } | Phase::Reading { version }
                 if !was_away && !error.is_invalid() && self.failures < RELIST_AFTER =>
             {
                 Phase::Verifying { version }
@@ -489,10 +490,11 @@ mod tests {
             assert_eq!(watch.step(reading("7"), ended(lived, 91)), listing(), "it may be of another history by now");
         }
         assert_eq!(watch.step(verifying("7"), verified("9")), Phase::Opening { version: "7".into() });
-        assert_eq!(paused(watch.step(verifying("7"), failed(status(504, "")))).1, verifying("7"));
         for was_away in [refused(), status(502, ""), status(503, "")] {
-            assert_eq!(paused(watch.step(verifying("7"), failed(was_away))).1, listing());
+            assert_eq!(paused(watch.step(reading("7"), failed(was_away))).1, listing());
         }
+        assert_eq!(paused(watch.step(reading("7"), failed(status(504, "")))).1, verifying("7"));
+        assert_eq!(paused(watch.step(verifying("7"), failed(status(403, "")))).1, listing());
         paused(watch.step(verifying("7"), verified("")));
         assert_eq!(watch.state, WatchState::NotServed);
     }

@@ -91,6 +91,8 @@ struct Pending {
     id: u64,
     subscriber: u64,
     before: Option<Arc<Object>>,
+    /// Number of the list that was in force when it was sent.
+    list: u32,
     /// Versions seen; `None` for a deletion.
     seen: Vec<Option<Box<str>>>,
 }
@@ -179,6 +181,12 @@ impl Store {
         state.doubted_before = state.list;
     }
 
+    /// Whether a write was answered with a version that the server has not reached: it was restored to a state before.
+    pub fn has_answer_after(&self, version: &str) -> bool {
+        let is_after = |entry: &Entry| entry.ahead && is_older(version, entry.object.resource_version());
+        self.lock().objects.values().any(is_after)
+    }
+
     fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {
         let mut state = self.lock();
         let Some(key) = state.key(&self.clusters, &parsed) else { return Ok(false) };
@@ -248,7 +256,7 @@ impl Subscription {
         let mut state = self.store.lock();
         let id = state.next_id();
         let before = state.entry(key).map(|entry| entry.object.clone());
-        let pending = Pending { id, subscriber: self.id, before, seen: Vec::new() };
+        let pending = Pending { id, subscriber: self.id, before, list: state.list, seen: Vec::new() };
         state.pending.entry(key.clone()).or_default().push(pending);
         PendingWrite { store: self.store.clone(), key: key.clone(), id, registered: true }
     }
@@ -293,6 +301,10 @@ impl PendingWrite {
         self.registered = false;
         let mut state = self.store.lock();
         let Some(pending) = state.unregister(&self.key, self.id) else { return Ok((object, true)) };
+        if pending.list < state.list {
+            // The list may be of a server that was restored meanwhile, and has lost the write.
+            return Ok((object, true));
+        }
         let version = object.resource_version();
         let own_seen = pending.seen.iter().any(|seen| seen.as_deref() == Some(version));
         let others_seen = !mutants::active(Mutant::OwnWritesHideOthers)

@@ -56,9 +56,10 @@ pub async fn check(world: &mut World) {
         violated(world, "I7", text);
     }
     // What a process saw being stripped or deleted is known until its source is in sync, and to no other process. A mapping
-    // that is suspended or only observes brings no source in sync.
+    // that is suspended or only observes brings no source in sync, and no former source is.
     let is_held_up = super::quiet::is_held_up(world);
-    if !forgets || is_held_up || world.mapping.mode != "Enforce" {
+    let has_former = world.sources().keys().any(|key| key.resource != world.mapping.resource);
+    if !forgets || is_held_up || has_former || world.mapping.mode != "Enforce" {
         before.tables.retain(|table, _| !table.contains("learned"));
     }
     world.end().await;

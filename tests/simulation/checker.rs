@@ -93,7 +93,7 @@ pub struct Checker {
     just_released: Vec<String>,
     /// When a person approved what was held.
     pub approved: Option<Duration>,
-    /// Whether any request was refused.
+    /// Whether any request was refused, or found an object in its place.
     pub has_refused: bool,
     /// Refused requests.
     refused: BTreeMap<String, Refused>,
@@ -451,6 +451,11 @@ impl Checker {
         self.count_pace(at, process, request);
         match code {
             400 | 403 | 405 | 422 => self.count_refusal(at, process, request),
+            409 if call.verb == Verb::Apply => {
+                // An object is there: what was refused is another request now.
+                self.has_refused = true;
+                self.refused.remove(&refused_key(process, request));
+            }
             429 | 500.. => {}
             _ => *self.carried_out.entry(process).or_default() += 1,
         }
@@ -476,9 +481,7 @@ impl Checker {
     /// A refused request is not repeated before something changes, or before its backoff is over.
     fn count_refusal(&mut self, at: Duration, process: u32, request: &Request) {
         self.has_refused = true;
-        let call = request.call();
-        let body = String::from_utf8_lossy(&request.body);
-        let key = format!("{process} {} {} {body}", call.verb, request.path);
+        let (call, key) = (request.call(), refused_key(process, request));
         let mut refused = self.refused.remove(&key).unwrap_or_default();
         if self.changed >= refused.last {
             refused = Refused::default();
@@ -497,6 +500,11 @@ impl Checker {
         let times = refused.times + u32::from(!is_early);
         self.refused.insert(key, Refused { last: at, times, early });
     }
+}
+
+/// Which request of which process it is.
+fn refused_key(process: u32, request: &Request) -> String {
+    format!("{process} {} {} {}", request.call().verb, request.path, String::from_utf8_lossy(&request.body))
 }
 
 fn uid(object: &Value) -> String {

@@ -163,9 +163,10 @@ impl View<'_> {
         let place = first.map(|one| (one.kind.to_owned(), one.namespace.clone(), one.name.clone()));
         let object = place.and_then(|place| self.target.get(&place)).cloned().unwrap_or_default();
         let mut found = Vec::new();
-        // A field that only another mapping wrote stays, and what a target forgot that was put back.
+        // A field that only another mapping wrote stays, and what a server forgot or brought back that was put back.
         let is_of_another = |made: &Made| ![mapping.name, GUEST].contains(&made.owner.mapping.as_str());
-        let may_be_left = self.world.target_restored || self.made.values().any(is_of_another);
+        let may_be_left =
+            self.world.target_restored || self.world.source_restored || self.made.values().any(is_of_another);
         for field in ["size", "edition"] {
             let is_known = field == "size" || self.world.has_edition();
             let expected = if mapping.status.contains(field) { object["data"][field].clone() } else { Value::Null };

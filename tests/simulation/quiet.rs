@@ -45,7 +45,9 @@ pub fn check(world: &World) {
     // What was stripped is in no watch: a create finds it, though it may be known as made for an earlier source.
     let is_unseen = core.checker.made.values().any(|made| made.stripped && !made.gone);
     let is_timed = |reason: &str| {
-        let is_hidden = (has_refused && WORSE.contains(&reason)) || (is_unseen && reason == "Recreated");
+        // A deletion that a silent watch does not tell is asked for again.
+        let may_hide = has_refused || world.was_silenced;
+        let is_hidden = (may_hide && WORSE.contains(&reason)) || (is_unseen && reason == "Recreated");
         TIMED.contains(&reason) || is_hidden || (vanishes && reason == "Orphaned")
     };
     for process in world.processes.values() {

@@ -141,7 +141,8 @@ impl Watcher {
             return Some(second);
         }
         match (&*old.kind, &*new.kind) {
-            ("ADDED", "DELETED") => None,
+            // Who made the object knows it without the event: its end is told in any case.
+            ("ADDED", "DELETED") => Some(second),
             ("ADDED", _) => Some(new.said("ADDED")),
             // An object of the same name that came at once.
             ("DELETED", "ADDED") => Some(new.said("MODIFIED")),

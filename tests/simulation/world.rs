@@ -108,6 +108,8 @@ pub struct World {
     pub file: File,
     /// Whether the target was put back: what the engine knew of it may be lost.
     pub target_restored: bool,
+    /// Whether the source server was: what was taken away there may be back.
+    pub source_restored: bool,
     /// Whether an engine ended, and with it its memory of late requests.
     pub forgot: bool,
     /// Whether something happened beside what consumers and people at the target do.
@@ -165,6 +167,7 @@ impl World {
             guests: 0,
             file: File::Whole,
             target_restored: false,
+            source_restored: false,
             forgot: false,
             is_disturbed: false,
             had_long_name: false,

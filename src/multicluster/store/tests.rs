@@ -309,6 +309,22 @@ fn a_list_shows_that_the_server_has_lost_a_write() {
 }
 
 #[test]
+fn an_answer_from_before_a_list_proves_nothing() {
+    let scene = Scene::new();
+    scene.list(&[("db", 3)], "4");
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.list(&[("db", 3)], "4");
+    assert!(answered(write, object("db", "u", 5)), "it is looked at again");
+    assert_eq!(scene.version("db").as_deref(), Some("3"), "a server that was restored meanwhile has lost it");
+    scene.event("db", "u", 5);
+    assert_eq!(scene.version("db").as_deref(), Some("5"), "any other server tells it");
+    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 7));
+    assert!(scene.store.has_answer_after("6") && !scene.store.has_answer_after("7"));
+    scene.event("db", "u", 7);
+    assert!(!scene.store.has_answer_after("6"), "the watch has told it");
+}
+
+#[test]
 fn in_another_history_a_version_is_no_proof_of_the_same_object() {
     let scene = Scene::new();
     scene.list(&[("db", 3)], "4");

@@ -55,3 +55,27 @@ fn a_source_whose_kind_is_missing_for_ever_says_so() {
     let steps = [(0, Action::NoWidgets), (0, Action::Edit(Edit::Toggle("widget"))), (0, Action::Create(X))];
     holds(&Plan { forever: Some(Forever::NoWidgets), ..world(Kcp, &steps) }, 2);
 }
+
+#[test]
+fn an_object_that_is_to_stay_is_let_go_of_before_its_source_although_patches_conflict() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::DeletePolicy("Orphan"))),
+        (5_000, Action::Weather(Weather { conflict: 60, ..Weather::default() })),
+        (1_000, Action::Delete(X)),
+        (60_000, Action::Weather(Weather::default())),
+    ];
+    holds(&world(Kcp, &steps), 16);
+}
+
+#[test]
+fn in_the_mode_observe_an_object_whose_source_vanished_is_counted() {
+    let steps = [
+        (0, Action::BackUp(Side::Source)),
+        (1_000, Action::Create(X)),
+        (5_000, Action::Edit(Edit::OnSourceVanished("Delete"))),
+        (1_000, Action::Edit(Edit::Mode("Observe"))),
+        (1_000, Action::Restore(Side::Source, Ahead::Expired)),
+    ];
+    holds(&world(Plain, &steps), 8);
+}

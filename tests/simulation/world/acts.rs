@@ -193,6 +193,7 @@ impl World {
         }
         match side {
             Side::Source => {
+                self.source_restored = true;
                 let sources = self.sources();
                 self.core(|core| {
                     let age = core.age();
