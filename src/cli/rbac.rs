@@ -179,7 +179,7 @@ fn shown(rights: &Rights) -> String {
             [place, grouped(&claim.resource, &claim.group), claim.verbs.join(","), claim.why.clone()]
         }));
     }
-    table::table(["WHERE", "WHAT", "VERBS", "WHY"], &rows)
+    table::table(["WHERE", "WHAT", "VERBS", "WHY"], rows)
 }
 
 fn row(place: &Place, rule: &Rule) -> [String; 4] {

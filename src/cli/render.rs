@@ -264,8 +264,7 @@ fn shown(arguments: &RenderArguments, rendered: &Rendered) -> String {
                 let of = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
                 [of("kind"), text("namespace"), text("name"), of("apiVersion")]
             };
-            let rows: Vec<_> = rendered.documents.iter().map(row).collect();
-            table::table(["KIND", "NAMESPACE", "NAME", "APIVERSION"], &rows)
+            table::table(["KIND", "NAMESPACE", "NAME", "APIVERSION"], rendered.documents.iter().map(row))
         }
     }
 }

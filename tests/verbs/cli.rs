@@ -124,8 +124,8 @@ fn help_is_for_strangers() {
               Kubeconfig of the connection `target`, the cluster that receives the objects unless a
               mapping names another.
               
-              `in-cluster` stands for the cluster of the Pod that the engine runs in, here and for every
-              other connection.
+              `in-cluster` stands for the cluster of the Pod that the command runs in, here and for
+              every other connection.
               
               [env: SYNC_ENGINE_TARGET_KUBECONFIG=]
 
@@ -149,7 +149,7 @@ fn help_is_for_strangers() {
               [default: 127.0.0.1:8080]
 
           --engine-id <ID>
-              Id of this engine, where several work on the same clusters. Objects, finalizers and field
+              Id of the engine, where several work on the same clusters. Objects, finalizers and field
               managers carry it.
               
               An engine with another id does not own the objects of the first.

@@ -106,21 +106,12 @@ fn text(value: &Value) -> String {
 
 pub(super) fn shown(changes: &[Change], format: Format, colours: bool) -> String {
     let changes: Vec<Change> = changes.iter().map(Change::masked).collect();
-    match format {
-        Format::Text | Format::Github => changes.iter().map(|change| for_people(change, colours)).collect(),
-        Format::Yaml => {
-            let documents: Vec<Value> = changes.iter().map(Change::to_json).collect();
-            yaml::write_all(&documents)
-        }
-        Format::Json => format!("{:#}\n", changes.iter().map(Change::to_json).collect::<Value>()),
-        Format::Table if changes.is_empty() => String::new(),
-        Format::Table => {
-            let row = |change: &Change| {
-                [change.what.word().to_owned(), change.object.clone(), change.source.clone(), change.mapping.clone()]
-            };
-            table::table(["CHANGE", "OBJECT", "FOR", "MAPPING"], &changes.iter().map(row).collect::<Vec<_>>())
-        }
-    }
+    let row = |change: &Change| {
+        [change.what.word().to_owned(), change.object.clone(), change.source.clone(), change.mapping.clone()]
+    };
+    let text = || changes.iter().map(|change| for_people(change, colours)).collect();
+    let table = || table::table(["CHANGE", "OBJECT", "FOR", "MAPPING"], changes.iter().map(row));
+    format.shown(text, table, || changes.iter().map(Change::to_json).collect())
 }
 
 /// A head, and the lines that differ below it.

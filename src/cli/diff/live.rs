@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::DiffArguments;
 use super::change::{Change, What};
-use crate::cli::{Misconfigured, ask, inputs, progress, render, sources};
+use crate::cli::live::survey;
+use crate::cli::{inputs, progress, render, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
 use crate::plan::{Action, Intent, Rest, SourcePatch, rehearsal};
@@ -19,14 +20,7 @@ pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref(), &arguments.mappings)?;
     let surveyor = arguments.connections.surveyor(&catalog, &arguments.engine.engine_id)?;
     let schemas = ConsumerSchemas::new(schemas);
-    ask(async {
-        let mut changes = Vec::new();
-        for (name, entry) in progress::mappings(&catalog) {
-            let found = of_mapping(arguments, &surveyor, &schemas, &entry.mapping).await;
-            changes.extend(found.map_err(|why| Misconfigured(format!("mapping `{name}`: {why}")))?);
-        }
-        Ok(changes)
-    })
+    survey(&catalog, async |mapping| of_mapping(arguments, &surveyor, &schemas, mapping).await)
 }
 
 async fn of_mapping(
