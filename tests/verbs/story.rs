@@ -103,7 +103,7 @@ fn the_story_ends_well_and_leaves_nothing_behind() {
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     for sentence in [
-        "provider     publishes the MongoDB API",
+        "provider     publishes MongoDBCommunity",
         "acme         creates MongoDBCommunity default/my-database",
         "globex       creates MongoDBCommunity default/my-database",
         "for acme",
