@@ -121,13 +121,9 @@ fn golden(kit: &Kit, mapping: &Mapping, schemas: &Schemas) -> anyhow::Result<Str
     let example = yaml::parse_one(content(kit, &format!("examples/{}.yaml", kit.name)));
     let example = example.and_then(|document| document.root).map(|root| root.to_json()).unwrap_or_default();
     let scene = Scene {
-        engine: "main".to_owned(),
         cluster: ClusterName::try_from("abc123")?,
         workspace_path: Some("root:orgs:acme".to_owned()),
-        source: Arc::new(sources::admitted(example, mapping, schemas)?),
-        standing: Vec::new(),
-        related: Vec::new(),
-        schema: schemas.resource(&mapping.source.resource).cloned(),
+        ..sources::scene(example, mapping, schemas)?
     };
     let preview = preview(mapping, &scene).map_err(|unseen| anyhow!("the example cannot be rendered: {unseen:?}"))?;
     if preview.failed() {

@@ -7,13 +7,14 @@ use json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::arguments::{ConnectionArguments, EngineArguments, Format, MappingArguments, ScopeArguments};
-use super::{Exit, Misconfigured, ask, inputs, progress, table, terminal};
+use super::{Exit, Misconfigured, ask, inputs, progress, terminal};
 use crate::catalog::Catalog;
 use crate::mapping::Mapping;
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Body, Endpoint, RequestError};
 use crate::object::marks::Writer;
 use crate::survey::Surveyor;
+use crate::table;
 
 /// Flags of a verb that acts on live clusters.
 #[derive(Debug, Args)]

@@ -9,10 +9,11 @@ use clap::Args;
 use super::arguments::{ConnectionArguments, EngineArguments, Format, MappingArguments};
 use super::inputs::{self, Inputs};
 use super::terminal::{self, count};
-use super::{Exit, table, watching};
+use super::{Exit, watching};
 use crate::catalog::Catalog;
 use crate::mapping::Mapping;
 use crate::mapping::diagnostic::{Diagnostic, Severity};
+use crate::table;
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\

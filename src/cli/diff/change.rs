@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::arguments::Format;
 use crate::cli::difference::difference;
-use crate::cli::table;
+use crate::table;
 use crate::yaml;
 
 /// Fields of a Secret that are never shown.
@@ -62,6 +62,12 @@ impl What {
 }
 
 impl Change {
+    /// Of a mapping and a source, what becomes of an object.
+    pub fn new(what: What, (mapping, source, object): (&str, &str, &str), (old, new): (Value, Value)) -> Self {
+        let [mapping, source, object] = [mapping, source, object].map(str::to_owned);
+        Self { what, mapping, source, object, old, new, why: None }
+    }
+
     /// The same with what a Secret holds made unreadable: only whether it differs can be seen.
     fn masked(&self) -> Self {
         let mut change = self.clone();
@@ -145,15 +151,8 @@ mod tests {
     use super::*;
 
     fn change() -> Change {
-        Change {
-            what: What::Update,
-            mapping: "m".to_owned(),
-            source: "Widget default/a".to_owned(),
-            object: "Gadget t/a".to_owned(),
-            old: json!({"spec": {"size": 1}}),
-            new: json!({"spec": {"size": 2}}),
-            why: None,
-        }
+        let sides = (json!({"spec": {"size": 1}}), json!({"spec": {"size": 2}}));
+        Change::new(What::Update, ("m", "Widget default/a", "Gadget t/a"), sides)
     }
 
     #[test]

@@ -51,15 +51,9 @@ async fn of_mapping(
 
 /// An object that no source asks for.
 fn of_orphan(mapping: &Mapping, orphan: &Orphan) -> Change {
-    Change {
-        what: What::Orphan,
-        mapping: mapping.name.clone(),
-        source: orphan.source(),
-        object: orphan.object.reference.to_string(),
-        old: Value::Null,
-        new: Value::Null,
-        why: Some(orphan.why.clone()),
-    }
+    let (source, object) = (orphan.source(), orphan.object.reference.to_string());
+    let change = Change::new(What::Orphan, (&mapping.name, &source, &object), (Value::Null, Value::Null));
+    Change { why: Some(orphan.why.clone()), ..change }
 }
 
 /// `Widget default/a of root:acme`
@@ -78,15 +72,7 @@ fn say(title: &str, rehearsed: &Rehearsed) {
 }
 
 fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Change> {
-    let change = |what, object: &str, old: Value, new: Value| Change {
-        what,
-        mapping: mapping.name.clone(),
-        source: title.to_owned(),
-        object: object.to_owned(),
-        old,
-        new,
-        why: None,
-    };
+    let change = |what, object: &str, old, new| Change::new(what, (&mapping.name, title, object), (old, new));
     let none = || (Value::Null, Value::Null);
     let mut changes = Vec::new();
     for (action, before) in &rehearsed.writes {

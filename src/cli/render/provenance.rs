@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::Format;
 use crate::cli::inputs::Inputs;
-use crate::cli::table;
 use crate::mapping::expression::Scope;
 use crate::mapping::template::provenance::Origin;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::plan::preview::Preview;
 use crate::plan::render::{Desired, Wanted};
+use crate::table;
 use crate::yaml::{self, Node, NodeValue};
 
 /// Longest value and expression in a table.

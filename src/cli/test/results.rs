@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::problem::Problem;
 use crate::cli::arguments::Format;
-use crate::cli::table;
 use crate::cli::terminal::count;
 use crate::mapping::coverage::{Coverage, Goal};
 use crate::mapping::diagnostic::Spot;
+use crate::table;
 use crate::yaml;
 
 #[derive(Debug, Default)]

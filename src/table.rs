@@ -1,7 +1,7 @@
 //! Rows under a head, as kubectl shows them.
 
 /// Columns as wide as their widest cell, three spaces between, none behind the last. Without rows, nothing.
-pub(super) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+pub fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let (head, rows): (_, Vec<_>) = (head.map(str::to_owned), rows.into_iter().collect());
     if rows.is_empty() {
         return String::new();
