@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::stage::Stage;
+use crate::cli::run::{failed, start_server};
 use crate::cli::{Misconfigured, inputs};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
@@ -20,7 +21,7 @@ use crate::multicluster::permit::Lease;
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
 use crate::sandbox::story::{Player, Side, ToyOperator, Trouble};
 use crate::sandbox::{Event, Sandbox};
-use crate::server::{Instruments, Overview, Server};
+use crate::server::{Instruments, Overview};
 
 /// The engine's id, and the namespace of its notes: the defaults of `run`.
 const ENGINE: &str = "main";
@@ -38,7 +39,7 @@ pub(super) enum News {
 
 /// Everybody at work.
 pub(super) struct Company {
-    tasks: JoinSet<()>,
+    tasks: JoinSet<anyhow::Result<()>>,
     instruments: Instruments,
     drain: CancellationToken,
     stopped: CancellationToken,
@@ -60,15 +61,21 @@ impl Company {
             Reloader::open(&stage.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
         let (drain, stopped) = (CancellationToken::new(), CancellationToken::new());
         let mut tasks = JoinSet::new();
-        let status_page = serve(&mut tasks, port, &instruments, &reload, &stopped).await?;
+        // kcp and the target cluster have the two ports before it.
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.map_or(0, |port| port.saturating_add(2))));
+        let status_page = start_server(&mut tasks, address, &instruments, &reload, &stopped).await;
+        let status_page = status_page.with_context(|| format!("cannot listen on {address} for the status page"))?;
         for operator in &stage.scene.script.operators {
             operate(&mut tasks, stage, operator, &news)?;
         }
         let (handed_on, engine_reloads) = mpsc::channel(1);
-        tasks.spawn(overhear(reloads, handed_on, news));
-        tasks.spawn(reloader.run(drain.clone()));
-        tasks.spawn(engine::run(settings(stage)?, engine_reloads, instruments.clone(), drain.clone()));
-        Ok((Self { tasks, instruments, drain, stopped, status_page, _reload: reload }, received))
+        spawn(&mut tasks, overhear(reloads, handed_on, news));
+        spawn(&mut tasks, reloader.run(drain.clone()));
+        spawn(&mut tasks, engine::run(settings(stage)?, engine_reloads, instruments.clone(), drain.clone()));
+        Ok((
+            Self { tasks, instruments, drain, stopped, status_page: format!("http://{status_page}/"), _reload: reload },
+            received,
+        ))
     }
 
     /// What the engine is waiting for; `None` where it is ready.
@@ -77,9 +84,9 @@ impl Company {
         Some(format!("{}: {}", waiting.component, waiting.condition.message))
     }
 
-    /// Ends when somebody does: none of them should. Cancel-safe, as `join_next` is.
-    pub async fn failed(&mut self) {
-        self.tasks.join_next().await;
+    /// Ends when a part does: none of them should. Cancel-safe, as `join_next` is.
+    pub async fn failed(&mut self) -> anyhow::Result<()> {
+        failed(&mut self.tasks).await
     }
 
     /// Lets the engine end what is under way, and sends everybody home.
@@ -90,33 +97,20 @@ impl Company {
     }
 }
 
+fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, part: impl Future<Output = ()> + Send + 'static) {
+    tasks.spawn(async {
+        part.await;
+        Ok(())
+    });
+}
+
 fn follow(server: &Sandbox, side: Side, news: &UnboundedSender<News>) {
     let news = news.clone();
     server.follow(move |event| news.send(News::Change(Instant::now(), side, event.clone())).is_ok());
 }
 
-async fn serve(
-    tasks: &mut JoinSet<()>,
-    port: Option<u16>,
-    instruments: &Instruments,
-    reload: &ReloadHandle,
-    stopped: &CancellationToken,
-) -> anyhow::Result<String> {
-    // kcp and the downstream cluster have the two before it.
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.map_or(0, |port| port.saturating_add(2))));
-    let server = Server::bind(address, instruments.clone(), reload.clone()).await;
-    let server = server.with_context(|| format!("cannot listen on {address} for the status page"))?;
-    let address = server.address();
-    let serving = server.run(stopped.clone());
-    tasks.spawn(async move {
-        // A listener that fails is noticed by the end of its task.
-        let _ = serving.await;
-    });
-    Ok(format!("http://{address}/"))
-}
-
 fn operate(
-    tasks: &mut JoinSet<()>,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
     stage: &Stage,
     operator: &Arc<ToyOperator>,
     news: &UnboundedSender<News>,
@@ -126,8 +120,8 @@ fn operate(
     let resource = operator.resource.clone();
     let player = Player::new(operator.clone(), stage.scene.downstream.clone(), sender)
         .map_err(|answer| anyhow!("the downstream cluster does not serve {resource} ({})", answer.code))?;
-    tasks.spawn(player.run());
-    tasks.spawn(async move {
+    spawn(tasks, player.run());
+    spawn(tasks, async move {
         while let Some(trouble) = troubles.recv().await {
             // Whoever tells the story may have stopped.
             let _ = news.send(News::Trouble(trouble));

@@ -73,7 +73,7 @@ pub(super) async fn play(arguments: SandboxArguments) -> anyhow::Result<()> {
                 Ok(true) => break Ok(()),
                 Err(error) => break Err(error),
             },
-            () = play.company.failed() => break Err(anyhow::anyhow!("a part of the sandbox ended before the others")),
+            ended = play.company.failed() => break ended,
         }
     };
     let Play { company, mut teller, .. } = play;
