@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::company::{NOTES, News};
+use super::parts::{News, STATE_NAMESPACE};
 use super::screen::{BAD, BY_ENGINE, CONSUMER, FAINT, GOOD, STRONG, Screen};
 use crate::reload::Outcome;
 use crate::sandbox::story::{Narrator, Scene, Side};
@@ -51,7 +51,7 @@ impl Teller {
     pub fn new(screen: Screen<io::Stdout>, scene: &Scene, started: Instant) -> Self {
         Self {
             screen,
-            narrator: Narrator::new(&scene.consumers, NOTES),
+            narrator: Narrator::new(&scene.consumers, STATE_NAMESPACE),
             started,
             orders: scene.orders(),
             ordered: scene

@@ -1,4 +1,4 @@
-//! Who works while the story is told: the engine, the operator, and those who bring news of them.
+//! What runs in the sandbox beside the servers: the engine, the operators, and tasks that report on both.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,9 +23,9 @@ use crate::sandbox::story::{Player, Side, ToyOperator, Trouble};
 use crate::sandbox::{Event, Sandbox};
 use crate::server::{Instruments, Overview};
 
-/// The engine's id, and the namespace of its notes: the defaults of `run`.
+/// The engine's id, and the namespace of its state store: the defaults of `run`.
 const ENGINE: &str = "main";
-pub(super) const NOTES: &str = "sync-engine";
+pub(super) const STATE_NAMESPACE: &str = "sync-engine";
 
 /// Something to tell.
 pub(super) enum News {
@@ -37,8 +37,8 @@ pub(super) enum News {
     Trouble(Trouble),
 }
 
-/// Everybody at work.
-pub(super) struct Company {
+/// Everything that runs.
+pub(super) struct Parts {
     tasks: JoinSet<anyhow::Result<()>>,
     instruments: Instruments,
     drain: CancellationToken,
@@ -49,9 +49,9 @@ pub(super) struct Company {
     _reload: ReloadHandle,
 }
 
-impl Company {
-    /// Starts everybody on a stage.
-    pub async fn hire(stage: &Stage, port: Option<u16>) -> anyhow::Result<(Self, UnboundedReceiver<News>)> {
+impl Parts {
+    /// Starts everything on the servers of a stage.
+    pub async fn start(stage: &Stage, port: Option<u16>) -> anyhow::Result<(Self, UnboundedReceiver<News>)> {
         let (news, received) = unbounded_channel();
         follow(&stage.scene.kcp, Side::Kcp, &news);
         follow(&stage.scene.downstream, Side::Downstream, &news);
@@ -69,7 +69,7 @@ impl Company {
             operate(&mut tasks, stage, operator, &news)?;
         }
         let (handed_on, engine_reloads) = mpsc::channel(1);
-        spawn(&mut tasks, overhear(reloads, handed_on, news));
+        spawn(&mut tasks, hand_on_reloads(reloads, handed_on, news));
         spawn(&mut tasks, reloader.run(drain.clone()));
         spawn(&mut tasks, engine::run(settings(stage)?, engine_reloads, instruments.clone(), drain.clone()));
         Ok((
@@ -89,8 +89,8 @@ impl Company {
         failed(&mut self.tasks).await
     }
 
-    /// Lets the engine end what is under way, and sends everybody home.
-    pub async fn dismiss(mut self) {
+    /// Lets the engine end what is under way, and stops the rest.
+    pub async fn stop(mut self) {
         self.drain.cancel();
         self.stopped.cancel();
         self.tasks.shutdown().await;
@@ -123,15 +123,19 @@ fn operate(
     spawn(tasks, player.run());
     spawn(tasks, async move {
         while let Some(trouble) = troubles.recv().await {
-            // Whoever tells the story may have stopped.
+            // The receiver may have stopped.
             let _ = news.send(News::Trouble(trouble));
         }
     });
     Ok(())
 }
 
-/// Hands each reload on to the engine, and tells what becomes of it.
-async fn overhear(mut reloads: mpsc::Receiver<Reload>, engine: mpsc::Sender<Reload>, news: UnboundedSender<News>) {
+/// Hands each reload on to the engine, and reports what becomes of it.
+async fn hand_on_reloads(
+    mut reloads: mpsc::Receiver<Reload>,
+    engine: mpsc::Sender<Reload>,
+    news: UnboundedSender<News>,
+) {
     while let Some(reload) = reloads.recv().await {
         let (mut reload, pending) = reload.hand_on();
         // Schemas and objects may lie among the mappings here.
@@ -142,7 +146,7 @@ async fn overhear(mut reloads: mpsc::Receiver<Reload>, engine: mpsc::Sender<Relo
             return;
         }
         if let Some(outcome) = pending.outcome().await {
-            // Whoever tells the story may have stopped.
+            // The receiver may have stopped.
             let _ = news.send(News::Reload(outcome));
         }
     }
@@ -162,7 +166,7 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
     let schemas = Schemas::default();
     Ok(Settings {
         engine: ENGINE.to_owned(),
-        inventory_namespace: NOTES.to_owned(),
+        inventory_namespace: STATE_NAMESPACE.to_owned(),
         connections,
         schemas,
         clock: Clock::default(),
