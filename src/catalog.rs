@@ -140,10 +140,6 @@ impl Catalog {
         self.providers.values().map(|entry| &entry.provider)
     }
 
-    pub fn provider(&self, name: &str) -> Option<&ClusterProvider> {
-        self.providers.get(name).map(|entry| &entry.provider)
-    }
-
     /// Everything that was wrong at the last update.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics

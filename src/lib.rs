@@ -20,7 +20,7 @@
 //!
 //! # Invariants
 //!
-//! * `yaml`, `mapping`, `catalog`, `object`, `plan`, `scaffold` and `rights` are pure: no async, no I/O, no clock, no
+//! * `yaml`, `mapping`, `catalog`, `object`, `plan`, `scaffold`, `rights` and `table` are pure: no async, no I/O, no clock, no
 //!   randomness. A test checks it.
 //! * Nothing is deleted but on evidence, with the uid that was seen, and never by a failed rendering, a missing API,
 //!   an unreachable cluster or a file that cannot be read.
@@ -49,6 +49,8 @@ pub mod scaffold;
 pub mod rights;
 
 pub mod health;
+
+pub mod table;
 
 pub mod multicluster;
 

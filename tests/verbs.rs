@@ -18,6 +18,8 @@ mod init;
 mod live;
 #[path = "verbs/orphans.rs"]
 mod orphans;
+#[path = "verbs/program.rs"]
+mod program;
 #[path = "verbs/provenance.rs"]
 mod provenance;
 #[path = "verbs/rbac.rs"]
@@ -35,7 +37,7 @@ mod watch;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use insta::assert_snapshot;
 use sync_engine::mapping::document::json_schema;
@@ -45,9 +47,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The built binary at the top of the repository, in an environment that says nothing.
 fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-    command.env_clear().current_dir(ROOT).args(arguments).stdin(Stdio::null());
-    command.output().expect("the binary starts")
+    program::output(Path::new(ROOT), arguments)
 }
 
 /// Everything that a user sees, with the exit code.
@@ -206,9 +206,9 @@ fn one_argument_names_mappings_schemas_and_examples() {
 /// A Pod's own cluster is no default.
 #[test]
 fn a_connection_that_nobody_named_is_an_error_in_a_pod_too() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-    command.env_clear().env("KUBERNETES_SERVICE_HOST", "127.0.0.1").env("KUBERNETES_SERVICE_PORT", "1");
-    let output = command.current_dir(ROOT).arg("diff").stdin(Stdio::null()).output().expect("the binary starts");
+    let mut command = program::command(Path::new(ROOT), &["diff"]);
+    command.env("KUBERNETES_SERVICE_HOST", "127.0.0.1").env("KUBERNETES_SERVICE_PORT", "1");
+    let output = command.output().expect("the binary starts");
     assert_eq!(output.status.code(), Some(3));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("no kubeconfig is given for the connection `target`"), "{error}");
@@ -516,12 +516,8 @@ fn the_schema_for_editors_is_fresh() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sync-engine"))
-        .args(["schema", "export"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
+    let mut command = program::command(Path::new(ROOT), &["schema", "export"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("an end");
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));

@@ -2,13 +2,14 @@
 
 use clap::Args;
 
-use super::live::{Finding, LiveArguments, Outcome, report, unseen};
+use super::live::{Finding, LiveArguments, Outcome, report, survey};
 use super::pinned::{Pinned, pinned};
-use super::{Exit, Misconfigured, ask, progress};
+use super::{Exit, Misconfigured, ask};
 use crate::engine::target::hashed;
 use crate::multicluster::Endpoint;
 use crate::multicluster::identity::cluster_identity;
 use crate::plan::{Action, release_finalizer};
+use crate::survey::Unseen;
 
 pub(super) const AFTER_HELP: &str = "\
 For example: sync-engine abandon-target mappings --target target --kcp-kubeconfig kcp.kubeconfig --target-kubeconfig t.kubeconfig
@@ -44,16 +45,14 @@ pub(super) fn abandon_target(arguments: &AbandonTargetArguments) -> anyhow::Resu
     let AbandonTargetArguments { live, target: connection } = arguments;
     let (catalog, surveyor) = live.open()?;
     let target = surveyor.connection(connection).map_err(|why| Misconfigured(why.to_string()))?.endpoint();
-    let findings = ask(async {
-        let found = look(&target).await;
+    let found = ask(async { Ok(look(&target).await) })?;
+    let findings = survey(&catalog, async |mapping| {
         let mut findings = Vec::new();
-        for (name, entry) in progress::mappings(&catalog) {
-            let sources = pinned(&surveyor, &entry.mapping, &live.scope).await.map_err(|why| unseen(name, &why))?;
-            for source in sources.iter().filter(|source| source.pins.contains_key(connection)) {
-                findings.push(abandon(source, connection, &found, live.yes).await);
-            }
+        let sources = pinned(&surveyor, mapping, &live.scope).await?;
+        for source in sources.iter().filter(|source| source.pins.contains_key(connection)) {
+            findings.push(abandon(source, connection, &found, live.yes).await);
         }
-        Ok(findings)
+        Ok::<_, Unseen>(findings)
     })?;
     report(&findings, live.output)
 }

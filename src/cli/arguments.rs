@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -26,6 +25,7 @@ use super::validate::{self, ValidateArguments};
 use crate::mapping::Selector;
 use crate::object;
 use crate::telemetry::{LogFilter, LogFormat};
+use crate::yaml;
 
 const LONG_ABOUT: &str = "\
 Syncs objects of kcp workspaces to Kubernetes clusters. You describe what to sync in YAML mapping files.
@@ -64,7 +64,7 @@ pub struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
-    run: Option<RunArguments>,
+    run: RunArguments,
     #[command(flatten)]
     log: LogArguments,
 }
@@ -121,9 +121,29 @@ pub enum Verb {
 #[derive(Debug, Args)]
 pub struct RunArguments {
     /// Folder of mapping files: every *.yaml and *.yml in it and below, except hidden files.
-    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_MAPPINGS")]
-    pub mappings: PathBuf,
+    // Always there once it is parsed, unless a verb stands for the flags.
+    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_MAPPINGS", required = true)]
+    pub mappings: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub connections: Connections,
+
+    /// Folder of schemas (APIResourceSchemas, CustomResourceDefinitions) to check mappings against. Default: the folder
+    /// `schemas` beside the folder of mappings.
+    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
+    pub schemas: Option<PathBuf>,
+
+    /// Address for health, metrics and the status page; `off` for none. Port 0 takes a free port and logs it.
+    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_LISTEN", default_value = "127.0.0.1:8080")]
+    pub listen: Listen,
+
+    #[command(flatten)]
+    pub engine: EngineArguments,
+}
+
+/// The connections that mappings and providers name.
+#[derive(Debug, Clone, Args)]
+pub struct Connections {
     /// Kubeconfig of the connection `kcp`, from which the engine reads APIExports unless a mapping names another connection.
     ///
     /// It may point at any workspace: a mapping's `apiExport.path` replaces the `/clusters/…` part of its server address.
@@ -133,7 +153,7 @@ pub struct RunArguments {
 
     /// Kubeconfig of the connection `target`, the cluster that receives the objects unless a mapping names another.
     ///
-    /// `in-cluster` stands for the cluster of the Pod that the engine runs in, here and for every other connection.
+    /// `in-cluster` stands for the cluster of the Pod that the command runs in, here and for every other connection.
     #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_TARGET_KUBECONFIG")]
     pub target_kubeconfig: Option<KubeconfigRef>,
 
@@ -145,32 +165,7 @@ pub struct RunArguments {
         env = "SYNC_ENGINE_CONNECTION",
         value_delimiter = ','
     )]
-    pub connections: Vec<NamedKubeconfig>,
-
-    /// Folder of schemas (APIResourceSchemas, CustomResourceDefinitions) to check mappings against. Default: the folder
-    /// `schemas` beside the folder of mappings.
-    #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
-    pub schemas: Option<PathBuf>,
-
-    /// Address for health, metrics and the status page; `off` for none. Port 0 takes a free port and logs it.
-    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_LISTEN", default_value = "127.0.0.1:8080")]
-    pub listen: Listen,
-
-    /// Id of this engine, where several work on the same clusters. Objects, finalizers and field managers carry it.
-    ///
-    /// An engine with another id does not own the objects of the first.
-    #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main", value_parser = engine_id)]
-    pub engine_id: String,
-
-    /// Namespace of the state store on each target. The engine creates it if it is missing.
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        env = "SYNC_ENGINE_STATE_NAMESPACE",
-        default_value = "sync-engine",
-        value_parser = namespace
-    )]
-    pub state_namespace: String,
+    pub others: Vec<NamedKubeconfig>,
 }
 
 /// The mappings that a verb is about, and their schemas.
@@ -186,26 +181,11 @@ pub struct MappingArguments {
     pub schemas: Option<PathBuf>,
 }
 
-/// The clusters that mappings name, for verbs that read live clusters. (`run` has flags of its own: clap cannot tell whether a
-/// flattened group within an optional one was given.)
+/// The clusters that mappings name, for verbs that read live clusters.
 #[derive(Debug, Clone, Args)]
 pub struct ConnectionArguments {
-    /// Kubeconfig of the connection `kcp`; `in-cluster` stands for the cluster of the Pod.
-    #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_KCP_KUBECONFIG")]
-    pub kcp_kubeconfig: Option<KubeconfigRef>,
-
-    /// Kubeconfig of the connection `target`; `in-cluster` stands for the cluster of the Pod.
-    #[arg(long, value_name = "PATH[#CONTEXT]", env = "SYNC_ENGINE_TARGET_KUBECONFIG")]
-    pub target_kubeconfig: Option<KubeconfigRef>,
-
-    /// Another connection that mappings and providers name. Can be repeated.
-    #[arg(
-        long = "connection",
-        value_name = "NAME=PATH[#CONTEXT]",
-        env = "SYNC_ENGINE_CONNECTION",
-        value_delimiter = ','
-    )]
-    pub connections: Vec<NamedKubeconfig>,
+    #[command(flatten)]
+    pub named: Connections,
 
     /// Kubeconfig of the connection `target`, as kubectl takes it. If no connection is given, KUBECONFIG names the target.
     #[arg(long, value_name = "PATH", conflicts_with = "target_kubeconfig")]
@@ -216,14 +196,16 @@ pub struct ConnectionArguments {
     pub context: Option<String>,
 }
 
-/// The engine that a verb stands in for.
+/// The engine that runs, or that a verb stands in for.
 #[derive(Debug, Clone, Args)]
 pub struct EngineArguments {
-    /// Id of the engine, as `run` has it.
+    /// Id of the engine, where several work on the same clusters. Objects, finalizers and field managers carry it.
+    ///
+    /// An engine with another id does not own the objects of the first.
     #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main", value_parser = engine_id)]
     pub engine_id: String,
 
-    /// Namespace of the state store on each target, as `run` has it.
+    /// Namespace of the state store on each target. The engine creates it if it is missing.
     #[arg(
         long,
         value_name = "NAMESPACE",
@@ -275,6 +257,21 @@ pub enum Format {
 }
 
 impl Format {
+    /// A report as text for people, as a table, or as the documents for programs.
+    pub(super) fn shown(
+        self,
+        text: impl FnOnce() -> String,
+        table: impl FnOnce() -> String,
+        documents: impl FnOnce() -> Vec<Value>,
+    ) -> String {
+        match self {
+            Self::Text | Self::Github => text(),
+            Self::Table => table(),
+            Self::Yaml => yaml::write_all(&documents()),
+            Self::Json => format!("{:#}\n", Value::from(documents())),
+        }
+    }
+
     /// The formats of verbs whose findings have no place in a file: all but `github`.
     pub(super) fn without_places() -> impl TypedValueParser<Value = Self> {
         let formats = Self::value_variants().iter().filter(|format| **format != Self::Github);
@@ -321,8 +318,7 @@ impl Arguments {
     /// This process's command line. Prints help or a usage error and exits where there is nothing to run.
     pub fn read() -> (Verb, LogArguments) {
         let Self { verb, run, log } = Self::parse();
-        let missing = || Self::command().error(ErrorKind::MissingRequiredArgument, "--mappings DIR is missing");
-        (verb.or_else(|| run.map(Verb::Run)).unwrap_or_else(|| missing().exit()), log)
+        (verb.unwrap_or(Verb::Run(run)), log)
     }
 }
 

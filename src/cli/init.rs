@@ -121,13 +121,9 @@ fn golden(kit: &Kit, mapping: &Mapping, schemas: &Schemas) -> anyhow::Result<Str
     let example = yaml::parse_one(content(kit, &format!("examples/{}.yaml", kit.name)));
     let example = example.and_then(|document| document.root).map(|root| root.to_json()).unwrap_or_default();
     let scene = Scene {
-        engine: "main".to_owned(),
         cluster: ClusterName::try_from("abc123")?,
         workspace_path: Some("root:orgs:acme".to_owned()),
-        source: Arc::new(sources::admitted(example, mapping, schemas)?),
-        standing: Vec::new(),
-        related: Vec::new(),
-        schema: schemas.resource(&mapping.source.resource).cloned(),
+        ..sources::scene(example, mapping, schemas)?
     };
     let preview = preview(mapping, &scene).map_err(|unseen| anyhow!("the example cannot be rendered: {unseen:?}"))?;
     if preview.failed() {
@@ -144,7 +140,7 @@ fn write(folder: &Path, kit: &Kit) -> anyhow::Result<()> {
         Err(error) => return Err(refused(&error).into()),
     };
     if holds_something {
-        return Err(refused(&"it holds something already; name another folder with --out").into());
+        return Err(refused(&"it holds something already; name another folder").into());
     }
     for (path, content) in &kit.files {
         let path = folder.join(path);
@@ -162,6 +158,6 @@ fn summary(folder: &Path, kit: &Kit) -> String {
         let fields = terminal::count(kit.kept.len(), "field");
         text.push_str(&format!("\n{fields} of the operator's API left out of the consumers': see {shown}/README.md\n"));
     }
-    text.push_str(&format!("\nTry it: sync-engine sandbox --mappings {shown}\n"));
+    text.push_str(&format!("\nTry it: sync-engine sandbox {shown}\n"));
     text
 }

@@ -1,17 +1,20 @@
 //! What the verbs that act on live clusters share: flags, findings, and how a person's request is carried out.
 
+use std::fmt::Display;
+
 use clap::Args;
 use json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::arguments::{ConnectionArguments, EngineArguments, Format, MappingArguments, ScopeArguments};
-use super::{Exit, Misconfigured, inputs, table, terminal};
+use super::{Exit, Misconfigured, ask, inputs, progress, terminal};
 use crate::catalog::Catalog;
+use crate::mapping::Mapping;
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Body, Endpoint, RequestError};
 use crate::object::marks::Writer;
 use crate::survey::Surveyor;
-use crate::yaml;
+use crate::table;
 
 /// Flags of a verb that acts on live clusters.
 #[derive(Debug, Args)]
@@ -46,9 +49,22 @@ impl LiveArguments {
     }
 }
 
-/// Why the clusters of a mapping cannot be read.
-pub(super) fn unseen(mapping: &str, why: &dyn std::fmt::Display) -> Misconfigured {
-    Misconfigured(format!("mapping `{mapping}`: {why}"))
+/// What there is to say of each mapping, for which its clusters are read.
+///
+/// # Errors
+/// Where the clusters of a mapping cannot be read.
+pub(super) fn survey<T, E: Display>(
+    catalog: &Catalog,
+    mut look: impl AsyncFnMut(&Mapping) -> Result<Vec<T>, E>,
+) -> anyhow::Result<Vec<T>> {
+    ask(async {
+        let mut all = Vec::new();
+        for (name, entry) in progress::mappings(catalog) {
+            let found = look(&entry.mapping).await;
+            all.extend(found.map_err(|why| Misconfigured(format!("mapping `{name}`: {why}")))?);
+        }
+        Ok(all)
+    })
 }
 
 /// One object, and what becomes of it.
@@ -108,6 +124,11 @@ impl Finding {
         json
     }
 
+    fn row(&self) -> [String; 5] {
+        let Self { mapping, object, source, reason, .. } = self;
+        [self.outcome.text(), (*reason).to_owned(), object.clone(), source.clone(), mapping.clone()]
+    }
+
     fn for_people(&self) -> String {
         let Self { mapping, object, source, reason, why, .. } = self;
         format!("{} {object} (mapping {mapping}, for {source})\n  {reason}: {why}\n", self.outcome.text())
@@ -116,7 +137,11 @@ impl Finding {
 
 /// Prints findings; what was refused, and that nothing was written, goes to standard error.
 pub(super) fn report(findings: &[Finding], format: Format) -> anyhow::Result<Exit> {
-    terminal::print(&shown(findings, format))?;
+    let documents = || findings.iter().map(Finding::to_json).collect();
+    let text = || findings.iter().map(Finding::for_people).collect();
+    let rows = findings.iter().map(Finding::row);
+    let table = || table::table(["OUTCOME", "REASON", "OBJECT", "FOR", "MAPPING"], rows);
+    terminal::print(&format.shown(text, table, documents))?;
     let mut exit = Exit::Success;
     for finding in findings {
         if let Outcome::Refused(why) = &finding.outcome {
@@ -128,23 +153,6 @@ pub(super) fn report(findings: &[Finding], format: Format) -> anyhow::Result<Exi
         eprintln!("nothing was written; add --yes to write");
     }
     Ok(exit)
-}
-
-fn shown(findings: &[Finding], format: Format) -> String {
-    match format {
-        Format::Text | Format::Github => findings.iter().map(Finding::for_people).collect(),
-        Format::Yaml => yaml::write_all(&findings.iter().map(Finding::to_json).collect::<Vec<_>>()),
-        Format::Json => format!("{:#}\n", findings.iter().map(Finding::to_json).collect::<Value>()),
-        Format::Table if findings.is_empty() => String::new(),
-        Format::Table => {
-            let row = |one: &Finding| {
-                let Finding { mapping, object, source, reason, .. } = one;
-                [one.outcome.text(), (*reason).to_owned(), object.clone(), source.clone(), mapping.clone()]
-            };
-            let rows: Vec<_> = findings.iter().map(row).collect();
-            table::table(["OUTCOME", "REASON", "OBJECT", "FOR", "MAPPING"], &rows)
-        }
-    }
 }
 
 /// A write that a person asked for.

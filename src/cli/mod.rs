@@ -22,7 +22,6 @@ pub mod sandbox;
 pub mod schema;
 mod signals;
 mod sources;
-mod table;
 mod terminal;
 pub mod test;
 pub mod validate;

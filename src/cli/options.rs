@@ -1,13 +1,12 @@
 //! What is needed: arguments checked against each other and against the files they name.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::arguments::{ConnectionArguments, RunArguments};
+use super::arguments::{ConnectionArguments, Connections, RunArguments};
 use crate::multicluster::connection::ConnectionSource;
 use crate::object;
 
@@ -81,15 +80,15 @@ impl TryFrom<RunArguments> for RunOptions {
 
     fn try_from(arguments: RunArguments) -> Result<Self, GivenTwice> {
         Ok(Self {
-            connections: by_name(arguments.kcp_kubeconfig, arguments.target_kubeconfig, arguments.connections)?,
-            mappings: arguments.mappings,
+            connections: arguments.connections.by_name()?,
+            mappings: arguments.mappings.unwrap_or_default(),
             schemas: arguments.schemas,
             listen: match arguments.listen {
                 Listen::Off => None,
                 Listen::At(address) => Some(address),
             },
-            engine_id: arguments.engine_id,
-            state_namespace: arguments.state_namespace,
+            engine_id: arguments.engine.engine_id,
+            state_namespace: arguments.engine.state_namespace,
         })
     }
 }
@@ -102,40 +101,31 @@ impl ConnectionArguments {
     /// Where two flags give the same connection.
     pub fn by_name(&self, kubeconfig: bool) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
         let context = self.context.clone();
-        let is_given = self.context.is_some() || self.kcp_kubeconfig.is_some() || !self.connections.is_empty();
-        let target = match (&self.target_kubeconfig, &self.kubeconfig) {
-            (Some(target), _) => Some(target.clone()),
+        let mut named = self.named.clone();
+        let is_given = context.is_some() || named.kcp_kubeconfig.is_some() || !named.others.is_empty();
+        named.target_kubeconfig = match (named.target_kubeconfig, &self.kubeconfig) {
+            (Some(target), _) => Some(target),
             (None, Some(path)) => Some(KubeconfigRef::File { path: path.clone(), context }),
             (None, None) if context.is_some() || kubeconfig && !is_given => Some(KubeconfigRef::Default { context }),
             (None, None) => None,
         };
-        by_name(self.kcp_kubeconfig.clone(), target, self.connections.clone())
+        named.by_name()
     }
 }
 
-fn by_name(
-    kcp: Option<KubeconfigRef>,
-    target: Option<KubeconfigRef>,
-    others: Vec<NamedKubeconfig>,
-) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
-    let named = |name: &str| {
-        let name = name.to_owned();
-        move |kubeconfig| NamedKubeconfig { name, kubeconfig }
-    };
-    let mut connections = BTreeMap::new();
-    let defaults = kcp.map(named("kcp")).into_iter().chain(target.map(named("target")));
-    for NamedKubeconfig { name, kubeconfig } in defaults.chain(others) {
-        match connections.entry(name) {
-            Entry::Vacant(place) => {
-                place.insert(kubeconfig);
-            }
-            Entry::Occupied(taken) => {
-                let name = taken.key().clone();
-                return Err(GivenTwice { name, one: taken.get().clone(), other: kubeconfig });
+impl Connections {
+    fn by_name(self) -> Result<BTreeMap<String, KubeconfigRef>, GivenTwice> {
+        let default = |name: &str, given: Option<KubeconfigRef>| given.map(|given| (name.to_owned(), given));
+        let defaults = [default("kcp", self.kcp_kubeconfig), default("target", self.target_kubeconfig)];
+        let others = self.others.into_iter().map(|other| (other.name, other.kubeconfig));
+        let mut connections = BTreeMap::new();
+        for (name, other) in defaults.into_iter().flatten().chain(others) {
+            if let Some(one) = connections.insert(name.clone(), other.clone()) {
+                return Err(GivenTwice { name, one, other });
             }
         }
+        Ok(connections)
     }
-    Ok(connections)
 }
 
 impl From<KubeconfigRef> for ConnectionSource {

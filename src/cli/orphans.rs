@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 
-use super::live::{Finding, LiveArguments, Outcome, Write, act, report, unseen};
+use super::live::{Finding, LiveArguments, Outcome, Write, act, report, survey};
 use super::{Exit, ask, inputs, progress};
 use crate::catalog::{Catalog, Standing};
 use crate::engine::consumer_schema::ConsumerSchemas;
@@ -65,7 +65,8 @@ pub(super) fn orphans(arguments: &OrphansArguments) -> anyhow::Result<Exit> {
     let (catalog, surveyor) = arguments.live.open()?;
     let (schemas, _) = arguments.live.from.schemas()?;
     let verb = Verb { arguments, surveyor: &surveyor, schemas: ConsumerSchemas::new(schemas) };
-    let findings = ask(verb.findings(&catalog))?;
+    let retained = if arguments.retained { Some(ask(verb.retained(&catalog))?) } else { None };
+    let findings = survey(retained.as_ref().unwrap_or(&catalog), async |mapping| verb.of_mapping(mapping).await)?;
     let exit = report(&findings, arguments.live.output)?;
     Ok(if arguments.says_what_is_not_there(&findings) { Exit::Failure } else { exit })
 }
@@ -100,15 +101,6 @@ struct Verb<'a> {
 }
 
 impl Verb<'_> {
-    async fn findings(&self, catalog: &Catalog) -> anyhow::Result<Vec<Finding>> {
-        let retained = if self.arguments.retained { Some(self.retained(catalog).await?) } else { None };
-        let mut findings = Vec::new();
-        for (name, entry) in progress::mappings(retained.as_ref().unwrap_or(catalog)) {
-            findings.extend(self.of_mapping(&entry.mapping).await.map_err(|why| unseen(name, &why))?);
-        }
-        Ok(findings)
-    }
-
     /// The catalog with the mappings that only state stores know.
     async fn retained(&self, catalog: &Catalog) -> anyhow::Result<Catalog> {
         let mut targets: BTreeSet<&str> = catalog.mappings().map(|(_, entry)| &*entry.mapping.target).collect();

@@ -7,10 +7,11 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::arguments::{Format, MappingArguments};
-use super::{Exit, inputs, table, terminal};
+use super::{Exit, inputs, terminal};
 use crate::catalog::Catalog;
 use crate::mapping::{Mapping, ProviderKind};
 use crate::rights::{self, Place, Rights, Rule, Setting, Subject, rights};
+use crate::table;
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -179,7 +180,7 @@ fn shown(rights: &Rights) -> String {
             [place, grouped(&claim.resource, &claim.group), claim.verbs.join(","), claim.why.clone()]
         }));
     }
-    table::table(["WHERE", "WHAT", "VERBS", "WHY"], &rows)
+    table::table(["WHERE", "WHAT", "VERBS", "WHY"], rows)
 }
 
 fn row(place: &Place, rule: &Rule) -> [String; 4] {

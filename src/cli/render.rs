@@ -10,12 +10,13 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{Format, MappingArguments};
 use super::inputs::{self, Inputs};
-use super::{Exit, Misconfigured, sources, table, terminal, watching};
+use super::{Exit, Misconfigured, sources, terminal, watching};
 use crate::catalog::Catalog;
 use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
 use crate::object::{ClusterName, marks, metadata};
 use crate::plan::preview::{Preview, Scene, Unseen, preview};
+use crate::table;
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -115,24 +116,17 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
     let mut rendered = Rendered::default();
     for source in sources::all(&arguments.filename)? {
         let Some(mapping) = choose(arguments, &catalog, &schemas, &source)? else { continue };
-        let schema = schemas.resource(&mapping.source.resource).cloned();
-        let cluster = arguments.workspace_cluster.clone().map_or_else(|| default_cluster(mapping), Ok)?;
+        let scene = sources::scene(source, mapping, &schemas)?;
         let scene = Scene {
-            engine: "main".to_owned(),
-            cluster,
+            cluster: arguments.workspace_cluster.clone().unwrap_or(scene.cluster),
             workspace_path: arguments.workspace_path.clone(),
-            source: Arc::new(sources::admitted(source, mapping, &schemas)?),
             standing: standing.clone(),
             related: related.clone(),
-            schema,
+            ..scene
         };
         rendered.add(arguments, &inputs, mapping, &scene);
     }
     Ok(rendered)
-}
-
-pub(super) fn default_cluster(mapping: &Mapping) -> Result<ClusterName, Misconfigured> {
-    ClusterName::try_from(sources::default_cluster(mapping)).map_err(|error| Misconfigured(error.to_string()))
 }
 
 /// The good mappings of a path; where there is none, what is wrong stands in the error.
@@ -264,8 +258,7 @@ fn shown(arguments: &RenderArguments, rendered: &Rendered) -> String {
                 let of = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
                 [of("kind"), text("namespace"), text("name"), of("apiVersion")]
             };
-            let rows: Vec<_> = rendered.documents.iter().map(row).collect();
-            table::table(["KIND", "NAMESPACE", "NAME", "APIVERSION"], &rows)
+            table::table(["KIND", "NAMESPACE", "NAME", "APIVERSION"], rendered.documents.iter().map(row))
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::live::{Finding, LiveArguments, Outcome, report, unseen};
+use super::Exit;
+use super::live::{Finding, LiveArguments, Outcome, report, survey};
 use super::pinned::{Pinned, pinned};
-use super::{Exit, ask, progress};
 use crate::engine::target::identity;
 use crate::mapping::Mapping;
 use crate::survey::{Surveyor, Unseen};
@@ -28,14 +28,7 @@ pub struct RetargetArguments {
 pub(super) fn retarget(arguments: &RetargetArguments) -> anyhow::Result<Exit> {
     let live = &arguments.live;
     let (catalog, surveyor) = live.open()?;
-    let findings = ask(async {
-        let mut findings = Vec::new();
-        for (name, entry) in progress::mappings(&catalog) {
-            let found = of_mapping(&surveyor, &entry.mapping, live).await;
-            findings.extend(found.map_err(|why| unseen(name, &why))?);
-        }
-        Ok(findings)
-    })?;
+    let findings = survey(&catalog, async |mapping| of_mapping(&surveyor, mapping, live).await)?;
     report(&findings, live.output)
 }
 

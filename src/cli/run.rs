@@ -1,5 +1,8 @@
 //! `sync-engine run`: wires the engine to the world outside and keeps it running until a signal.
 
+use std::io;
+use std::net::SocketAddr;
+
 use anyhow::{Context, bail};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -36,7 +39,15 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     // Beside the engine run its servants; they stop after it, and are never left behind.
     let mut servants = JoinSet::new();
     let stopped = CancellationToken::new();
-    start_server(&mut servants, &options, &instruments, &reload, &stopped).await?;
+    if let Some(address) = options.listen {
+        let address =
+            start_server(&mut servants, address, &instruments, &reload, &stopped).await.with_context(|| {
+                format!(
+                    "cannot listen on {address}; give another address with --listen, or `--listen off` for no server"
+                )
+            })?;
+        info!(%address, "health, metrics and status page");
+    }
     servants.spawn(flatten(hangups.reload(reload)));
     servants.spawn(follow(reloader, drain.clone(), stopped.clone()));
 
@@ -59,20 +70,18 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn start_server(
+/// Starts the engine's own HTTP server; gives its address.
+pub(super) async fn start_server(
     servants: &mut JoinSet<anyhow::Result<()>>,
-    options: &RunOptions,
+    address: SocketAddr,
     instruments: &Instruments,
     reload: &ReloadHandle,
     stopped: &CancellationToken,
-) -> anyhow::Result<()> {
-    let Some(address) = options.listen else { return Ok(()) };
-    let server = Server::bind(address, instruments.clone(), reload.clone()).await.with_context(|| {
-        format!("cannot listen on {address}; give another address with --listen, or `--listen off` for no server")
-    })?;
-    info!(address = %server.address(), "health, metrics and status page");
+) -> io::Result<SocketAddr> {
+    let server = Server::bind(address, instruments.clone(), reload.clone()).await?;
+    let address = server.address();
     servants.spawn(flatten(server.run(stopped.clone())));
-    Ok(())
+    Ok(address)
 }
 
 async fn follow(reloader: Reloader, drain: CancellationToken, stopped: CancellationToken) -> anyhow::Result<()> {
@@ -82,12 +91,12 @@ async fn follow(reloader: Reloader, drain: CancellationToken, stopped: Cancellat
     Ok(())
 }
 
-async fn flatten(servant: impl Future<Output = std::io::Result<()>>) -> anyhow::Result<()> {
+async fn flatten(servant: impl Future<Output = io::Result<()>>) -> anyhow::Result<()> {
     Ok(servant.await?)
 }
 
 /// Waits for a servant to fail. Cancel-safe, as `join_next` is.
-async fn failed(servants: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
+pub(super) async fn failed(servants: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
     match servants.join_next().await {
         Some(Ok(Ok(()))) => bail!("a part of the program ended before the engine did"),
         Some(Ok(Err(error))) => Err(error),

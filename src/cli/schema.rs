@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::arguments::ConnectionArguments;
-use super::{Exit, Misconfigured, ask, inputs, progress, terminal};
+use super::live::survey;
+use super::{Exit, Misconfigured, inputs, terminal};
 use crate::mapping::document::json_schema;
 use crate::survey::schemas::Documents;
 use crate::yaml;
@@ -64,12 +65,8 @@ fn pull(arguments: &PullArguments) -> anyhow::Result<Exit> {
     let beside = || arguments.mappings.iter().find_map(|path| inputs::beside(path, "schemas"));
     let folder = arguments.schemas.clone().or_else(beside).unwrap_or_else(|| PathBuf::from("schemas"));
     let (mut documents, mut missing) = (Documents::new(), Vec::new());
-    ask(async {
-        for (name, entry) in progress::mappings(&catalog) {
-            let pulled = surveyor.schemas(&entry.mapping, &mut documents, &mut missing).await;
-            pulled.map_err(|why| Misconfigured(format!("mapping `{name}`: {why}")))?;
-        }
-        Ok(())
+    survey(&catalog, async |mapping| {
+        surveyor.schemas(mapping, &mut documents, &mut missing).await.map(|()| Vec::<()>::new())
     })?;
     missing.sort();
     missing.dedup();

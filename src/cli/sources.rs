@@ -10,7 +10,8 @@ use super::inputs;
 use crate::catalog::Catalog;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Kind, Mapping, SourceClusters};
-use crate::object::{is_dns_label, is_dns_subdomain, metadata};
+use crate::object::{ClusterName, is_dns_label, is_dns_subdomain, metadata};
+use crate::plan::preview::Scene;
 use crate::sandbox::Cause;
 use crate::sandbox::schema::Schema as Structural;
 use crate::yaml;
@@ -86,7 +87,7 @@ pub(super) fn takes(mapping: &Mapping, schemas: &Schemas, object: &Value) -> boo
 ///
 /// # Errors
 /// What the API server would refuse it for.
-pub(super) fn admitted(mut object: Value, mapping: &Mapping, schemas: &Schemas) -> Result<Value, Misconfigured> {
+fn admitted(mut object: Value, mapping: &Mapping, schemas: &Schemas) -> Result<Value, Misconfigured> {
     let Some(schema) = schemas.resource(&mapping.source.resource) else { return Ok(object) };
     if schema.namespaced == Some(true) && metadata(&object, "namespace").is_empty() {
         object["metadata"]["namespace"] = "default".into();
@@ -127,10 +128,22 @@ fn accepted(object: &Value, schema: &Structural, counts: impl Fn(&Cause) -> bool
     Err(Misconfigured(format!("an API server would refuse {}:\n  {}", title(object), why.join("\n  "))))
 }
 
-/// The workspace where none is said.
-pub(super) fn default_cluster(mapping: &Mapping) -> &'static str {
-    match mapping.source.clusters {
+/// A source for a preview, with nothing around it, in the workspace that is meant where none is given.
+///
+/// # Errors
+/// What the API server would refuse the source for.
+pub(super) fn scene(source: Value, mapping: &Mapping, schemas: &Schemas) -> Result<Scene, Misconfigured> {
+    let cluster = match mapping.source.clusters {
         SourceClusters::ApiExport(_) => "workspace",
         SourceClusters::Provider(_) => "cluster",
-    }
+    };
+    Ok(Scene {
+        engine: "main".to_owned(),
+        cluster: ClusterName::try_from(cluster).map_err(|error| Misconfigured(error.to_string()))?,
+        workspace_path: None,
+        source: Arc::new(admitted(source, mapping, schemas)?),
+        standing: Vec::new(),
+        related: Vec::new(),
+        schema: schemas.resource(&mapping.source.resource).cloned(),
+    })
 }

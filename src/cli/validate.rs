@@ -9,10 +9,11 @@ use clap::Args;
 use super::arguments::{ConnectionArguments, EngineArguments, Format, MappingArguments};
 use super::inputs::{self, Inputs};
 use super::terminal::{self, count};
-use super::{Exit, table, watching};
+use super::{Exit, watching};
 use crate::catalog::Catalog;
 use crate::mapping::Mapping;
 use crate::mapping::diagnostic::{Diagnostic, Severity};
+use crate::table;
 use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -105,27 +106,20 @@ impl Report {
     }
 
     fn show(&self, format: Format, colours: bool) -> String {
-        match format {
-            Format::Text => {
-                let findings = self.diagnostics.iter().map(|diagnostic| format!("{}\n\n", diagnostic.render(colours)));
-                findings.chain([self.untyped().to_owned(), self.summary(), "\n".to_owned()]).collect()
-            }
-            Format::Table if self.diagnostics.is_empty() => String::new(),
-            Format::Table => {
-                let row = |one: &Diagnostic| {
-                    let place = format!("{}:{}:{}", one.file, one.line, one.column);
-                    [place, one.severity.to_string(), one.code.to_owned(), one.message.clone()]
-                };
-                let rows: Vec<_> = self.diagnostics.iter().map(row).collect();
-                table::table(["PLACE", "SEVERITY", "CODE", "MESSAGE"], &rows)
-            }
-            Format::Yaml => yaml::write_all(&self.diagnostics.iter().map(Diagnostic::to_json).collect::<Vec<_>>()),
-            Format::Json => {
-                let findings: serde_json::Value = self.diagnostics.iter().map(Diagnostic::to_json).collect();
-                format!("{findings:#}\n")
-            }
-            Format::Github => self.diagnostics.iter().map(annotation).collect(),
+        let all = || self.diagnostics.iter();
+        if format == Format::Github {
+            return all().map(annotation).collect();
         }
+        let row = |one: &Diagnostic| {
+            let place = format!("{}:{}:{}", one.file, one.line, one.column);
+            [place, one.severity.to_string(), one.code.to_owned(), one.message.clone()]
+        };
+        let text = || {
+            let findings = all().map(|diagnostic| format!("{}\n\n", diagnostic.render(colours)));
+            findings.chain([self.untyped().to_owned(), self.summary(), "\n".to_owned()]).collect()
+        };
+        let table = || table::table(["PLACE", "SEVERITY", "CODE", "MESSAGE"], all().map(row));
+        format.shown(text, table, || all().map(Diagnostic::to_json).collect())
     }
 
     /// That errors of types are not among the findings.

@@ -34,16 +34,6 @@ impl Placement {
     /// The name of the default rule: the consumer's, so that references inside a spec stay valid.
     pub const DEFAULT_NAME: &str = "{{ source.metadata.name }}";
 
-    pub fn default_rule() -> Self {
-        Self {
-            namespace: Self::default_namespace(),
-            namespace_text: Self::DEFAULT_NAMESPACE.to_owned(),
-            name: Self::default_name(),
-            create_namespace: true,
-            namespace_labels: Vec::new(),
-        }
-    }
-
     pub fn default_namespace() -> Text {
         constant(Self::DEFAULT_NAMESPACE)
     }
@@ -132,7 +122,7 @@ mod tests {
 
     #[test]
     fn default_rule_is_stable_for_ever() {
-        let place = Placement::default_rule().place(&scope("2xcau5l8pb5n4bev", "default", "my-database"));
+        let place = default_rule().place(&scope("2xcau5l8pb5n4bev", "default", "my-database"));
         insta::assert_debug_snapshot!(place, @r#"
         Ok(
             Place {
@@ -143,9 +133,19 @@ mod tests {
         "#);
     }
 
+    fn default_rule() -> Placement {
+        Placement {
+            namespace: Placement::default_namespace(),
+            namespace_text: Placement::DEFAULT_NAMESPACE.to_owned(),
+            name: Placement::default_name(),
+            create_namespace: true,
+            namespace_labels: Vec::new(),
+        }
+    }
+
     #[test]
     fn default_rule_fits_and_tells_long_names_apart() {
-        let rule = Placement::default_rule();
+        let rule = default_rule();
         let place = |namespace: String| {
             rule.place(&scope("abc", &namespace, "db")).expect("the default rule places any namespace")
         };
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn names_that_must_not_reach_a_url_are_refused() {
-        let rule = Placement { namespace: constant("{{ source.metadata.namespace }}"), ..Placement::default_rule() };
+        let rule = Placement { namespace: constant("{{ source.metadata.namespace }}"), ..default_rule() };
         let refusals: Vec<_> = [("tenant-a?", "db"), ("a/b", "db"), ("", "db"), ("a", "x/status"), ("a", "..")]
             .into_iter()
             .map(|(namespace, name)| rule.place(&scope("abc", namespace, name)).unwrap_err().to_string())
@@ -174,7 +174,7 @@ mod tests {
     fn labels_are_checked() {
         let rule = Placement {
             namespace_labels: vec![("team".to_owned(), constant("{{ source.metadata.name }}"))],
-            ..Placement::default_rule()
+            ..default_rule()
         };
         let good = rule.labels(&scope("abc", "default", "blue"));
         assert_eq!(good, Ok(vec![("team".to_owned(), "blue".to_owned())]));

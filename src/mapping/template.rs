@@ -91,14 +91,6 @@ impl Template {
         }
     }
 
-    /// The value, where the tree holds no expression.
-    pub fn literal(&self) -> Option<&Value> {
-        match &self.root {
-            Tree::Literal(value) => Some(value),
-            _ => None,
-        }
-    }
-
     pub(super) fn root(&self) -> &Tree {
         &self.root
     }

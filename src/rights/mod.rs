@@ -250,7 +250,6 @@ impl Rights {
     }
 }
 
-/// Groups of Kubernetes' own, whose resources are the plurals of their kinds.
 /// The cluster of a provider; one whose connection nothing names goes by its own name.
 fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
     let connection = match setting.providers.get(provider) {

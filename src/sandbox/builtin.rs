@@ -173,10 +173,10 @@ pub(super) fn complete(resource: &Resource, object: &mut Value) {
             object["status"] = json!({"phase": "Active"});
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            add_finalizer(object, super::definition::CLEANUP_FINALIZER);
+            object::add_finalizer(object, super::definition::CLEANUP_FINALIZER);
         }
-        (TENANCY, "workspaces") => add_finalizer(object, super::kcp::workspace::CLEANUP_FINALIZER),
-        (APIS, "apibindings") => add_finalizer(object, super::kcp::binding::CLEANUP_FINALIZER),
+        (TENANCY, "workspaces") => object::add_finalizer(object, super::kcp::workspace::CLEANUP_FINALIZER),
+        (APIS, "apibindings") => object::add_finalizer(object, super::kcp::binding::CLEANUP_FINALIZER),
         _ => (),
     }
 }
@@ -192,13 +192,5 @@ pub(super) fn encode_string_data(secret: &mut Value) {
     for (key, value) in plain {
         let text = value.as_str().unwrap_or_default();
         secret["data"][&key] = data_encoding::BASE64.encode(text.as_bytes()).into();
-    }
-}
-
-fn add_finalizer(object: &mut Value, finalizer: &str) {
-    match object["metadata"]["finalizers"].as_array_mut() {
-        Some(finalizers) if finalizers.iter().any(|present| present == finalizer) => (),
-        Some(finalizers) => finalizers.push(finalizer.into()),
-        None => object["metadata"]["finalizers"] = json!([finalizer]),
     }
 }

@@ -97,13 +97,18 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn mismatch(value: &Value, place: &str, field: &str, wanted: &str) -> String {
-    let got = match value {
-        Value::Bool(_) => "bool",
+/// The type of a value, as Go's JSON decoder calls it.
+pub(super) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null | Value::Bool(_) => "bool",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
-        _ => "object",
-    };
+        Value::Object(_) => "object",
+    }
+}
+
+fn mismatch(value: &Value, place: &str, field: &str, wanted: &str) -> String {
+    let got = json_type(value);
     format!("json: cannot unmarshal {got} into Go struct field {place}.{field} of type {wanted}")
 }

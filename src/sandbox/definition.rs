@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::resource::{Resource, Version};
-use super::schema::Schema;
+use super::schema::{Schema, strings};
 use super::shape::Shape;
 use super::table;
 
@@ -35,8 +35,8 @@ fn read(document: &Value, identity: &str, schema_of: impl Fn(&Value) -> Value) -
         singular: or(text(&names["singular"]), kind.to_ascii_lowercase()),
         list_kind: or(text(&names["listKind"]), format!("{kind}List")),
         kind: kind.into(),
-        short_names: texts(&names["shortNames"]),
-        categories: texts(&names["categories"]),
+        short_names: strings(&names["shortNames"]),
+        categories: strings(&names["categories"]),
         namespaced: spec["scope"] != "Cluster",
         generation: true,
         custom: true,
@@ -72,8 +72,4 @@ pub(super) fn establish(definition: &mut Value, now: &str) {
     }
     definition["status"]["acceptedNames"] = names;
     definition["status"]["storedVersions"] = stored.into();
-}
-
-fn texts(list: &Value) -> Vec<String> {
-    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

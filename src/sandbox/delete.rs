@@ -67,8 +67,8 @@ impl State {
     fn marked(&self, resource: &Resource, mut object: Value, propagation: Propagation) -> Option<Value> {
         match propagation {
             Propagation::Background => (),
-            Propagation::Foreground => garbage::hold(&mut object, garbage::FOREGROUND),
-            Propagation::Orphan => garbage::hold(&mut object, garbage::ORPHAN),
+            Propagation::Foreground => object::add_finalizer(&mut object, garbage::FOREGROUND),
+            Propagation::Orphan => object::add_finalizer(&mut object, garbage::ORPHAN),
         }
         if !object::is_held(&object) {
             return None;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::collection::{Change, ChangeKind, Key};
 use super::managers::{Author, Managers, Operation};
@@ -205,13 +205,4 @@ fn drop_owners(object: &mut Value, is_out: impl Fn(&str) -> bool) {
 pub(super) fn owners_of(object: &Value) -> Box<[Box<str>]> {
     let named = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     named.filter_map(|owner| owner["uid"].as_str()).map(Into::into).collect()
-}
-
-/// What a deletion makes of finalizers: one that waits for dependents, or for their forgetting.
-pub(super) fn hold(object: &mut Value, finalizer: &str) {
-    match object["metadata"]["finalizers"].as_array_mut() {
-        Some(finalizers) if finalizers.iter().any(|found| found == finalizer) => (),
-        Some(finalizers) => finalizers.push(finalizer.into()),
-        None => object::set(object, "finalizers", Some(json!([finalizer]))),
-    }
 }

@@ -150,7 +150,6 @@ async fn carry_out(server: &Server, request: &Request) -> Result<hyper::Response
             Err(Cut)
         }
         Some(Fault::Refuse(failure)) => Ok(refuse(&failure)),
-        Some(Fault::SilentWatch) => Ok(respond(Outcome::Stream(silence()))),
         Some(Fault::ExpireWatch) => Ok(respond(Outcome::Stream(expired()))),
     }
 }
@@ -202,16 +201,11 @@ fn respond_at_once(answer: Answer) -> hyper::Response<Content> {
     response
 }
 
-fn silence() -> Stream {
-    let (_, lines) = unbounded_channel();
-    Stream { lines, timeout: None, stays_open: true }
-}
-
 fn expired() -> Stream {
     let (sender, lines) = unbounded_channel();
     // The receiver is at hand: nothing can fail yet.
     let _ = sender.send(watch::error_line(&Failure::expired("too old resource version")));
-    Stream { lines, timeout: None, stays_open: false }
+    Stream { lines, timeout: None }
 }
 
 impl Body for Content {
@@ -227,10 +221,7 @@ impl Body for Content {
                 {
                     return Poll::Ready(None);
                 }
-                match stream.lines.poll_recv(context) {
-                    Poll::Ready(None) if stream.stays_open => Poll::Pending,
-                    line => line.map(|line| line.map(|line| Ok(Frame::data(line)))),
-                }
+                stream.lines.poll_recv(context).map(|line| line.map(|line| Ok(Frame::data(line))))
             }
         }
     }

@@ -191,12 +191,6 @@ impl Options {
         self
     }
 
-    /// Number of changes of each resource that a watch can resume from.
-    pub fn history(mut self, changes: usize) -> Options {
-        self.settings.history = changes;
-        self
-    }
-
     /// The clock that requests are handled by.
     pub fn clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Options {
         self.clock = Arc::new(clock);

@@ -21,6 +21,15 @@ pub(super) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
+/// Adds a finalizer where it is missing.
+pub(super) fn add_finalizer(object: &mut Value, finalizer: &str) {
+    match object["metadata"]["finalizers"].as_array_mut() {
+        Some(finalizers) if finalizers.iter().any(|found| found == finalizer) => (),
+        Some(finalizers) => finalizers.push(finalizer.into()),
+        None => set(object, "finalizers", Some(json!([finalizer]))),
+    }
+}
+
 /// Whether something keeps the object from going: a finalizer, or one of a namespace's own in its `spec`.
 pub(super) fn is_held(object: &Value) -> bool {
     let is_namespace = object["kind"] == "Namespace" && object["apiVersion"] == "v1";

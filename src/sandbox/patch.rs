@@ -3,6 +3,7 @@
 use json_patch::PatchOperation;
 use serde_json::{Map, Value};
 
+use super::coerce::json_type;
 use super::status::Failure;
 
 /// Media types of patches other than server-side apply.
@@ -73,13 +74,7 @@ fn merge(object: &mut Value, patch: &Value) -> Result<(), Failure> {
 }
 
 fn undecodable(patch: &Value, wanted: &str) -> Failure {
-    let got = match patch {
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        _ => "bool",
-    };
+    let got = json_type(patch);
     Failure::bad_request(format!("error decoding patch: json: cannot unmarshal {got} into Go value of type {wanted}"))
 }
 

@@ -83,13 +83,3 @@ impl From<Answer> for Reply {
         Reply::Answer(answer)
     }
 }
-
-impl Reply {
-    /// The complete answer; `None` for a watch.
-    pub fn answer(&self) -> Option<&Answer> {
-        match self {
-            Reply::Answer(answer) => Some(answer),
-            Reply::Watch(_) => None,
-        }
-    }
-}

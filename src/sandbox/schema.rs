@@ -394,7 +394,7 @@ impl Limits {
     }
 }
 
-fn strings(list: &Value) -> Vec<String> {
+pub(super) fn strings(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 

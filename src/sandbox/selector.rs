@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::collection::{Key, Stored};
 use super::resource::Resource;
 use super::status::Failure;
-use crate::mapping::{SelectorOperator, SelectorRequirement};
+use crate::mapping::{Selector as LabelSelector, SelectorOperator, SelectorRequirement};
 
 /// Labels and fields that objects must have; empty for all objects.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,8 +30,9 @@ impl Selector {
     /// Reads the parameters `labelSelector` and `fieldSelector`, on objects of a resource.
     pub(super) fn parse(labels: Option<&str>, fields: Option<&str>, resource: &Resource) -> Result<Selector, Failure> {
         let mut selector = Selector::default();
-        for term in split_terms(labels.unwrap_or_default()) {
-            selector.labels.push(requirement(term.trim())?);
+        if let Some(labels) = labels.filter(|labels| !labels.trim().is_empty()) {
+            let unparsable = |why| Failure::bad_request(format!("unable to parse requirement: {why}"));
+            selector.labels = labels.parse::<LabelSelector>().map_err(unparsable)?.match_expressions;
         }
         for term in fields.unwrap_or_default().split(',').filter(|term| !term.is_empty()) {
             selector.add_field(term, resource)?;
@@ -41,7 +42,8 @@ impl Selector {
 
     /// Requires one more label.
     pub(super) fn and_label(mut self, key: &str, value: &str) -> Selector {
-        self.labels.push(requirement_of(key, SelectorOperator::In, vec![value.to_owned()]));
+        let (operator, values) = (SelectorOperator::In, vec![value.to_owned()]);
+        self.labels.push(SelectorRequirement { key: key.to_owned(), operator, values });
         self
     }
 
@@ -110,59 +112,4 @@ fn selectable(resource: &Resource) -> &'static [&'static str] {
         ("", "namespaces") => &["status.phase"],
         _ => &[],
     }
-}
-
-fn requirement_of(key: &str, operator: SelectorOperator, values: Vec<String>) -> SelectorRequirement {
-    SelectorRequirement { key: key.trim().to_owned(), operator, values }
-}
-
-/// Splits at commas outside parentheses.
-fn split_terms(text: &str) -> Vec<&str> {
-    let mut depth = 0;
-    let at_top = |character: char| {
-        match character {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => (),
-        }
-        character == ',' && depth == 0
-    };
-    text.split(at_top).filter(|term| !term.trim().is_empty()).collect()
-}
-
-fn requirement(term: &str) -> Result<SelectorRequirement, Failure> {
-    let words: Vec<&str> = term.splitn(3, ' ').map(str::trim).filter(|word| !word.is_empty()).collect();
-    if let [key, operator @ ("in" | "notin"), set] = words.as_slice() {
-        return set_requirement(key, operator, set);
-    }
-    if let Some((key, rest)) = term.split_once(" in").filter(|(_, rest)| rest.starts_with('(')) {
-        return set_requirement(key.trim(), "in", rest);
-    }
-    if let Some((key, rest)) = term.split_once(" notin").filter(|(_, rest)| rest.starts_with('(')) {
-        return set_requirement(key.trim(), "notin", rest);
-    }
-    if let Some((key, value)) = term.split_once("!=") {
-        return Ok(requirement_of(key, SelectorOperator::NotIn, vec![value.trim().into()]));
-    }
-    if let Some((key, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
-        return Ok(requirement_of(key, SelectorOperator::In, vec![value.trim().into()]));
-    }
-    if term.contains(' ') {
-        return Err(unparsable(term));
-    }
-    Ok(match term.strip_prefix('!') {
-        Some(key) => requirement_of(key, SelectorOperator::DoesNotExist, Vec::new()),
-        None => requirement_of(term, SelectorOperator::Exists, Vec::new()),
-    })
-}
-
-fn set_requirement(key: &str, operator: &str, set: &str) -> Result<SelectorRequirement, Failure> {
-    let inner = set.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or_else(|| unparsable(set))?;
-    let values = inner.split(',').map(|value| value.trim().to_owned()).collect();
-    let operator = if operator == "in" { SelectorOperator::In } else { SelectorOperator::NotIn };
-    Ok(requirement_of(key, operator, values))
-}
-
-fn unparsable(term: &str) -> Failure {
-    Failure::bad_request(format!("unable to parse requirement: {term:?}"))
 }

@@ -67,8 +67,6 @@ pub(super) enum Outcome {
 pub(super) struct Stream {
     pub lines: UnboundedReceiver<Bytes>,
     pub timeout: Option<Duration>,
-    /// Whether it goes on in silence when there are no lines any more.
-    pub stays_open: bool,
 }
 
 impl Server {
@@ -160,7 +158,7 @@ impl Core {
         if !refused {
             self.watchers.add(Watcher { interest, bookmarks, lines: sender });
         }
-        Stream { lines, timeout, stays_open: false }
+        Stream { lines, timeout }
     }
 }
 

@@ -115,12 +115,12 @@ impl Failure {
         Failure::conflict(resource, name, why)
     }
 
-    /// What a request gets that proves no user.
     /// 413: a body that is longer than a server reads.
     pub(super) fn too_large(most: usize) -> Failure {
         Failure::status(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {most}"))
     }
 
+    /// What a request gets that proves no user.
     pub(super) fn unauthorized() -> Failure {
         Failure::status(401, "Unauthorized", "Unauthorized")
     }
@@ -179,9 +179,8 @@ impl Failure {
     /// Options of a request that are none; the `kind` is that of all of them, `PatchOptions`.
     pub(super) fn invalid_options(kind: &str, causes: &[Cause]) -> Failure {
         let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", summary(causes));
-        let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
         let failure = Failure::status(422, "Invalid", message);
-        failure.detail("group", "meta.k8s.io").detail("kind", kind).detail("causes", causes)
+        failure.detail("group", "meta.k8s.io").detail("kind", kind).causes(causes)
     }
 
     /// What a request gets that accepts no form that there is, in the words of a server that has more of them.
@@ -209,15 +208,13 @@ impl Failure {
         if !resource.group.is_empty() {
             failure = failure.detail("group", &*resource.group);
         }
-        let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
-        failure.detail("kind", &*resource.kind).detail("causes", causes)
+        failure.detail("kind", &*resource.kind).causes(causes)
     }
 
     /// The same, by the name of the resource instead of the kind.
     pub(super) fn invalid_resource(resource: &Resource, name: &str, causes: &[Cause]) -> Failure {
         let message = format!("{} {name:?} is invalid: {}", resource.qualified(), summary(causes));
-        let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
-        Failure::status(422, "Invalid", message).about(resource, name).detail("causes", causes)
+        Failure::status(422, "Invalid", message).about(resource, name).causes(causes)
     }
 
     /// An object of another kind than the resource's.
@@ -226,14 +223,14 @@ impl Failure {
             Cause::new("FieldValueInvalid", "kind", format!("Invalid value: {kind:?}: must be {}", resource.kind));
         let message = format!("{kind}.{} {name:?} is invalid: {}: {}", resource.group, cause.field, cause.message);
         let failure = Failure::status(422, "Invalid", message).about(resource, name);
-        failure.detail("kind", kind).detail("causes", vec![cause.to_json()])
+        failure.detail("kind", kind).causes(&[cause])
     }
 
     /// What a patch makes of an object cannot be read as one.
     pub(super) fn patch_makes_nonsense(object: &Value, why: &str) -> Failure {
         let cause = Cause::new("FieldValueInvalid", "patch", format!("Invalid value: {:?}: {why}", object.to_string()));
         let message = format!(" \"\" is invalid: {}: {}", cause.field, cause.message);
-        Failure::status(422, "Invalid", message).detail("causes", vec![cause.to_json()])
+        Failure::status(422, "Invalid", message).causes(&[cause])
     }
 
     /// What a JSON Patch gets that cannot be applied: 422 with a message that says nothing, and empty details.
@@ -256,8 +253,11 @@ impl Failure {
             [only] => format!("Apply failed with 1 conflict: {}: {}", only.message, only.field),
             several => format!("Apply failed with {} conflicts: {}", several.len(), lines.join("\n")),
         };
-        let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
-        Failure::status(409, "Conflict", message).detail("causes", causes)
+        Failure::status(409, "Conflict", message).causes(&causes)
+    }
+
+    fn causes(self, causes: &[Cause]) -> Failure {
+        self.detail("causes", causes.iter().map(Cause::to_json).collect::<Vec<_>>())
     }
 
     pub(super) fn detail(mut self, key: &str, value: impl Into<Value>) -> Failure {

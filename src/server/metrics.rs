@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -39,22 +39,22 @@ type FloatGauge = Gauge<f64, AtomicU64>;
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
-    reconciles: Family<ReconcileLabels, Counter>,
-    reconcile_duration: Family<MappingLabel, Histogram, fn() -> Histogram>,
-    writes: Family<WriteLabels, Counter>,
-    timer_writes: Family<TimerLabels, Counter>,
-    queue_depth: Family<MappingLabel, Gauge>,
-    queue_oldest: Family<MappingLabel, FloatGauge>,
-    reloads: Family<ResultLabel, Counter>,
+    reconciles: Family<Labels<2>, Counter>,
+    reconcile_duration: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    writes: Family<Labels<4>, Counter>,
+    timer_writes: Family<Labels<2>, Counter>,
+    queue_depth: Family<Labels<1>, Gauge>,
+    queue_oldest: Family<Labels<1>, FloatGauge>,
+    reloads: Family<Labels<1>, Counter>,
     reload_last_success: FloatGauge,
-    generation: Family<MappingLabel, Gauge>,
+    generation: Family<Labels<1>, Gauge>,
     invalid_documents: Gauge,
-    clusters: Family<ProviderLabel, Gauge>,
-    orphans: Family<MappingLabel, Gauge>,
-    not_synced: Family<ReasonLabels, Gauge>,
-    objects: Family<ObjectLabels, Gauge>,
-    tables: Family<TableLabels, Gauge>,
-    requests: Family<RequestLabels, Counter>,
+    clusters: Family<Labels<1>, Gauge>,
+    orphans: Family<Labels<1>, Gauge>,
+    not_synced: Family<Labels<2>, Gauge>,
+    objects: Family<Labels<2>, Gauge>,
+    tables: Family<Labels<2>, Gauge>,
+    requests: Family<Labels<3>, Counter>,
     latencies: Latencies,
 }
 
@@ -80,110 +80,65 @@ impl Collector for Latencies {
     }
 }
 
-/// How a reconcile ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReconcileResult {
-    /// There was nothing to do.
-    InSync,
-    /// Something was written.
-    Written,
-    Waiting,
-    Blocked,
-    Error,
-    Panic,
+/// Enums whose variants are values of a label.
+macro_rules! labels {
+    ($($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $label:literal,)+ })+) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$of])* $variant,)+
+        }
+
+        impl $name {
+            fn label(self) -> String {
+                match self { $(Self::$variant => $label,)+ }.to_owned()
+            }
+        }
+    )+};
 }
 
-/// How a write ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteResult {
-    Success,
-    /// A precondition does not hold any more; the object is planned again.
-    Conflict,
-    /// The server will not take it, however often it is tried (most of 4xx).
-    Rejected,
-    /// Worth another try: 429, 5xx, no connection, no answer in time.
-    Error,
+labels! {
+    /// How a reconcile ended.
+    ReconcileResult {
+        /// There was nothing to do.
+        InSync = "in_sync",
+        /// Something was written.
+        Written = "written",
+        Waiting = "waiting",
+        Blocked = "blocked",
+        Error = "error",
+    }
+
+    /// How a write ended.
+    WriteResult {
+        Success = "success",
+        /// A precondition does not hold any more; the engine plans the object again.
+        Conflict = "conflict",
+        /// The server refuses it, however often the engine sends it (most of 4xx).
+        Rejected = "rejected",
+        /// Worth another try: 429, 5xx, no connection, no answer in time.
+        Error = "error",
+    }
+
+    /// How a reload ended.
+    ReloadResult {
+        /// Every document runs as it is written.
+        Success = "success",
+        /// Some documents keep their last good version.
+        Partial = "partial",
+    }
+
+    /// On which side the objects counted by `sync_engine_objects` are.
+    ObjectSide {
+        /// Consumer objects that the mapping watches.
+        Source = "source",
+        /// Objects of the mapping on its target.
+        Target = "target",
+    }
 }
 
-/// How a reload ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReloadResult {
-    /// Every document runs as it is written.
-    Success,
-    /// Some documents keep their last good version.
-    Partial,
-    /// Nothing of the reload could be taken.
-    Failure,
-}
-
-/// Where the objects counted by `sync_engine_objects` stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObjectSide {
-    /// Consumer objects that the mapping watches.
-    Source,
-    /// Objects of the mapping on its target.
-    Target,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct MappingLabel {
-    mapping: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ProviderLabel {
-    provider: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReconcileLabels {
-    mapping: String,
-    result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WriteLabels {
-    mapping: String,
-    target: String,
-    verb: &'static str,
-    result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TimerLabels {
-    mapping: String,
-    waited_for: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TableLabels {
-    mapping: String,
-    table: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ObjectLabels {
-    mapping: String,
-    side: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabels {
-    mapping: String,
-    reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    connection: String,
-    verb: &'static str,
-    code: String,
-}
+/// What tells the series of one metric apart.
+type Labels<const N: usize> = [(&'static str, String); N];
 
 impl Metrics {
     /// All series registered, none with a value yet.
@@ -200,114 +155,94 @@ impl Metrics {
         let mut names = Names(registry.sub_registry_with_prefix("sync_engine"));
         let version = [("version", env!("CARGO_PKG_VERSION")), ("commit", env!("SYNC_ENGINE_COMMIT"))];
         names.0.register("build", "Version and commit of the engine; always 1", Info::new(version));
-        let reconciles = names.add(
-            "reconcile",
-            "Reconciles by result: `in_sync`, `written`, `waiting`, `blocked`, `error` or `panic`",
-            Family::default(),
-        );
-        let reconcile_duration = names.add(
-            "reconcile_duration_seconds",
-            "Time from taking an object out of the queue to the end of its reconcile",
-            Family::new_with_constructor(reconcile_histogram as fn() -> Histogram),
-        );
-        let writes = names.add(
-            "writes",
-            "Writes by result: `success`, `conflict` (planned again), `rejected` (not repeated) or `error` (repeated)",
-            Family::default(),
-        );
-        let timer_writes = names.add(
-            "timer_writes",
-            "Writes of reconciles that a timer started, by the reason that the source waited for. `Conflict`, `Refused` and \
-             `RequestFailed` are normal: no event tells when they end",
-            Family::default(),
-        );
-        let queue_depth = names.add("queue_depth", "Objects that wait for a reconcile", Family::default());
-        let queue_oldest = names.add(
-            "queue_oldest_age_seconds",
-            "How long the first object of the queue has waited",
-            Family::default(),
-        );
-        let reloads = names.add(
-            "reloads",
-            "Reloads of the mappings by result: `success`, `partial` (some documents keep their last good version) or `failure`",
-            Family::default(),
-        );
-        let reload_last_success = names.add(
-            "reload_last_success_timestamp_seconds",
-            "Time of the last reload after which every document ran as it is written",
-            FloatGauge::default(),
-        );
-        let generation = names.add("mapping_generation", "Generation of the mapping that runs", Family::default());
-        let invalid_documents =
-            names.add("invalid_documents", "Documents that do not run as they are written", Gauge::default());
-        let clusters =
-            names.add("clusters_engaged", "Workspaces or clusters that a provider serves", Family::default());
-        let orphans =
-            names.add("orphans", "Sources with orphaned objects: a person must decide about them", Family::default());
-        let not_synced = names.add(
-            "sources_not_synced",
-            "Source objects that are not in sync, by the reason in their condition `Synced`",
-            Family::default(),
-        );
-        let objects = names.add("objects", "Objects in the cache by side: `source` or `target`", Family::default());
-        let tables = names.add(
-            "table_entries",
-            "Entries of the engine's tables, which grow and shrink with the sources",
-            Family::default(),
-        );
-        let requests = names.add(
-            "client_requests",
-            "Requests to API servers by status code, which is `none` if no answer came",
-            Family::default(),
-        );
         let latencies = Latencies::default();
         names.0.register_collector(Box::new(latencies.clone()));
         Self {
-            registry: Arc::new(registry),
-            reconciles,
-            reconcile_duration,
-            writes,
-            timer_writes,
-            queue_depth,
-            queue_oldest,
-            reloads,
-            reload_last_success,
-            generation,
-            invalid_documents,
-            clusters,
-            orphans,
-            not_synced,
-            objects,
-            tables,
-            requests,
+            reconciles: names.add(
+                "reconcile",
+                "Reconciles by result: `in_sync`, `written`, `waiting`, `blocked` or `error`",
+                Family::default(),
+            ),
+            reconcile_duration: names.add(
+                "reconcile_duration_seconds",
+                "Time from taking an object out of the queue to the end of its reconcile",
+                Family::new_with_constructor(reconcile_histogram as fn() -> Histogram),
+            ),
+            writes: names.add(
+                "writes",
+                "Writes by result: `success`, `conflict` (planned again), `rejected` (not repeated) or `error` (repeated)",
+                Family::default(),
+            ),
+            timer_writes: names.add(
+                "timer_writes",
+                "Writes of reconciles that a timer started, by the reason that the source waited for. `Conflict`, `Refused` and \
+                 `RequestFailed` are normal: no event tells when they end",
+                Family::default(),
+            ),
+            queue_depth: names.add("queue_depth", "Objects that wait for a reconcile", Family::default()),
+            queue_oldest: names.add(
+                "queue_oldest_age_seconds",
+                "How long the first object of the queue has waited",
+                Family::default(),
+            ),
+            reloads: names.add(
+                "reloads",
+                "Reloads of the mappings by result: `success` or `partial` (some documents keep their last good version)",
+                Family::default(),
+            ),
+            reload_last_success: names.add(
+                "reload_last_success_timestamp_seconds",
+                "Time of the last reload after which every document ran as it is written",
+                FloatGauge::default(),
+            ),
+            generation: names.add("mapping_generation", "Generation of the mapping that runs", Family::default()),
+            invalid_documents: names.add("invalid_documents", "Documents that do not run as they are written", Gauge::default()),
+            clusters: names.add("clusters_engaged", "Workspaces or clusters that a provider serves", Family::default()),
+            orphans: names.add("orphans", "Sources with orphaned objects: a person must decide about them", Family::default()),
+            not_synced: names.add(
+                "sources_not_synced",
+                "Source objects that are not in sync, by the reason in their condition `Synced`",
+                Family::default(),
+            ),
+            objects: names.add("objects", "Objects in the cache by side: `source` or `target`", Family::default()),
+            tables: names.add(
+                "table_entries",
+                "Entries of the engine's tables, which grow and shrink with the sources",
+                Family::default(),
+            ),
+            requests: names.add(
+                "client_requests",
+                "Requests to API servers by status code, which is `none` if no answer came",
+                Family::default(),
+            ),
             latencies,
+            registry: Arc::new(registry),
         }
     }
 
     /// Counts a reconcile and the time it took.
     pub fn reconciled(&self, mapping: &str, result: ReconcileResult, took: Duration) {
-        let labels = ReconcileLabels { mapping: mapping.to_owned(), result: result.label() };
-        self.reconciles.get_or_create(&labels).inc();
-        self.reconcile_duration.get_or_create(&MappingLabel::of(mapping)).observe(took.as_secs_f64());
+        self.reconciles.get_or_create(&of(mapping, "result", result.label())).inc();
+        self.reconcile_duration.get_or_create(&label(mapping)).observe(took.as_secs_f64());
     }
 
     /// Counts a write. `target` is the connection written to, `verb` one of Kubernetes' (`apply`, `patch`, `delete`…).
     pub fn written(&self, mapping: &str, target: &str, verb: &'static str, result: WriteResult) {
-        let labels =
-            WriteLabels { mapping: mapping.to_owned(), target: target.to_owned(), verb, result: result.label() };
+        let [mapping, target, verb] = [mapping, target, verb].map(str::to_owned);
+        let labels = [("mapping", mapping), ("target", target), ("verb", verb), ("result", result.label())];
         self.writes.get_or_create(&labels).inc();
     }
 
     /// Counts a write of a reconcile that a timer started, by what the source had waited for: the reason in its `Synced`
     /// condition.
     pub fn written_by_timer(&self, mapping: &str, waited_for: &'static str) {
-        self.timer_writes.get_or_create(&TimerLabels { mapping: mapping.to_owned(), waited_for }).inc();
+        self.timer_writes.get_or_create(&of(mapping, "waited_for", waited_for)).inc();
     }
 
     /// How many requests a connection has sent so far. `code` is 0 where no answer came.
     pub fn set_requests(&self, connection: &str, verb: &'static str, code: u16, sent: u64) {
         let code = if code == 0 { "none".to_owned() } else { code.to_string() };
-        let labels = RequestLabels { connection: connection.to_owned(), verb, code };
+        let labels = [("connection", connection.to_owned()), ("verb", verb.to_owned()), ("code", code)];
         self.requests.get_or_create(&labels).inner().store(sent, Ordering::Relaxed);
     }
 
@@ -319,13 +254,13 @@ impl Metrics {
 
     /// How many objects wait in a mapping's queue, and for how long the first of them.
     pub fn set_queue(&self, mapping: &str, depth: usize, oldest: Duration) {
-        self.queue_depth.get_or_create(&MappingLabel::of(mapping)).set(count(depth));
-        self.queue_oldest.get_or_create(&MappingLabel::of(mapping)).set(oldest.as_secs_f64());
+        self.queue_depth.get_or_create(&label(mapping)).set(count(depth));
+        self.queue_oldest.get_or_create(&label(mapping)).set(oldest.as_secs_f64());
     }
 
     /// Counts a reload; `errors` documents do not run as they are written after it.
     pub fn reloaded(&self, result: ReloadResult, errors: usize) {
-        self.reloads.get_or_create(&ResultLabel { result: result.label() }).inc();
+        self.reloads.get_or_create(&[("result", result.label())]).inc();
         self.invalid_documents.set(count(errors));
         if result == ReloadResult::Success {
             self.reload_last_success.set(epoch_seconds());
@@ -333,59 +268,57 @@ impl Metrics {
     }
 
     pub fn set_generation(&self, mapping: &str, generation: u64) {
-        self.generation.get_or_create(&MappingLabel::of(mapping)).set(i64::try_from(generation).unwrap_or(i64::MAX));
+        self.generation.get_or_create(&label(mapping)).set(i64::try_from(generation).unwrap_or(i64::MAX));
     }
 
     pub fn set_orphans(&self, mapping: &str, orphans: usize) {
-        self.orphans.get_or_create(&MappingLabel::of(mapping)).set(count(orphans));
+        self.orphans.get_or_create(&label(mapping)).set(count(orphans));
     }
 
     /// How many sources of a mapping are not in sync, and why. A reason that is missing is set to 0.
     pub fn set_not_synced(&self, mapping: &str, reasons: &BTreeMap<Cause, usize>) {
         for reason in Cause::ALL {
-            let labels = ReasonLabels { mapping: mapping.to_owned(), reason: reason.as_str() };
+            let labels = of(mapping, "reason", reason.as_str());
             self.not_synced.get_or_create(&labels).set(count(reasons.get(&reason).copied().unwrap_or_default()));
         }
     }
 
     pub fn set_objects(&self, mapping: &str, side: ObjectSide, objects: usize) {
-        let labels = ObjectLabels { mapping: mapping.to_owned(), side: side.label() };
-        self.objects.get_or_create(&labels).set(count(objects));
+        self.objects.get_or_create(&of(mapping, "side", side.label())).set(count(objects));
     }
 
     /// How many entries the tables of a mapping have, in the order of [`TABLES`].
     pub fn set_tables(&self, mapping: &str, entries: [usize; TABLES.len()]) {
         for (table, entries) in TABLES.into_iter().zip(entries) {
-            let labels = TableLabels { mapping: mapping.to_owned(), table };
-            self.tables.get_or_create(&labels).set(count(entries));
+            self.tables.get_or_create(&of(mapping, "table", table)).set(count(entries));
         }
     }
 
     pub fn set_clusters(&self, provider: &str, clusters: usize) {
-        self.clusters.get_or_create(&ProviderLabel { provider: provider.to_owned() }).set(count(clusters));
+        self.clusters.get_or_create(&[("provider", provider.to_owned())]).set(count(clusters));
     }
 
     /// Takes a stopped mapping's gauges away. Its counters stay, as counters must.
     pub fn forget_mapping(&self, mapping: &str) {
-        let label = MappingLabel::of(mapping);
+        let label = label(mapping);
         self.queue_depth.remove(&label);
         self.queue_oldest.remove(&label);
         self.generation.remove(&label);
         self.orphans.remove(&label);
         for reason in Cause::ALL {
-            self.not_synced.remove(&ReasonLabels { mapping: mapping.to_owned(), reason: reason.as_str() });
+            self.not_synced.remove(&of(mapping, "reason", reason.as_str()));
         }
         for table in TABLES {
-            self.tables.remove(&TableLabels { mapping: mapping.to_owned(), table });
+            self.tables.remove(&of(mapping, "table", table));
         }
         for side in [ObjectSide::Source, ObjectSide::Target] {
-            self.objects.remove(&ObjectLabels { mapping: mapping.to_owned(), side: side.label() });
+            self.objects.remove(&of(mapping, "side", side.label()));
         }
     }
 
     /// Takes a stopped provider's gauge away.
     pub fn forget_provider(&self, provider: &str) {
-        self.clusters.remove(&ProviderLabel { provider: provider.to_owned() });
+        self.clusters.remove(&[("provider", provider.to_owned())]);
     }
 
     /// All series as `/metrics` answers with them, in [`CONTENT_TYPE`].
@@ -430,53 +363,13 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-impl MappingLabel {
-    fn of(mapping: &str) -> Self {
-        Self { mapping: mapping.to_owned() }
-    }
+fn label(mapping: &str) -> Labels<1> {
+    [("mapping", mapping.to_owned())]
 }
 
-impl ReconcileResult {
-    fn label(self) -> &'static str {
-        match self {
-            Self::InSync => "in_sync",
-            Self::Written => "written",
-            Self::Waiting => "waiting",
-            Self::Blocked => "blocked",
-            Self::Error => "error",
-            Self::Panic => "panic",
-        }
-    }
-}
-
-impl WriteResult {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Conflict => "conflict",
-            Self::Rejected => "rejected",
-            Self::Error => "error",
-        }
-    }
-}
-
-impl ReloadResult {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Partial => "partial",
-            Self::Failure => "failure",
-        }
-    }
-}
-
-impl ObjectSide {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Source => "source",
-            Self::Target => "target",
-        }
-    }
+/// Of a mapping, with one more label.
+fn of(mapping: &str, name: &'static str, value: impl Into<String>) -> Labels<2> {
+    [("mapping", mapping.to_owned()), (name, value.into())]
 }
 
 #[cfg(test)]
@@ -564,7 +457,6 @@ mod tests {
     fn only_a_full_success_moves_the_time_of_the_last_success() {
         let metrics = Metrics::new();
         metrics.reloaded(ReloadResult::Partial, 1);
-        metrics.reloaded(ReloadResult::Failure, 1);
         assert_eq!(metrics.reload_last_success.get(), 0.0);
         metrics.reloaded(ReloadResult::Success, 0);
         assert!(metrics.reload_last_success.get() > 1.6e9);

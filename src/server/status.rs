@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::health::{self, Standing};
+use crate::table;
 
 /// Where the engine puts its latest [`Overview`]. Cloning gives another handle to the same place.
 #[derive(Debug, Clone, Default)]
@@ -61,8 +62,8 @@ impl StatusPage {
 pub(super) fn render(overview: &Overview, standings: &[Standing]) -> String {
     let mut page = format!("sync-engine {} (engine {})\n", env!("CARGO_PKG_VERSION"), overview.engine_id);
     section(&mut page, "Health", health::report(standings, true));
-    section(&mut page, "Mappings", table(&MAPPING_COLUMNS, overview.mappings.iter().map(mapping_row).collect()));
-    section(&mut page, "Providers", table(&PROVIDER_COLUMNS, overview.providers.iter().map(provider_row).collect()));
+    section(&mut page, "Mappings", table(MAPPING_COLUMNS, overview.mappings.iter().map(mapping_row)));
+    section(&mut page, "Providers", table(PROVIDER_COLUMNS, overview.providers.iter().map(provider_row)));
     section(&mut page, "Documents that do not run as they are written", problems(&overview.problems));
     page.push_str("\nSee also /metrics, /readyz?verbose, /healthz; POST /-/reload reads the mappings again.\n");
     page
@@ -97,21 +98,9 @@ fn section(page: &mut String, title: &str, body: String) {
     let _ = write!(page, "\n{title}\n{}\n{body}", "-".repeat(title.len()));
 }
 
-/// Columns as wide as their widest cell; the last one is free.
-fn table<const N: usize>(titles: &[&str; N], rows: Vec<[String; N]>) -> String {
-    if rows.is_empty() {
-        return "none\n".to_owned();
-    }
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).chain([titles[column].len()]).max().unwrap_or_default()
-    };
-    let widths: [usize; N] = std::array::from_fn(width);
-    let line = |cells: [&str; N]| {
-        let padded: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        padded.join("  ").trim_end().to_owned() + "\n"
-    };
-    let body = rows.iter().map(|row| line(std::array::from_fn(|column| row[column].as_str())));
-    std::iter::once(line(*titles)).chain(body).collect()
+fn table<const N: usize>(titles: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let table = table::table(titles, rows);
+    if table.is_empty() { "none\n".to_owned() } else { table }
 }
 
 #[cfg(test)]
@@ -153,13 +142,13 @@ mod tests {
 
         Mappings
         --------
-        NAME     GENERATION  SOURCES  OBJECTS  QUEUED  ORPHANS  ORIGIN        STANDING
-        mongodb  7           2        8        0       0        mongodb.yaml  running the last good version
+        NAME      GENERATION   SOURCES   OBJECTS   QUEUED   ORPHANS   ORIGIN         STANDING
+        mongodb   7            2         8         0        0         mongodb.yaml   running the last good version
 
         Providers
         ---------
-        NAME  CLUSTERS  STANDING
-        kcp   2         ready
+        NAME   CLUSTERS   STANDING
+        kcp    2          ready
 
         Documents that do not run as they are written
         ---------------------------------------------

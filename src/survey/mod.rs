@@ -7,7 +7,7 @@ mod observe;
 mod openapi;
 pub mod orphans;
 pub mod schemas;
-pub mod trial;
+mod trial;
 mod whole;
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ use crate::object::ClusterName;
 use crate::object::marks::{self, Writer};
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 
-pub use observe::{Rehearsed, rehearse};
+pub use observe::{Rehearsed, Scene};
 pub use whole::{Former, Whole};
 
 /// The connections by their names, and what says where providers' clusters are.

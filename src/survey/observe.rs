@@ -30,57 +30,61 @@ pub struct Rehearsed {
     pub rest: Option<Rest>,
 }
 
-/// Follows the plan of one source to its end.
-///
-/// # Errors
-/// Of a look at the target.
-pub async fn rehearse(
-    surveyor: &Surveyor,
-    mapping: &Mapping,
-    cluster: &SourceCluster,
-    target: &TargetCluster,
-    schema: Option<Arc<Schema>>,
-    source: &Arc<Value>,
-) -> Result<Rehearsed, RequestError> {
-    let mut observed = observed(surveyor, mapping, cluster, target, schema, source);
-    let (writes, rest) = follow(mapping, target, &mut observed).await?;
-    let after = match &observed.source {
-        Source::Present(after) => after.clone(),
-        _ => source.clone(),
-    };
-    let namespace = has_finalizer(&after, observed.writer.finalizer()).then(|| namespace(mapping, &observed, &after));
-    let place = cluster.path.as_deref().unwrap_or(cluster.name.as_str()).to_owned();
-    Ok(Rehearsed {
-        key: observed.key,
-        writes,
-        source: (source.clone(), after),
-        place,
-        namespace: namespace.flatten(),
-        rest,
-    })
+/// What the plans of a cluster's sources depend on.
+pub struct Scene<'a> {
+    pub surveyor: &'a Surveyor,
+    pub mapping: &'a Mapping,
+    pub cluster: &'a SourceCluster,
+    pub target: &'a TargetCluster,
+    pub schema: Option<Arc<Schema>>,
 }
 
-fn scene(
-    surveyor: &Surveyor,
-    mapping: &Mapping,
-    target: &TargetCluster,
-    cluster: &SourceCluster,
-    source: &Arc<Value>,
-) -> Observed {
-    let key = Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
-    let origin = Origin::new(&mapping.source.resource, &cluster.identity, &key);
-    let source = Source::Present(source.clone());
-    let mut observed = Observed {
-        phase: phase(mapping),
-        workspace_path: cluster.path.clone(),
-        target_url: Some(target.endpoint.url().to_owned()),
-        pin: Some(Pin { connection: mapping.target.clone(), identity: target.identity.clone() }),
-        ..Observed::new(surveyor.writer(mapping), key, origin, source, known(target), Timestamp::now())
-    };
-    let former = target.inventory.iter().flat_map(|store| &store.placements);
-    let former: Vec<_> = former.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
-    observed.places = render::namespaces(mapping, &former, &observed);
-    observed
+impl Scene<'_> {
+    /// Follows the plan of one source to its end.
+    ///
+    /// # Errors
+    /// Of a look at the target.
+    pub async fn rehearse(&self, source: &Arc<Value>) -> Result<Rehearsed, RequestError> {
+        let mut observed = self.observed(source);
+        let (writes, rest) = follow(self.mapping, self.target, &mut observed).await?;
+        let after = match &observed.source {
+            Source::Present(after) => after.clone(),
+            _ => source.clone(),
+        };
+        let namespace = || render::place(self.mapping, &observed, &after).ok().map(|place| place.namespace);
+        let place = self.cluster.path.as_deref().unwrap_or(self.cluster.name.as_str()).to_owned();
+        Ok(Rehearsed {
+            namespace: has_finalizer(&after, observed.writer.finalizer()).then(namespace).flatten(),
+            key: observed.key,
+            writes,
+            source: (source.clone(), after),
+            place,
+            rest,
+        })
+    }
+
+    fn observed(&self, source: &Arc<Value>) -> Observed {
+        let Self { surveyor, mapping, cluster, target, .. } = *self;
+        let key = Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
+        let origin = Origin::new(&mapping.source.resource, &cluster.identity, &key);
+        let source = Source::Present(source.clone());
+        let mut observed = Observed {
+            phase: phase(mapping),
+            workspace_path: cluster.path.clone(),
+            target_url: Some(target.endpoint.url().to_owned()),
+            pin: Some(Pin { connection: mapping.target.clone(), identity: target.identity.clone() }),
+            schema: self.schema.clone(),
+            ..Observed::new(surveyor.writer(mapping), key, origin, source, known(target), Timestamp::now())
+        };
+        let former = target.inventory.iter().flat_map(|store| &store.placements);
+        let former: Vec<_> = former.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
+        observed.places = render::namespaces(mapping, &former, &observed);
+        observed.owned = owned(target, |at, object| observed.owns(at, object));
+        observed.shared = owned(target, |at, object| observed.shares(at, object));
+        let used = observed.owned.iter().chain(&observed.shared).map(|one| one.reference.namespace.clone());
+        observed.namespaces = used.filter(|namespace| observed.places.contains(namespace)).collect();
+        observed
+    }
 }
 
 /// The writes, each with what stood there before, and why there are no more.
@@ -127,28 +131,6 @@ fn phase(mapping: &Mapping) -> Phase {
 fn known(target: &TargetCluster) -> Target {
     let kinds = target.kinds.iter().map(|(kind, served)| (kind.clone(), served.clone().map(drop)));
     Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() }
-}
-
-/// The namespace that a source's objects go to, as far as it can be told.
-fn namespace(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Option<String> {
-    render::place(mapping, observed, source).ok().map(|place| place.namespace)
-}
-
-fn observed(
-    surveyor: &Surveyor,
-    mapping: &Mapping,
-    cluster: &SourceCluster,
-    target: &TargetCluster,
-    schema: Option<Arc<Schema>>,
-    source: &Arc<Value>,
-) -> Observed {
-    let mut observed = scene(surveyor, mapping, target, cluster, source);
-    observed.schema = schema;
-    observed.owned = owned(target, |at, object| observed.owns(at, object));
-    observed.shared = owned(target, |at, object| observed.shares(at, object));
-    let used = observed.owned.iter().chain(&observed.shared).map(|one| one.reference.namespace.clone());
-    observed.namespaces = used.filter(|namespace| observed.places.contains(namespace)).collect();
-    observed
 }
 
 /// What belongs to a source, or is shared where it is.

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use super::{SourceCluster, Surveyor, TargetCluster, Unseen, rehearse};
+use super::{Scene, Surveyor, TargetCluster, Unseen};
 use crate::mapping::Mapping;
-use crate::mapping::schema::Schema;
 use crate::multicluster::{ApiPath, RequestError};
 use crate::object::marks::{self, Writer};
 use crate::plan::{Action, Intent};
@@ -23,31 +22,27 @@ pub struct Refused {
     pub why: String,
 }
 
-/// Tries everything that would be written for a source.
-///
-/// # Errors
-/// Where the target cannot be asked.
-pub async fn refusals(
-    surveyor: &Surveyor,
-    mapping: &Mapping,
-    cluster: &SourceCluster,
-    target: &TargetCluster,
-    schema: Option<Arc<Schema>>,
-    source: &Arc<Value>,
-) -> Result<Vec<Refused>, Unseen> {
-    let rehearsed = rehearse(surveyor, mapping, cluster, target, schema, source).await?;
-    let mut refused = Vec::new();
-    for (action, _) in &rehearsed.writes {
-        if let Action::Apply { body, intent, .. } = action
-            && let Err(error) = dry_run(surveyor, mapping, target, body, intent).await?
-        {
-            let object = marks::annotation(body, marks::OBJECT).unwrap_or_default().to_owned();
-            // A server quotes what it refuses, and a Secret's values are for nobody here.
-            let why = if body["kind"] == "Secret" { "its content is refused".to_owned() } else { error.to_string() };
-            refused.push(Refused { object, why });
+impl Scene<'_> {
+    /// Tries everything that would be written for a source.
+    ///
+    /// # Errors
+    /// Where the target cannot be asked.
+    pub async fn refusals(&self, source: &Arc<Value>) -> Result<Vec<Refused>, Unseen> {
+        let rehearsed = self.rehearse(source).await?;
+        let mut refused = Vec::new();
+        for (action, _) in &rehearsed.writes {
+            if let Action::Apply { body, intent, .. } = action
+                && let Err(error) = dry_run(self.surveyor, self.mapping, self.target, body, intent).await?
+            {
+                let object = marks::annotation(body, marks::OBJECT).unwrap_or_default().to_owned();
+                // A server quotes what it refuses, and a Secret's values are for nobody here.
+                let is_secret = body["kind"] == "Secret";
+                let why = if is_secret { "its content is refused".to_owned() } else { error.to_string() };
+                refused.push(Refused { object, why });
+            }
         }
+        Ok(refused)
     }
-    Ok(refused)
 }
 
 /// The inner result is the server's verdict; a right that lacks is said elsewhere.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::orphans::Orphan;
-use super::{Rehearsed, SourceCluster, Surveyor, TargetCluster, Unseen, items, object, rehearse};
+use super::{Rehearsed, Scene, SourceCluster, Surveyor, TargetCluster, Unseen, items, object};
 use crate::engine::compiled;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::{Inventory, SourceId};
@@ -96,8 +96,9 @@ impl Surveyor {
         let mut rehearsed = Vec::new();
         for cluster in clusters.iter().filter(|cluster| !cluster.sources.is_empty()) {
             let schema = schemas.check(&cluster.shard, &mapping.source.resource).await?.schema;
+            let scene = Scene { surveyor: self, mapping, cluster, target, schema };
             for source in &cluster.sources {
-                rehearsed.push(rehearse(self, mapping, cluster, target, schema.clone(), source).await?);
+                rehearsed.push(scene.rehearse(source).await?);
             }
         }
         Ok(rehearsed)

@@ -15,7 +15,7 @@ use sync_engine::yaml;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Modules without async, I/O, clock, randomness or environment.
-const PURE: [&str; 7] = ["yaml", "mapping", "catalog", "object", "plan", "scaffold", "rights"];
+const PURE: [&str; 8] = ["yaml", "mapping", "catalog", "object", "plan", "scaffold", "rights", "table"];
 
 /// Modules that touch the world.
 const SHELL: [&str; 10] =

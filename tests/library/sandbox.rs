@@ -61,59 +61,6 @@ fn schema() -> Value {
     })
 }
 
-fn thing(name: &str) -> Value {
-    json!({
-        "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "default"},
-        "spec": {"size": 1},
-    })
-}
-
-const THINGS: &str = "things.v1.example.com";
-
-#[tokio::test]
-async fn a_client_creates_reads_changes_and_deletes() {
-    let (_sandbox, maps) = cluster().await;
-    let created = maps.create(&PostParams::default(), &map("a")).await.expect("creates");
-    assert_eq!(maps.get("a").await.expect("reads"), created);
-    let patch = Patch::Merge(json!({"data": {"b": "2"}}));
-    let patched = maps.patch("a", &PatchParams::apply("me"), &patch).await.expect("patches");
-    assert_eq!(patched.data.map(|data| data.len()), Some(2));
-    assert_eq!(code(maps.create(&PostParams::default(), &map("a")).await), 409);
-    maps.delete("a", &DeleteParams::default()).await.expect("deletes");
-    assert_eq!(code(maps.get("a").await), 404);
-}
-
-#[tokio::test]
-async fn a_client_applies() {
-    let (_sandbox, maps) = cluster().await;
-    let config = |data: Value| {
-        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}))
-    };
-    let me = PatchParams::apply("me").force();
-    maps.patch("a", &me, &config(json!({"a": "1", "b": "2"}))).await.expect("applies");
-    let less = maps.patch("a", &me, &config(json!({"a": "1"}))).await.expect("applies");
-    assert_eq!(less.data.map(|data| data.into_keys().collect::<Vec<_>>()), Some(vec!["a".to_owned()]));
-}
-
-#[tokio::test]
-async fn a_client_watches() {
-    let (_sandbox, maps) = cluster().await;
-    let version = maps.list(&ListParams::default()).await.expect("lists").metadata.resource_version.expect("a version");
-    let mut events = maps.watch(&WatchParams::default().timeout(10), &version).await.expect("watches").boxed();
-    maps.create(&PostParams::default(), &map("a")).await.expect("creates");
-    maps.delete("a", &DeleteParams::default()).await.expect("deletes");
-    let mut seen = Vec::new();
-    while seen.len() < 2 {
-        match events.try_next().await.expect("an event").expect("more") {
-            WatchEvent::Added(_) => seen.push("added"),
-            WatchEvent::Deleted(_) => seen.push("deleted"),
-            WatchEvent::Bookmark(_) => (),
-            other => panic!("{other:?}"),
-        }
-    }
-    assert_eq!(seen, ["added", "deleted"]);
-}
-
 #[tokio::test]
 async fn bookmarks_come_and_a_watch_ends_in_time() {
     let sandbox = Options::kubernetes().bookmarks_every(Duration::from_millis(20)).start().await.expect("starts");
@@ -123,34 +70,6 @@ async fn bookmarks_come_and_a_watch_ends_in_time() {
     let events: Vec<_> = events.try_collect().await.expect("ends well");
     assert!(events.iter().all(|event| matches!(event, WatchEvent::Bookmark(_))) && !events.is_empty());
     assert!(started.elapsed() >= Duration::from_secs(1));
-}
-
-#[tokio::test]
-async fn the_virtual_workspace_carries_objects_and_status() {
-    let sandbox = Options::kcp().start().await.expect("starts");
-    let cluster = sandbox.create_workspace("root", "consumer").expect("a workspace");
-    sandbox.publish("root", "things", &[schema()], &[]).expect("an export");
-    sandbox.bind("root:consumer", "root", "things", &[]).expect("a binding");
-    let in_workspace = ApiRef { cluster: "root:consumer", resource: THINGS };
-    sandbox.create(in_workspace, &thing("a")).expect("an object");
-    let slices = ApiRef { cluster: "root", resource: "apiexportendpointslices.v1alpha1.apis.kcp.io" };
-    let slice = sandbox.get(slices, "", "things").expect("a slice");
-    let url = slice["status"]["endpoints"][0]["url"].as_str().expect("a URL").to_owned();
-
-    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("example.com", "v1", "Thing"), "things");
-    let everywhere: Api<DynamicObject> =
-        Api::all_with(client_at(&format!("{url}/clusters/*"), Some(sandbox.token())), &resource);
-    let list = everywhere.list(&ListParams::default()).await.expect("lists");
-    let annotations = list.items[0].metadata.annotations.clone().expect("annotations");
-    assert_eq!(annotations["kcp.io/cluster"], cluster);
-
-    let one = client_at(&format!("{url}/clusters/{cluster}"), Some(sandbox.token()));
-    let one: Api<DynamicObject> = Api::namespaced_with(one, "default", &resource);
-    let status = Patch::Merge(json!({"status": {"phase": "Running"}}));
-    one.patch_status("a", &PatchParams::apply("me"), &status).await.expect("patches");
-    assert_eq!(sandbox.get(in_workspace, "default", "a").expect("an object")["status"]["phase"], "Running");
-    sandbox.unbind("root:consumer", "things").expect("unbinds");
-    assert_eq!(code(one.get("a").await), 403);
 }
 
 #[tokio::test]

@@ -1,23 +1,16 @@
 //! The command line as its user meets it: texts, exit codes, signals.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// Longer than anything here takes, on a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::program::{self, Running};
 
 /// The built binary in an environment that says nothing.
 fn engine(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-    command.env_clear().args(arguments).stdin(Stdio::null());
-    command
+    program::command(Path::new("."), arguments)
 }
 
 fn run(arguments: &[&str]) -> Output {
@@ -124,8 +117,8 @@ fn help_is_for_strangers() {
               Kubeconfig of the connection `target`, the cluster that receives the objects unless a
               mapping names another.
               
-              `in-cluster` stands for the cluster of the Pod that the engine runs in, here and for every
-              other connection.
+              `in-cluster` stands for the cluster of the Pod that the command runs in, here and for
+              every other connection.
               
               [env: SYNC_ENGINE_TARGET_KUBECONFIG=]
 
@@ -149,7 +142,7 @@ fn help_is_for_strangers() {
               [default: 127.0.0.1:8080]
 
           --engine-id <ID>
-              Id of this engine, where several work on the same clusters. Objects, finalizers and field
+              Id of the engine, where several work on the same clusters. Objects, finalizers and field
               managers carry it.
               
               An engine with another id does not own the objects of the first.
@@ -343,71 +336,29 @@ fn every_flag_has_an_environment_variable() {
     assert_eq!(flags, help.matches("[env: SYNC_ENGINE_").count(), "{help}");
 }
 
-/// An engine on an empty directory.
-struct Running {
-    child: Child,
-    lines: mpsc::Receiver<String>,
-    _root: TempDir,
-}
-
-impl Running {
-    fn start(flags: &[&str]) -> Self {
-        let root = root();
-        let maps = root.path().join("maps").display().to_string();
-        let mut child = engine(&["--mappings", &maps, "--listen", "127.0.0.1:0"])
-            .args(flags)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
-        let stderr = child.stderr.take().expect("a pipe");
-        let (sender, lines) = mpsc::channel();
-        // The thread ends with the pipe, and the pipe with the child.
-        thread::spawn(move || {
-            BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        Self { child, lines, _root: root }
-    }
-
-    /// The first line from here on that contains `text`.
-    fn line(&self, text: &str) -> String {
-        loop {
-            let line = self.lines.recv_timeout(PATIENCE).expect("the line comes in time");
-            if line.contains(text) {
-                return line;
-            }
-        }
-    }
-
-    fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
-        assert!(sent.expect("kill(1) is there").success());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Nothing to stop where the test has seen the end already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// An engine on an empty directory, which goes with it.
+fn start(flags: &[&str]) -> (Running, TempDir) {
+    let root = root();
+    let maps = root.path().join("maps").display().to_string();
+    let flags = [&["--mappings", &maps, "--listen", "127.0.0.1:0"], flags].concat();
+    (Running::logging(&mut engine(&flags)), root)
 }
 
 #[test]
 fn an_empty_directory_is_served_until_a_signal_and_says_so() {
     for signal in ["TERM", "INT"] {
-        let mut engine = Running::start(&[]);
+        let (mut engine, _root) = start(&[]);
         engine.line("no *.yaml or *.yml in the mappings directory yet");
         engine.line("health, metrics and status page");
         engine.line("running");
-        engine.signal(signal);
-        assert_eq!(engine.child.wait().expect("an end").code(), Some(0), "{signal}");
+        assert_eq!(engine.stop(signal), Some(0), "{signal}");
         engine.line("stopped");
     }
 }
 
 #[test]
 fn logs_can_be_json_for_collectors() {
-    let engine = Running::start(&["--log-format", "json"]);
+    let (engine, _root) = start(&["--log-format", "json"]);
     let line = engine.line("no *.yaml");
     let event: serde_json::Value = serde_json::from_str(&line).expect("one JSON object a line");
     assert_eq!((event["level"].as_str(), event["directory"].is_string()), (Some("WARN"), true), "{line}");
@@ -415,7 +366,7 @@ fn logs_can_be_json_for_collectors() {
 
 #[test]
 fn a_hangup_is_a_reload_and_no_end() {
-    let mut engine = Running::start(&[]);
+    let (mut engine, _root) = start(&[]);
     engine.line("running");
     engine.signal("HUP");
     engine.line("SIGHUP: reading the mappings again");

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+use super::{ROOT, run};
 
 /// A folder, and where its parts stand.
 struct Example {
@@ -50,12 +50,6 @@ fn running() -> impl Iterator<Item = Example> {
 /// What the command line names for an example.
 fn folder(name: &str) -> String {
     if name == "mongodb" { "mappings".to_owned() } else { format!("examples/{name}") }
-}
-
-fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-    command.env_clear().current_dir(ROOT).args(arguments).stdin(Stdio::null());
-    command.output().expect("the binary starts")
 }
 
 fn shown(output: &Output) -> String {

@@ -57,7 +57,7 @@ fn it_says_what_it_wrote_and_overwrites_nothing() {
     assert_snapshot!(shown_in(&root, &["init", "ROOT/kit", "-f", crd]), @"
     exit 3
     stderr:
-    error: cannot write `ROOT/kit`: it holds something already; name another folder with --out
+    error: cannot write `ROOT/kit`: it holds something already; name another folder
     ");
     let readme = fs::read_to_string(root.path().join("more/README.md")).expect("a README");
     assert_snapshot!("readme", readme);

@@ -1,15 +1,15 @@
 //! Live clusters for the verbs that read some: a sandbox in a process of its own, with the engine in sync.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
 use tempfile::TempDir;
 
+use super::program::{self, Running};
 use super::{ROOT, shown};
 
 /// A sandbox that stays until it is dropped.
 pub struct Live {
-    child: Child,
+    _sandbox: Running,
     root: TempDir,
 }
 
@@ -17,22 +17,11 @@ impl Live {
     /// The story that comes with the program, once both databases are Running.
     pub fn mongodb() -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sync-engine"))
-            .env_clear()
-            .env("TMPDIR", root.path())
-            .current_dir(ROOT)
-            .args(["sandbox", "mappings", "--kubeconfig-out"])
-            .arg(root.path().join("kubeconfig"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let ready = lines.any(|line| line.is_ok_and(|line| line.contains("2 of 2 databases are Running")));
-        assert!(ready, "the sandbox ended before the databases were Running");
-        // The story goes on: somebody has to listen, or it ends with a broken pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, root }
+        let kubeconfig = root.path().join("kubeconfig").display().to_string();
+        let mut command = program::command(Path::new(ROOT), &["sandbox", "mappings", "--kubeconfig-out", &kubeconfig]);
+        let sandbox = Running::start(command.env("TMPDIR", root.path()));
+        sandbox.line("2 of 2 databases are Running");
+        Self { _sandbox: sandbox, root }
     }
 
     /// What a verb says of it: the flags that name its clusters are added.
@@ -46,13 +35,5 @@ impl Live {
         ];
         let clusters: Vec<&str> = clusters.iter().map(String::as_str).collect();
         shown(&[arguments, &clusters[..]].concat())
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to stop.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -2,13 +2,9 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::process::{Child, Command, Output};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DynamicObject, ListParams};
@@ -18,8 +14,7 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longer than anything here takes, on a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::program::{self, Running, text};
 
 /// A place without mappings, whose `tmp` is the program's folder for temporary files.
 struct Place(TempDir);
@@ -36,10 +31,14 @@ impl Place {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-        command.env_clear().env("TMPDIR", self.path("tmp")).current_dir(self.0.path()).stdin(Stdio::null());
-        command.arg("sandbox").args(arguments);
+        let mut command = program::command(self.0.path(), &[&["sandbox"], arguments].concat());
+        command.env("TMPDIR", self.path("tmp"));
         command
+    }
+
+    /// A sandbox that stays.
+    fn start(&self, arguments: &[&str]) -> Running {
+        Running::start(&mut self.command(arguments))
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -56,51 +55,6 @@ impl Place {
         all.extend(names(&self.path("tmp")));
         all.sort();
         all
-    }
-}
-
-/// A sandbox that stays.
-struct Running {
-    child: Child,
-    lines: mpsc::Receiver<String>,
-}
-
-impl Running {
-    fn start(place: &Place, arguments: &[&str]) -> Self {
-        let mut child = place.command(arguments).stdout(Stdio::piped()).spawn().expect("the binary starts");
-        let stdout = child.stdout.take().expect("a pipe");
-        let (sender, lines) = mpsc::channel();
-        // The thread ends with the pipe, and the pipe with the child.
-        thread::spawn(move || {
-            BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        Self { child, lines }
-    }
-
-    /// The first line from here on that contains `text`.
-    fn line(&self, text: &str) -> String {
-        loop {
-            let line = self.lines.recv_timeout(PATIENCE);
-            let line = line.unwrap_or_else(|error| panic!("no line with `{text}`: {error}"));
-            if line.contains(text) {
-                return line;
-            }
-        }
-    }
-
-    /// Sends a signal; gives the exit code.
-    fn stop(&mut self, signal: &str) -> Option<i32> {
-        let sent = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).status();
-        assert!(sent.expect("kill(1) is there").success());
-        self.child.wait().expect("an end").code()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Nothing to stop where the test has seen the end already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -142,10 +96,6 @@ async fn databases(kubeconfig: &Path, context: &str) -> Vec<DynamicObject> {
     Api::<DynamicObject>::all_with(client, &resource).list(&ListParams::default()).await.expect("a list").items
 }
 
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
-
 #[test]
 fn the_story_ends_well_and_leaves_nothing_behind() {
     let place = Place::new();
@@ -153,7 +103,7 @@ fn the_story_ends_well_and_leaves_nothing_behind() {
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     for sentence in [
-        "provider     publishes the MongoDB API",
+        "provider     publishes MongoDBCommunity",
         "acme         creates MongoDBCommunity default/my-database",
         "globex       creates MongoDBCommunity default/my-database",
         "for acme",
@@ -170,7 +120,7 @@ fn the_story_ends_well_and_leaves_nothing_behind() {
 async fn a_visitor_looks_around_edits_a_mapping_and_leaves() {
     let place = Place::new();
     let kubeconfig = place.path("kubeconfig");
-    let mut sandbox = Running::start(&place, &["--kubeconfig-out", "kubeconfig"]);
+    let mut sandbox = place.start(&["--kubeconfig-out", "kubeconfig"]);
     let pages: Vec<String> = ["kcp  ", "downstream", "status page"].map(|name| sandbox.line(name)).into();
     sandbox.line("2 of 2 databases are Running");
 
@@ -278,7 +228,7 @@ fn inode(file: &Path) -> Option<String> {
 fn an_end_in_the_middle_leaves_nothing_behind_either() {
     for signal in ["INT", "HUP"] {
         let place = Place::new();
-        let mut sandbox = Running::start(&place, &["--kubeconfig-out", "kubeconfig"]);
+        let mut sandbox = place.start(&["--kubeconfig-out", "kubeconfig"]);
         let page = sandbox.line("kcp  ");
         sandbox.line("creates MongoDBCommunity");
         assert_eq!(sandbox.stop(signal), Some(0), "{signal}");
@@ -301,7 +251,7 @@ fn a_crowd_on_several_shards_is_summed_up() {
 #[test]
 fn an_empty_sandbox_waits_for_its_visitor() {
     let place = Place::new();
-    let mut sandbox = Running::start(&place, &["--empty"]);
+    let mut sandbox = place.start(&["--empty"]);
     sandbox.line("apply -f examples/mongodb/mongodb.yaml");
     assert_eq!(sandbox.stop("TERM"), Some(0));
     assert!(sandbox.lines.try_iter().all(|line| !line.contains("creates MongoDBCommunity")));
@@ -355,7 +305,7 @@ fn what_is_wrong_with_the_command_line_exits_with_3() {
 fn what_it_suggests_to_get_is_served_on_that_side() {
     let place = Place::new();
     let redis = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/redis").display().to_string();
-    let mut sandbox = Running::start(&place, &[&redis]);
+    let mut sandbox = place.start(&[&redis]);
     sandbox.line("kubectl --context acme get caches");
     sandbox.line("kubectl --context downstream get redisreplications -A");
     assert_eq!(sandbox.stop("TERM"), Some(0));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::arguments::Format;
 use crate::cli::difference::difference;
-use crate::cli::table;
+use crate::table;
 use crate::yaml;
 
 /// Fields of a Secret that are never shown.
@@ -62,6 +62,12 @@ impl What {
 }
 
 impl Change {
+    /// Of a mapping and a source, what becomes of an object.
+    pub fn new(what: What, (mapping, source, object): (&str, &str, &str), (old, new): (Value, Value)) -> Self {
+        let [mapping, source, object] = [mapping, source, object].map(str::to_owned);
+        Self { what, mapping, source, object, old, new, why: None }
+    }
+
     /// The same with what a Secret holds made unreadable: only whether it differs can be seen.
     fn masked(&self) -> Self {
         let mut change = self.clone();
@@ -106,21 +112,12 @@ fn text(value: &Value) -> String {
 
 pub(super) fn shown(changes: &[Change], format: Format, colours: bool) -> String {
     let changes: Vec<Change> = changes.iter().map(Change::masked).collect();
-    match format {
-        Format::Text | Format::Github => changes.iter().map(|change| for_people(change, colours)).collect(),
-        Format::Yaml => {
-            let documents: Vec<Value> = changes.iter().map(Change::to_json).collect();
-            yaml::write_all(&documents)
-        }
-        Format::Json => format!("{:#}\n", changes.iter().map(Change::to_json).collect::<Value>()),
-        Format::Table if changes.is_empty() => String::new(),
-        Format::Table => {
-            let row = |change: &Change| {
-                [change.what.word().to_owned(), change.object.clone(), change.source.clone(), change.mapping.clone()]
-            };
-            table::table(["CHANGE", "OBJECT", "FOR", "MAPPING"], &changes.iter().map(row).collect::<Vec<_>>())
-        }
-    }
+    let row = |change: &Change| {
+        [change.what.word().to_owned(), change.object.clone(), change.source.clone(), change.mapping.clone()]
+    };
+    let text = || changes.iter().map(|change| for_people(change, colours)).collect();
+    let table = || table::table(["CHANGE", "OBJECT", "FOR", "MAPPING"], changes.iter().map(row));
+    format.shown(text, table, || changes.iter().map(Change::to_json).collect())
 }
 
 /// A head, and the lines that differ below it.
@@ -154,15 +151,8 @@ mod tests {
     use super::*;
 
     fn change() -> Change {
-        Change {
-            what: What::Update,
-            mapping: "m".to_owned(),
-            source: "Widget default/a".to_owned(),
-            object: "Gadget t/a".to_owned(),
-            old: json!({"spec": {"size": 1}}),
-            new: json!({"spec": {"size": 2}}),
-            why: None,
-        }
+        let sides = (json!({"spec": {"size": 1}}), json!({"spec": {"size": 2}}));
+        Change::new(What::Update, ("m", "Widget default/a", "Gadget t/a"), sides)
     }
 
     #[test]

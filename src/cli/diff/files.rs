@@ -13,6 +13,7 @@ use crate::cli::inputs::{self, Inputs};
 use crate::cli::{Misconfigured, Usage, render, sources};
 use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
+use crate::plan::Reason;
 use crate::plan::preview::{Scene, Unseen, preview};
 
 /// Folders whose documents are what tests expect.
@@ -97,15 +98,7 @@ impl Bench<'_> {
         let [old, new] = [self.old, self.new].map(|catalog| self.made(catalog, name, source));
         let (old, new) = (old?, new?);
         let title = sources::title(source);
-        let change = |what, object: &str, old: Value, new: Value| Change {
-            what,
-            mapping: name.to_owned(),
-            source: title.clone(),
-            object: object.to_owned(),
-            old,
-            new,
-            why: None,
-        };
+        let change = |what, object: &str, old, new| Change::new(what, (name, &title, object), (old, new));
         let mut changes = Vec::new();
         let objects: BTreeSet<&String> = old.objects.keys().chain(new.objects.keys()).collect();
         for object in objects {
@@ -132,35 +125,26 @@ impl Bench<'_> {
         let mapping: &Mapping = &entry.mapping;
         let scene = Scene {
             engine: self.engine.to_owned(),
-            cluster: render::default_cluster(mapping)?,
-            workspace_path: None,
-            source: Arc::new(sources::admitted(source.clone(), mapping, self.schemas)?),
             standing: self.standing.clone(),
             related: self.related.clone(),
-            schema: self.schemas.resource(&mapping.source.resource).cloned(),
+            ..sources::scene(source.clone(), mapping, self.schemas)?
         };
         let preview = match preview(mapping, &scene) {
             Ok(preview) => preview,
             Err(Unseen::Out) => {
                 return Ok(Made { why: vec!["the filter leaves it alone".to_owned()], ..Made::default() });
             }
-            Err(Unseen::Unrendered(reason)) => {
-                return Ok(Made {
-                    why: vec![format!("{}: {}", reason.cause.as_str(), reason.detail)],
-                    ..Made::default()
-                });
-            }
+            Err(Unseen::Unrendered(reason)) => return Ok(Made { why: vec![said(&reason)], ..Made::default() }),
         };
         let objects = preview.objects().map(|(.., desired)| render::unmarked(Value::clone(&desired.body)));
         Ok(Made {
             objects: objects.map(|body| (sources::title(&body), body)).collect(),
             status: preview.status.clone().unwrap_or_default(),
-            why: preview
-                .reasons
-                .0
-                .iter()
-                .map(|reason| format!("{}: {}", reason.cause.as_str(), reason.detail))
-                .collect(),
+            why: preview.reasons.0.iter().map(said).collect(),
         })
     }
+}
+
+fn said(reason: &Reason) -> String {
+    format!("{}: {}", reason.cause.as_str(), reason.detail)
 }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::DiffArguments;
 use super::change::{Change, What};
-use crate::cli::{Misconfigured, ask, inputs, progress, render, sources};
+use crate::cli::live::survey;
+use crate::cli::{inputs, progress, render, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
 use crate::plan::{Action, Intent, Rest, SourcePatch, rehearsal};
@@ -19,14 +20,7 @@ pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref(), &arguments.mappings)?;
     let surveyor = arguments.connections.surveyor(&catalog, &arguments.engine.engine_id)?;
     let schemas = ConsumerSchemas::new(schemas);
-    ask(async {
-        let mut changes = Vec::new();
-        for (name, entry) in progress::mappings(&catalog) {
-            let found = of_mapping(arguments, &surveyor, &schemas, &entry.mapping).await;
-            changes.extend(found.map_err(|why| Misconfigured(format!("mapping `{name}`: {why}")))?);
-        }
-        Ok(changes)
-    })
+    survey(&catalog, async |mapping| of_mapping(arguments, &surveyor, &schemas, mapping).await)
 }
 
 async fn of_mapping(
@@ -57,15 +51,9 @@ async fn of_mapping(
 
 /// An object that no source asks for.
 fn of_orphan(mapping: &Mapping, orphan: &Orphan) -> Change {
-    Change {
-        what: What::Orphan,
-        mapping: mapping.name.clone(),
-        source: orphan.source(),
-        object: orphan.object.reference.to_string(),
-        old: Value::Null,
-        new: Value::Null,
-        why: Some(orphan.why.clone()),
-    }
+    let (source, object) = (orphan.source(), orphan.object.reference.to_string());
+    let change = Change::new(What::Orphan, (&mapping.name, &source, &object), (Value::Null, Value::Null));
+    Change { why: Some(orphan.why.clone()), ..change }
 }
 
 /// `Widget default/a of root:acme`
@@ -84,15 +72,7 @@ fn say(title: &str, rehearsed: &Rehearsed) {
 }
 
 fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Change> {
-    let change = |what, object: &str, old: Value, new: Value| Change {
-        what,
-        mapping: mapping.name.clone(),
-        source: title.to_owned(),
-        object: object.to_owned(),
-        old,
-        new,
-        why: None,
-    };
+    let change = |what, object: &str, old, new| Change::new(what, (&mapping.name, title, object), (old, new));
     let none = || (Value::Null, Value::Null);
     let mut changes = Vec::new();
     for (action, before) in &rehearsed.writes {

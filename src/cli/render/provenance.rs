@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::Format;
 use crate::cli::inputs::Inputs;
-use crate::cli::table;
 use crate::mapping::expression::Scope;
 use crate::mapping::template::provenance::Origin;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::plan::preview::Preview;
 use crate::plan::render::{Desired, Wanted};
+use crate::table;
 use crate::yaml::{self, Node, NodeValue};
 
 /// Longest value and expression in a table.
@@ -105,11 +105,7 @@ impl<'a> File<'a> {
 }
 
 pub(super) fn shown(format: Format, rows: &[Row]) -> String {
-    match format {
-        Format::Text | Format::Table | Format::Github => by_object(rows),
-        Format::Json => format!("{:#}\n", rows.iter().map(Row::to_json).collect::<Value>()),
-        Format::Yaml => yaml::write_all(&rows.iter().map(Row::to_json).collect::<Vec<_>>()),
-    }
+    format.shown(|| by_object(rows), || by_object(rows), || rows.iter().map(Row::to_json).collect())
 }
 
 impl Row {
@@ -129,12 +125,11 @@ fn by_object(rows: &[Row]) -> String {
             let written = row.expression.as_deref().unwrap_or(if row.place.is_empty() { "" } else { "literal" });
             [row.field.clone(), short(&row.value.to_string()), row.place.clone(), short(written), row.reads.join(", ")]
         };
-        let cells: Vec<_> = of_one.iter().map(cells).collect();
         let title = of_one.first().map(|row| row.object.as_str()).unwrap_or_default();
         let separator = if text.is_empty() { "" } else { "\n" };
         text.push_str(&format!(
             "{separator}{title}\n{}",
-            table::table(["FIELD", "VALUE", "LINE", "WRITTEN", "READS"], &cells)
+            table::table(["FIELD", "VALUE", "LINE", "WRITTEN", "READS"], of_one.iter().map(cells))
         ));
     }
     text

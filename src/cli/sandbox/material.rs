@@ -17,6 +17,15 @@ const BESIDE: [&str; 2] = ["schemas", "examples"];
 /// Folders whose documents are what tests expect, not what anybody would order.
 const EXPECTED: &str = "testdata";
 
+/// The mapping of the example that comes with the program, and what is beside it.
+pub(super) const MAPPING: &str = include_str!("../../../mappings/mongodb.yaml");
+const EXAMPLE: [(&str, &str); 4] = [
+    ("apiresourceschema.yaml", include_str!("../../../schemas/mongodb/apiresourceschema.yaml")),
+    ("crd.yaml", include_str!("../../../schemas/mongodb/crd.yaml")),
+    ("mongodb.yaml", include_str!("../../../examples/mongodb/mongodb.yaml")),
+    ("operator.yaml", include_str!("../../../examples/mongodb/operator.yaml")),
+];
+
 /// What was found.
 pub(super) struct Material {
     /// In the order of their names.
@@ -40,18 +49,29 @@ pub(super) fn read(mappings: &Path, named: &[PathBuf]) -> Result<Material, Misco
     for path in named {
         inputs.extend(Inputs::read(std::slice::from_ref(path))?);
     }
-    let (catalog, _) = own.only_ours().catalog();
-    let mut material = Material {
-        mappings: catalog.mappings().map(|(_, entry)| entry.mapping.clone()).collect(),
-        found: Vec::new(),
-        operators: Vec::new(),
+    Ok(Material::of(own, &inputs))
+}
+
+/// The example that comes with the program.
+pub(super) fn example() -> Material {
+    let inputs = |files: &[(&str, &str)]| Inputs {
+        readable: files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect(),
+        ..Inputs::default()
     };
-    let given = inputs.readable.iter().filter(|(path, _)| !Path::new(path).iter().any(|part| part == EXPECTED));
-    given.for_each(|(path, content)| material.take(path, content));
-    Ok(material)
+    Material::of(inputs(&[("mongodb.yaml", MAPPING)]), &inputs(&EXAMPLE))
 }
 
 impl Material {
+    /// The mappings of some files, and the documents of all.
+    fn of(own: Inputs, all: &Inputs) -> Self {
+        let (catalog, _) = own.only_ours().catalog();
+        let mappings = catalog.mappings().map(|(_, entry)| entry.mapping.clone()).collect();
+        let mut material = Self { mappings, found: Vec::new(), operators: Vec::new() };
+        let given = all.readable.iter().filter(|(path, _)| !Path::new(path).iter().any(|part| part == EXPECTED));
+        given.for_each(|(path, content)| material.take(path, content));
+        material
+    }
+
     fn take(&mut self, path: &str, content: &[u8]) {
         let folder = Path::new(path).parent().unwrap_or(Path::new("")).to_owned();
         for document in yaml::parse_within(content, Limits::SCHEMAS) {
@@ -73,12 +93,17 @@ impl Material {
     /// # Errors
     /// For the first one that cannot be played.
     pub fn operators(&self) -> Result<Vec<Arc<ToyOperator>>, Misconfigured> {
-        let compiled = |(path, text): &(String, String)| match ToyOperator::compile(path, text) {
-            Ok(operator) => Ok(Arc::new(operator)),
-            Err(problems) => Err(Misconfigured(format!("{path} cannot be played:\n{}", problems.join("\n")))),
-        };
-        self.operators.iter().map(compiled).collect()
+        self.operators.iter().map(|(path, text)| operator(path, text)).collect()
     }
+}
+
+/// A toy operator of a file.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn operator(path: &str, text: &str) -> Result<Arc<ToyOperator>, Misconfigured> {
+    let why = |problems: Vec<String>| Misconfigured(format!("{path} cannot be played:\n{}", problems.join("\n")));
+    ToyOperator::compile(path, text).map(Arc::new).map_err(why)
 }
 
 fn found(folder: &Path, document: Value) -> Found {

@@ -1,9 +1,9 @@
 //! `sync-engine sandbox`: servers, consumers, operator and engine in one process, and what happens among them told.
 
 mod arguments;
-mod company;
 mod guide;
 mod material;
+mod parts;
 mod screen;
 mod stage;
 mod teller;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 pub use arguments::{AFTER_HELP, SandboxArguments};
 
 use super::signals::StopSignals;
-use company::Company;
+use parts::Parts;
 use screen::Screen;
 use stage::Stage;
 use teller::Teller;
@@ -25,15 +25,15 @@ use teller::Teller;
 /// How often the story goes on by itself: progress, deadlines, the next act.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long the consumers wait for an engine that does not get ready.
-const OVERTURE: Duration = Duration::from_secs(5);
+/// How long the consumers wait at the start for an engine that is not ready.
+const START: Duration = Duration::from_secs(5);
 
 /// Where the story is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
-    /// The engine gets ready.
-    Overture,
-    /// The consumers have ordered, and wait.
+    /// The engine starts.
+    Starting,
+    /// The consumers have created their objects, and wait.
     Ordered,
     /// Nothing is waited for any more.
     Open,
@@ -50,13 +50,13 @@ pub(super) async fn play(arguments: SandboxArguments) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let started = Instant::now();
     let stage = Stage::set(&arguments).await?;
-    let (company, mut news) = Company::hire(&stage, arguments.port).await?;
+    let (parts, mut news) = Parts::start(&stage, arguments.port).await?;
     let mut play = Play {
         teller: Teller::new(Screen::of_this_process(), &stage.scene, started),
         arguments: &arguments,
         stage: &stage,
-        company,
-        act: Act::Overture,
+        parts,
+        act: Act::Starting,
         since: started,
     };
     play.introduce()?;
@@ -73,12 +73,12 @@ pub(super) async fn play(arguments: SandboxArguments) -> anyhow::Result<()> {
                 Ok(true) => break Ok(()),
                 Err(error) => break Err(error),
             },
-            () = play.company.failed() => break Err(anyhow::anyhow!("a part of the sandbox ended before the others")),
+            ended = play.parts.failed() => break ended,
         }
     };
-    let Play { company, mut teller, .. } = play;
+    let Play { parts, mut teller, .. } = play;
     teller.close()?;
-    company.dismiss().await;
+    parts.stop().await;
     outcome
 }
 
@@ -87,7 +87,7 @@ struct Play<'s> {
     teller: Teller,
     arguments: &'s SandboxArguments,
     stage: &'s Stage,
-    company: Company,
+    parts: Parts,
     act: Act,
     /// When the act began.
     since: Instant,
@@ -95,18 +95,18 @@ struct Play<'s> {
 
 impl Play<'_> {
     fn introduce(&mut self) -> anyhow::Result<()> {
-        let endpoints = guide::endpoints(self.stage, &self.company.status_page);
+        let endpoints = guide::endpoints(self.stage, &self.parts.status_page);
         Ok(self.teller.introduce(&endpoints, &self.stage.scene)?)
     }
 
     /// Looks whether the next act begins. Gives whether this was the last.
     fn go_on(&mut self) -> anyhow::Result<bool> {
-        let waits_for = self.company.waits_for();
+        let waits_for = self.parts.waits_for();
         match self.act {
-            Act::Overture if self.is_ready(waits_for.as_deref()) || self.since.elapsed() > OVERTURE => self.begin()?,
+            Act::Starting if self.is_ready(waits_for.as_deref()) || self.since.elapsed() > START => self.begin()?,
             Act::Ordered if self.teller.all_ready() => return self.finish(),
             Act::Ordered if self.since.elapsed() > self.arguments.deadline => self.give_up(waits_for.as_deref())?,
-            Act::Overture | Act::Ordered | Act::Open => {}
+            Act::Starting | Act::Ordered | Act::Open => {}
         }
         self.teller.pass_time(self.act == Act::Ordered, waits_for.as_deref())?;
         Ok(false)

@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use crate::cli::terminal;
-use crate::sandbox::story::{Actor, Line};
+use crate::sandbox::story::Line;
+use crate::sandbox::story::narrate::{ENGINE, OPERATOR};
 
 /// Differences shown of one change.
 const MAX_DETAILS: usize = 8;
@@ -28,30 +29,13 @@ pub(super) struct Screen<W> {
 }
 
 /// The colours, as SGR parameters (ECMA-48).
-#[derive(Clone, Copy)]
-pub(super) enum Style {
-    Strong,
-    Faint,
-    Good,
-    Bad,
-    Engine,
-    Consumer,
-    Operator,
-}
-
-impl Style {
-    fn code(self) -> &'static str {
-        match self {
-            Self::Strong => "1",
-            Self::Faint => "2",
-            Self::Good => "32",
-            Self::Bad => "31",
-            Self::Engine => "36",
-            Self::Consumer => "33",
-            Self::Operator => "35",
-        }
-    }
-}
+pub(super) const STRONG: &str = "1";
+pub(super) const FAINT: &str = "2";
+pub(super) const BAD: &str = "31";
+pub(super) const GOOD: &str = "32";
+pub(super) const CONSUMER: &str = "33";
+const BY_OPERATOR: &str = "35";
+pub(super) const BY_ENGINE: &str = "36";
 
 impl Screen<io::Stdout> {
     /// Standard output.
@@ -71,12 +55,12 @@ impl<W: Write> Screen<W> {
 
     /// A sentence of the story.
     pub fn tell(&mut self, at: Duration, line: &Line) -> io::Result<()> {
-        let style = match &line.actor {
-            Actor::Engine => Style::Engine,
-            Actor::Operator => Style::Operator,
-            Actor::Consumer(_) | Actor::Somebody(_) => Style::Consumer,
+        let style = match &*line.who {
+            ENGINE => BY_ENGINE,
+            OPERATOR => BY_OPERATOR,
+            _ => CONSUMER,
         };
-        self.sentence(at, line.actor.name(), style, &line.text)?;
+        self.sentence(at, &line.who, style, &line.text)?;
         let more = line.details.len().saturating_sub(MAX_DETAILS);
         let more = (more > 0).then(|| format!("… and {more} more"));
         for row in rows(line.details.iter().take(MAX_DETAILS).chain(&more)) {
@@ -86,8 +70,8 @@ impl<W: Write> Screen<W> {
     }
 
     /// A sentence by somebody.
-    pub fn sentence(&mut self, at: Duration, who: &str, style: Style, text: &str) -> io::Result<()> {
-        let time = self.paint(Style::Faint, &format!("{:6.1}s", at.as_secs_f64()));
+    pub fn sentence(&mut self, at: Duration, who: &str, style: &str, text: &str) -> io::Result<()> {
+        let time = self.paint(FAINT, &format!("{:6.1}s", at.as_secs_f64()));
         let who = self.paint(style, &format!("{who:<12}"));
         self.say(&format!("{time}  {who} {text}"))
     }
@@ -95,7 +79,7 @@ impl<W: Write> Screen<W> {
     /// Something below a sentence.
     pub fn detail(&mut self, text: &str) -> io::Result<()> {
         let text = text.lines().map(|line| format!("{INDENT}{line}")).collect::<Vec<_>>().join("\n");
-        let text = self.paint(Style::Faint, &text);
+        let text = self.paint(FAINT, &text);
         self.say(&text)
     }
 
@@ -123,8 +107,8 @@ impl<W: Write> Screen<W> {
     }
 
     /// A text in a style, where there are colours.
-    pub fn paint(&self, style: Style, text: &str) -> String {
-        if self.colours { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_owned() }
+    pub fn paint(&self, style: &str, text: &str) -> String {
+        if self.colours { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 
@@ -150,7 +134,7 @@ mod tests {
     fn shown(colours: bool) -> String {
         let mut screen = Screen { out: Vec::new(), colours, rewrites: colours, progress: String::new() };
         let details = (0..10).map(|index| format!("spec.f{index}: 1 → 2")).collect();
-        let line = Line { actor: Actor::Engine, text: "updates Thing a/b".to_owned(), details };
+        let line = Line { who: ENGINE.to_owned(), text: "updates Thing a/b".to_owned(), details };
         screen.progress("1 of 2").expect("writes to memory");
         screen.tell(Duration::from_millis(1230), &line).expect("writes to memory");
         String::from_utf8(screen.out).expect("text").replace('\x1b', "ESC").replace('\r', "CR")

@@ -1,17 +1,19 @@
 //! Everything the sandbox sets up before the engine starts, and takes away again.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use tempfile::TempDir;
 
-use super::{SandboxArguments, material};
+use super::SandboxArguments;
+use super::material::{self, MAPPING};
 use crate::cli::{Misconfigured, inputs};
 use crate::sandbox::kubeconfig;
-use crate::sandbox::story::{Folder, MAPPING, Plot, Scene, Script, ToyOperator};
+use crate::sandbox::story::{Plot, Scene, Script, ToyOperator};
 
 /// First line of every kubeconfig we write: how we know it as ours.
 const MARK: &str = "# Written by `sync-engine sandbox`, and removed when it ends.\n";
@@ -26,7 +28,7 @@ pub(super) struct Stage {
     /// The kubeconfig that the engine reads, whatever happens to the visitor's.
     pub own_kubeconfig: PathBuf,
     copy: Option<Copy>,
-    _folder: Folder,
+    _folder: TempDir,
 }
 
 /// A kubeconfig at a place that the visitor chose.
@@ -34,8 +36,10 @@ struct Copy(PathBuf);
 
 impl Stage {
     pub async fn set(arguments: &SandboxArguments) -> anyhow::Result<Self> {
-        let operator = arguments.operator.as_deref().map(operator).transpose()?.map(Arc::new);
-        let folder = Folder::create("sync-engine-sandbox").context("cannot make a temporary folder")?;
+        let operator = arguments.operator.as_deref().map(operator).transpose()?;
+        let own = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("sync-engine-sandbox-").permissions(own).tempdir();
+        let folder = folder.context("cannot make a temporary folder")?;
         let mappings = mappings(arguments.mappings.as_deref(), &folder)?;
         let script = script(&mappings, &arguments.filename, operator)?;
         let plot = Plot {
@@ -60,35 +64,29 @@ impl Stage {
 
 const KUBECONFIG: &str = "kubeconfig";
 
-fn operator(file: &Path) -> anyhow::Result<ToyOperator> {
+fn operator(file: &Path) -> Result<Arc<ToyOperator>, Misconfigured> {
+    let name = file.display().to_string();
     let text = fs::read_to_string(file)
-        .map_err(|error| Misconfigured(format!("cannot read `{}` (--operator): {error}", file.display())))?;
-    Ok(compiled(&file.display().to_string(), ToyOperator::compile(&file.display().to_string(), &text))?)
+        .map_err(|error| Misconfigured(format!("cannot read `{name}` (--operator): {error}")))?;
+    material::operator(&name, &text)
 }
 
-fn compiled(name: &str, operator: Result<ToyOperator, Vec<String>>) -> Result<ToyOperator, Misconfigured> {
-    operator.map_err(|problems| Misconfigured(format!("{name} cannot be played:\n{}", problems.join("\n"))))
-}
-
-/// What is played: the visitor's own mappings, as far as there are documents for them; else the program's own story.
+/// What is played: the visitor's own mappings, as far as there are documents for them; else the program's own example.
 fn script(mappings: &Path, documents: &[PathBuf], operator: Option<Arc<ToyOperator>>) -> anyhow::Result<Script> {
-    let material = material::read(mappings, documents)?;
-    let operators = match &operator {
-        Some(operator) => vec![operator.clone()],
-        None => material.operators()?,
-    };
-    if let Some(script) = Script::of(&material.mappings, &material.found, operators).map_err(Misconfigured)? {
-        return Ok(script);
+    for material in [material::read(mappings, documents)?, material::example()] {
+        let operators = match &operator {
+            Some(operator) => vec![operator.clone()],
+            None => material.operators()?,
+        };
+        if let Some(script) = Script::of(&material.mappings, &material.found, operators).map_err(Misconfigured)? {
+            return Ok(script);
+        }
     }
-    let operator = match operator {
-        Some(operator) => operator,
-        None => Arc::new(compiled("operator.yaml", Script::mongodb_operator())?),
-    };
-    Ok(Script::mongodb(operator)?)
+    bail!("the program's own example cannot be played")
 }
 
 /// The folder of mappings: of a folder that has one, the one in it.
-fn mappings(named: Option<&Path>, folder: &Folder) -> anyhow::Result<PathBuf> {
+fn mappings(named: Option<&Path>, folder: &TempDir) -> anyhow::Result<PathBuf> {
     if let Some(named) = named {
         return Ok(inputs::folder_of_mappings(named));
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::company::{NOTES, News};
-use super::screen::{Screen, Style};
+use super::parts::{News, STATE_NAMESPACE};
+use super::screen::{BAD, BY_ENGINE, CONSUMER, FAINT, GOOD, STRONG, Screen};
 use crate::reload::Outcome;
 use crate::sandbox::story::{Narrator, Scene, Side};
 use crate::sandbox::{Change, ChangeKind, Key};
@@ -51,7 +51,7 @@ impl Teller {
     pub fn new(screen: Screen<io::Stdout>, scene: &Scene, started: Instant) -> Self {
         Self {
             screen,
-            narrator: Narrator::new(&scene.consumers, NOTES),
+            narrator: Narrator::new(&scene.consumers, STATE_NAMESPACE),
             started,
             orders: scene.orders(),
             ordered: scene
@@ -70,23 +70,22 @@ impl Teller {
 
     /// Where everything is, and what stands there already.
     pub fn introduce(&mut self, endpoints: &str, scene: &Scene) -> io::Result<()> {
-        let title =
-            self.screen.paint(Style::Strong, "sync-engine sandbox: a kcp, a cluster, an operator and the engine");
+        let title = self.screen.paint(STRONG, "sync-engine sandbox: a kcp, a cluster, an operator and the engine");
         self.screen.say(&format!("{title}\n\n{endpoints}\n"))?;
         let now = self.started.elapsed();
         for export in &scene.script.exports {
             let text = format!("publishes {}: APIExport {}", export.title, export.name);
-            self.screen.sentence(now, "provider", Style::Consumer, &text)?;
+            self.screen.sentence(now, "provider", CONSUMER, &text)?;
         }
         for sentence in &scene.script.left_out {
-            self.screen.sentence(now, "sandbox", Style::Bad, sentence)?;
+            self.screen.sentence(now, "sandbox", BAD, sentence)?;
         }
         let bound = match scene.script.exports.len() {
             1 => "binds it in a workspace of its own",
             _ => "binds them in a workspace of its own",
         };
         for consumer in scene.consumers.iter().take(FEW) {
-            self.screen.sentence(now, &consumer.name, Style::Consumer, bound)?;
+            self.screen.sentence(now, &consumer.name, CONSUMER, bound)?;
         }
         match scene.consumers.len().saturating_sub(FEW) {
             0 => Ok(()),
@@ -101,7 +100,7 @@ impl Teller {
             News::Reload(outcome) => self.reload(&outcome),
             News::Trouble(trouble) => {
                 let now = self.started.elapsed();
-                self.screen.sentence(now, "operator", Style::Bad, &format!("cannot go on: {trouble}"))
+                self.screen.sentence(now, "operator", BAD, &format!("cannot go on: {trouble}"))
             }
         }
     }
@@ -140,9 +139,9 @@ impl Teller {
     fn reload(&mut self, outcome: &Outcome) -> io::Result<()> {
         self.has_mappings = true;
         let (style, text) = match (outcome.accepted, outcome.text.is_empty()) {
-            (true, true) => (Style::Engine, "reads the mappings: nothing changes"),
-            (true, false) => (Style::Engine, "reads the mappings"),
-            (false, _) => (Style::Bad, "reads the mappings, and keeps what ran where it cannot run them"),
+            (true, true) => (BY_ENGINE, "reads the mappings: nothing changes"),
+            (true, false) => (BY_ENGINE, "reads the mappings"),
+            (false, _) => (BAD, "reads the mappings, and keeps what ran where it cannot run them"),
         };
         self.screen.sentence(self.started.elapsed(), "engine", style, text)?;
         if outcome.text.is_empty() { Ok(()) } else { self.screen.detail(&outcome.text) }
@@ -162,7 +161,7 @@ impl Teller {
             (true, _) if self.sums_up && self.reported.elapsed() >= REPORT => {
                 self.reported = Instant::now();
                 let text = format!("{}{reason}", self.standing());
-                self.screen.sentence(self.started.elapsed(), "", Style::Faint, &text)
+                self.screen.sentence(self.started.elapsed(), "", FAINT, &text)
             }
             (false, Some(what)) => self.screen.progress(&format!("         waiting for {what}")),
             _ => Ok(()),
@@ -184,14 +183,14 @@ impl Teller {
     pub fn finish(&mut self, took: Duration) -> io::Result<()> {
         self.sums_up = false;
         let text = format!("{}, {:.1} s after they were ordered", self.standing(), took.as_secs_f64());
-        let text = self.screen.paint(Style::Good, &text);
+        let text = self.screen.paint(GOOD, &text);
         self.screen.say(&format!("\n{text}"))
     }
 
     /// Something is not as it should be.
     pub fn complain(&mut self, text: &str) -> io::Result<()> {
         self.sums_up = false;
-        let text = self.screen.paint(Style::Bad, text);
+        let text = self.screen.paint(BAD, text);
         self.screen.say(&format!("\n{text}"))
     }
 
@@ -201,7 +200,7 @@ impl Teller {
 
     /// The end.
     pub fn close(&mut self) -> io::Result<()> {
-        self.screen.sentence(self.started.elapsed(), "sandbox", Style::Faint, "ends, and leaves nothing behind")
+        self.screen.sentence(self.started.elapsed(), "sandbox", FAINT, "ends, and leaves nothing behind")
     }
 }
 

@@ -76,25 +76,18 @@ fn nothing_else(case: &TestCaseSpec) -> Vec<Problem> {
 }
 
 fn scene(bench: &Bench, mapping: &Mapping, folder: &Path, case: &TestCaseSpec) -> Result<Scene, Misconfigured> {
-    let cluster = match &case.workspace {
-        Some(workspace) => ClusterName::try_from(workspace.cluster.as_str())
-            .map_err(|error| Misconfigured(format!("case `{}`: workspace.cluster: {error}", case.name)))?,
-        None => render::default_cluster(mapping)?,
-    };
     let source = match &given(folder, &case.source)?[..] {
         [source] => source.clone(),
         several => one_of(bench, mapping, case, several)?,
     };
     let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?;
-    let mut scene = Scene {
-        engine: "main".to_owned(),
-        cluster,
-        workspace_path: case.workspace.as_ref().and_then(|workspace| workspace.path.clone()),
-        source: Arc::new(sources::admitted(source, mapping, bench.schemas)?),
-        standing: Vec::new(),
-        related: related.concat().into_iter().map(Arc::new).collect(),
-        schema: bench.schemas.resource(&mapping.source.resource).cloned(),
-    };
+    let mut scene = sources::scene(source, mapping, bench.schemas)?;
+    scene.related = related.concat().into_iter().map(Arc::new).collect();
+    if let Some(workspace) = &case.workspace {
+        scene.cluster = ClusterName::try_from(workspace.cluster.as_str())
+            .map_err(|error| Misconfigured(format!("case `{}`: workspace.cluster: {error}", case.name)))?;
+        scene.workspace_path = workspace.path.clone();
+    }
     scene.standing = standing(mapping, folder, case, &scene)?;
     sources::check_observed(&scene.standing, bench.schemas)?;
     Ok(scene)

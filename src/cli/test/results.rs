@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::problem::Problem;
 use crate::cli::arguments::Format;
-use crate::cli::table;
 use crate::cli::terminal::count;
 use crate::mapping::coverage::{Coverage, Goal};
 use crate::mapping::diagnostic::Spot;
+use crate::table;
 use crate::yaml;
 
 #[derive(Debug, Default)]
@@ -176,9 +176,8 @@ impl Results {
             let Covered { mapping, covered, total, percent, file, .. } = covered;
             [mapping.clone(), format!("{covered}/{total}"), format!("{percent}%"), file.clone()]
         };
-        let cases: Vec<_> = self.cases().map(case).collect();
-        let mappings: Vec<_> = self.coverage.iter().map(mapping).collect();
-        let cases = table::table(["RESULT", "TEST", "CASE", "FILE"], &cases);
-        format!("{cases}\n{}", table::table(["MAPPING", "TESTED", "PERCENT", "FILE"], &mappings))
+        let cases = table::table(["RESULT", "TEST", "CASE", "FILE"], self.cases().map(case));
+        let mappings = self.coverage.iter().map(mapping);
+        format!("{cases}\n{}", table::table(["MAPPING", "TESTED", "PERCENT", "FILE"], mappings))
     }
 }

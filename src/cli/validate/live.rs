@@ -15,7 +15,7 @@ use crate::mapping::{ApiExportRef, Mapping, SourceClusters};
 use crate::multicluster::Endpoint;
 use crate::rights::{Claim, Place, Rights, Rule, Setting, rights};
 use crate::survey::access::Access;
-use crate::survey::{Surveyor, TargetCluster, Unseen, trial};
+use crate::survey::{Scene, Surveyor, TargetCluster, Unseen};
 use crate::yaml::{Node, NodeValue};
 
 /// Looks at the clusters of every mapping.
@@ -186,7 +186,8 @@ impl Visit<'_> {
         for cluster in self.surveyor.sources(mapping).await? {
             let Some(source) = cluster.sources.first() else { continue };
             let schema = self.consumers.check(&cluster.shard, resource).await?.schema;
-            for refused in trial::refusals(self.surveyor, mapping, &cluster, target, schema, source).await? {
+            let scene = Scene { surveyor: self.surveyor, mapping, cluster: &cluster, target, schema };
+            for refused in scene.refusals(source).await? {
                 let at = template(spec, mapping, &refused.object).map_or(0..0, |node| node.headline());
                 let message = format!("the target would refuse `{}`: {}", refused.object, refused.why);
                 let title = crate::cli::sources::title(source);

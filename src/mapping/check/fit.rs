@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::types::{Shape, Type};
+use crate::mapping::diagnostic::Finding;
 use crate::mapping::schema::{Field, Form, View};
+use crate::yaml::Node;
 
 /// Levels of a consumer's subtree that are compared.
 const DEPTH: usize = 24;
@@ -15,6 +17,23 @@ pub(super) enum Misfit {
     Form { is: Form, wanted: Form },
     /// It is of the type, and still none of the values that are taken.
     Value(String),
+}
+
+impl Misfit {
+    /// Says that a value, named by `what`, does not fit the place at a path. The codes are for another type and another value.
+    pub fn finding(&self, codes: [&'static str; 2], node: &Node, path: &str, view: View<'_>, what: &str) -> Finding {
+        let kind = &view.schema().kind;
+        match self {
+            Self::Form { is, wanted } => {
+                let message = format!("`{path}` of {kind} is {}; {what} is {}", wanted.name(), is.name());
+                Finding::new(codes[0], node.headline(), message).label(format!("not {}", wanted.name()))
+            }
+            Self::Value(why) => {
+                let message = format!("`{path}` of {kind} does not take this value");
+                Finding::new(codes[1], node.headline(), message).help(why.clone())
+            }
+        }
+    }
 }
 
 /// Whether a literal fits a place; of a list or map, only that it is one.

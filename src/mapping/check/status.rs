@@ -320,18 +320,7 @@ fn unknown_step(node: &Node, from: &mut usize, name: &str, at: View<'_>) -> Find
 }
 
 fn misfitting(node: &Node, path: &str, view: View<'_>, misfit: &Misfit) -> Finding {
-    let kind = &view.schema().kind;
-    let message = match misfit {
-        Misfit::Form { is, wanted } => {
-            format!("`status.{path}` of {kind} is {}; this is {}", wanted.name(), is.name())
-        }
-        Misfit::Value(_) => format!("`status.{path}` of {kind} does not take this value"),
-    };
-    let finding = Finding::new("SE0602", node.headline(), message);
-    match misfit {
-        Misfit::Form { wanted, .. } => finding.label(format!("not {}", wanted.name())),
-        Misfit::Value(why) => finding.help(why.clone()),
-    }
+    misfit.finding(["SE0602"; 2], node, &format!("status.{path}"), view, "this")
 }
 
 /// What a text can be beside the values that an enum lists.

@@ -311,27 +311,16 @@ fn unescaped(key: &Node) -> String {
 }
 
 fn misfitting(node: &Node, at: &str, view: View<'_>, what: &str, misfit: &Misfit) -> Finding {
-    let kind = &view.schema().kind;
-    match misfit {
-        Misfit::Form { is, wanted } => {
-            let message = format!("`{at}` of {kind} is {}; {what} is {}", wanted.name(), is.name());
-            let finding = Finding::new("SE0502", node.headline(), message).label(format!("not {}", wanted.name()));
-            match (&node.value, is) {
-                (NodeValue::String(scalar), Form::Text) if scalar.text.contains("{{") => {
-                    finding.help("`{{ … }}` prints text; a value keeps its type as `${{ … }}`, alone")
-                }
-                (NodeValue::String(scalar), Form::Text)
-                    if serde_json::from_str::<Value>(&scalar.text)
-                        .is_ok_and(|value| Form::of(&value).meets(*wanted)) =>
-                {
-                    finding.help("leave the quotes out")
-                }
-                _ => finding,
-            }
-        }
-        Misfit::Value(why) => {
-            let message = format!("`{at}` of {kind} does not take this value");
-            Finding::new("SE0504", node.headline(), message).help(why.clone())
-        }
+    let finding = misfit.finding(["SE0502", "SE0504"], node, at, view, what);
+    let (NodeValue::String(scalar), Misfit::Form { is: Form::Text, wanted }) = (&node.value, misfit) else {
+        return finding;
+    };
+    let meant = || serde_json::from_str::<Value>(&scalar.text).is_ok_and(|value| Form::of(&value).meets(*wanted));
+    if scalar.text.contains("{{") {
+        finding.help("`{{ … }}` prints text; a value keeps its type as `${{ … }}`, alone")
+    } else if meant() {
+        finding.help("leave the quotes out")
+    } else {
+        finding
     }
 }

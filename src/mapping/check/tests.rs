@@ -111,7 +111,7 @@ fn found(file: &str, schemas: &Schemas) -> Vec<Finding> {
 fn every_code_has_an_example_and_a_fix() {
     let schemas = schemas();
     let mut wrong = Vec::new();
-    for code in CODES {
+    for code in CODES.iter() {
         assert!(code.title.len() > 10 && code.explanation.ends_with('.'), "{}", code.code);
         // What is found on live clusters takes clusters.
         if IN_WORDS.contains(&code.code) || code.code.starts_with("SE08") {

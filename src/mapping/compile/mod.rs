@@ -25,7 +25,7 @@ use super::template::Template;
 use super::{ClusterProvider, Constants, Lifecycle, Mapping, PruneGuard, Reconcile, SourceRecreated};
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
-pub use names::{MAX_ENGINE_ID, MAX_MAPPING_NAME};
+pub use names::MAX_MAPPING_NAME;
 pub(crate) use status::overlap;
 
 /// The kinds of document.

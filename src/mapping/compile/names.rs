@@ -6,11 +6,8 @@ use crate::mapping::{Kind, Resource};
 use crate::yaml::{Node, Spanned};
 
 /// The finalizer is `sync-engine.dev/<engine>.<mapping>`, and Kubernetes allows 63 characters after the slash: 40 for the
-/// mapping leave 22 for the engine.
+/// mapping leave 22 for the engine, of which `--engine-id` takes 20.
 pub const MAX_MAPPING_NAME: usize = 40;
-
-/// See [`MAX_MAPPING_NAME`].
-pub const MAX_ENGINE_ID: usize = 63 - 1 - MAX_MAPPING_NAME;
 
 const DNS_LABEL: &str = "lower case letters, digits and `-`, at most 63 characters";
 

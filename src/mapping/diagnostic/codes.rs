@@ -7,6 +7,8 @@ mod safety;
 mod types;
 mod yaml;
 
+use std::sync::LazyLock;
+
 use super::Severity;
 
 /// A code and what it stands for.
@@ -48,33 +50,8 @@ const fn warning(
 const PHASES: [&[Code]; 6] =
     [yaml::YAML, document::DOCUMENT, expressions::EXPRESSIONS, types::TYPES, safety::SAFETY, live::LIVE];
 
-const COUNT: usize = {
-    let mut count = 0;
-    let mut phase = 0;
-    while phase < PHASES.len() {
-        count += PHASES[phase].len();
-        phase += 1;
-    }
-    count
-};
-
-const ALL: [Code; COUNT] = {
-    let mut all = [PHASES[0][0]; COUNT];
-    let (mut phase, mut at) = (0, 0);
-    while phase < PHASES.len() {
-        let mut index = 0;
-        while index < PHASES[phase].len() {
-            all[at] = PHASES[phase][index];
-            index += 1;
-            at += 1;
-        }
-        phase += 1;
-    }
-    all
-};
-
 /// All codes, in order.
-pub const CODES: &[Code] = &ALL;
+pub static CODES: LazyLock<Vec<Code>> = LazyLock::new(|| PHASES.concat());
 
 /// What a code stands for.
 pub fn code(code: &str) -> Option<&'static Code> {

@@ -4,7 +4,6 @@
 //! Nothing here prints.
 
 mod describe;
-mod folder;
 pub mod narrate;
 mod player;
 mod scene;
@@ -15,9 +14,8 @@ pub mod toy_operator;
 #[cfg(test)]
 mod tests;
 
-pub use folder::Folder;
-pub use narrate::{Actor, Line, Narrator, Side};
+pub use narrate::{Line, Narrator, Side};
 pub use player::{Player, Trouble};
 pub use scene::{Consumer, Failed, Plot, Scene};
-pub use script::{Found, MAPPING, Order, Published, Script};
+pub use script::{Found, Order, Published, Script};
 pub use toy_operator::ToyOperator;

@@ -19,39 +19,19 @@ pub enum Side {
     Downstream,
 }
 
-/// Who did it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Actor {
-    /// A consumer, by the workspace's name.
-    Consumer(String),
-    /// The engine.
-    Engine,
-    /// The toy operator.
-    Operator,
-    /// Somebody at the downstream cluster, by field manager: `kubectl-edit`.
-    Somebody(String),
-}
+/// What lines call the engine and the toy operator.
+pub const ENGINE: &str = "engine";
+pub const OPERATOR: &str = "operator";
 
 /// One sentence of the story, and what it is about in detail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Who.
-    pub actor: Actor,
+    /// [`ENGINE`], [`OPERATOR`], a consumer's workspace, or a field manager at the downstream cluster: `kubectl-edit`.
+    pub who: String,
     /// Did what.
     pub text: String,
     /// One difference each.
     pub details: Vec<String>,
-}
-
-impl Actor {
-    /// At most a few characters, for a column.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Consumer(name) | Self::Somebody(name) => name,
-            Self::Engine => "engine",
-            Self::Operator => "operator",
-        }
-    }
 }
 
 /// Knows who is who.
@@ -59,80 +39,56 @@ impl Actor {
 pub struct Narrator {
     /// Consumers by the name of their logical cluster.
     consumers: BTreeMap<String, String>,
-    /// Where the engine keeps its own notes, which are no part of the story.
-    notes: String,
+    /// Namespace of the engine's state store, which is no part of the story.
+    state_namespace: String,
 }
 
 impl Narrator {
-    /// A narrator of these consumers' story; `notes` is the engine's inventory namespace.
-    pub fn new(consumers: &[Consumer], notes: &str) -> Self {
+    pub fn new(consumers: &[Consumer], state_namespace: &str) -> Self {
         let named = consumers.iter().map(|consumer| (consumer.cluster.clone(), consumer.name.clone()));
-        Self { consumers: named.collect(), notes: notes.to_owned() }
+        Self { consumers: named.collect(), state_namespace: state_namespace.to_owned() }
     }
 
     /// What a change means; `None` where it is no part of the story.
     pub fn tell(&self, side: Side, change: &Change) -> Option<Line> {
-        match side {
-            Side::Kcp => self.tell_of_kcp(change),
-            Side::Downstream => self.tell_of_downstream(change),
-        }
+        let author = match side {
+            Side::Kcp => self.consumer(change)?,
+            Side::Downstream if self.is_state_store(change) => return None,
+            Side::Downstream if &*change.author == player::AUTHOR => OPERATOR,
+            Side::Downstream => &change.author,
+        };
+        let by_engine = change.author.starts_with(marks::MANAGER);
+        let of = if side == Side::Kcp { format!(" of {author}") } else { String::new() };
+        let object = change.object.object();
+        let name = named(change, &object);
+        let (text, details) = match (difference(change, &object), by_engine, side) {
+            (Difference::Added, ..) => (format!("creates {name}{}", origin(&object)), Vec::new()),
+            (Difference::Gone, _, Side::Kcp) => (format!("{name}{of} is gone"), Vec::new()),
+            (Difference::Gone, ..) => (format!("deletes {name}"), Vec::new()),
+            (Difference::Deleting, ..) => {
+                (format!("deletes {name}; it stays until its finalizers are released"), Vec::new())
+            }
+            (Difference::Status(details), true, _) => (format!("writes the status of {name}{of}"), details),
+            (Difference::Status(details), ..) => (format!("writes the status of {name}"), details),
+            (Difference::Fields(details), true, _) => (format!("updates {name}{of}"), details),
+            (Difference::Fields(details), ..) => (format!("changes {name}"), details),
+            (Difference::Finalizer, true, Side::Kcp) => (format!("adds its finalizer to {name}{of}"), Vec::new()),
+            (Difference::Released, true, Side::Kcp) => (format!("removes its finalizer from {name}{of}"), Vec::new()),
+            (Difference::Finalizer | Difference::Released | Difference::Nothing, ..) => return None,
+        };
+        let who = if by_engine { ENGINE } else { author };
+        Some(Line { who: who.to_owned(), text, details })
     }
 
-    /// A workspace's life is the consumer's: bindings and the like go on behind it.
-    fn tell_of_kcp(&self, change: &Change) -> Option<Line> {
+    /// The consumer in whose workspace something changed. What kcp itself does there (bindings and the like) is not told.
+    fn consumer(&self, change: &Change) -> Option<&str> {
         let consumer = self.consumers.get(&*change.key.cluster)?;
-        if change.storage.group.ends_with("kcp.io") {
-            return None;
-        }
-        let object = change.object.object();
-        let name = named(change, &object);
-        let by_engine = is_engine(change);
-        let actor = if by_engine { Actor::Engine } else { Actor::Consumer(consumer.clone()) };
-        let line = |text: String, details| Some(Line { actor: actor.clone(), text, details });
-        match difference(change, &object) {
-            Difference::Added => line(format!("creates {name}"), Vec::new()),
-            Difference::Gone => line(format!("{name} of {consumer} is gone"), Vec::new()),
-            Difference::Deleting => line(format!("deletes {name}; it stays until its finalizers are released"), vec![]),
-            Difference::Status(details) => line(format!("status of {name} in {consumer}"), details),
-            Difference::Fields(details) if by_engine => line(format!("writes {name} of {consumer}"), details),
-            Difference::Fields(details) => line(format!("changes {name}"), details),
-            Difference::Finalizer if by_engine => line(format!("takes on {name} of {consumer}: finalizer"), Vec::new()),
-            Difference::Released if by_engine => line(format!("lets {name} of {consumer} go"), Vec::new()),
-            Difference::Finalizer | Difference::Released | Difference::Nothing => None,
-        }
+        (!change.storage.group.ends_with("kcp.io")).then_some(consumer)
     }
 
-    fn tell_of_downstream(&self, change: &Change) -> Option<Line> {
-        if [&change.key.namespace, &change.key.name].iter().any(|name| ***name == self.notes) {
-            return None;
-        }
-        let object = change.object.object();
-        let name = named(change, &object);
-        let actor = actor_downstream(change);
-        let line = |text: String, details| Some(Line { actor: actor.clone(), text, details });
-        let verb = if actor == Actor::Engine { "renders" } else { "creates" };
-        match difference(change, &object) {
-            Difference::Added => line(format!("{verb} {name}{}", origin(&object)), Vec::new()),
-            Difference::Gone => line(format!("deletes {name}"), Vec::new()),
-            Difference::Status(details) => line(format!("reports on {name}"), details),
-            Difference::Fields(details) if actor == Actor::Engine => line(format!("updates {name}"), details),
-            Difference::Fields(details) => line(format!("changes {name}"), details),
-            Difference::Deleting => line(format!("deletes {name}; it stays until it is finalized"), Vec::new()),
-            Difference::Finalizer | Difference::Released | Difference::Nothing => None,
-        }
+    fn is_state_store(&self, change: &Change) -> bool {
+        [&change.key.namespace, &change.key.name].iter().any(|name| ***name == self.state_namespace)
     }
-}
-
-fn actor_downstream(change: &Change) -> Actor {
-    match &*change.author {
-        _ if is_engine(change) => Actor::Engine,
-        player::AUTHOR => Actor::Operator,
-        author => Actor::Somebody(author.to_owned()),
-    }
-}
-
-fn is_engine(change: &Change) -> bool {
-    change.author.starts_with(marks::MANAGER)
 }
 
 /// What a change consists of, the most telling part of it.
@@ -180,8 +136,6 @@ fn named(change: &Change, object: &Value) -> String {
 
 /// Whose an object is that the engine made.
 fn origin(object: &Value) -> String {
-    match marks::annotation(object, marks::WORKSPACE) {
-        Some(path) => format!(" for {}", path.rsplit(':').next().unwrap_or(path)),
-        None => String::new(),
-    }
+    let path = marks::annotation(object, marks::WORKSPACE);
+    path.map(|path| format!(" for {}", path.rsplit(':').next().unwrap_or(path))).unwrap_or_default()
 }

@@ -70,9 +70,6 @@ pub enum Failed {
         /// The server's words.
         message: String,
     },
-    /// A document that comes with the program does not read.
-    #[error("the program's own {0} holds no document")]
-    Document(&'static str),
 }
 
 fn at(port: u16) -> String {

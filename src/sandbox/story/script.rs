@@ -7,17 +7,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::scene::Failed;
-use super::toy_operator::{self, ToyOperator};
+use super::toy_operator::ToyOperator;
 use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, SourceClusters};
 use crate::rights::plural;
-use crate::yaml::{self, Limits};
-
-/// The mapping of the story, where a visitor brings none.
-pub const MAPPING: &str = include_str!("../../../mappings/mongodb.yaml");
-const SCHEMA: &str = include_str!("../../../schemas/mongodb/apiresourceschema.yaml");
-const DEFINITION: &str = include_str!("../../../schemas/mongodb/crd.yaml");
-const DATABASE: &str = include_str!("../../../examples/mongodb/mongodb.yaml");
 
 /// A document, and the folder it was found in.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,32 +60,6 @@ pub struct Order {
 }
 
 impl Script {
-    /// The story that comes with the program.
-    pub fn mongodb(operator: Arc<ToyOperator>) -> Result<Self, Failed> {
-        Ok(Self {
-            exports: vec![Published {
-                path: "root:mongodb".to_owned(),
-                name: "mongodb".to_owned(),
-                title: "the MongoDB API".to_owned(),
-                schemas: vec![document("APIResourceSchema", SCHEMA)?],
-                claims: Vec::new(),
-            }],
-            definitions: vec![document("CustomResourceDefinition", DEFINITION)?],
-            operators: vec![operator],
-            orders: vec![Order {
-                resource: "mongodbcommunity.v1.mongodbcommunity.mongodb.com".to_owned(),
-                object: document("example", DATABASE)?,
-                has_status: true,
-            }],
-            ..Self::default()
-        })
-    }
-
-    /// The operator of the story that comes with the program.
-    pub fn mongodb_operator() -> Result<ToyOperator, Vec<String>> {
-        ToyOperator::compile("operator.yaml", toy_operator::MONGODB)
-    }
-
     /// A story of a visitor's mappings, from the documents beside them. `None` if these have no schema of what the mappings
     /// serve.
     ///
@@ -294,10 +260,4 @@ pub fn open_definition(kind: &Kind) -> Value {
             }],
         },
     })
-}
-
-pub(super) fn document(what: &'static str, text: &str) -> Result<Value, Failed> {
-    let documents = yaml::parse_within(text.as_bytes(), Limits::SCHEMAS);
-    let root = documents.into_iter().find_map(|document| document.root);
-    root.map(|root| root.to_json()).ok_or(Failed::Document(what))
 }

@@ -7,6 +7,8 @@ use super::schedule::Schedule;
 use super::*;
 use crate::sandbox::{ApiRef, Context, Key, Options, Request, kubeconfig};
 
+const MONGODB: &str = include_str!("../../../examples/mongodb/operator.yaml");
+
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -39,7 +41,7 @@ fn a_new_generation_begins_again_and_what_is_gone_ends() {
 
 #[test]
 fn the_shipped_operator_renders_what_the_schema_requires() {
-    let operator = ToyOperator::compile("operator.yaml", toy_operator::MONGODB).expect("compiles");
+    let operator = ToyOperator::compile("operator.yaml", MONGODB).expect("compiles");
     let object = Arc::new(json!({
         "metadata": {"name": "db", "namespace": "tenant"},
         "spec": {"members": 2, "version": "6.0.5", "users": [{"name": "me", "db": "mine"}]},
@@ -55,7 +57,7 @@ fn the_shipped_operator_renders_what_the_schema_requires() {
 
 #[test]
 fn what_is_wrong_with_an_operator_is_said_with_its_place() {
-    let text = toy_operator::MONGODB.replace("object.spec.version", "source.spec.version").replace("300ms", "soon");
+    let text = MONGODB.replace("object.spec.version", "source.spec.version").replace("300ms", "soon");
     let problems = ToyOperator::compile("operator.yaml", &text).expect_err("two mistakes");
     insta::assert_snapshot!(problems.join("\n"), @"
     error[SE0102]: `soon` is no length of time; write `30s`, `15m`, `10h` or `1h30m`
@@ -81,7 +83,7 @@ async fn told(act: impl FnOnce(&crate::sandbox::Sandbox)) -> String {
     act(&sandbox);
     let narrator = Narrator::new(&[], "sync-engine");
     let lines = changes.try_iter().filter_map(|change| narrator.tell(Side::Downstream, &change));
-    let lines: Vec<_> = lines.map(|line| format!("{}: {} {:?}", line.actor.name(), line.text, line.details)).collect();
+    let lines: Vec<_> = lines.map(|line| format!("{}: {} {:?}", line.who, line.text, line.details)).collect();
     lines.join("\n")
 }
 
@@ -104,7 +106,7 @@ async fn a_life_is_told() {
         sandbox.request(&Request::delete(&by("sync-engine", "a")));
     });
     insta::assert_snapshot!(story.await, @r#"
-    engine: renders ConfigMap default/a for acme []
+    engine: creates ConfigMap default/a for acme []
     kubectl-edit: changes ConfigMap default/a ["data[y.z]: 2", "data.x: removed", "metadata.labels.l: v"]
     engine: deletes ConfigMap default/a []
     "#);
@@ -146,15 +148,4 @@ fn a_kubeconfig_reads_as_kubectl_reads_it() {
     assert_eq!(servers, ["https://127.0.0.1:1/clusters/provider", "https://127.0.0.1:1/clusters/acme"]);
     let trusted = read.clusters.iter().filter_map(|one| one.cluster.as_ref()?.certificate_authority_data.clone());
     assert_eq!(trusted.collect::<Vec<_>>(), ["Y2VydGlmaWNhdGU=", "Y2VydGlmaWNhdGU="]);
-}
-
-#[test]
-fn a_folder_goes_with_its_owner() {
-    let folder = Folder::create("sync-engine-test").expect("a folder");
-    let path = folder.path().to_owned();
-    std::fs::write(path.join("file"), "text").expect("a file");
-    let second = Folder::create("sync-engine-test").expect("another");
-    assert_ne!(second.path(), path);
-    drop(folder);
-    assert!(!path.exists());
 }

@@ -12,9 +12,6 @@ use crate::mapping::expression::{Names, RootSet, Scope, Text, Unrendered};
 use crate::mapping::template::Template;
 use crate::yaml::{self, Entries, NodeValue, Raw, Spanned};
 
-/// The operator of the MongoDB story.
-pub const MONGODB: &str = include_str!("../../../examples/mongodb/operator.yaml");
-
 /// The one name that an expression can read: the object as it stands.
 const OBJECT: &str = "object";
 

@@ -138,49 +138,6 @@ fn same_names_in_many_workspaces_are_told_apart_by_an_annotation() {
 }
 
 #[test]
-fn a_wildcard_watch_sees_every_workspace() {
-    let (mut world, clusters) = bound(&["a", "b"]);
-    let url = format!("{STAR}/apis/example.com/v1/things?watch=1");
-    let (Reply::Watch(watch), _) = world.state.handle(&Request::get(&url), world.now) else { panic!("a watch") };
-    let own = format!("/services/apiexport/root/things/clusters/{}/apis/example.com/v1/things?watch=1", clusters[0]);
-    let (Reply::Watch(one), _) = world.state.handle(&Request::get(&own), world.now) else { panic!("a watch") };
-    world.seen();
-    world.things("a", &["x"]);
-    world.things("b", &["x"]);
-    let seen = |watch: &crate::sandbox::Subscription| {
-        world.events.iter().filter(|event| watch.interest.line_for(event).is_some()).count()
-    };
-    assert_eq!((seen(&watch), seen(&one)), (2, 1));
-}
-
-#[test]
-fn claims_open_what_is_accepted() {
-    let mut world = World::kcp();
-    world.publish();
-    let open = world.workspace("open");
-    let closed = world.workspace("closed");
-    let selector = json!({"matchAll": true});
-    let claim = json!({"group": "", "resource": "secrets", "verbs": ["*"], "state": "Accepted", "selector": selector});
-    world.bind("open", json!([claim]));
-    world.bind("closed", json!([]));
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
-    for workspace in ["open", "closed"] {
-        let url = format!("/clusters/root:{workspace}/api/v1/namespaces/default/secrets");
-        world.ok(Request::post(&url, &secret));
-    }
-    let list = world.get(&format!("{STAR}/api/v1/secrets"));
-    let items = list["items"].as_array().expect("items");
-    assert_eq!(items.len(), 1);
-    assert_eq!(items[0]["metadata"]["annotations"]["kcp.io/cluster"], open);
-    let at = |cluster: &str| {
-        format!("/services/apiexport/root/things/clusters/{cluster}/api/v1/namespaces/default/secrets/s")
-    };
-    world.get(&at(&open));
-    assert_eq!(world.refused(Request::get(&at(&closed))).0, 403);
-    assert_eq!(world.send(Request::get(&format!("{STAR}/api/v1/configmaps"))), (404, json!(null)));
-}
-
-#[test]
 fn a_workspace_goes_when_it_is_empty() {
     let (mut world, clusters) = bound(&["a"]);
     let mut held = thing("x", json!({}));

@@ -1,11 +1,10 @@
 //! The page of filters, functions and tests names all of them, with their arguments, and its examples hold.
 
-use std::process::{Command, Stdio};
-
 use serde_json::Value;
 use sync_engine::mapping::expression::signatures;
 
 use super::read;
+use crate::program;
 
 const PAGE: &str = "docs/functions.md";
 
@@ -88,10 +87,8 @@ fn render(examples: &[Example]) -> Result<Value, String> {
         fields.collect::<String>()
     );
     std::fs::write(folder.path().join("mapping.yaml"), mapping).expect("a file");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-    command.env_clear().current_dir(folder.path()).stdin(Stdio::null());
-    command.args(["render", "mapping.yaml", "-f", "source.yaml", "--no-marks", "-o", "json"]);
-    let output = command.output().expect("the binary starts");
+    let arguments = ["render", "mapping.yaml", "-f", "source.yaml", "--no-marks", "-o", "json"];
+    let output = program::output(folder.path(), &arguments);
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let rendered: Option<Value> = serde_json::from_str(&stdout).ok();
     match rendered.as_ref().and_then(|rendered| spec(rendered)) {

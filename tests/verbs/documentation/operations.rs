@@ -1,8 +1,7 @@
 //! The page for operators names series that exist, and the rights that are computed.
 
-use std::process::{Command, Stdio};
-
 use super::{read, root};
+use crate::program;
 
 const PAGE: &str = "docs/operations.md";
 
@@ -22,9 +21,7 @@ fn alerts_name_series_that_exist() {
 fn the_rights_on_the_page_are_those_that_are_computed() {
     let page = read(PAGE);
     let (_, rest) = page.split_once("-o table\n```\n\n```text\n").expect("the table");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-    command.env_clear().current_dir(root()).args(["rbac", "mappings", "-o", "table"]);
-    let output = command.stdin(Stdio::null()).output().expect("the binary starts");
+    let output = program::output(root(), &["rbac", "mappings", "-o", "table"]);
     let computed = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
     assert_eq!(lines(rest.split("```").next().expect("its end")), lines(&computed));

@@ -1,9 +1,9 @@
 //! YAML on the pages is of the language: whole documents validate as they stand, and fragments as parts of one.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use super::read;
+use crate::program;
 
 /// Pages, and how many blocks each has at least.
 const PAGES: [(&str, usize); 3] = [("README.md", 1), ("docs/language.md", 4), ("docs/from-a-controller.md", 4)];
@@ -32,9 +32,7 @@ fn yaml_on_the_pages_is_of_the_language() {
 fn validate(document: &str) -> Option<String> {
     let folder = tempfile::tempdir().expect("a temporary directory");
     fs::write(folder.path().join("mapping.yaml"), document).expect("a file");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
-    command.env_clear().current_dir(folder.path()).args(["validate", "mapping.yaml"]).stdin(Stdio::null());
-    let output = command.output().expect("the binary starts");
+    let output = program::output(folder.path(), &["validate", "mapping.yaml"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     // Related objects are explained, and do not run yet.
     let errors: Vec<_> = said.lines().filter(|line| line.starts_with("error")).collect();

@@ -7,8 +7,7 @@ use sha2::{Digest, Sha256};
 use super::super::budget::Budget;
 use super::super::registry::Arguments;
 use super::super::value::{Operand, Stop};
-
-type Answer<'a> = Result<Operand<'a>, Stop>;
+use super::Answer;
 
 /// What hashing or encoding a byte costs, in bytes that are copied.
 const PER_BYTE: usize = 2;

@@ -9,9 +9,8 @@ use super::super::registry::Arguments;
 use super::super::scope::step;
 use super::super::tree::Segment;
 use super::super::value::{Gap, Operand, Stop, kind, own};
+use super::Answer;
 use crate::mapping::hash::tuple_hash;
-
-type Answer<'a> = Result<Operand<'a>, Stop>;
 
 /// A short hash of a tuple: 16 characters of `a-z2-7`, for ever the same. Integers and booleans count as their text.
 pub fn short_hash<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {

@@ -12,8 +12,8 @@ use super::super::registry::Arguments;
 use super::super::scope::step;
 use super::super::tree::{Arithmetic, Segment};
 use super::super::value::{Operand, Stop, own, print};
+use super::Answer;
 
-type Answer<'a> = Result<Operand<'a>, Stop>;
 type Items<'a> = Vec<Cow<'a, Value>>;
 
 /// Characters of a string, items of a list, entries of a map.

@@ -6,11 +6,9 @@ use serde_json::Value;
 
 use super::super::budget::Budget;
 use super::super::registry::Arguments;
-use super::super::scope::step;
-use super::super::tree::Segment;
 use super::super::value::{Operand, Stop, is_true, own};
-
-type Answer<'a> = Result<Operand<'a>, Stop>;
+use super::Answer;
+use super::list::lookup;
 
 /// The value, or the fallback where it is absent (with `lax` also where it counts as false).
 pub fn default<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
@@ -50,18 +48,8 @@ pub fn dig<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> 
 fn descend<'a>(value: Cow<'a, Value>, path: &str, budget: &mut Budget) -> Result<Option<Operand<'a>>, Stop> {
     budget.charge(path.len())?;
     Ok(match value {
-        Cow::Borrowed(value) => follow(value, path).map(Operand::borrowed),
-        Cow::Owned(value) => follow(&value, path).map(|found| budget.copy(found)).transpose()?.map(Operand::owned),
-    })
-}
-
-fn follow<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
-    path.split('.').try_fold(value, |value, segment| {
-        let segment = match (value, segment.parse()) {
-            (Value::Array(_), Ok(index)) => Segment::Index(index),
-            _ => Segment::Key(segment.to_owned()),
-        };
-        step(value, &segment)
+        Cow::Borrowed(value) => lookup(value, path).map(Operand::borrowed),
+        Cow::Owned(value) => lookup(&value, path).map(|found| budget.copy(found)).transpose()?.map(Operand::owned),
     })
 }
 

@@ -10,3 +10,8 @@ pub(super) mod select;
 pub(super) mod semver;
 pub(super) mod tests;
 pub(super) mod text;
+
+use super::value::{Operand, Stop};
+
+/// What a call comes to.
+type Answer<'a> = Result<Operand<'a>, Stop>;

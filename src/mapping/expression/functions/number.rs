@@ -6,8 +6,7 @@ use super::super::budget::Budget;
 use super::super::operators::Numeric;
 use super::super::registry::Arguments;
 use super::super::value::{Operand, Stop};
-
-type Answer<'a> = Result<Operand<'a>, Stop>;
+use super::Answer;
 
 pub fn abs<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
     match numeric(&mut arguments)? {

@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use super::super::budget::Budget;
 use super::super::registry::Arguments;
-use super::super::value::{Operand, Stop};
-
-type Answer<'a> = Result<Operand<'a>, Stop>;
+use super::super::value::Operand;
+use super::Answer;
 
 /// Digits a quantity may have: more do not fit a number of JSON.
 const DIGITS: usize = 40;

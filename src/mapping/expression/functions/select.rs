@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use super::super::budget::Budget;
 use super::super::registry::{Arguments, Function, Role};
 use super::super::value::{Operand, Stop, is_true};
+use super::Answer;
 use super::list::{collect, lookup};
 use serde_json::Value;
-
-type Answer<'a> = Result<Operand<'a>, Stop>;
 
 /// `map(attribute="name")`, or `map("filter", …)` on each item.
 pub fn map<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {

@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 
 use super::super::budget::Budget;
 use super::super::registry::Arguments;
-use super::super::value::{Operand, Stop};
-
-type Answer<'a> = Result<Operand<'a>, Stop>;
+use super::super::value::Operand;
+use super::Answer;
 
 /// `major`, `minor`, `patch` and `prerelease` (`""`: none) of a version.
 pub fn semver<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {

@@ -6,9 +6,8 @@ use super::super::budget::Budget;
 use super::super::operators::compare;
 use super::super::registry::Arguments;
 use super::super::tree::Comparison;
-use super::super::value::{Operand, Stop};
-
-type Answer<'a> = Result<Operand<'a>, Stop>;
+use super::super::value::Operand;
+use super::Answer;
 
 pub fn defined<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
     Ok(Operand::owned(matches!(arguments.operand(0), Some(Operand::Value(_)))))

@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use super::super::budget::Budget;
 use super::super::registry::Arguments;
-use super::super::value::{Operand, Stop, print};
-
-type Answer<'a> = Result<Operand<'a>, Stop>;
+use super::super::value::{Operand, print};
+use super::Answer;
 
 pub fn lower<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     change(arguments, budget, |text| text.to_lowercase())

@@ -1,4 +1,4 @@
-//! Who works while the story is told: the engine, the operator, and those who bring news of them.
+//! What runs in the sandbox beside the servers: the engine, the operators, and tasks that report on both.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::stage::Stage;
+use crate::cli::run::{failed, start_server};
 use crate::cli::{Misconfigured, inputs};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
@@ -20,11 +21,11 @@ use crate::multicluster::permit::Lease;
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
 use crate::sandbox::story::{Player, Side, ToyOperator, Trouble};
 use crate::sandbox::{Event, Sandbox};
-use crate::server::{Instruments, Overview, Server};
+use crate::server::{Instruments, Overview};
 
-/// The engine's id, and the namespace of its notes: the defaults of `run`.
+/// The engine's id, and the namespace of its state store: the defaults of `run`.
 const ENGINE: &str = "main";
-pub(super) const NOTES: &str = "sync-engine";
+pub(super) const STATE_NAMESPACE: &str = "sync-engine";
 
 /// Something to tell.
 pub(super) enum News {
@@ -36,9 +37,9 @@ pub(super) enum News {
     Trouble(Trouble),
 }
 
-/// Everybody at work.
-pub(super) struct Company {
-    tasks: JoinSet<()>,
+/// Everything that runs.
+pub(super) struct Parts {
+    tasks: JoinSet<anyhow::Result<()>>,
     instruments: Instruments,
     drain: CancellationToken,
     stopped: CancellationToken,
@@ -48,9 +49,9 @@ pub(super) struct Company {
     _reload: ReloadHandle,
 }
 
-impl Company {
-    /// Starts everybody on a stage.
-    pub async fn hire(stage: &Stage, port: Option<u16>) -> anyhow::Result<(Self, UnboundedReceiver<News>)> {
+impl Parts {
+    /// Starts everything on the servers of a stage.
+    pub async fn start(stage: &Stage, port: Option<u16>) -> anyhow::Result<(Self, UnboundedReceiver<News>)> {
         let (news, received) = unbounded_channel();
         follow(&stage.scene.kcp, Side::Kcp, &news);
         follow(&stage.scene.downstream, Side::Downstream, &news);
@@ -60,15 +61,21 @@ impl Company {
             Reloader::open(&stage.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
         let (drain, stopped) = (CancellationToken::new(), CancellationToken::new());
         let mut tasks = JoinSet::new();
-        let status_page = serve(&mut tasks, port, &instruments, &reload, &stopped).await?;
+        // kcp and the target cluster have the two ports before it.
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.map_or(0, |port| port.saturating_add(2))));
+        let status_page = start_server(&mut tasks, address, &instruments, &reload, &stopped).await;
+        let status_page = status_page.with_context(|| format!("cannot listen on {address} for the status page"))?;
         for operator in &stage.scene.script.operators {
             operate(&mut tasks, stage, operator, &news)?;
         }
         let (handed_on, engine_reloads) = mpsc::channel(1);
-        tasks.spawn(overhear(reloads, handed_on, news));
-        tasks.spawn(reloader.run(drain.clone()));
-        tasks.spawn(engine::run(settings(stage)?, engine_reloads, instruments.clone(), drain.clone()));
-        Ok((Self { tasks, instruments, drain, stopped, status_page, _reload: reload }, received))
+        spawn(&mut tasks, hand_on_reloads(reloads, handed_on, news));
+        spawn(&mut tasks, reloader.run(drain.clone()));
+        spawn(&mut tasks, engine::run(settings(stage)?, engine_reloads, instruments.clone(), drain.clone()));
+        Ok((
+            Self { tasks, instruments, drain, stopped, status_page: format!("http://{status_page}/"), _reload: reload },
+            received,
+        ))
     }
 
     /// What the engine is waiting for; `None` where it is ready.
@@ -77,17 +84,24 @@ impl Company {
         Some(format!("{}: {}", waiting.component, waiting.condition.message))
     }
 
-    /// Ends when somebody does: none of them should. Cancel-safe, as `join_next` is.
-    pub async fn failed(&mut self) {
-        self.tasks.join_next().await;
+    /// Ends when a part does: none of them should. Cancel-safe, as `join_next` is.
+    pub async fn failed(&mut self) -> anyhow::Result<()> {
+        failed(&mut self.tasks).await
     }
 
-    /// Lets the engine end what is under way, and sends everybody home.
-    pub async fn dismiss(mut self) {
+    /// Lets the engine end what is under way, and stops the rest.
+    pub async fn stop(mut self) {
         self.drain.cancel();
         self.stopped.cancel();
         self.tasks.shutdown().await;
     }
+}
+
+fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, part: impl Future<Output = ()> + Send + 'static) {
+    tasks.spawn(async {
+        part.await;
+        Ok(())
+    });
 }
 
 fn follow(server: &Sandbox, side: Side, news: &UnboundedSender<News>) {
@@ -95,28 +109,8 @@ fn follow(server: &Sandbox, side: Side, news: &UnboundedSender<News>) {
     server.follow(move |event| news.send(News::Change(Instant::now(), side, event.clone())).is_ok());
 }
 
-async fn serve(
-    tasks: &mut JoinSet<()>,
-    port: Option<u16>,
-    instruments: &Instruments,
-    reload: &ReloadHandle,
-    stopped: &CancellationToken,
-) -> anyhow::Result<String> {
-    // kcp and the downstream cluster have the two before it.
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.map_or(0, |port| port.saturating_add(2))));
-    let server = Server::bind(address, instruments.clone(), reload.clone()).await;
-    let server = server.with_context(|| format!("cannot listen on {address} for the status page"))?;
-    let address = server.address();
-    let serving = server.run(stopped.clone());
-    tasks.spawn(async move {
-        // A listener that fails is noticed by the end of its task.
-        let _ = serving.await;
-    });
-    Ok(format!("http://{address}/"))
-}
-
 fn operate(
-    tasks: &mut JoinSet<()>,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
     stage: &Stage,
     operator: &Arc<ToyOperator>,
     news: &UnboundedSender<News>,
@@ -126,18 +120,22 @@ fn operate(
     let resource = operator.resource.clone();
     let player = Player::new(operator.clone(), stage.scene.downstream.clone(), sender)
         .map_err(|answer| anyhow!("the downstream cluster does not serve {resource} ({})", answer.code))?;
-    tasks.spawn(player.run());
-    tasks.spawn(async move {
+    spawn(tasks, player.run());
+    spawn(tasks, async move {
         while let Some(trouble) = troubles.recv().await {
-            // Whoever tells the story may have stopped.
+            // The receiver may have stopped.
             let _ = news.send(News::Trouble(trouble));
         }
     });
     Ok(())
 }
 
-/// Hands each reload on to the engine, and tells what becomes of it.
-async fn overhear(mut reloads: mpsc::Receiver<Reload>, engine: mpsc::Sender<Reload>, news: UnboundedSender<News>) {
+/// Hands each reload on to the engine, and reports what becomes of it.
+async fn hand_on_reloads(
+    mut reloads: mpsc::Receiver<Reload>,
+    engine: mpsc::Sender<Reload>,
+    news: UnboundedSender<News>,
+) {
     while let Some(reload) = reloads.recv().await {
         let (mut reload, pending) = reload.hand_on();
         // Schemas and objects may lie among the mappings here.
@@ -148,7 +146,7 @@ async fn overhear(mut reloads: mpsc::Receiver<Reload>, engine: mpsc::Sender<Relo
             return;
         }
         if let Some(outcome) = pending.outcome().await {
-            // Whoever tells the story may have stopped.
+            // The receiver may have stopped.
             let _ = news.send(News::Reload(outcome));
         }
     }
@@ -168,7 +166,7 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
     let schemas = Schemas::default();
     Ok(Settings {
         engine: ENGINE.to_owned(),
-        inventory_namespace: NOTES.to_owned(),
+        inventory_namespace: STATE_NAMESPACE.to_owned(),
         connections,
         schemas,
         clock: Clock::default(),

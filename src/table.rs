@@ -1,9 +1,12 @@
 //! Rows under a head, as kubectl shows them.
 
-/// Columns as wide as their widest cell, three spaces between, none behind the last.
-pub(super) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
-    let head = head.map(str::to_owned);
-    let all = || std::iter::once(&head).chain(rows);
+/// Columns as wide as their widest cell, three spaces between, none behind the last. Without rows, nothing.
+pub fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let (head, rows): (_, Vec<_>) = (head.map(str::to_owned), rows.into_iter().collect());
+    if rows.is_empty() {
+        return String::new();
+    }
+    let all = || std::iter::once(&head).chain(&rows);
     let width = |column: usize| all().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: Vec<usize> = (0..N).map(width).collect();
     let line = |row: &[String; N]| {
@@ -20,6 +23,6 @@ mod tests {
     #[test]
     fn columns_stand_below_each_other() {
         let rows = [["a".to_owned(), "long".to_owned()], ["ünü".to_owned(), String::new()]];
-        assert_eq!(table(["X", "Y"], &rows), "X     Y\na     long\nünü\n");
+        assert_eq!(table(["X", "Y"], rows), "X     Y\na     long\nünü\n");
     }
 }
