@@ -144,7 +144,7 @@ fn write(folder: &Path, kit: &Kit) -> anyhow::Result<()> {
         Err(error) => return Err(refused(&error).into()),
     };
     if holds_something {
-        return Err(refused(&"it holds something already; name another folder with --out").into());
+        return Err(refused(&"it holds something already; name another folder").into());
     }
     for (path, content) in &kit.files {
         let path = folder.join(path);
@@ -162,6 +162,6 @@ fn summary(folder: &Path, kit: &Kit) -> String {
         let fields = terminal::count(kit.kept.len(), "field");
         text.push_str(&format!("\n{fields} of the operator's API left out of the consumers': see {shown}/README.md\n"));
     }
-    text.push_str(&format!("\nTry it: sync-engine sandbox --mappings {shown}\n"));
+    text.push_str(&format!("\nTry it: sync-engine sandbox {shown}\n"));
     text
 }

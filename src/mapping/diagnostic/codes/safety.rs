@@ -59,4 +59,11 @@ pub(super) const SAFETY: &[Code] = &[
         "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap}}\n  - {id: ca, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-ca\"}}}\n",
         "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-db\"}}}\n  - {id: ca, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-ca\"}}}\n",
     ),
+    warning(
+        "SE0709",
+        "a consumer's value in a field that should stay with the provider",
+        "The field decides about more than the object of the consumer: which program runs, with whose rights, who signs a certificate. `sync-engine init` leaves such fields out for the same reasons. A field whose values the consumers' schema lists is no finding.",
+        "objects:\n  - {id: db, template: {apiVersion: cert-manager.io/v1, kind: Certificate, spec: {issuerRef: {name: \"${{ source.spec.region | default('a') }}\"}}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: cert-manager.io/v1, kind: Certificate, spec: {issuerRef: {name: tenants}}}}\n",
+    ),
 ];
