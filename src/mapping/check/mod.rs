@@ -5,6 +5,7 @@
 mod collisions;
 mod decided;
 mod fit;
+mod lengths;
 mod places;
 mod reads;
 mod related;
@@ -40,6 +41,7 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
     checker.vars();
     places::check(spec, mapping, &mut checker.findings);
     collisions::check(spec, mapping, &mut checker.findings);
+    lengths::check(spec, mapping, checker.environment.source, &mut checker.findings);
     unused::check(spec, mapping, &mut checker.findings);
     checker.related();
     checker.objects();
