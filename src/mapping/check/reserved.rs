@@ -209,10 +209,12 @@ const ISSUER: &str = "a consumer would choose who signs the certificate, with wh
 const AUTHORITY: &str = "a consumer would get a certificate that signs certificates for any name";
 const CLUSTER: &str = "a consumer would choose the cluster that Argo CD deploys to, with Argo CD's rights";
 const PROJECT: &str = "a consumer would choose the Argo CD project, whose rules say what may be deployed where";
-const OPERATION: &str = "Argo CD removes it when it starts, so the engine would start the operation again and again";
+const OPERATION: &str =
+    "Argo CD removes it when the operation ends, so the engine would start the operation again and again";
 const ELSEWHERE: &str = "the operator connects to any server that a consumer names, with any Secret of the namespace";
 const SUPERUSER: &str = "a superuser of PostgreSQL can run programs in the operator's pods";
 const SQL: &str = "the operator runs the SQL as superuser";
+const QUERY: &str = "PgBouncer runs the query in the database, as the role that the consumer names";
 const IDENTITY: &str = "a consumer would say with whose rights pods run";
 const MOUNTS: &str = "a consumer would mount any Secret of the namespace, and tokens of the pod's service account";
 const VAULT: &str = "a consumer would choose the role with which the pods log in to Vault";
@@ -226,7 +228,7 @@ const CONTAINERS: &str = "to run the consumer's containers is what the kind is f
 
 /// Fields that mean something in one operator's API, from its documentation. The commands of MongoDB's operator were
 /// seen in the StatefulSets that its release 0.13 creates.
-const FIELDS: [Field; 56] = [
+const FIELDS: [Field; 60] = [
     written(ARGO_CD, "Application", "spec.destination.server", CLUSTER, "https://kubernetes.default.svc"),
     written(
         ARGO_CD,
@@ -257,6 +259,10 @@ const FIELDS: [Field; 56] = [
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.superuserSecret", SUPERUSER),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.managed.roles.superuser", SUPERUSER),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.managed.roles.inRoles", SUPERUSER),
+    reserved(CLOUD_NATIVE_PG, "DatabaseRole", "spec.superuser", SUPERUSER),
+    reserved(CLOUD_NATIVE_PG, "DatabaseRole", "spec.inRoles", SUPERUSER),
+    reserved(CLOUD_NATIVE_PG, "Pooler", "spec.pgbouncer.authQuery", QUERY),
+    reserved(CLOUD_NATIVE_PG, "Pooler", "spec.pgbouncer.authQuerySecret", QUERY),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.projectedVolumeTemplate", MOUNTS),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.postgresUID", IDENTITY),
     reserved(CLOUD_NATIVE_PG, "Cluster", "spec.postgresGID", IDENTITY),
