@@ -7,6 +7,7 @@ mod changes;
 mod conflicts;
 mod files;
 mod selection;
+mod unread;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -143,6 +144,11 @@ impl Catalog {
     /// Everything that was wrong at the last update.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
+    }
+
+    /// Warnings about what consumers can set and no mapping reads. None where a document is bad: it may be the one that reads.
+    pub fn unread(&self, schemas: &Schemas) -> Vec<Diagnostic> {
+        if self.diagnostics.iter().any(Diagnostic::is_error) { Vec::new() } else { unread::warnings(self, schemas) }
     }
 
     /// The catalog that follows from the files as they are now.

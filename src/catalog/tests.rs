@@ -357,6 +357,29 @@ fn what_the_schemas_refuse_does_not_run() {
     assert_eq!(world.standing("db"), Some((Standing::Running, 2)));
 }
 
+/// All mappings of a resource together read what consumers can set.
+#[test]
+fn what_no_mapping_reads_is_said_once() {
+    let mut world = World::checking();
+    let quiet = |name: &str, data: &str| {
+        let mapping = checked(name, data).replace(&format!("{{name: {name}}}, resource"), "{name: one}, resource");
+        mapping + "  status: {engineConditions: [], observedGeneration: Off}\n"
+    };
+    let shown = |world: &World| {
+        let found = world.catalog.unread(world.catalog.schemas.as_ref().expect("schemas"));
+        found.iter().map(|one| format!("{}:{}: {}: {}", one.file, one.line, one.code, one.message)).collect::<Vec<_>>()
+    };
+    world.write("a.yaml", &quiet("a", "{{ source.spec.type }}"));
+    let some = "{{ source.spec.members | default(1) }}{{ source.spec.region | default('') }}";
+    world.write("b.yaml", &quiet("b", &some.replace('\'', "\\\"")));
+    insta::assert_snapshot!(shown(&world).join("\n"), @"a.yaml:5: SE0405: no mapping reads `spec.backupNamespace`, `spec.free`, `spec.plan`, `spec.port`, `spec.sidecars`, `spec.tls`, `spec.users` of Database (example.com/v1)");
+    world.write("b.yaml", &quiet("b", "{{ source.spec | tojson }}"));
+    assert_eq!(shown(&world), Vec::<String>::new());
+    // A document that cannot be used may be the one that reads.
+    world.write("b.yaml", &quiet("b", "{{ source.spec.typ }}"));
+    assert_eq!(shown(&world), Vec::<String>::new());
+}
+
 /// The language has it, and only an engine refuses it.
 #[test]
 fn what_does_not_run_yet_is_refused_by_an_engine_alone() {

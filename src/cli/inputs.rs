@@ -36,6 +36,9 @@ impl MappingArguments {
     }
 }
 
+/// Bytes of a file of schemas or objects: the definitions of some operators have more than a mapping may have.
+const MAX_MATERIAL_BYTES: u64 = yaml::Limits::SCHEMAS.bytes as u64;
+
 /// Files of mappings, by the path to show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Inputs {
@@ -49,26 +52,35 @@ impl Inputs {
     /// # Errors
     /// For a path that does not exist, and when nothing is found at any of them.
     pub(super) fn read(paths: &[PathBuf]) -> Result<Self, Misconfigured> {
+        Self::read_within(paths, scan::MAX_FILE_BYTES)
+    }
+
+    /// The same of schemas and objects, whose files may be larger.
+    pub(super) fn read_material(paths: &[PathBuf]) -> Result<Self, Misconfigured> {
+        Self::read_within(paths, MAX_MATERIAL_BYTES)
+    }
+
+    fn read_within(paths: &[PathBuf], most: u64) -> Result<Self, Misconfigured> {
         let mut inputs = Self::default();
-        paths.iter().try_for_each(|path| inputs.add(path))?;
+        paths.iter().try_for_each(|path| inputs.add(path, most))?;
         if inputs.readable.is_empty() && inputs.unreadable.is_empty() {
             return Err(Misconfigured(format!("there is no *.yaml or *.yml in {}", listed(paths))));
         }
         Ok(inputs)
     }
 
-    fn add(&mut self, path: &Path) -> Result<(), Misconfigured> {
+    fn add(&mut self, path: &Path, most: u64) -> Result<(), Misconfigured> {
         if path.as_os_str() == STDIN {
             let mut content = Vec::new();
             io::stdin().read_to_end(&mut content).map_err(|error| refused(path, &error))?;
             self.readable.insert("<stdin>".to_owned(), content);
         } else if path.is_dir() {
-            let read = scan::read(path).onto(&Snapshot::default());
+            let read = scan::read_within(path, most).onto(&Snapshot::default());
             let shown = |file: &str| path.join(file).display().to_string();
             self.readable.extend(read.files.iter().map(|(file, content)| (shown(file), content.clone())));
             self.unreadable.extend(read.problems.iter().map(|problem| (shown(&problem.path), why(problem))));
         } else {
-            let content = scan::read_file(path).map_err(|trouble| refused(path, &trouble))?;
+            let content = scan::read_file(path, most).map_err(|trouble| refused(path, &trouble))?;
             self.readable.insert(path.display().to_string(), content);
         }
         Ok(())
@@ -154,7 +166,7 @@ pub(super) fn file(path: &Path) -> Result<Vec<u8>, Misconfigured> {
     if path.is_dir() {
         return Err(refused(path, &"it is a directory"));
     }
-    inputs.add(path)?;
+    inputs.add(path, MAX_MATERIAL_BYTES)?;
     Ok(inputs.readable.into_values().next().unwrap_or_default())
 }
 
@@ -199,7 +211,7 @@ pub(super) fn folders_of_schemas(given: Option<&Path>, mappings: &[PathBuf]) -> 
 pub(super) fn schemas(given: Option<&Path>, mappings: &[PathBuf]) -> Result<(Schemas, Vec<Diagnostic>), Misconfigured> {
     let (mut schemas, mut diagnostics) = (Schemas::default(), Vec::new());
     for folder in folders_of_schemas(given, mappings) {
-        let read = scan::read(&folder).onto(&Snapshot::default());
+        let read = scan::read_within(&folder, MAX_MATERIAL_BYTES).onto(&Snapshot::default());
         if let Some(problem) = read.problems.first() {
             return Err(unreadable_schemas(&folder, problem));
         }

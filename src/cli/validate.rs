@@ -86,6 +86,7 @@ impl Report {
         // As the engine starts: what it would refuse is an error here.
         let (catalog, update) = inputs.onto(&Catalog::checking(schemas.clone()), &BTreeMap::new());
         diagnostics.extend(update.diagnostics);
+        diagnostics.extend(catalog.unread(&schemas));
         if arguments.live {
             // What the clusters lack is looked for as well where a mapping is refused.
             diagnostics.extend(live::check(arguments, &inputs, &inputs.catalog().0, schemas)?);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::expression::{Expr, Expression, Piece, Recorder, TextForm, Way};
+use super::expression::{Base, Expr, Expression, Piece, Recorder, Root, Segment, TextForm, Way};
 use super::template::{Each, Template, Text, Tree};
 use super::{ForEach, Mapping, RelatedPlace, StatusRules, StatusValue};
 use crate::yaml;
@@ -103,22 +103,36 @@ impl Goal {
 fn points(mapping: &Mapping) -> Vec<Point> {
     let mut points = Points::default();
     points.mapping(mapping);
-    let mut all = points.0;
+    let mut all = points.all;
     // An object's name is a leaf of its template, too; an alias stands in several places.
     all.sort_by_key(|point| (point.place.start, Reverse(point.place.end), point.goal));
     all.dedup();
     all
 }
 
-#[derive(Default)]
-struct Points(Vec<Point>);
+/// The paths of the source that the expressions of a mapping read. A path ends where an item of a list is read: whoever
+/// reads the list may read all of it.
+pub fn reads_of_source(mapping: &Mapping) -> Vec<Vec<&str>> {
+    let mut points = Points::default();
+    points.mapping(mapping);
+    let verdicts = mapping.objects.iter().flat_map(|rule| rule.ready.iter().chain(&rule.failed));
+    verdicts.for_each(|verdict| points.branches(verdict.expr()));
+    points.reads
+}
 
-impl Points {
+#[derive(Default)]
+struct Points<'m> {
+    all: Vec<Point>,
+    /// Paths of the source.
+    reads: Vec<Vec<&'m str>>,
+}
+
+impl<'m> Points<'m> {
     fn put(&mut self, place: &Range<usize>, goal: Goal) {
-        self.0.push(Point { place: place.clone(), goal });
+        self.all.push(Point { place: place.clone(), goal });
     }
 
-    fn mapping(&mut self, mapping: &Mapping) {
+    fn mapping(&mut self, mapping: &'m Mapping) {
         mapping.source.when.iter().for_each(|when| self.condition(when));
         mapping.target_rule.iter().for_each(|rule| self.text(&rule.cluster));
         self.placement(mapping);
@@ -132,7 +146,7 @@ impl Points {
     }
 
     /// The default rules are not the author's to test.
-    fn placement(&mut self, mapping: &Mapping) {
+    fn placement(&mut self, mapping: &'m Mapping) {
         let root = yaml::parse_one(&mapping.text).and_then(|document| document.root);
         let written = root.as_ref().and_then(|root| root.get("spec")?.get("placement"));
         for (field, text) in [("namespace", &mapping.placement.namespace), ("name", &mapping.placement.name)] {
@@ -145,11 +159,11 @@ impl Points {
         }
     }
 
-    fn related_place(&mut self, place: &RelatedPlace) {
+    fn related_place(&mut self, place: &'m RelatedPlace) {
         place.namespace.iter().chain(&place.name).for_each(|text| self.text(text));
     }
 
-    fn objects(&mut self, mapping: &Mapping) {
+    fn objects(&mut self, mapping: &'m Mapping) {
         for (position, rule) in mapping.objects.iter().enumerate() {
             rule.for_each.iter().for_each(|each| self.for_each(each));
             rule.when.iter().for_each(|when| self.condition(when));
@@ -162,7 +176,7 @@ impl Points {
         }
     }
 
-    fn status(&mut self, status: &StatusRules) {
+    fn status(&mut self, status: &'m StatusRules) {
         for field in &status.fields {
             if let StatusValue::Value(template) = &field.from {
                 self.template(template);
@@ -175,17 +189,17 @@ impl Points {
         }
     }
 
-    fn for_each(&mut self, each: &ForEach) {
+    fn for_each(&mut self, each: &'m ForEach) {
         self.template(&each.list);
         self.put(&each.place, Goal::Item);
         self.text(&each.key);
     }
 
-    fn template(&mut self, template: &Template) {
+    fn template(&mut self, template: &'m Template) {
         self.tree(template.root());
     }
 
-    fn tree(&mut self, tree: &Tree) {
+    fn tree(&mut self, tree: &'m Tree) {
         match tree {
             Tree::Literal(_) => {}
             Tree::Expression(expression) => self.expression(expression),
@@ -200,20 +214,20 @@ impl Points {
         }
     }
 
-    fn each(&mut self, each: &Each) {
+    fn each(&mut self, each: &'m Each) {
         self.tree(&each.list);
         self.put(&each.place, Goal::Item);
         each.when.iter().for_each(|when| self.condition(when));
         self.tree(&each.item);
     }
 
-    fn expression(&mut self, expression: &Expression) {
+    fn expression(&mut self, expression: &'m Expression) {
         self.put(expression.place(), Goal::Expression);
         self.branches(expression.expr());
     }
 
     /// A constant has one outcome.
-    fn condition(&mut self, expression: &Expression) {
+    fn condition(&mut self, expression: &'m Expression) {
         if matches!(expression.expr(), Expr::Literal(_)) {
             return;
         }
@@ -222,16 +236,23 @@ impl Points {
         self.branches(expression.expr());
     }
 
-    fn branches(&mut self, expr: &Expr) {
+    fn branches(&mut self, expr: &'m Expr) {
         match expr {
             Expr::Conditional { places, .. } => places.iter().for_each(|place| self.put(place, Goal::Branch)),
             Expr::Default { place, .. } => self.put(place, Goal::Fallback),
+            Expr::Path(path) if path.base == Base::Root(Root::Source) => {
+                let keys = path.segments.iter().map_while(|segment| match segment {
+                    Segment::Key(key) => Some(key.as_str()),
+                    Segment::Index(_) => None,
+                });
+                self.reads.push(keys.collect());
+            }
             _ => {}
         }
         expr.operands().into_iter().for_each(|operand| self.branches(operand));
     }
 
-    fn text(&mut self, text: &Text) {
+    fn text(&mut self, text: &'m Text) {
         match text.form() {
             TextForm::Literal(_) => {}
             TextForm::Typed(expression) => self.expression(expression),
@@ -239,7 +260,7 @@ impl Points {
         }
     }
 
-    fn pieces(&mut self, pieces: &[Piece]) {
+    fn pieces(&mut self, pieces: &'m [Piece]) {
         for piece in pieces {
             match piece {
                 Piece::Raw(_) => {}

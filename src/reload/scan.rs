@@ -49,8 +49,8 @@ pub enum Trouble {
     LinkLoop,
     #[error("it is neither a file nor a folder")]
     Special,
-    #[error("it has {bytes} bytes, more than the {MAX_FILE_BYTES} that are read")]
-    TooLarge { bytes: u64 },
+    #[error("it has {bytes} bytes, more than the {most} that are read")]
+    TooLarge { bytes: u64, most: u64 },
     #[error("it holds more than {MAX_ENTRIES} entries; is it the right directory?")]
     TooManyEntries,
     #[error("its name is not UTF-8")]
@@ -114,7 +114,12 @@ impl Scan {
 
 /// Reads the directory once. What fails is among the problems of the result.
 pub fn read(directory: &Path) -> Scan {
-    let mut walk = Walk::default();
+    read_within(directory, MAX_FILE_BYTES)
+}
+
+/// The same with another limit for the bytes of a file.
+pub fn read_within(directory: &Path, most: u64) -> Scan {
+    let mut walk = Walk { most, ..Walk::default() };
     match fs::metadata(directory) {
         Ok(metadata) if metadata.is_dir() => walk.folder(directory, "", &[Identity::of(&metadata)]),
         Ok(_) => walk.problem("", Trouble::NotADirectory),
@@ -154,6 +159,8 @@ impl Identity {
 struct Walk {
     scan: Scan,
     entries: usize,
+    /// Bytes of a file.
+    most: u64,
 }
 
 impl Walk {
@@ -200,7 +207,7 @@ impl Walk {
     }
 
     fn file(&mut self, path: &Path, relative: &str) {
-        match read_capped(path) {
+        match read_capped(path, self.most) {
             Ok(Ok(content)) => {
                 self.scan.files.insert(relative.to_owned(), content);
             }
@@ -235,22 +242,22 @@ fn may_hold_mappings(path: &Path) -> bool {
     is_yaml(path) || path.extension().is_none()
 }
 
-/// Reads one file, whatever its name.
+/// Reads one file of at most so many bytes, whatever its name.
 ///
 /// # Errors
-/// When it cannot be read, or is larger than what is read of a directory.
-pub fn read_file(path: &Path) -> Result<Vec<u8>, Trouble> {
-    read_capped(path)?
+/// When it cannot be read, or is larger.
+pub fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, Trouble> {
+    read_capped(path, most)?
 }
 
 /// The inner error is a file that has grown beyond what is read.
-fn read_capped(path: &Path) -> io::Result<Result<Vec<u8>, Trouble>> {
+fn read_capped(path: &Path, most: u64) -> io::Result<Result<Vec<u8>, Trouble>> {
     let file = File::open(path)?;
     let mut content = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > MAX_FILE_BYTES {
+    file.take(most + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > most {
         let bytes = fs::metadata(path)?.len();
-        return Ok(Err(Trouble::TooLarge { bytes }));
+        return Ok(Err(Trouble::TooLarge { bytes, most }));
     }
     Ok(Ok(content))
 }

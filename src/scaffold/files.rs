@@ -56,12 +56,21 @@ fn schema(plan: &Plan) -> Value {
 /// Whether a column of the operator's shows something that consumers have too.
 fn is_offered(plan: &Plan, column: &Value) -> bool {
     let path = column["jsonPath"].as_str().unwrap_or_default();
-    let Some(keys) = path.strip_prefix('.').filter(|keys| !keys.contains(['[', '?', '\\'])) else {
-        return path.starts_with(".status.conditions[?(@.type");
-    };
+    if path.starts_with(".status.conditions[") {
+        return plan.report.conditions.is_some() && shows_ready(path);
+    }
+    // What chooses among the items of a list is as good as the list.
+    let (keys, _) = path.split_once('[').unwrap_or((path, ""));
     let schema = plan.consumer_schema();
-    let at = keys.split('.').try_fold(&schema, |schema, key| schema["properties"].get(key));
-    keys.starts_with("metadata.") || at.is_some()
+    let mut keys = keys.split('.').skip(1);
+    path.starts_with(".metadata.") || keys.try_fold(&schema, |schema, key| schema["properties"].get(key)).is_some()
+}
+
+/// Whether a column shows the one condition that the mapping carries.
+fn shows_ready(path: &str) -> bool {
+    let choice = path.strip_prefix(".status.conditions[?(@.type").unwrap_or_default();
+    let choice = choice.trim_start_matches([' ', '=']);
+    choice.starts_with("\"Ready\"") || choice.starts_with("'Ready'")
 }
 
 fn export(plan: &Plan) -> Value {
@@ -103,24 +112,52 @@ spec:
     apiExport: {{name: {name}, path: \"{workspace}\"}}
     resource: {resource}
 
-  objects:
+{related}  objects:
     - id: {ID}
       template:
         apiVersion: {api_version}
         kind: {kind}
-"
+",
+        related = related(plan),
     );
-    plan.parts.iter().for_each(|part| text.push_str(&part_of_template(part)));
+    text.push_str(&labels(plan));
+    plan.parts.iter().for_each(|part| text.push_str(&part_of_template(plan, part)));
     text.push_str(&status(plan));
     text
 }
 
+/// The labels that the operator reads.
+fn labels(plan: &Plan) -> String {
+    let mut lines = String::new();
+    for label in plan.labels() {
+        let says = format!("# The operator reads it: {} ({})", label.holds, label.documentation);
+        lines.push_str(&format!("            {says}\n            {}: {}\n", label.key, label.value()));
+    }
+    if lines.is_empty() { lines } else { format!("        metadata:\n          labels:\n{lines}") }
+}
+
+/// The Secrets that the operator makes, as a comment: the engine refuses a mapping with `related`.
+fn related(plan: &Plan) -> String {
+    let entries: String = plan.secrets().map(|secret| indented(&secret.related(), 2)).collect();
+    let Some(first) = plan.secrets().next() else { return String::new() };
+    let text = format!(
+        "\
+The operator makes Secrets that consumers need: {}
+The engine does not carry related objects yet and refuses a mapping that has them, so this part is a comment.
+related:
+{entries}",
+        first.documentation
+    );
+    let comment: String = text.lines().map(|line| format!("  # {line}\n")).collect();
+    format!("{comment}\n")
+}
+
 /// A field of the template: the consumer's, and what the operator requires beside it.
-fn part_of_template(part: &Part) -> String {
+fn part_of_template(plan: &Plan, part: &Part) -> String {
     let name = &part.name;
     let fallback = if part.required { "" } else { " | default(omit)" };
     let given = format!("${{{{ source.{name}{fallback} }}}}");
-    let literals = part.offer.literals(&part.original);
+    let literals = part.offer.literals(&part.original, &plan.fields);
     if !part.required || literals.as_object().is_none_or(serde_json::Map::is_empty) {
         return format!("        {name}: {given}\n");
     }
@@ -129,7 +166,7 @@ fn part_of_template(part: &Part) -> String {
         "        {name}:
           $merge:
             - {given}
-            # The operator requires these, and they are not the consumer's to choose: put in what you run.
+            # The operator needs these, and they are not the consumer's to choose: put in what you run.
             - {}
 ",
         literals.trim()

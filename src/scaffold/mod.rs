@@ -6,10 +6,10 @@
 mod definition;
 mod files;
 pub mod offer;
+mod operators;
 mod pattern;
 mod readme;
 pub mod report;
-mod reserved;
 pub mod sample;
 
 #[cfg(test)]
@@ -19,12 +19,12 @@ use serde_json::{Map, Value, json};
 
 pub use definition::{Definition, Unsuitable};
 
-use crate::mapping::check::commands;
+use crate::mapping::check::reserved::{self, Field, What};
 use crate::mapping::compile::MAX_MAPPING_NAME;
 use crate::object::is_dns_label;
 use offer::{Kept, Offer, offer};
+use operators::{Label, Secret};
 use report::{Report, report};
-use reserved::reserved;
 
 /// What the author says beside the definition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,8 +51,12 @@ struct Plan {
     name: String,
     workspace: String,
     definition: Definition,
+    /// What is said of the fields of the operator's API.
+    fields: Vec<&'static Field>,
     /// Fields at the top of an object, beside `status`: what is offered of each.
     parts: Vec<Part>,
+    /// Those that are not offered at all.
+    withheld: Vec<Kept>,
     report: Report,
 }
 
@@ -79,22 +83,19 @@ impl Plan {
         if !is_dns_label(&name) || name.len() > MAX_MAPPING_NAME {
             return Err(Unsuitable::BadName(name));
         }
-        let parts: Vec<Part> = parts(&definition);
+        let fields: Vec<_> = reserved::fields(&definition.group, &definition.kind).collect();
+        let (parts, withheld) = parts(&definition, &fields);
         if parts.is_empty() {
             let (kind, version) = (definition.kind, definition.version);
             return Err(Unsuitable::NoSchema { kind, version });
         }
         let workspace = wishes.workspace.clone().unwrap_or_else(|| format!("root:{name}"));
-        Ok(Self { name, workspace, report: report(&definition), definition, parts })
+        Ok(Self { name, workspace, report: report(&definition), definition, fields, parts, withheld })
     }
 
-    /// What stays with the provider, with whole paths.
     fn kept(&self) -> Vec<Kept> {
-        let whole = |part: &Part, kept: &Kept| Kept {
-            path: std::iter::once(part.name.clone()).chain(kept.path.clone()).collect(),
-            ..kept.clone()
-        };
-        self.parts.iter().flat_map(|part| part.offer.kept.iter().map(|kept| whole(part, kept))).collect()
+        let parts = self.parts.iter().flat_map(|part| part.offer.kept.iter().cloned());
+        self.withheld.iter().cloned().chain(parts).collect()
     }
 
     /// The schema that consumers see.
@@ -122,10 +123,21 @@ impl Plan {
             "kind": self.definition.kind,
             "metadata": {"name": format!("my-{}", self.name), "namespace": "default"},
         });
+        for label in self.labels().filter(|label| label.required) {
+            example["metadata"]["labels"][label.key] = label.sample.into();
+        }
         for part in self.parts.iter().filter(|part| part.required) {
             example[&part.name] = sample::telling(&part.offer.schema, &part.name);
         }
         example
+    }
+
+    fn labels(&self) -> impl Iterator<Item = &'static Label> {
+        operators::labels(&self.definition.group, &self.definition.kind)
+    }
+
+    fn secrets(&self) -> impl Iterator<Item = &'static Secret> {
+        operators::secrets(&self.definition.group, &self.definition.kind)
     }
 
     fn example_name(&self) -> String {
@@ -133,27 +145,26 @@ impl Plan {
     }
 }
 
-/// The fields of an object that somebody orders by: `spec`, and whatever stands beside it.
-fn parts(definition: &Definition) -> Vec<Part> {
+/// The fields of an object that somebody orders by: `spec`, and whatever stands beside it; and those that stay with the
+/// provider.
+fn parts(definition: &Definition, fields: &[&'static Field]) -> (Vec<Part>, Vec<Kept>) {
     let schema = &definition.schema;
-    let commands: Vec<_> = commands(&definition.group, &definition.kind).map(|command| command.path).collect();
-    let commands_of = |part: &str| -> Vec<&str> {
-        commands.iter().filter_map(|path| path.strip_prefix(part)?.strip_prefix('.')).collect()
-    };
-    let reserved_of = |part: &str| -> Vec<_> {
-        let all = reserved(&definition.group, &definition.kind);
-        all.filter_map(|field| Some((field.path.strip_prefix(part)?.strip_prefix('.')?, field.why))).collect()
-    };
     let required = sample::required(schema);
-    let fields = schema["properties"].as_object().into_iter().flatten();
-    let ordered = fields.filter(|(name, _)| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
-    ordered
-        .map(|(name, original)| Part {
+    let all = schema["properties"].as_object().into_iter().flatten();
+    let ordered = all.filter(|(name, _)| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
+    let (mut parts, mut withheld) = (Vec::new(), Vec::new());
+    for (name, original) in ordered {
+        if let Some(What::Kept(why)) = fields.iter().find(|field| field.path == name).map(|field| field.what) {
+            withheld.push(Kept { path: vec![name.clone()], why, required: false });
+            continue;
+        }
+        parts.push(Part {
             name: name.clone(),
             // An order is its spec: one without would say nothing.
             required: name == "spec" || required.contains(name.as_str()),
             original: original.clone(),
-            offer: offer(original, &commands_of(name), &reserved_of(name)),
-        })
-        .collect()
+            offer: offer(name, original, fields),
+        });
+    }
+    (parts, withheld)
 }

@@ -6,7 +6,8 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::sample;
-use crate::mapping::check::{holds_pods, is_free_text, is_namespace};
+use crate::mapping::check::reserved::{self, Field, What, Why, is_free_text};
+use crate::mapping::schema::Form;
 
 /// The part of a schema that is offered to consumers.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,74 +20,27 @@ pub struct Offer {
 /// A field that stays with the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Keys from the part's own root on; items of a list by `*`.
+    /// Keys from the object's root on; items of a list by `*`.
     pub path: Vec<String>,
     pub why: Why,
     /// Whether the operator requires it of every object: the mapping must write it.
     pub required: bool,
 }
 
-/// Why a field is not the consumer's to fill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// Pods, or parts of them.
-    Pods,
-    /// What runs in the operator's pods.
-    Program,
-    /// What an operator puts into a command line.
-    Command,
-    /// Where and as whom pods run.
-    Placement,
-    /// Other tenants' namespaces.
-    Reach,
-    /// For a reason of its own.
-    Reserved(&'static str),
-    /// It requires something else that was taken out.
-    Incomplete,
-}
-
-/// Names of what runs in pods.
-const PROGRAM: [&str; 9] =
-    ["args", "additionalArgs", "baseImage", "command", "image", "imageName", "imagePullSecrets", "lifecycle", "tag"];
-
-/// Names of what says where pods run, and as whom.
-const PLACEMENT: [&str; 18] = [
-    "affinity",
-    "hostAliases",
-    "hostIPC",
-    "hostNetwork",
-    "hostPID",
-    "hostUsers",
-    "hostPath",
-    "nodeName",
-    "nodeSelector",
-    "podSecurityContext",
-    "priorityClassName",
-    "runtimeClassName",
-    "schedulerName",
-    "securityContext",
-    "serviceAccount",
-    "serviceAccountName",
-    "tolerations",
-    "volumes",
-];
-
 /// Rules over other fields, which do not hold any more where fields are missing.
 const RULES: [&str; 6] = ["allOf", "anyOf", "not", "oneOf", "x-kubernetes-validations", "example"];
 
-/// Takes out of a schema what consumers should not decide. `commands`: paths in it that end in a command line; `reserved`:
-/// those that stay with the provider, each with its reason.
-pub fn offer(schema: &Value, commands: &[&str], reserved: &[(&str, &'static str)]) -> Offer {
+/// Takes out of a part of an object what consumers should not decide. `fields`: what is said of the operator's API.
+pub fn offer(part: &str, schema: &Value, fields: &[&Field]) -> Offer {
     let mut schema = schema.clone();
-    let mut reduction = Reduction { commands, reserved, path: Vec::new(), kept: Vec::new() };
+    let mut reduction = Reduction { fields, path: vec![part.to_owned()], kept: Vec::new() };
     reduction.reduce(&mut schema, true);
     Offer { schema, kept: reduction.kept }
 }
 
 /// A walk through a schema that takes fields out of it.
 struct Reduction<'c> {
-    commands: &'c [&'c str],
-    reserved: &'c [(&'c str, &'static str)],
+    fields: &'c [&'c Field],
     /// Where the walk is.
     path: Vec<String>,
     kept: Vec<Kept>,
@@ -97,8 +51,8 @@ struct Reduction<'c> {
 enum Outcome {
     Whole,
     Less,
-    /// It lacks what it requires: nobody can fill it.
-    Broken,
+    /// It lacks what it requires, for this reason: nobody can fill it.
+    Broken(Why),
 }
 
 impl Reduction<'_> {
@@ -125,54 +79,60 @@ impl Reduction<'_> {
         let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return Outcome::Whole };
         let mut gone = Vec::new();
         let mut less = false;
-        for (name, field) in fields.iter_mut() {
-            if is_free_text(name) {
-                continue;
-            }
+        for (name, field) in fields.iter_mut().filter(|(name, _)| !is_free_text(name)) {
             self.path.push(name.clone());
             let before = self.kept.len();
             let everywhere = everywhere && required.contains(name);
-            let command = || self.ends_in_a_command(field).then_some(Why::Command);
-            let why = why(name, field).or_else(|| self.is_reserved()).or_else(command).or_else(|| {
-                match self.reduce(field, everywhere) {
-                    Outcome::Broken => Some(Why::Incomplete),
-                    outcome => {
-                        less |= outcome == Outcome::Less;
-                        None
-                    }
+            let why = self.why(field).or_else(|| match self.reduce(field, everywhere) {
+                Outcome::Broken(why) => Some(why),
+                outcome => {
+                    less |= outcome == Outcome::Less;
+                    None
                 }
             });
             if let Some(why) = why {
                 self.kept.truncate(before);
                 self.kept.push(Kept { path: self.path.clone(), why, required: everywhere });
-                gone.push(name.clone());
+                gone.push((name.clone(), why));
             }
             self.path.pop();
         }
-        let broken = gone.iter().any(|name| required.contains(name));
-        forget(schema, &gone);
-        match (broken && !everywhere, less || !gone.is_empty()) {
-            (true, _) => Outcome::Broken,
-            (_, true) => Outcome::Less,
-            _ => Outcome::Whole,
+        let broken = gone.iter().find(|(name, _)| required.contains(name)).filter(|_| !everywhere).map(|(_, why)| *why);
+        let is_less = less || !gone.is_empty();
+        forget(schema, &gone.into_iter().map(|(name, _)| name).collect::<Vec<_>>());
+        broken.map_or(if is_less { Outcome::Less } else { Outcome::Whole }, Outcome::Broken)
+    }
+
+    /// Why the field at the path of the walk stays with the provider: what is said of its path counts more than its name.
+    fn why(&self, field: &Value) -> Option<Why> {
+        let keys: Vec<&str> = self.path.iter().map(String::as_str).filter(|key| *key != "*").collect();
+        let at = keys.join(".");
+        for known in self.fields {
+            match (known.path.strip_prefix(&*at), known.what) {
+                (Some(""), What::Offered(_)) => return None,
+                (Some(""), What::Kept(Why::Command(_)) | What::Written(Why::Command(_), _)) if is_bounded(field) => {}
+                (Some(""), What::Kept(why) | What::Written(why, _)) => return Some(why),
+                (Some(rest), What::Kept(why))
+                    if rest.strip_prefix('.').is_some_and(|below| leaves_open(field, below)) =>
+                {
+                    return Some(why);
+                }
+                _ => {}
+            }
         }
+        reserved::meaning(self.fields.iter().copied(), &at, &looks(field))
     }
+}
 
-    fn is_reserved(&self) -> Option<Why> {
-        let at = self.path.join(".");
-        self.reserved.iter().find(|(path, _)| *path == at).map(|(_, why)| Why::Reserved(why))
-    }
+/// Whether the texts that a field takes are listed.
+fn is_bounded(field: &Value) -> bool {
+    field.get("enum").is_some() || field.get("pattern").is_some()
+}
 
-    /// Whether free text at the path of the walk, or below where the schema leaves that open, ends in a command line.
-    fn ends_in_a_command(&self, field: &Value) -> bool {
-        let at = self.path.join(".");
-        let is_bounded = field.get("enum").is_some() || field.get("pattern").is_some();
-        self.commands.iter().any(|command| match command.strip_prefix(&*at) {
-            Some("") => !is_bounded,
-            Some(rest) => rest.strip_prefix('.').is_some_and(|below| leaves_open(field, below)),
-            None => false,
-        })
-    }
+fn looks(field: &Value) -> reserved::Value<'_> {
+    let inner = field.get("items").unwrap_or(field);
+    let keys = inner["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    reserved::Value { form: Form::of_schema(field), keys }
 }
 
 /// Whether a schema says nothing of the first key of a path, and keeps it all the same.
@@ -181,22 +141,6 @@ fn leaves_open(field: &Value, path: &str) -> bool {
     let keeps = field["x-kubernetes-preserve-unknown-fields"] == true;
     let takes_any = !matches!(field.get("additionalProperties"), None | Some(Value::Bool(false)));
     (keeps || takes_any) && field["properties"].get(key).is_none()
-}
-
-fn why(name: &str, field: &Value) -> Option<Why> {
-    let structured = matches!(field["type"].as_str(), Some("object" | "array"));
-    if holds_pods(name) && structured {
-        return Some(Why::Pods);
-    }
-    if PROGRAM.contains(&name) || (name.ends_with("Image") && field["type"] == "string") {
-        return Some(Why::Program);
-    }
-    if PLACEMENT.contains(&name) {
-        return Some(Why::Placement);
-    }
-    let reaches = is_namespace(name) || name == "namespaces" || name.ends_with("Namespaces");
-    let selects = name == "namespaceSelector" || name.ends_with("NamespaceSelector");
-    (reaches || selects).then_some(Why::Reach)
 }
 
 /// Takes names out of a schema's fields, of what it requires, and of its default.
@@ -218,26 +162,36 @@ fn forget(schema: &mut Value, gone: &[String]) {
 }
 
 impl Offer {
-    /// What the mapping must write itself: a value for each field that is required and kept.
+    /// What the mapping must write itself at this part: a value for each field that is required and kept, and for each that
+    /// the operator needs although its schema does not say so.
     ///
     /// `original` is the schema that the offer was made of.
-    pub fn literals(&self, original: &Value) -> Value {
+    pub fn literals(&self, original: &Value, fields: &[&Field]) -> Value {
         let mut literals = Value::Object(Map::new());
-        for kept in self.kept.iter().filter(|kept| kept.required) {
-            put(&mut literals, original, &kept.path);
+        for kept in &self.kept {
+            let at = kept.path.join(".");
+            let value = fields.iter().find_map(|field| match field.what {
+                What::Written(_, value) if field.path == at => Some(Value::from(value)),
+                _ => None,
+            });
+            // The tenant's own namespace is the one that an operator may follow.
+            let own = matches!(kept.why, Why::Reach).then(|| Value::from("${{ placement.namespace }}"));
+            if kept.required || value.is_some() {
+                put(&mut literals, original, &kept.path[1..], value.or(own));
+            }
         }
         literals
     }
 }
 
-/// Puts a sample of the field at a path into `value`.
-fn put(value: &mut Value, schema: &Value, path: &[String]) {
+/// Puts a value into the field at a path of `value`: the one given, or a sample.
+fn put(value: &mut Value, schema: &Value, path: &[String], given: Option<Value>) {
     let (Some((name, rest)), Value::Object(fields)) = (path.split_first(), value) else { return };
     let schema = &schema["properties"][name];
     if rest.is_empty() {
-        fields.insert(name.clone(), sample::sample(schema, name));
+        fields.insert(name.clone(), given.unwrap_or_else(|| sample::sample(schema, name)));
     } else {
-        put(fields.entry(name).or_insert_with(|| Value::Object(Map::new())), schema, rest);
+        put(fields.entry(name).or_insert_with(|| Value::Object(Map::new())), schema, rest, given);
     }
 }
 
@@ -247,30 +201,14 @@ impl fmt::Display for Kept {
     }
 }
 
-impl Why {
-    /// In a sentence, for several fields.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::Pods => "pods of the consumer's making would run on the target",
-            Self::Program => "a consumer would choose the program that runs with the operator's rights",
-            Self::Command => "an operator puts them into a command line, where a consumer's text could run commands",
-            Self::Placement => "a consumer would say on which nodes, and with whose rights, pods run",
-            Self::Reach => "an operator that follows them would reach into other tenants' namespaces",
-            Self::Reserved(why) => why,
-            Self::Incomplete => "they require a field that is left out",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::reserved::reserved;
     use super::*;
 
     fn of(schema: Value) -> (Value, Vec<String>) {
-        let offer = offer(&schema, &[], &[]);
+        let offer = offer("spec", &schema, &[]);
         (offer.schema, offer.kept.iter().map(|kept| format!("{kept}: {:?} {}", kept.why, kept.required)).collect())
     }
 
@@ -288,7 +226,7 @@ mod tests {
                 "container": {"type": "boolean", "x-kubernetes-validations": [{"rule": "true"}]},
             },
         }));
-        assert_eq!(kept, ["image: Program true", "ref.namespace: Reach false"]);
+        assert_eq!(kept, ["spec.image: Program true", "spec.ref.namespace: Reach false"]);
         assert_eq!(schema["required"], json!(["size"]));
         assert_eq!(schema["default"], json!({"size": 1}));
         assert_eq!(schema.get("x-kubernetes-validations"), None);
@@ -299,8 +237,7 @@ mod tests {
 
     #[test]
     fn what_decides_about_more_than_the_tenant_is_taken_out_with_its_reason() {
-        let fields: Vec<_> =
-            reserved("postgresql.cnpg.io", "Cluster").map(|field| (&field.path[5..], field.why)).collect();
+        let fields: Vec<_> = reserved::fields("postgresql.cnpg.io", "Cluster").collect();
         let schema = json!({"type": "object", "properties": {
             "instances": {"type": "integer"},
             "env": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
@@ -308,14 +245,14 @@ mod tests {
                 "database": {"type": "string"}, "postInitSQL": {"type": "array", "items": {"type": "string"}},
             }}}},
         }});
-        let offered = offer(&schema, &[], &fields);
+        let offered = offer("spec", &schema, &fields);
         let kept: Vec<_> = offered.kept.iter().map(|kept| format!("{kept}: {}", kept.why.sentence())).collect();
-        let environment = "a consumer would set the environment of the operator's pods, also from other Secrets";
+        let environment = Why::Environment.sentence();
         assert_eq!(
             kept,
             [
-                "bootstrap.initdb.postInitSQL: the operator runs the SQL as superuser".to_owned(),
-                format!("env: {environment}")
+                "spec.bootstrap.initdb.postInitSQL: the operator runs the SQL as superuser".to_owned(),
+                format!("spec.env: {environment}")
             ]
         );
         assert!(
@@ -325,21 +262,61 @@ mod tests {
 
     #[test]
     fn what_ends_in_a_command_line_is_taken_out_where_its_text_is_free() {
-        let offered = offer(
-            &json!({"type": "object", "properties": {
-                "agent": {"type": "object", "properties": {
-                    "logFile": {"type": "string"}, "logLevel": {"type": "string", "enum": ["INFO"]},
-                }},
-                "options": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                "other": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            }}),
-            &["agent.logFile", "agent.logLevel", "options.storage.dbPath"],
-            &[],
+        let fields: Vec<_> = reserved::fields("mongodbcommunity.mongodb.com", "MongoDBCommunity").collect();
+        let schema = json!({"type": "object", "properties": {
+            "agent": {"type": "object", "properties": {
+                "logFile": {"type": "string"}, "logLevel": {"type": "string", "enum": ["INFO"]},
+            }},
+            "additionalMongodConfig": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "other": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        }});
+        let offered = offer("spec", &schema, &fields);
+        assert_eq!(
+            offered.kept.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["spec.additionalMongodConfig", "spec.agent.logFile"]
         );
-        let kept: Vec<_> = offered.kept.iter().map(|kept| format!("{kept}: {:?}", kept.why)).collect();
-        assert_eq!(kept, ["agent.logFile: Command", "options: Command"]);
+        assert!(offered.kept.iter().all(|kept| matches!(kept.why, Why::Command(_))));
         assert!(offered.schema["properties"]["agent"]["properties"].get("logLevel").is_some());
         assert!(offered.schema["properties"].get("other").is_some());
+    }
+
+    #[test]
+    fn a_name_counts_only_where_the_field_looks_like_what_it_names() {
+        let (_, kept) = of(json!({"type": "object", "properties": {
+            "storage": {"type": "object", "properties": {"volumes": {"type": "array", "items": {"type": "object", "properties": {
+                "id": {"type": "integer"}, "size": {"type": "string"},
+            }}}}},
+            "volumes": {"type": "array", "items": {"type": "object", "properties": {"secret": {"type": "object"}}}},
+            "disks": {"type": "array", "items": {"type": "object", "properties": {"hostPath": {"type": "object"}}}},
+            "traffic": {"type": "array", "items": {"type": "object", "properties": {"tag": {"type": "string"}}}},
+            "lifecycle": {"type": "object", "properties": {"expireAfterDays": {"type": "integer"}}},
+            "env": {"type": "string", "enum": ["test", "production"]},
+            "worker": {"type": "object", "properties": {"containers": {"type": "array"}, "nodeName": {"type": "string"}}},
+        }}));
+        assert_eq!(kept, ["spec.disks: Placement false", "spec.volumes: Placement false", "spec.worker: Pods false"]);
+    }
+
+    #[test]
+    fn a_kind_that_runs_the_consumers_containers_offers_them() {
+        let fields: Vec<_> = reserved::fields("serving.knative.dev", "Service").collect();
+        let container = json!({"type": "object", "required": ["image"], "properties": {
+            "image": {"type": "string"}, "command": {"type": "array"}, "securityContext": {"type": "object"},
+        }});
+        let pod = json!({"type": "object", "required": ["containers"], "properties": {
+            "containers": {"type": "array", "items": container.clone()}, "nodeName": {"type": "string"},
+            "initContainers": {"type": "array", "items": container},
+        }});
+        let schema = json!({"type": "object", "properties": {
+            "template": {"type": "object", "properties": {"spec": pod}},
+        }});
+        assert_eq!(
+            offer("spec", &schema, &fields).kept.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "spec.template.spec.containers[].securityContext",
+                "spec.template.spec.initContainers",
+                "spec.template.spec.nodeName"
+            ]
+        );
     }
 
     #[test]
@@ -351,7 +328,7 @@ mod tests {
             "exporter": {"type": "object", "required": ["image"], "properties": {"image": {"type": "string"}}},
             "enabled": {"type": "boolean"},
         }}));
-        assert_eq!(kept, ["exporter: Incomplete false", "jobs: Incomplete false"]);
+        assert_eq!(kept, ["spec.exporter: Program false", "spec.jobs: Program false"]);
         assert_eq!(schema["properties"], json!({"enabled": {"type": "boolean"}}));
     }
 
@@ -362,8 +339,11 @@ mod tests {
                 "image": {"type": "string"}, "replicas": {"type": "integer"},
             }},
         }});
-        let offer = offer(&original, &[], &[]);
-        assert_eq!(offer.literals(&original), json!({"kubernetes": {"image": "registry.example.com/example:1.0.0"}}));
+        let offer = offer("spec", &original, &[]);
+        assert_eq!(
+            offer.literals(&original, &[]),
+            json!({"kubernetes": {"image": "registry.example.com/example:1.0.0"}})
+        );
         let left = &offer.schema["properties"]["kubernetes"]["properties"];
         assert_eq!(left, &json!({"replicas": {"type": "integer"}}));
     }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::Plan;
-use super::offer::Why;
+use crate::mapping::check::reserved::{What, Why};
 
 pub(super) fn readme(plan: &Plan) -> String {
     let mut text = head(plan);
     text.push_str(&kept(plan));
+    text.push_str(&offered(plan));
+    text.push_str(&secrets(plan));
     text.push_str(&rules(plan));
     text.push_str(&live(plan));
     text
@@ -52,7 +54,10 @@ fn kept(plan: &Plan) -> String {
     let mut written = Vec::new();
     for kept in plan.kept() {
         by_reason.entry(kept.why).or_default().push(format!("`{kept}`"));
-        written.extend(kept.required.then(|| format!("`{kept}`")));
+        let at = kept.path.join(".");
+        let is_needed = |what: What| matches!(what, What::Written(..));
+        let needed = kept.required || plan.fields.iter().any(|field| is_needed(field.what) && field.path == at);
+        written.extend(needed.then(|| format!("`{kept}`")));
     }
     if by_reason.is_empty() {
         return "\n## What stays with you\n\nNothing had to be left out of the operator's API.\n".to_owned();
@@ -65,7 +70,7 @@ fn kept(plan: &Plan) -> String {
     if !written.is_empty() {
         let _ = writeln!(
             text,
-            "\nThe operator requires {}: the mapping writes a value that you should put your own in place of.",
+            "\nThe operator needs {}: the mapping writes a value that you should put your own in place of.",
             written.join(", ")
         );
     }
@@ -73,6 +78,45 @@ fn kept(plan: &Plan) -> String {
         "\nTo offer one of them after all, copy it from `schemas/crd.yaml` into `schemas/apiresourceschema.yaml`.\n",
     );
     text
+}
+
+/// What consumers decide although its name speaks against it.
+fn offered(plan: &Plan) -> String {
+    let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for field in &plan.fields {
+        if let What::Offered(why) = field.what {
+            by_reason.entry(why).or_default().push(format!("`{}`", field.path));
+        }
+    }
+    if by_reason.is_empty() {
+        return String::new();
+    }
+    let mut text = "\n## What consumers decide, for a reason\n\n".to_owned();
+    for (why, fields) in by_reason {
+        let _ = writeln!(text, "* {}\n  ({why})", fields.join(", "));
+    }
+    text
+}
+
+/// What the operator makes beside its objects.
+fn secrets(plan: &Plan) -> String {
+    let mut text = String::new();
+    for secret in plan.secrets() {
+        let keys = secret.keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "* `{}` with {keys} ([documentation]({}))", secret.name, secret.documentation);
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!(
+        "
+## Secrets that the operator makes
+
+{text}
+The mapping has the part that carries them to consumers (`related`) as a comment. The engine does not carry related objects yet: it
+refuses a mapping that has them. Until then, hand the Secrets over yourself.
+"
+    )
 }
 
 /// Rules that the example may break, for nothing here can evaluate them.

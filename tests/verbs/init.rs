@@ -7,12 +7,13 @@ use tempfile::TempDir;
 
 use super::{run, shown_in};
 
-const OPERATORS: [(&str, &str); 5] = [
+const OPERATORS: [(&str, &str); 6] = [
     ("postgres", "cluster"),
     ("kafka", "kafka"),
     ("certificate", "certificate"),
     ("redis", "redis"),
     ("servicemonitor", "servicemonitor"),
+    ("topic", "kafkatopic"),
 ];
 
 fn made(operator: &str) -> TempDir {
@@ -36,6 +37,10 @@ fn what_it_writes_is_good_and_tested() {
         assert_snapshot!(format!("render-{operator}"), rendered);
         let mapping = fs::read_to_string(root.path().join(format!("kit/mappings/{name}.yaml"))).expect("a mapping");
         assert_snapshot!(format!("mapping-{operator}"), mapping);
+        let schema = root.path().join("kit/schemas/apiresourceschema.yaml");
+        let schema = sync_engine::yaml::parse_one(&fs::read_to_string(schema).expect("a schema")).expect("a document");
+        let columns = &schema.root.expect("a value").to_json()["spec"]["versions"][0]["additionalPrinterColumns"];
+        assert_snapshot!(format!("columns-{operator}"), sync_engine::yaml::write(columns));
     }
 }
 

@@ -44,10 +44,10 @@ pub(super) fn read(mappings: &Path, named: &[PathBuf]) -> Result<Material, Misco
     let mut inputs = own.clone();
     for folder in BESIDE.iter().filter_map(|name| inputs::beside(mappings, name)).filter(|folder| folder.is_dir()) {
         // Nothing at all in it is no mistake.
-        inputs.extend(Inputs::read(&[folder]).unwrap_or_default());
+        inputs.extend(Inputs::read_material(&[folder]).unwrap_or_default());
     }
     for path in named {
-        inputs.extend(Inputs::read(std::slice::from_ref(path))?);
+        inputs.extend(Inputs::read_material(std::slice::from_ref(path))?);
     }
     Ok(Material::of(own, &inputs))
 }

@@ -3,11 +3,13 @@
 //! Everything is found at once. What a schema leaves open, and what has no schema, is `any` and never a finding.
 
 mod collisions;
-mod commands;
+mod decided;
 mod fit;
+mod lengths;
 mod places;
 mod reads;
 mod related;
+pub mod reserved;
 mod safety;
 mod status;
 mod target;
@@ -24,9 +26,8 @@ use super::{Mapping, ObjectRule};
 use crate::yaml::{self, Node, NodeValue};
 
 pub use collisions::common_object;
-pub use commands::commands;
 use reads::{Reads, guards};
-pub use safety::{holds_pods, is_free_text, is_namespace};
+pub use safety::is_namespace;
 use target::{Place, Target};
 use types::{Bound, Environment, Type};
 
@@ -40,6 +41,7 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
     checker.vars();
     places::check(spec, mapping, &mut checker.findings);
     collisions::check(spec, mapping, &mut checker.findings);
+    lengths::check(spec, mapping, checker.environment.source, &mut checker.findings);
     unused::check(spec, mapping, &mut checker.findings);
     checker.related();
     checker.objects();

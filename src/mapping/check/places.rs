@@ -97,6 +97,13 @@ fn candidates(mapping: &Mapping) -> impl Iterator<Item = Candidate<'static>> {
     NAMES.into_iter().flat_map(of)
 }
 
+/// A source with a name as long as it may become, in a served namespace with a long name if there is one.
+pub(super) fn longest_candidate<'n>(mapping: &Mapping, name: &'n str) -> Option<Candidate<'n>> {
+    let plain = served_candidate(mapping)?;
+    let long = LONG_NAMESPACES.into_iter().find(|namespace| mapping.source.namespaces.matches(namespace));
+    Some(Candidate { name, namespace: long.unwrap_or(plain.namespace), cluster: plain.cluster })
+}
+
 /// A plain source of a namespace that is served.
 pub(super) fn served_candidate(mapping: &Mapping) -> Option<Candidate<'static>> {
     candidates(mapping).next()
@@ -109,16 +116,7 @@ pub(super) fn placed(
     candidate: Candidate<'_>,
     spec: &Map<String, Value>,
 ) -> Option<(String, String)> {
-    let mut source = spec.clone();
-    source.insert("metadata".to_owned(), json!({"namespace": candidate.namespace, "name": candidate.name}));
-    let mut scope = Scope::new();
-    scope.set(Root::Source, Arc::new(Value::Object(source)));
-    scope.set(
-        Root::Workspace,
-        Arc::new(json!({"cluster": candidate.cluster, "path": format!("root:{}", candidate.cluster)})),
-    );
-    scope.set(Root::Target, mapping.constants.target.clone());
-    scope.set(Root::Mapping, mapping.constants.mapping.clone());
+    let mut scope = scope(mapping, candidate, spec.clone());
     let place = mapping.placement.place(&scope).ok()?;
     let Some((rule, name)) = rule.and_then(|rule| Some((rule, rule.name.as_ref()?))) else {
         return Some((place.namespace, place.name));
@@ -129,6 +127,20 @@ pub(super) fn placed(
     }
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
     Some((place.namespace, name.render(&scope).ok()?))
+}
+
+/// What expressions read of a source that has no place yet.
+pub(super) fn scope(mapping: &Mapping, candidate: Candidate<'_>, mut source: Map<String, Value>) -> Scope {
+    source.insert("metadata".to_owned(), json!({"namespace": candidate.namespace, "name": candidate.name}));
+    let mut scope = Scope::new();
+    scope.set(Root::Source, Arc::new(Value::Object(source)));
+    scope.set(
+        Root::Workspace,
+        Arc::new(json!({"cluster": candidate.cluster, "path": format!("root:{}", candidate.cluster)})),
+    );
+    scope.set(Root::Target, mapping.constants.target.clone());
+    scope.set(Root::Mapping, mapping.constants.mapping.clone());
+    scope
 }
 
 /// Fields of the source that the rule reads beside its identity: two sources may well have the same there.
@@ -142,7 +154,7 @@ pub(super) fn source_stand_in(mapping: &Mapping, rule: Option<&ObjectRule>) -> M
 }
 
 /// A value that has the same word wherever the texts read it.
-fn stand_in(texts: &[&Text], base: &Base) -> Value {
+pub(super) fn stand_in(texts: &[&Text], base: &Base) -> Value {
     let mut value = Value::Object(Map::new());
     let mut put = |path: &Path| {
         let mut at = &mut value;

@@ -1,11 +1,13 @@
 //! SE07: what a consumer must not decide.
 
+use super::decided;
+use super::reserved::{Value, Why, fields, is_free_text, meaning};
 use super::target::Place;
 use super::types::{Shape, Type};
 use crate::mapping::Kind;
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::expression::{Base, Root};
-use crate::mapping::schema::{Field, Form, Schema, View};
+use crate::mapping::schema::{Field, Form, Schema};
 use crate::yaml::Node;
 
 /// Kinds of Kubernetes' own that live in no namespace.
@@ -39,23 +41,6 @@ const PODS: [(&str, &str, &[&str]); 7] = [
     ("batch", "Job", &["spec", "template", "spec"]),
 ];
 
-/// Fields that hold pods, or parts of them, wherever operators have them.
-const POD_FIELDS: [&str; 10] = [
-    "containers",
-    "ephemeralContainers",
-    "extraContainers",
-    "initContainers",
-    "podSpec",
-    "podTemplate",
-    "podTemplateSpec",
-    "sidecarContainers",
-    "sidecars",
-    "statefulSet",
-];
-
-/// Keys under which any text stands, whatever their names.
-const FREE_TEXT: [&str; 5] = ["annotations", "binaryData", "data", "labels", "stringData"];
-
 /// Levels of a consumer's subtree that are looked through.
 const DEPTH: usize = 24;
 
@@ -75,7 +60,7 @@ pub(super) fn scope(kind: &Kind, schema: Option<&Schema>, node: &Node, findings:
 
 /// What a consumer decides at a leaf of a template.
 pub(super) fn leaf(kind: &Kind, node: &Node, path: &[String], types: &[Type<'_>], findings: &mut Vec<Finding>) {
-    if path.iter().any(|key| FREE_TEXT.contains(&key.as_str())) {
+    if path.iter().any(|key| is_free_text(key)) {
         return;
     }
     let first = path.first().map(String::as_str).unwrap_or_default();
@@ -95,22 +80,18 @@ pub(super) fn leaf(kind: &Kind, node: &Node, path: &[String], types: &[Type<'_>]
     let is_scalar = |one: &Type<'_>| !one.form().meets(Form::Map) && !one.form().meets(Form::List);
     if fills_pods(kind, path) && !types.is_empty() && !types.iter().all(is_scalar) {
         findings.push(pods(node, &path.join(".")));
+    } else {
+        decided::check_name(kind, node, path, types, findings);
     }
 }
 
 /// Whether a field of this name says a namespace.
 pub fn is_namespace(name: &str) -> bool {
-    name == "namespace" || name.ends_with("Namespace")
+    named(name, Form::Text) == Some(Why::Reach)
 }
 
-/// Whether a field of this name holds pods, or parts of them.
-pub fn holds_pods(name: &str) -> bool {
-    POD_FIELDS.contains(&name)
-}
-
-/// Whether any text stands under a key of this name, whatever its own names.
-pub fn is_free_text(name: &str) -> bool {
-    FREE_TEXT.contains(&name)
+fn named(name: &str, form: Form) -> Option<Why> {
+    super::reserved::named(name, &Value { form, keys: Vec::new() })
 }
 
 pub(super) fn reaching(node: &Node, path: &str, what: &str) -> Finding {
@@ -138,46 +119,63 @@ fn fills_pods(kind: &Kind, path: &[String]) -> bool {
     path.iter().zip(*spec).all(|(one, other)| one == other)
         && match within {
             [] => true,
-            [field] => POD_FIELDS.contains(&field.as_str()),
+            [field] => named(field, Form::List) == Some(Why::Pods),
             _ => false,
         }
 }
 
 /// What a whole subtree of the consumer's brings along.
-pub(super) fn subtree<'s>(node: &Node, types: &[Type<'s>], place: &Place<'s>, findings: &mut Vec<Finding>) {
-    if place.path.iter().any(|key| FREE_TEXT.contains(&key.as_str())) {
+pub(super) fn subtree<'s>(
+    kind: &Kind,
+    node: &Node,
+    types: &[Type<'s>],
+    place: &Place<'s>,
+    findings: &mut Vec<Finding>,
+) {
+    if place.path.iter().any(|key| is_free_text(key)) {
         return;
     }
     for one in types {
         if let Type::Of(shape) = one
             && shape.path.split(['.', '[']).next() == Some(&*Base::Root(Root::Source).to_string())
         {
-            brought(node, shape, place.view, DEPTH, findings);
+            Brought { kind, node, findings }.all(shape, place, DEPTH);
         }
     }
 }
 
-fn brought(node: &Node, shape: &Shape<'_>, to: Option<View<'_>>, depth: usize, findings: &mut Vec<Finding>) {
-    if depth == 0 {
-        return;
-    }
-    if let Some(item) = shape.view.item() {
-        let below = Shape::new(item, format!("{}[]", shape.path));
-        brought(node, &below, to.and_then(View::item), depth - 1, findings);
-    }
-    for (name, view) in shape.view.fields().filter(|(name, _)| shape.keeps(name) && !FREE_TEXT.contains(name)) {
-        let to = match to.map(|to| to.field(name)) {
-            Some(Field::Known(to)) => Some(to),
-            Some(Field::Unknown) => continue,
-            Some(Field::Open) | None => None,
-        };
-        let path = format!("{}.{name}", shape.path);
-        if POD_FIELDS.contains(&name) && matches!(view.form(), Form::Map | Form::List) {
-            findings.push(pods(node, &path));
-        } else if is_namespace(name) && view.form() == Form::Text {
-            findings.push(reaching(node, &path, "namespace"));
-        } else {
-            brought(node, &Shape::new(view, path), to, depth - 1, findings);
+/// A walk through what a subtree brings to an object of a kind.
+struct Brought<'b> {
+    kind: &'b Kind,
+    node: &'b Node,
+    findings: &'b mut Vec<Finding>,
+}
+
+impl Brought<'_> {
+    fn all<'s>(&mut self, shape: &Shape<'s>, to: &Place<'s>, depth: usize) {
+        if depth == 0 {
+            return;
+        }
+        if let Some(item) = shape.view.item() {
+            self.all(&Shape::new(item, format!("{}[]", shape.path)), &to.item(), depth - 1);
+        }
+        for (name, view) in shape.view.fields().filter(|(name, _)| shape.keeps(name) && !is_free_text(name)) {
+            let view_of_target = match to.view.map(|to| to.field(name)) {
+                Some(Field::Known(to)) => Some(to),
+                Some(Field::Unknown) => continue,
+                Some(Field::Open) | None => None,
+            };
+            let below = Shape::new(view, format!("{}.{name}", shape.path));
+            let to = to.under(name, view_of_target);
+            let value = Value { form: view.form(), keys: decided::keys(view) };
+            match meaning(fields(&self.kind.group, &self.kind.kind), &to.path.join("."), &value) {
+                Some(Why::Pods) => self.findings.push(pods(self.node, &below.path)),
+                Some(Why::Reach) => self.findings.push(reaching(self.node, &below.path, "namespace")),
+                Some(why) if decided::is_free(view, &[], depth) => {
+                    self.findings.push(decided::finding(self.node, why, &format!("`{}`", below.path)));
+                }
+                _ => self.all(&below, &to, depth - 1),
+            }
         }
     }
 }

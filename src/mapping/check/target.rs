@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::commands;
+use super::decided;
 use super::fit::{self, Misfit, Mismatch};
 use super::reads::{Reads, guards, with_suggestion};
 use super::safety;
@@ -40,13 +40,13 @@ impl<'s> Place<'s> {
         Self { view, path: Vec::new() }
     }
 
-    fn under(&self, key: &str, view: Option<View<'s>>) -> Self {
+    pub fn under(&self, key: &str, view: Option<View<'s>>) -> Self {
         let mut path = self.path.clone();
         path.push(key.to_owned());
         Self { view, path }
     }
 
-    fn item(&self) -> Self {
+    pub fn item(&self) -> Self {
         Self { view: self.view.and_then(View::item), path: self.path.clone() }
     }
 }
@@ -66,6 +66,10 @@ impl<'s> Target<'_, 's> {
                 self.typed(node, &[Type::Simple(Form::Text)], place);
                 let is_consumers = self.environment.prints_consumers(text);
                 self.safe_leaf(node, &place.path, is_consumers, &[]);
+                if let Some(kind) = self.kind {
+                    let printed = decided::printed(self.environment, text);
+                    decided::check(kind, node, &place.path, &printed, self.findings);
+                }
             }
             (Tree::Sequence(trees), NodeValue::Sequence(nodes)) => {
                 self.expect(node, Form::List, place);
@@ -246,15 +250,15 @@ impl<'s> Target<'_, 's> {
         self.typed(node, &types, place);
         let is_consumers = self.environment.is_consumers(expr);
         self.safe_leaf(node, &place.path, is_consumers, &types);
-        if is_consumers && self.kind.is_some() {
-            safety::subtree(node, &types, place, self.findings);
+        if let Some(kind) = self.kind.filter(|_| is_consumers) {
+            safety::subtree(kind, node, &types, place, self.findings);
         }
     }
 
     fn safe_leaf(&mut self, node: &Node, path: &[String], is_consumers: bool, types: &[Type<'s>]) {
         if let Some(kind) = self.kind.filter(|_| is_consumers) {
             safety::leaf(kind, node, path, types, self.findings);
-            commands::check(kind, node, path, types, self.findings);
+            decided::check(kind, node, path, types, self.findings);
         }
     }
 

@@ -133,7 +133,9 @@ pub(super) fn kind(api_version: &Node, kind: &Node, findings: &mut Vec<Finding>)
         );
         return None;
     }
-    let starts_well = kind_name.starts_with(|first: char| first.is_ascii_uppercase());
+    // Some operators have kinds without a capital; Kubernetes itself has none.
+    let is_operators = group.contains('.') && !group.ends_with(".k8s.io");
+    let starts_well = kind_name.starts_with(|c: char| c.is_ascii_uppercase() || is_operators && c.is_ascii_lowercase());
     if !starts_well || !kind_name.chars().all(|c| c.is_ascii_alphanumeric()) {
         let message = format!("`{kind_name}` is no kind: letters and digits, a capital first");
         findings.push(Finding::new("SE0113", kind.headline(), message).help("for example `Deployment`"));

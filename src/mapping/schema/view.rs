@@ -99,22 +99,27 @@ impl<'s> View<'s> {
     }
 
     pub fn form(self) -> Form {
-        if self.node["x-kubernetes-int-or-string"] == true || self.node["format"] == "int-or-string" {
-            return Form::IntegerOrText;
-        }
-        match self.node["type"].as_str() {
-            Some("string") => Form::Text,
-            Some("integer") => Form::Integer,
-            Some("number") => Form::Number,
-            Some("boolean") => Form::Boolean,
-            Some("array") => Form::List,
-            Some("object") => Form::Map,
-            _ => Form::Any,
-        }
+        Form::of_schema(self.node)
     }
 }
 
 impl Form {
+    /// Of the values that a schema describes.
+    pub fn of_schema(schema: &Value) -> Self {
+        if schema["x-kubernetes-int-or-string"] == true || schema["format"] == "int-or-string" {
+            return Self::IntegerOrText;
+        }
+        match schema["type"].as_str() {
+            Some("string") => Self::Text,
+            Some("integer") => Self::Integer,
+            Some("number") => Self::Number,
+            Some("boolean") => Self::Boolean,
+            Some("array") => Self::List,
+            Some("object") => Self::Map,
+            _ => Self::Any,
+        }
+    }
+
     /// Of a value.
     pub fn of(value: &Value) -> Self {
         match value {

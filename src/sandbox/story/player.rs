@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until};
 
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Work};
 use super::toy_operator::{Step, ToyOperator};
 use crate::sandbox::{Answer, ApiRef, Events, Key, Request, Sandbox};
 
@@ -22,6 +22,8 @@ pub type Trouble = String;
 pub struct Player {
     operator: Arc<ToyOperator>,
     cluster: Arc<Sandbox>,
+    /// Whether the status has an endpoint of its own.
+    has_status: bool,
     events: Events,
     schedule: Schedule,
     began: Instant,
@@ -42,9 +44,10 @@ impl Player {
     ) -> Result<Self, Answer> {
         let resource = ApiRef { cluster: "", resource: &operator.resource };
         let events = cluster.events(&Request::get(&format!("{}?watch=true", resource.url("", ""))))?;
-        let schedule = Schedule::new(operator.steps.iter().map(|step| step.after).collect());
-        let made = BTreeMap::new();
-        Ok(Self { operator, cluster, events, schedule, began: Instant::now(), made, troubles })
+        let release = operator.finalizer.as_ref().map(|finalizer| finalizer.after).unwrap_or_default();
+        let schedule = Schedule::new(operator.steps.iter().map(|step| step.after).collect(), release);
+        let (has_status, made) = (has_status(&cluster, &operator.resource), BTreeMap::new());
+        Ok(Self { operator, cluster, has_status, events, schedule, began: Instant::now(), made, troubles })
     }
 
     /// Works until the cluster is gone. Can be dropped at any time.
@@ -68,37 +71,75 @@ impl Player {
             self.schedule.gone(&key);
             return self.clear(&key);
         }
-        let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
-        self.schedule.saw(&key, generation, self.now());
+        if !object["metadata"]["deletionTimestamp"].is_null() {
+            return self.schedule.leaves(&key, self.now());
+        }
+        self.hold(&key, object);
+        self.schedule.saw(&key, ordered(object), self.now());
     }
 
     fn work(&mut self) {
         let now = self.now();
-        while let Some((key, step)) = self.schedule.take(now) {
-            self.carry_out(&key, step);
+        while let Some((key, work)) = self.schedule.take(now) {
+            match work {
+                Work::Step(step) => self.carry_out(&key, step),
+                Work::Release => self.finalize(&key, |finalizers, own| finalizers.retain(|one| one != own)),
+            }
         }
     }
 
+    fn api(&self) -> ApiRef<'_> {
+        ApiRef { cluster: "", resource: &self.operator.resource }
+    }
+
     fn carry_out(&mut self, key: &Key, step: usize) {
-        let api = ApiRef { cluster: "", resource: &self.operator.resource };
-        let Some(object) = self.cluster.get(api, &key.namespace, &key.name).map(Arc::new) else { return };
+        let Some(object) = self.cluster.get(self.api(), &key.namespace, &key.name).map(Arc::new) else { return };
         let Some(step) = self.operator.steps.get(step) else { return };
         let outcome = self.write_status(key, step, &object).and_then(|()| self.write_secrets(step, &object));
         match outcome {
             Ok(names) => self.made.entry(key.clone()).or_default().extend(names),
-            Err(why) => {
-                // Whoever listens to troubles may have gone before us.
-                let _ = self.troubles.send(format!("{}/{}: {why}", key.namespace, key.name));
+            Err(why) => self.complain(key, &why),
+        }
+    }
+
+    /// Gives an object the operator's finalizer.
+    fn hold(&self, key: &Key, object: &Value) {
+        let Some(finalizer) = &self.operator.finalizer else { return };
+        let held = object["metadata"]["finalizers"].as_array();
+        if !held.is_some_and(|held| held.contains(&finalizer.name)) {
+            self.finalize(key, |finalizers, own| finalizers.push(own.clone()));
+        }
+    }
+
+    /// Changes the finalizers of an object as they are now; those of others stay.
+    fn finalize(&self, key: &Key, change: impl Fn(&mut Vec<Value>, &Value)) {
+        let Some(finalizer) = &self.operator.finalizer else { return };
+        let url = format!("{}?fieldManager={AUTHOR}", self.api().url(&key.namespace, &key.name));
+        while let Some(object) = self.cluster.get(self.api(), &key.namespace, &key.name) {
+            let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+            change(&mut finalizers, &finalizer.name);
+            let version = &object["metadata"]["resourceVersion"];
+            let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
+            match self.write(&Request::patch(&url, MERGE, &patch)) {
+                // Somebody else wrote in between.
+                Err((409, _)) => {}
+                Err((_, why)) => return self.complain(key, &why),
+                Ok(()) => return,
             }
         }
+    }
+
+    fn complain(&self, key: &Key, why: &str) {
+        // Whoever listens to troubles may have gone before us.
+        let _ = self.troubles.send(format!("{}/{}: {why}", key.namespace, key.name));
     }
 
     fn write_status(&self, key: &Key, step: &Step, object: &Arc<Value>) -> Result<(), Trouble> {
         let Some(status) = step.status(object) else { return Ok(()) };
         let status = status.map_err(|why| why.to_string())?;
-        let api = ApiRef { cluster: "", resource: &self.operator.resource };
-        let url = format!("{}/status?fieldManager={AUTHOR}", api.url(&key.namespace, &key.name));
-        self.write(&Request::patch(&url, MERGE, &json!({"status": status})))
+        let endpoint = if self.has_status { "/status" } else { "" };
+        let url = format!("{}{endpoint}?fieldManager={AUTHOR}", self.api().url(&key.namespace, &key.name));
+        self.write(&Request::patch(&url, MERGE, &json!({"status": status}))).map_err(|(_, why)| why)
     }
 
     /// Gives the names of what it wrote.
@@ -115,17 +156,19 @@ impl Player {
         self.write(&match exists {
             true => Request::patch(&url(name), MERGE, secret),
             false => Request::post(&url(""), secret),
-        })?;
+        })
+        .map_err(|(_, why)| why)?;
         Ok(name.to_owned())
     }
 
-    fn write(&self, request: &Request) -> Result<(), Trouble> {
+    /// Where it is refused, the code and a sentence.
+    fn write(&self, request: &Request) -> Result<(), (u16, Trouble)> {
         let answer = self.cluster.request(request);
         if answer.code < 300 {
             return Ok(());
         }
         let message = answer.to_json()["message"].as_str().unwrap_or_default().to_owned();
-        Err(format!("{} {}: {message}", answer.code, request.method))
+        Err((answer.code, format!("{} {}: {message}", answer.code, request.method)))
     }
 
     /// Takes away what was made for an object that is gone.
@@ -140,6 +183,26 @@ impl Player {
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
+}
+
+/// What is ordered by an object: all but its metadata and status. A generation would not do: without an endpoint of its own,
+/// a status changes it.
+fn ordered(object: &Value) -> Value {
+    let mut ordered = object.clone();
+    if let Some(fields) = ordered.as_object_mut() {
+        fields.retain(|name, _| !["metadata", "status"].contains(&name.as_str()));
+    }
+    ordered
+}
+
+/// Whether a resource, `plural.version.group`, is served with a status endpoint.
+fn has_status(cluster: &Sandbox, resource: &str) -> bool {
+    let mut parts = resource.splitn(3, '.');
+    let [plural, version, group] = [(); 3].map(|()| parts.next().unwrap_or_default());
+    let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let served = cluster.request(&Request::get(&path)).to_json();
+    let mut names = served["resources"].as_array().into_iter().flatten().map(|one| &one["name"]);
+    names.any(|name| *name == format!("{plural}/status"))
 }
 
 const SECRETS: ApiRef<'_> = ApiRef { cluster: "", resource: "secrets.v1" };

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::sandbox::Key;
 
 /// What is due for which object, in time since the operator began.
@@ -10,37 +12,55 @@ use crate::sandbox::Key;
 pub struct Schedule {
     /// Delay before each step.
     delays: Vec<Duration>,
-    due: BTreeSet<(Duration, Key, usize)>,
-    /// The step that each object waits for, and the generation that it was begun for.
+    /// Delay before the finalizer is taken away.
+    release: Duration,
+    due: BTreeSet<(Duration, Key, Work)>,
     objects: BTreeMap<Key, Begun>,
+}
+
+/// What an operator does for an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    /// The step of this number.
+    Step(usize),
+    /// It takes its finalizer away.
+    Release,
 }
 
 #[derive(Debug)]
 struct Begun {
-    generation: i64,
-    waits_for: Option<(Duration, usize)>,
+    /// What was ordered when it began; `None`: the object is being deleted.
+    ordered: Option<Value>,
+    waits_for: Option<(Duration, Work)>,
 }
 
 impl Schedule {
-    /// A schedule of steps with these delays before them.
-    pub fn new(delays: Vec<Duration>) -> Self {
-        Self { delays, ..Self::default() }
+    /// A schedule of steps with these delays before them, and of a release.
+    pub fn new(delays: Vec<Duration>, release: Duration) -> Self {
+        Self { delays, release, ..Self::default() }
     }
 
-    /// An object was seen. It begins with the first step when it, or its generation, is new.
-    pub fn saw(&mut self, key: &Key, generation: i64, now: Duration) {
-        if self.objects.get(key).is_some_and(|begun| begun.generation == generation) {
+    /// An object was seen. It begins with the first step when it, or what is ordered by it, is new.
+    pub fn saw(&mut self, key: &Key, ordered: Value, now: Duration) {
+        if self.objects.get(key).is_some_and(|begun| begun.ordered.as_ref() == Some(&ordered)) {
             return;
         }
-        self.gone(key);
-        self.objects.insert(key.clone(), Begun { generation, waits_for: None });
-        self.wait(key, 0, now);
+        self.begin(key, Some(ordered));
+        self.step(key, 0, now);
+    }
+
+    /// An object was seen that is being deleted, and waits for its release.
+    pub fn leaves(&mut self, key: &Key, now: Duration) {
+        if self.objects.get(key).is_none_or(|begun| begun.ordered.is_some()) {
+            self.begin(key, None);
+            self.wait(key, Some((now + self.release, Work::Release)));
+        }
     }
 
     /// An object is gone.
     pub fn gone(&mut self, key: &Key) {
-        if let Some(Begun { waits_for: Some((time, step)), .. }) = self.objects.remove(key) {
-            self.due.remove(&(time, key.clone(), step));
+        if let Some(Begun { waits_for: Some((time, work)), .. }) = self.objects.remove(key) {
+            self.due.remove(&(time, key.clone(), work));
         }
     }
 
@@ -49,19 +69,29 @@ impl Schedule {
         self.due.first().map(|(time, ..)| *time)
     }
 
-    /// Takes one step that is due.
-    pub fn take(&mut self, now: Duration) -> Option<(Key, usize)> {
+    /// Takes one piece of work that is due.
+    pub fn take(&mut self, now: Duration) -> Option<(Key, Work)> {
         self.next().filter(|time| *time <= now)?;
-        let (time, key, step) = self.due.pop_first()?;
-        self.wait(&key, step + 1, time);
-        Some((key, step))
+        let (time, key, work) = self.due.pop_first()?;
+        if let Work::Step(step) = work {
+            self.step(&key, step + 1, time);
+        }
+        Some((key, work))
     }
 
-    fn wait(&mut self, key: &Key, step: usize, from: Duration) {
+    fn begin(&mut self, key: &Key, ordered: Option<Value>) {
+        self.gone(key);
+        self.objects.insert(key.clone(), Begun { ordered, waits_for: None });
+    }
+
+    fn step(&mut self, key: &Key, step: usize, from: Duration) {
+        let delay = self.delays.get(step).copied();
+        self.wait(key, delay.map(|delay| (from + delay, Work::Step(step))));
+    }
+
+    fn wait(&mut self, key: &Key, waits_for: Option<(Duration, Work)>) {
         let Some(begun) = self.objects.get_mut(key) else { return };
-        begun.waits_for = self.delays.get(step).map(|delay| (from + *delay, step));
-        if let Some((time, step)) = begun.waits_for {
-            self.due.insert((time, key.clone(), step));
-        }
+        begun.waits_for = waits_for;
+        self.due.extend(waits_for.map(|(time, work)| (time, key.clone(), work)));
     }
 }

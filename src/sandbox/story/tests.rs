@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Work};
 use super::*;
 use crate::sandbox::{ApiRef, Context, Key, Options, Request, kubeconfig};
 
@@ -16,27 +16,86 @@ fn seconds(seconds: u64) -> Duration {
 #[test]
 fn steps_follow_one_another_for_each_object() {
     let (a, b) = (Key::new("", "n", "a"), Key::new("", "n", "b"));
-    let mut schedule = Schedule::new(vec![seconds(1), seconds(2)]);
-    schedule.saw(&a, 1, seconds(0));
-    schedule.saw(&b, 1, seconds(2));
+    let mut schedule = Schedule::new(vec![seconds(1), seconds(2)], seconds(3));
+    schedule.saw(&a, json!(1), seconds(0));
+    schedule.saw(&b, json!(1), seconds(2));
     assert_eq!((schedule.next(), schedule.take(seconds(0))), (Some(seconds(1)), None));
     let taken: Vec<_> = std::iter::from_fn(|| schedule.take(seconds(9))).collect();
-    assert_eq!(taken, [(a.clone(), 0), (a, 1), (b.clone(), 0), (b, 1)]);
+    assert_eq!(taken, [(a.clone(), Work::Step(0)), (a, Work::Step(1)), (b.clone(), Work::Step(0)), (b, Work::Step(1))]);
     assert_eq!(schedule.next(), None);
 }
 
 #[test]
 fn a_new_generation_begins_again_and_what_is_gone_ends() {
     let key = Key::new("", "n", "a");
-    let mut schedule = Schedule::new(vec![seconds(1), seconds(2)]);
-    schedule.saw(&key, 1, seconds(0));
-    assert_eq!(schedule.take(seconds(1)), Some((key.clone(), 0)));
-    schedule.saw(&key, 1, seconds(2));
+    let mut schedule = Schedule::new(vec![seconds(1), seconds(2)], seconds(3));
+    schedule.saw(&key, json!(1), seconds(0));
+    assert_eq!(schedule.take(seconds(1)), Some((key.clone(), Work::Step(0))));
+    schedule.saw(&key, json!(1), seconds(2));
     assert_eq!(schedule.next(), Some(seconds(3)), "its own write changes nothing");
-    schedule.saw(&key, 2, seconds(2));
-    assert_eq!(schedule.take(seconds(3)), Some((key.clone(), 0)));
+    schedule.saw(&key, json!(2), seconds(2));
+    assert_eq!(schedule.take(seconds(3)), Some((key.clone(), Work::Step(0))));
     schedule.gone(&key);
     assert_eq!(schedule.next(), None);
+}
+
+#[test]
+fn what_is_being_deleted_is_released_once_and_has_no_steps() {
+    let key = Key::new("", "n", "a");
+    let mut schedule = Schedule::new(vec![seconds(1)], seconds(3));
+    schedule.saw(&key, json!(1), seconds(0));
+    schedule.leaves(&key, seconds(0));
+    schedule.leaves(&key, seconds(2));
+    assert_eq!((schedule.take(seconds(2)), schedule.next()), (None, Some(seconds(3))));
+    assert_eq!(schedule.take(seconds(3)), Some((key.clone(), Work::Release)));
+    schedule.leaves(&key, seconds(4));
+    assert_eq!(schedule.next(), None);
+    schedule.gone(&key);
+    schedule.saw(&key, json!(1), seconds(5));
+    assert_eq!(schedule.next(), Some(seconds(6)), "another object of this name begins again");
+}
+
+const HOLDING: &str = "
+apiVersion: sandbox.sync-engine.dev/v1alpha1
+kind: ToyOperator
+metadata: {name: holding}
+spec:
+  resource: things.v1.example.com
+  finalizer: {name: example.com/cleanup, after: 2s}
+  steps:
+    - after: 1s
+      status: {phase: \"{{ object.spec.size }}\"}
+";
+
+/// A kind without a status endpoint: the operator writes the status into the object, which changes its generation.
+#[tokio::test(start_paused = true)]
+async fn an_operator_holds_up_deletions_and_needs_no_status_endpoint() {
+    let cluster = Arc::new(Options::kubernetes().start().await.expect("starts"));
+    let mut definition = script::open_definition(&crate::mapping::Kind::new("example.com", "v1", "Thing"));
+    definition["spec"]["versions"][0].as_object_mut().expect("a version").remove("subresources");
+    let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+    cluster.create(definitions, &definition).expect("a definition");
+    let operator = Arc::new(ToyOperator::compile("operator.yaml", HOLDING).expect("compiles"));
+    let (sender, mut troubles) = tokio::sync::mpsc::unbounded_channel();
+    let player = Player::new(operator, cluster.clone(), sender).expect("the resource is served");
+    let played = tokio::spawn(player.run());
+    const THINGS: ApiRef<'_> = ApiRef { cluster: "", resource: "things.v1.example.com" };
+    let thing =
+        json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 3}});
+    assert_eq!(cluster.request(&Request::post(&THINGS.url("default", ""), &thing)).code, 201);
+    let now = || cluster.get(THINGS, "default", "a");
+    tokio::time::sleep(seconds(60)).await;
+    let played_out = now().expect("it is there");
+    assert_eq!(played_out["status"], json!({"phase": "3"}));
+    assert_eq!(played_out["metadata"]["finalizers"], json!(["example.com/cleanup"]));
+    assert_eq!(played_out["metadata"]["generation"], 2, "the steps were played once");
+    cluster.request(&Request::delete(&THINGS.url("default", "a")));
+    tokio::time::sleep(seconds(1)).await;
+    assert!(now().is_some_and(|object| object["metadata"]["deletionTimestamp"].is_string()));
+    tokio::time::sleep(seconds(2)).await;
+    assert_eq!(now(), None);
+    assert_eq!(troubles.try_recv().ok(), None);
+    played.abort();
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -15,53 +17,92 @@ use crate::yaml::{self, Entries, NodeValue, Raw, Spanned};
 /// The one name that an expression can read: the object as it stands.
 const OBJECT: &str = "object";
 
-/// `kind: ToyOperator`
-#[derive(Debug, Clone, Deserialize)]
+/// How the sandbox plays an operator: what it writes into the objects of a resource, and when.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ToyOperatorDocument")]
 struct Document {
+    /// `sandbox.sync-engine.dev/v1alpha1`
     #[serde(rename = "apiVersion")]
     _api_version: ApiVersion,
+    /// `ToyOperator`
     #[serde(rename = "kind")]
     _kind: Kind,
+    /// Its name stands in messages.
     metadata: Metadata,
+    /// What it does.
     spec: Spec,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+/// `sandbox.sync-engine.dev/v1alpha1`
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 enum ApiVersion {
     #[serde(rename = "sandbox.sync-engine.dev/v1alpha1")]
     V1alpha1,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+/// `ToyOperator`
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 enum Kind {
     ToyOperator,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+/// What an operator looks after, and what it does.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Spec {
+    /// `plural.version.group` of the objects on the target. A resource that nothing defines is an error.
     resource: Spanned<String>,
+    /// A finalizer that the operator puts on each object. Without it, objects are deleted at once.
+    #[serde(default)]
+    finalizer: Option<FinalizerSpec>,
+    /// One after the other, for each object; again from the first when anything but its metadata and status changes.
     steps: Vec<StepSpec>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+/// How an operator holds up a deletion.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct StepSpec {
+struct FinalizerSpec {
+    /// For example `example.com/cleanup`.
+    name: String,
+    /// The time between the deletion of an object and the removal of its finalizer. Default: none.
     #[serde(default)]
     after: Option<Period>,
+}
+
+/// Something that an operator does to an object.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StepSpec {
+    /// The time since the step before; for the first step, since the operator saw the object. Default: none.
+    #[serde(default)]
+    after: Option<Period>,
+    /// A map of the status fields that change: a template that reads `object`, the object as it is. Null removes a field. The
+    /// operator writes to the status endpoint, or to the object if the resource has none.
     #[serde(default)]
     status: Option<Raw>,
+    /// Secrets in the namespace of the object. They go with the object.
     #[serde(default)]
     secrets: Vec<SecretSpec>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+/// A Secret that an operator makes.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct SecretSpec {
+    /// A text that reads `object`.
     name: Raw,
+    /// Texts that read `object`, by key.
     #[serde(default)]
     data: Entries<Raw>,
+}
+
+/// JSON Schema (draft 7) of a ToyOperator, in the shape of that of mappings: a definition for each kind of map.
+pub fn json_schema() -> Value {
+    let mut generator = SchemaSettings::draft07().into_generator();
+    generator.subschema_for::<Document>();
+    json!({"definitions": generator.definitions()})
 }
 
 /// A compiled operator.
@@ -71,8 +112,18 @@ pub struct ToyOperator {
     pub name: String,
     /// What it looks after: `plural.version.group`.
     pub resource: String,
+    pub finalizer: Option<Finalizer>,
     /// One after the other, for each object; again from the first when its spec changes.
     pub steps: Vec<Step>,
+}
+
+/// How an operator holds up a deletion.
+#[derive(Debug)]
+pub struct Finalizer {
+    /// As it stands in the object's list.
+    pub name: Value,
+    /// Between the deletion and its removal.
+    pub after: Duration,
 }
 
 /// Something an operator does to an object.
@@ -118,7 +169,11 @@ fn compiled(text: &str, findings: &mut Vec<Finding>) -> Option<ToyOperator> {
         findings.push(finding.help("the core group is left out: `secrets.v1`"));
     }
     let steps = steps.into_iter().collect::<Option<_>>()?;
-    Some(ToyOperator { name: read.metadata.name.value, resource: resource.value, steps })
+    let finalizer = read
+        .spec
+        .finalizer
+        .map(|spec| Finalizer { name: spec.name.into(), after: spec.after.map_or(Duration::ZERO, |period| period.0) });
+    Some(ToyOperator { name: read.metadata.name.value, resource: resource.value, finalizer, steps })
 }
 
 fn compiled_step(step: &StepSpec, findings: &mut Vec<Finding>) -> Option<Step> {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 use sync_engine::mapping::document::json_schema;
+use sync_engine::sandbox::story::toy_operator;
 
 use super::generated::notice;
 use super::read;
@@ -46,6 +47,25 @@ pub fn page() -> String {
         writer.kind(kind);
     }
     writer.page + &not_yet()
+}
+
+const TOY_OPERATORS: &str = "
+# Toy operators
+
+The [sandbox](sandbox.md) has no real operators. A `ToyOperator` document says what an operator would write into the objects of a resource, and when. The
+sandbox looks for such documents in `examples` beside the mappings and takes those of `--operator`; the engine ignores them. This one stands in for the
+operator of MongoDB:
+
+";
+
+/// The page of the documents that play operators.
+pub fn toy_operators() -> String {
+    let example = read("examples/mongodb/operator.yaml");
+    let page = notice("src/sandbox/story/toy_operator.rs") + TOY_OPERATORS + &format!("```yaml\n{example}```\n");
+    let definitions = toy_operator::json_schema()["definitions"].clone();
+    let mut writer = Writer { definitions, page, titles: BTreeMap::new(), waiting: Vec::new() };
+    writer.kind("ToyOperator");
+    writer.page
 }
 
 /// What the engine refuses, of the fixture that holds all of it.

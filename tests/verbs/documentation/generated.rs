@@ -18,6 +18,7 @@ fn generated_pages_are_fresh() {
     let pages = [
         ("docs/errors.md", errors::page()),
         ("docs/fields.md", fields::page()),
+        ("docs/toy-operators.md", fields::toy_operators()),
         ("docs/cli.md", cli::page()),
         ("docs/reference.md", reference::page()),
         ("docs/language.md", readable::page()),

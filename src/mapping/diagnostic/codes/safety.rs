@@ -21,8 +21,8 @@ pub(super) const SAFETY: &[Code] = &[
         "SE0703",
         "a consumer's text that reaches a namespace or a kind",
         "A controller that follows the field would reach into a namespace, or for a kind, of the consumer's choice.",
-        "objects:\n  - {id: db, template: {apiVersion: v1, kind: Service, spec: {ref: {namespace: \"{{ source.spec.type }}\"}}}}\n",
-        "objects:\n  - {id: db, template: {apiVersion: v1, kind: Service, spec: {ref: {namespace: \"{{ placement.namespace }}\"}}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: other.example.com/v1, kind: Copy, spec: {ref: {namespace: \"{{ source.spec.type }}\"}}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: other.example.com/v1, kind: Copy, spec: {ref: {namespace: \"{{ placement.namespace }}\"}}}}\n",
     ),
     error(
         "SE0704",
@@ -58,5 +58,19 @@ pub(super) const SAFETY: &[Code] = &[
         "A name that is `placement.name` alone can be every other: the source `x-ca` would get the name that `x` needs for its `-ca`. The engine overwrites nothing, but the later of the two sources waits in `Conflict`. The same holds for objects of two mappings of the same clusters.",
         "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap}}\n  - {id: ca, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-ca\"}}}\n",
         "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-db\"}}}\n  - {id: ca, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-ca\"}}}\n",
+    ),
+    warning(
+        "SE0709",
+        "a consumer's value in a field that should stay with the provider",
+        "The field decides about more than the object of the consumer: which program runs, with whose rights, who signs a certificate. `sync-engine init` leaves such fields out for the same reasons. A field whose values the consumers' schema lists is no finding.",
+        "objects:\n  - {id: db, template: {apiVersion: cert-manager.io/v1, kind: Certificate, spec: {issuerRef: {name: \"${{ source.spec.region | default('a') }}\"}}}}\n",
+        "objects:\n  - {id: db, template: {apiVersion: cert-manager.io/v1, kind: Certificate, spec: {issuerRef: {name: tenants}}}}\n",
+    ),
+    warning(
+        "SE0710",
+        "a name or label that can grow too long",
+        "A consumer may choose a long name. Where the server takes fewer characters than the mapping makes of it, the source stays `RenderFailed` or `Refused`. The rules are tried on a name of 200 characters, or of as many as the consumers' schema allows (`maxLength` of `metadata.name`).",
+        "objects:\n  - {id: web, template: {apiVersion: v1, kind: Service, metadata: {name: \"{{ placement.name }}-web\"}}}\n",
+        "objects:\n  - {id: web, template: {apiVersion: v1, kind: Service, metadata: {name: \"{{ placement.name | dns_label(40) }}-{{ short_hash(placement.name) }}\"}}}\n",
     ),
 ];

@@ -31,6 +31,13 @@ pub(super) const TYPES: &[Code] = &[
         "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {connection.secret: {value: \"${{ objects.db.status.phas | default('none') }}\"}}\n",
         "objects:\n  - {id: db, template: {apiVersion: db.example.com/v1, kind: Cluster, spec: {type: Single, size: 1}}}\nstatus:\n  fields: {connection.secret: {value: \"${{ objects.db.status.phase | default('none') }}\"}}\n",
     ),
+    warning(
+        "SE0405",
+        "a field of the consumer's schema that no mapping reads",
+        "A consumer can set the field, and nothing happens. Only `validate` looks for such fields, in all mappings of the resource together.",
+        "# a schema with `spec.region`, which none of the resource's mappings read\n",
+        "# read the field, or take it out of the consumers' schema\n",
+    ),
     error(
         "SE0501",
         "a field that the target's schema does not have",
