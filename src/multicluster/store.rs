@@ -181,10 +181,9 @@ impl Store {
         state.doubted_before = state.list;
     }
 
-    /// Whether a write was answered with a version that the server has not reached: it was restored to a state before.
-    pub fn has_answer_after(&self, version: &str) -> bool {
-        let is_after = |entry: &Entry| entry.ahead && is_older(version, entry.object.resource_version());
-        self.lock().objects.values().any(is_after)
+    /// Whether a write was answered that the watch has not told of: it may be of another history than the watch.
+    pub fn has_untold_answer(&self) -> bool {
+        self.lock().objects.values().any(|entry| entry.ahead)
     }
 
     fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {

@@ -340,7 +340,7 @@ impl Worker {
     /// The collection's version, by the cheapest list.
     async fn verify(&self) -> Outcome {
         match self.first_of_list().await {
-            Ok(end) if self.store.has_answer_after(&end.version) => Outcome::Doubted,
+            Ok(_) if self.store.has_untold_answer() => Outcome::Doubted,
             Ok(end) => Outcome::Verified { version: end.version },
             Err(error) => Outcome::Failed { error, lived: Duration::ZERO },
         }

@@ -292,15 +292,17 @@ impl Checker {
     fn may_orphan(&self, at: Duration, made: &Made) -> bool {
         let source = self.sources.get(&made.source_uid);
         let grace = |since| self.grace(since);
+        let asked = source.is_some_and(|source| source.was_asked(at));
+        let leaves = |one: &Mapping| [one.on_source_delete, one.delete_policy].contains(&"Orphan");
+        if asked && self.recent(at).any(|edition| self.governing(edition, made).is_some_and(leaves)) {
+            return true;
+        }
         let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
             None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Orphan"),
             Some(mapping) => {
-                let asked = source.is_some_and(|source| source.was_asked(at));
-                let governing = self.governing(edition, made).unwrap_or(mapping);
                 let out = source.is_none_or(|source| mapping.lately_left(source, at, grace));
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
-                (asked && [governing.on_source_delete, governing.delete_policy].contains(&"Orphan"))
-                    || (out && mapping.on_exit == "Orphan")
+                (out && mapping.on_exit == "Orphan")
                     || (is_changed && mapping.on_identity_change == "Orphan")
                     || (mapping.delete_policy == "Orphan" && self.gave_up(at, made, source))
             }
@@ -337,8 +339,9 @@ impl Checker {
         let (uid, gone) = (event.object.uid.to_string(), event.kind == ChangeKind::Deleted);
         let source = self.sources.entry(uid.clone()).or_default();
         let place = [&event.key.cluster, &event.key.namespace, &event.key.name].map(|text| text.to_string());
-        source.is_seen(at, &event.storage.plural, place, &event.object.object(), gone);
-        if gone && process.is_some() {
+        source.is_seen(at, &event.storage.plural, place, &event.object.object(), process.is_some(), gone);
+        // Who takes the finalizer of one mapping off lets the source go without its objects.
+        if gone && process.is_some() && !source.was_let_go {
             self.released.insert(uid.clone());
             self.just_released.push(uid);
         }

@@ -140,6 +140,10 @@ pub struct Source {
     pub vanished: bool,
     /// Whether it ever carried a finalizer of an engine.
     pub was_held: bool,
+    /// Whether somebody else took such a finalizer off.
+    pub was_let_go: bool,
+    /// How many it carried when it was seen last.
+    held: usize,
     /// Somebody asked for its deletion; until when that counts.
     asked: Option<Duration>,
     gone: bool,
@@ -167,13 +171,24 @@ impl Lately {
 }
 
 impl Source {
-    pub fn is_seen(&mut self, at: Duration, resource: &str, place: [String; 3], object: &Value, gone: bool) {
+    pub fn is_seen(
+        &mut self,
+        at: Duration,
+        resource: &str,
+        place: [String; 3],
+        object: &Value,
+        by_engine: bool,
+        gone: bool,
+    ) {
         self.resource = resource.to_owned();
         self.place = place;
         self.gone = gone;
         self.vanished = false;
         let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
-        self.was_held |= finalizers.filter_map(Value::as_str).any(|one| one.starts_with(FINALIZER));
+        let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER)).count();
+        self.was_held |= held > 0;
+        self.was_let_go |= !by_engine && held < self.held;
+        self.held = held;
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
         if gone || !object["metadata"]["deletionTimestamp"].is_null() {
