@@ -428,8 +428,8 @@ impl Checker {
         }
     }
 
-    /// An engine's request was answered.
-    pub fn answered(&mut self, at: Duration, process: u32, request: &Request, code: u16) {
+    /// An engine's request was answered. Where it does not hear the answer, it may send the request again.
+    pub fn answered(&mut self, at: Duration, process: u32, request: &Request, code: u16, is_heard: bool) {
         for uid in std::mem::take(&mut self.just_released) {
             // What arrived a moment ago may have been under way while the engine looked: it has to go later.
             let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
@@ -453,7 +453,8 @@ impl Checker {
         }
         self.count_pace(at, process, request);
         match code {
-            400 | 403 | 405 | 422 => self.count_refusal(at, process, request),
+            400 | 403 | 405 | 422 if is_heard => self.count_refusal(at, process, request),
+            400 | 403 | 405 | 422 => self.has_refused = true,
             409 if call.verb == Verb::Apply => {
                 // An object is there: what was refused is another request now.
                 self.has_refused = true;

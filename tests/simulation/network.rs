@@ -148,7 +148,8 @@ async fn exchange(
         if fate.lurks && carried.shared.lock().release(|held| held.number == number).is_empty() {
             return;
         }
-        let outcome = arrive(&carried, number, &request, fate.error);
+        let is_heard = fate.back.is_some() && fate.cut.is_none();
+        let outcome = arrive(&carried, number, &request, fate.error, is_heard);
         if let Some(back) = fate.back {
             sleep(Duration::from_millis(back)).await;
             // Whoever asked may be gone.
@@ -239,18 +240,26 @@ fn error(dice: &mut Dice, weather: Weather, reads: bool) -> Option<Error> {
 }
 
 /// Carries a request out at its server, and before it what lurks for it.
-fn arrive(link: &Link, number: u64, request: &Request, error: Option<Error>) -> Outcome {
+fn arrive(link: &Link, number: u64, request: &Request, error: Option<Error>, is_heard: bool) -> Outcome {
     let core = &mut *link.shared.lock();
     if request.method != http::Method::GET {
         let meets = |held: &Held| held.link.side == link.side && held.request.path == request.path;
         for held in core.release(meets) {
-            carry_out(core, &held.link, held.number, &held.request, None);
+            carry_out(core, &held.link, held.number, &held.request, None, false);
         }
     }
-    carry_out(core, link, number, request, error)
+    carry_out(core, link, number, request, error, is_heard)
 }
 
-fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, error: Option<Error>) -> Outcome {
+/// `is_heard`: whether the client hears the answer.
+fn carry_out(
+    core: &mut Core,
+    link: &Link,
+    number: u64,
+    request: &Request,
+    error: Option<Error>,
+    is_heard: bool,
+) -> Outcome {
     let (now, age, up) = (core.now(), core.age(), core.server(link.side).up);
     let is_away = !up || is_cut_off(core, request);
     let error = if is_away { Some(Error::Broken { code: 503, after: false }) } else { error };
@@ -282,7 +291,7 @@ fn carry_out(core: &mut Core, link: &Link, number: u64, request: &Request, error
         link.side.name()
     ));
     core.checker.happened(age, link.side, Some(link.process), &events);
-    core.checker.answered(age, link.process, request, code);
+    core.checker.answered(age, link.process, request, code, is_heard);
     outcome
 }
 

@@ -15,8 +15,8 @@ const CAUGHT_UP: usize = 3;
 /// Waits that no event can end, by the reason in the condition `Synced`.
 const TIMED: [&str; 4] = ["Conflict", "Refused", "RequestFailed", "Overtaken"];
 
-/// Reasons that the engine names before `Refused`, where a source has both.
-const WORSE: [&str; 4] = ["TargetChanged", "RenderFailed", "IdentityChanged", "Recreated"];
+/// Reasons that the engine names before `Refused` and `Conflict`, where a source has both.
+const WORSE: [&str; 5] = ["TargetChanged", "RenderFailed", "IdentityChanged", "Recreated", "Orphaned"];
 
 /// Judges what was asked for since the world was quiet, and what timers found until now.
 pub fn check(world: &World) {
