@@ -307,11 +307,6 @@ impl ListWatch {
         self.pause(then, USUAL, None)
     }
 
-    /// It may be served by now: a server that takes its time is asked often again.
-    pub(super) fn expect_served(&mut self) {
-        self.unserved = 0;
-    }
-
     fn not_served(&mut self) -> Phase {
         self.state = WatchState::NotServed;
         self.synced = false;

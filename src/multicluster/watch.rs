@@ -74,7 +74,6 @@ pub struct Watch {
     store: Arc<Store>,
     state: watch::Receiver<WatchState>,
     bell: Arc<Notify>,
-    hurry: Arc<Notify>,
     task: JoinHandle<()>,
     health: Health,
 }
@@ -104,13 +103,6 @@ impl Watch {
 
     pub fn is_synced(&self) -> bool {
         *self.state.borrow() == WatchState::Synced
-    }
-
-    /// Something says that the resource is served by now, a new APIBinding for example: it is listed at once.
-    pub fn expect_served(&self) {
-        if *self.state.borrow() == WatchState::NotServed {
-            self.hurry.notify_one();
-        }
     }
 }
 
@@ -198,19 +190,18 @@ impl Watches {
     fn start(&self, key: WatchKey, scope: &WatchScope) -> Watch {
         let store = Store::new(scope.clusters.clone());
         let (states, state) = watch::channel(WatchState::Starting);
-        let (bell, hurry) = (Arc::<Notify>::default(), Arc::<Notify>::default());
+        let bell = Arc::<Notify>::default();
         let worker = Worker {
             endpoint: scope.endpoint.clone(),
             key: key.clone(),
             store: store.clone(),
             states,
             bell: Bell(bell.clone()),
-            hurry: hurry.clone(),
             health: self.health.clone(),
             machine: ListWatch::new(scope.endpoint.connection().entropy()),
         };
         let task = tokio::spawn(worker.run());
-        Watch { key, endpoint: scope.endpoint.clone(), store, state, bell, hurry, task, health: self.health.clone() }
+        Watch { key, endpoint: scope.endpoint.clone(), store, state, bell, task, health: self.health.clone() }
     }
 }
 
@@ -222,7 +213,6 @@ struct Worker {
     states: watch::Sender<WatchState>,
     /// Dropped after the sender: whoever waits then sees that it has ended.
     bell: Bell,
-    hurry: Arc<Notify>,
     health: Health,
     machine: ListWatch,
 }
@@ -270,14 +260,7 @@ impl Worker {
                 }
                 Phase::Pausing { delay, .. } => {
                     stream = None;
-                    // Both are cancel-safe: a notice that is not taken stays.
-                    tokio::select! {
-                        biased;
-                        () = self.hurry.notified(), if self.machine.state == WatchState::NotServed => {
-                            self.machine.expect_served();
-                        }
-                        () = sleep(*delay) => {}
-                    }
+                    sleep(*delay).await;
                     Outcome::Paused
                 }
                 _ if restored.has_changed().unwrap_or(false) => Outcome::Doubted,

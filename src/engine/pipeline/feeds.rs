@@ -91,8 +91,6 @@ impl Pipeline {
     /// Follows the sources of a cluster, and queues those that are there.
     pub fn engage(self: &Arc<Self>, cluster: &Cluster) {
         let feed = self.source_feed(&cluster.spec.scope);
-        // Where nobody had bound the API, it was not served.
-        feed.watch.expect_served();
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
             self.enqueue_source(&key, Priority::Initial);
         }

@@ -79,18 +79,3 @@ fn in_the_mode_observe_an_object_whose_source_vanished_is_counted() {
     ];
     holds(&world(Plain, &steps), 8);
 }
-
-#[test]
-fn the_first_consumer_of_an_export_waits_for_no_backoff() {
-    let steps =
-        [(0, Action::Unbind("a")), (0, Action::Unbind("b")), (600_000, Action::Bind("a")), (1_000, Action::Create(X))];
-    for seed in 0..8 {
-        let run = run(&Plan { seed, ..world(Kcp, &steps) });
-        let at = |event: &str| {
-            let line = run.trace.iter().find(|line| line.contains(event)).unwrap_or_else(|| panic!("no {event}"));
-            line.split_whitespace().next().and_then(|time| time.parse::<f64>().ok()).expect("a time")
-        };
-        let waited = at("patch things ") - at("a consumer creates");
-        assert!(waited < 5.0, "seed {seed}: {waited} s");
-    }
-}
