@@ -72,7 +72,8 @@ impl Inventory {
         if self.provider.is_empty() {
             self.document.clone()
         } else {
-            // Last, so that nothing follows its text: a document that reads otherwise is another one.
+            // The mapping comes last. Anything behind it would become part of its text, and the engine would see an edited
+            // document.
             format!("{}\n---\n{}", self.provider, self.document)
         }
     }

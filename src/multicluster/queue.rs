@@ -253,7 +253,7 @@ impl<K: Queued> Queue<K> {
             lane.debt = lane.debt.saturating_add(cost.saturating_sub(1)).min(MOST_DEBT);
         }
         if cost > 0 {
-            self.pace.wrote(&key, now);
+            self.pace.sent(&key, now);
         }
         let cluster = key.cluster().clone();
         self.settle(key, outcome, failures, again, now);

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::checker::{AFTERMATH, RECORDS};
 use super::mapping::{GUEST, MAPPINGS, guest};
 use super::server::Side;
-use super::world::{File, World};
+use super::world::{File, SourceKey, World};
 
 /// What is remembered for a time is forgotten after this: deletions that were seen count for ten minutes.
 const LINGER: Duration = Duration::from_secs(600);
@@ -58,7 +58,11 @@ pub async fn check(world: &mut World) {
     // What a process saw being stripped or deleted is known until its source is in sync, and to no other process. A mapping
     // that is suspended or only observes brings no source in sync, and no former source is.
     let is_held_up = super::quiet::is_held_up(world);
-    let has_former = world.sources().keys().any(|key| key.resource != world.mapping.resource);
+    let is_former = |key: &SourceKey| {
+        let was_served = world.shared.lock().checker.ever(|mapping| mapping.resource == key.resource);
+        was_served && key.resource != world.mapping.resource
+    };
+    let has_former = world.sources().keys().any(is_former);
     if !forgets || is_held_up || has_former || world.mapping.mode != "Enforce" {
         before.tables.retain(|table, _| !table.contains("learned"));
     }

@@ -32,7 +32,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::fro
 /// How often a refused request may come before its backoff is over: what wakes its source may be about another object.
 const EARLY: u32 = 2;
 
-/// The engine corrects an object thirty times and then once a second. Other requests about the same source do the rest.
+/// A source is reconciled with requests thirty times at once and then once a second: 90 times in a minute. One reconcile may
+/// write an object more than once, and a former source has a pace of its own.
 const MOST_WRITES: u32 = 200;
 
 /// Namespace of the engine's own records.
@@ -340,8 +341,7 @@ impl Checker {
         let source = self.sources.entry(uid.clone()).or_default();
         let place = [&event.key.cluster, &event.key.namespace, &event.key.name].map(|text| text.to_string());
         source.is_seen(at, &event.storage.plural, place, &event.object.object(), process.is_some(), gone);
-        // Who takes the finalizer of one mapping off lets the source go without its objects.
-        if gone && process.is_some() && !source.was_let_go {
+        if gone && process.is_some() {
             self.released.insert(uid.clone());
             self.just_released.push(uid);
         }
@@ -433,7 +433,9 @@ impl Checker {
         for uid in std::mem::take(&mut self.just_released) {
             // What arrived a moment ago may have been under way while the engine looked: it has to go later.
             let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
-            let remains = |made: &&Made| made.source_uid == uid && made.remains() && made.since + race < at;
+            let lets_go = |made: &Made| self.sources.get(&uid).is_some_and(|source| source.lets_go_of(made));
+            let remains =
+                |made: &&Made| made.source_uid == uid && made.remains() && made.since + race < at && !lets_go(made);
             let left: Vec<String> = self.made.values().filter(remains).map(Made::place).collect();
             if !left.is_empty() {
                 let text = format!("a finalizer is released while these remain: {}", left.join(", "));

@@ -1,5 +1,6 @@
 //! What the checker remembers of sources and of what engines made of them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -140,10 +141,10 @@ pub struct Source {
     pub vanished: bool,
     /// Whether it ever carried a finalizer of an engine.
     pub was_held: bool,
-    /// Whether somebody else took such a finalizer off.
-    pub was_let_go: bool,
-    /// How many it carried when it was seen last.
-    held: usize,
+    /// The engines' finalizers that somebody else took off, and no engine put back.
+    let_go: BTreeSet<String>,
+    /// Those that it carried when it was seen last.
+    held: BTreeSet<String>,
     /// Somebody asked for its deletion; until when that counts.
     asked: Option<Duration>,
     gone: bool,
@@ -185,9 +186,13 @@ impl Source {
         self.gone = gone;
         self.vanished = false;
         let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
-        let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER)).count();
-        self.was_held |= held > 0;
-        self.was_let_go |= !by_engine && held < self.held;
+        let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
+        let held: BTreeSet<String> = held.map(str::to_owned).collect();
+        self.was_held |= !held.is_empty();
+        if !by_engine {
+            self.let_go.extend(self.held.difference(&held).cloned());
+        }
+        self.let_go.retain(|one| !held.contains(one));
         self.held = held;
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
@@ -211,6 +216,11 @@ impl Source {
         let [cluster, namespace, name] = &self.place;
         let here = cluster.is_empty() || *cluster == made.owner.cluster;
         here && self.resource == resource && (namespace, name) == (&made.owner.namespace, &made.owner.name)
+    }
+
+    /// Whether somebody took off the finalizer that would keep it until this object is gone.
+    pub fn lets_go_of(&self, made: &Made) -> bool {
+        self.let_go.contains(&format!("{FINALIZER}{}.{}", made.owner.engine, made.owner.mapping))
     }
 
     pub fn was_asked(&self, at: Duration) -> bool {
