@@ -21,6 +21,7 @@ impl Engine {
                     ProviderName::Connection(name) => self.engage_target(name, &cluster),
                     ProviderName::Source(provider) => {
                         self.each_of(provider, |pipeline| pipeline.engage(&cluster));
+                        self.running().for_each(|pipeline| pipeline.engaged(&cluster));
                     }
                 }
             }
@@ -35,8 +36,8 @@ impl Engine {
                     }
                 }
             }
-            ClusterEvent::Synced(ProviderName::Source(provider)) => {
-                self.each_of(&provider, |pipeline| pipeline.sources_told());
+            ClusterEvent::Synced(ProviderName::Source(_)) => {
+                self.running().for_each(|pipeline| pipeline.sources_told());
             }
             ClusterEvent::Identity(ProviderName::Source(provider), _) => {
                 self.each_of(&provider, |pipeline| pipeline.check_inventory());

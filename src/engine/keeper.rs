@@ -65,14 +65,14 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
 }
 
 /// Whether no source of a former document carries the engine's finalizer any more, and none waits for anything or has
-/// orphaned objects, which have to be counted.
+/// objects: they may be orphaned one day, and are to be counted then.
 fn is_former_done(pipeline: &Pipeline) -> bool {
     let generation = pipeline.generation();
     let described = pipeline.shared.manager.is_synced(&generation.mapping.source.clusters);
     let is_known = pipeline.unconfirmed().is_none() && described && pipeline.follows_every_kind();
     let depth = pipeline.queue.depth();
     let is_settled = depth.ready + depth.in_flight == 0 && pipeline.unsettled().is_empty();
-    generation.former.is_some() && is_known && is_settled && pipeline.holds_no_source()
+    generation.former.is_some() && is_known && is_settled && pipeline.holds_no_source() && !pipeline.has_any_object()
 }
 
 /// Whether nothing can change by itself: no kind of a former generation, no former source, and no mapping that is leaving.

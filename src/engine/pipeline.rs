@@ -25,8 +25,8 @@ use super::consumer_schema::dropped::DroppedFields;
 use super::inventory::{Inventory, SourceId};
 use super::target::Target;
 use super::{Shared, worker};
-use crate::mapping::Mapping;
 use crate::mapping::template::Text;
+use crate::mapping::{Mapping, SourceClusters};
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::Cluster;
@@ -100,6 +100,8 @@ struct State {
     guard: Guard,
     /// What the state store on the target says.
     store: Inventory,
+    /// Where the other sources of the mapping are, former ones or the present one.
+    siblings: Vec<SourceClusters>,
     /// The namespace rules of former documents.
     former_placements: Vec<Arc<Text>>,
     /// What only former documents wrote into the status.
@@ -287,6 +289,22 @@ impl Pipeline {
     pub fn is_engaged(&self, cluster: &ClusterName) -> bool {
         let manager = &self.shared.manager;
         manager.owns(cluster) && manager.cluster(&self.generation().mapping.source.clusters, cluster).is_some()
+    }
+
+    /// Whether a cluster that this pipeline does not serve is one of another source of the mapping.
+    pub fn is_engaged_elsewhere(&self, identity: &ClusterName) -> bool {
+        let is_there = |of: &SourceClusters| self.shared.manager.cluster_of_identity(of, identity.as_str()).is_some();
+        let here = &self.generation().mapping.source.clusters;
+        !is_there(here) && self.state().siblings.iter().any(is_there)
+    }
+
+    /// Whether all clusters of the mapping's sources are described, those of its former sources included.
+    pub fn are_clusters_known(&self) -> bool {
+        let (generation, manager) = (self.generation(), &self.shared.manager);
+        let state = self.state();
+        let is_recorded = generation.former.is_some() || state.unconfirmed.is_none();
+        is_recorded
+            && [&generation.mapping.source.clusters].into_iter().chain(&state.siblings).all(|of| manager.is_synced(of))
     }
 
     /// Takes requests from the queue until it is closed, then waits for those in flight.

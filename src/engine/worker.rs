@@ -207,11 +207,12 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
         pipeline.queue.add(key.in_cluster(cluster.spec.name.clone()), Priority::Initial);
         return Ended::Dropped;
     }
-    if !manager.is_synced(&source.clusters) || manager.cluster(&source.clusters, &key.cluster).is_some() {
+    let is_engaged_now = manager.cluster(&source.clusters, &key.cluster).is_some();
+    if is_engaged_now || !pipeline.are_clusters_known() {
         let detail = format!("source: whether {} is engaged is not known yet", key.cluster);
         return Ended::Waiting(Reasons::one(Cause::Unknown, detail));
     }
-    if mutants::active(Mutant::OrphansUncounted) {
+    if mutants::active(Mutant::OrphansUncounted) || pipeline.is_engaged_elsewhere(&key.cluster) {
         return Ended::Dropped;
     }
     let detail = format!("{key}: its workspace is not bound (any more), or its cluster is gone: its objects are kept");

@@ -338,7 +338,11 @@ impl World<'_> {
 
     /// A mapping's source with an export of another name in the provider's workspace.
     pub fn source_named(&self, export: &str) -> String {
-        let provider = self.provider.as_ref().expect("a case on kcp");
+        self.source_at(self.provider.as_ref().expect("a case on kcp"), export)
+    }
+
+    /// A mapping's source with an export in this workspace.
+    pub fn source_at(&self, provider: &Workspace, export: &str) -> String {
         format!("{{apiExport: {{name: {export}, path: \"{}\"}}, resource: {}}}", provider.path, self.api.resource())
     }
 

@@ -24,22 +24,22 @@ pub fn miscounts(world: &World, published: &BTreeMap<String, i64>) -> Vec<String
     found
 }
 
-/// Sources with orphaned objects, each with its mapping.
+/// Sources with orphaned objects, each with its mapping. Two resources may have sources of one name.
 fn expected(world: &World) -> BTreeSet<(String, String)> {
     let (sources, identities) = (world.sources(), identities(world));
     let core = world.shared.lock();
+    let resource_of = |made: &Made| core.checker.sources.get(&made.source_uid).map_or("", |source| &source.resource);
     let orphaned = core.checker.made.values().filter(|made| {
-        let resource = core.checker.sources.get(&made.source_uid).map_or("", |source| &source.resource);
         let is_owner = |key: &SourceKey| {
             key.name == made.owner.name
-                && key.resource == resource
+                && key.resource == resource_of(made)
                 && identities.get(&key.cluster).is_some_and(|identity| *identity == made.owner.cluster)
         };
         let source = sources.iter().find(|(key, _)| is_owner(key)).map(|(_, source)| source);
         let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && is_orphaned(world, made, source);
         made.owner.engine == "main" && made.remains() && source.is_none_or(is_orphaned)
     });
-    orphaned.map(|made| (made.owner.mapping.clone(), made.owner.to_string())).collect()
+    orphaned.map(|made| (made.owner.mapping.clone(), format!("{} {}", resource_of(made), made.owner))).collect()
 }
 
 /// Whether an object is orphaned although a source of its name is live.

@@ -94,7 +94,12 @@ impl Pipeline {
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
             self.enqueue_source(&key, Priority::Initial);
         }
-        // Orphans wait for their cluster, by its name or by the identity in their ownership annotations.
+        self.engaged(cluster);
+    }
+
+    /// Orphans wait for their cluster, by its name or by the identity in their ownership annotations. It may also be one of
+    /// another source of the mapping.
+    pub fn engaged(&self, cluster: &Cluster) {
         self.touch(Topic::Binding(cluster.spec.name.clone()));
         self.touch(Topic::Binding(cluster.named_by_identity()));
     }

@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 use super::wakes::Topic;
 use super::{Inventory, Pipeline, Reason, State, Unsettled};
+use crate::engine::former;
 use crate::mapping::template::Text;
-use crate::mapping::{Kind, placement};
+use crate::mapping::{Kind, SourceClusters, placement};
 use crate::multicluster::queue::Priority;
 use crate::object::Key;
 use crate::plan::Prune;
@@ -212,6 +213,7 @@ impl Pipeline {
                 }
                 state.former_placements =
                     store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
+                state.siblings = siblings(&store);
                 state.former_status = Arc::new(generation.mapping.status.no_longer_written(&store.status));
                 state.store = store;
                 state.unconfirmed = None;
@@ -231,4 +233,15 @@ impl Pipeline {
         }
         self.touch(Topic::Store(generation.target.cluster.clone()));
     }
+}
+
+/// Where the sources of a mapping are, if it has former ones.
+fn siblings(store: &Inventory) -> Vec<SourceClusters> {
+    let former = store.former.iter().map(|former| &former.document);
+    let documents = if store.former.is_empty() { None } else { Some(&store.document) };
+    former
+        .chain(documents)
+        .filter_map(|text| former::compiled(text))
+        .map(|mapping| mapping.source.clusters.clone())
+        .collect()
 }

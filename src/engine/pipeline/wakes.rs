@@ -4,8 +4,8 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use super::Pipeline;
 use super::shared_use::News;
+use super::{KindFeed, Pipeline};
 use crate::mapping::Kind;
 use crate::multicluster::Object;
 use crate::multicluster::interests;
@@ -145,11 +145,25 @@ impl Pipeline {
         if object.owner().is_some_and(|owner| self.enqueue_owner(owner, priority)) {
             return;
         }
-        let reference = target_reference(kind, at);
-        let origin = object.value().ok().and_then(|value| marks::origin(&self.writer, &value, &reference));
-        if let Some(key) = origin.and_then(|origin| self.key_of(&origin)) {
+        if let Some(key) = self.source_of(kind, at, object) {
             self.queue.add(key, priority);
         }
+    }
+
+    /// Whether the target holds an object of a source of this resource.
+    pub fn has_any_object(&self) -> bool {
+        let has = |(kind, feed): &(Kind, Arc<KindFeed>)| {
+            let store = feed.watch.store();
+            let source = |at: &Key| self.source_of(kind, at, &*store.get(at)?);
+            store.keys().iter().filter_map(source).any(|key| !self.is_engaged_elsewhere(&key.cluster))
+        };
+        self.kind_feeds().iter().any(has)
+    }
+
+    /// The source that an object names.
+    fn source_of(&self, kind: &Kind, at: &Key, object: &Object) -> Option<Key> {
+        let origin = marks::origin(&self.writer, &object.value().ok()?, &target_reference(kind, at))?;
+        self.key_of(&origin)
     }
 
     /// Queues whose object carries this owner label: its source, or who reads what is shared in its namespace. `false`:

@@ -7,7 +7,7 @@ use crate::case::{Case, Stage, case};
 use crate::eventually::eventually;
 use crate::kcp::Workspace;
 use crate::tenant::Tenant;
-use crate::world::World;
+use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     let cases = [
@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_workspace_that_binds_again_is_served_again),
         case!(an_export_without_bindings_is_ready),
         case!(the_path_of_the_workspace_is_known),
+        case!(a_mapping_that_moves_to_another_export_orphans_nothing),
     ];
     cases.into_iter().map(|case| case.on_kcp().in_memory()).collect()
 }
@@ -148,4 +149,29 @@ async fn the_path_of_the_workspace_is_known(stage: &Stage) {
     let from = format!("{} {}", workspace.path, workspace.cluster);
     let annotations = json!({"from": from, "sync-engine.dev/workspace": workspace.path});
     world.target.has(&world.alpha, "it", json!({"metadata": {"annotations": annotations}})).await;
+}
+
+/// The sources of the former export are served until they are gone, and count as orphaned for neither of the two.
+async fn a_mapping_that_moves_to_another_export_orphans_nothing(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut engine = world.engine().await;
+    both_synced(&world).await;
+    let provider = world.new_workspace(&format!("{}-moved", stage.id)).await;
+    provider.publish(&world.api, &stage.user).await;
+    let workspace = world.new_workspace(&format!("{}-late", stage.id)).await;
+    workspace.bind(&provider.path, &world.api).await;
+    let late = tenant_in(&workspace, &world.api);
+    let lines = engine.lines_logged();
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &world.source_at(&provider, &world.api.plural)));
+    late.create("it", json!({"size": 1})).await;
+    late.synced("it", "True", "Synced").await;
+    assert_eq!(world.target.copies().await.len(), 3);
+    for tenant in [&world.alpha, &world.beta] {
+        tenant.delete("it").await;
+        tenant.gone("it").await;
+    }
+    engine.says_after(lines, &["nothing of the former source is left"]).await;
+    assert_eq!(world.target.copies().await.len(), 1);
+    let orphaned: Vec<String> = engine.log().into_iter().filter(|line| line.contains("Orphaned")).collect();
+    assert_eq!(orphaned, Vec::<String>::new());
 }
