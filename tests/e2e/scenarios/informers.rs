@@ -12,7 +12,11 @@ use crate::process::{Process, tail};
 
 pub fn cases() -> Vec<Case> {
     // Of the real servers' machinery they need nothing but Go.
-    vec![case!(informers_of_client_go_follow_the_sandbox).on_kube()]
+    let cases = [
+        case!(informers_of_client_go_follow_the_sandbox),
+        case!(informers_of_client_go_follow_an_endpoint_slice_of_the_sandbox),
+    ];
+    cases.into_iter().map(Case::on_kube).collect()
 }
 
 const GADGETS: ApiRef<'_> = ApiRef { cluster: "", resource: "gadgets.v1.example.com" };
@@ -23,7 +27,7 @@ async fn informers_of_client_go_follow_the_sandbox(stage: &Stage) {
     let mut sandbox = Options::kubernetes().encrypted().start().await.expect("a sandbox");
     sandbox.create(DEFINITIONS, &definition()).expect("a definition");
     create(&sandbox, "early");
-    let mut go = Informers::start(stage, &sandbox);
+    let mut go = Informers::start(stage, &sandbox.kubeconfig(None), &[]);
     go.tells(&["added early map[]", "synced: true"]).await;
 
     create(&sandbox, "late");
@@ -46,25 +50,60 @@ async fn informers_of_client_go_follow_the_sandbox(stage: &Stage) {
     go.tells(&["deleted meanwhile map[]", "updated early map[step:3]"]).await;
 }
 
+/// As a Go controller of an APIExport does: the URLs of the slice lead to the consumers' objects, with the provider's own
+/// token and certificate authority.
+async fn informers_of_client_go_follow_an_endpoint_slice_of_the_sandbox(stage: &Stage) {
+    let mut sandbox = Options::kcp().encrypted().start().await.expect("a sandbox");
+    sandbox.create_workspace("root", "provider").expect("a workspace");
+    let metadata = json!({"name": "v1.gadgets.example.com"});
+    let schema = json!({
+        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": metadata, "spec": spec(&anything()),
+    });
+    sandbox.publish("root:provider", "gadgets", &[schema], &[]).expect("an export");
+    let consumers = ["early", "late"].map(|name| {
+        let consumer = sandbox.create_workspace("root", name).expect("a workspace");
+        sandbox.bind(&consumer, "root:provider", "gadgets", &[]).expect("a binding");
+        consumer
+    });
+    let [early, late] = consumers.each_ref().map(|cluster| ApiRef { cluster, ..GADGETS });
+    sandbox.create(early, &object("example.com/v1", "Gadget", "early")).expect("a gadget");
+    let kubeconfig = sandbox.kubeconfig(Some("root:provider"));
+    let mut go = Informers::start(stage, &kubeconfig, &["-slice", "gadgets"]);
+    go.tells(&["added early map[]", "synced: true"]).await;
+
+    sandbox.create(late, &object("example.com/v1", "Gadget", "late")).expect("a gadget");
+    go.tells(&["added late map[]"]).await;
+    sandbox.disconnect().await;
+    sandbox.delete(early, "default", "early").expect("the gadget");
+    sandbox.reconnect().await.expect("the same address");
+    go.tells(&["deleted early map[]"]).await;
+}
+
 /// The Go program, and how much of what it says was read.
 struct Informers {
     process: Process,
+    /// Those that it runs.
+    informers: &'static [&'static str],
     read: usize,
 }
 
 impl Informers {
-    fn start(stage: &Stage, sandbox: &Sandbox) -> Self {
-        let kubeconfig = stage.folder.join("kubeconfig");
-        fs::write(&kubeconfig, sandbox.kubeconfig(None)).expect("a kubeconfig");
+    fn start(stage: &Stage, kubeconfig: &str, slice: &[&str]) -> Self {
         let mut command = Command::new(stage.fleet.informers());
-        command.arg("-kubeconfig").arg(&kubeconfig);
-        Self { process: Process::spawn("informers", &mut command, &stage.folder.join("informers.log")), read: 0 }
+        command.arg("-kubeconfig").arg(stage.keep("kubeconfig", kubeconfig)).args(slice);
+        let informers: &[&str] =
+            if slice.is_empty() { &["dynamic", "metadata", "typed"] } else { &["dynamic", "metadata"] };
+        Self {
+            process: Process::spawn("informers", &mut command, &stage.folder.join("informers.log")),
+            informers,
+            read: 0,
+        }
     }
 
     /// Waits until each informer has said all of this, since the last time.
     async fn tells(&mut self, what: &[&str]) {
-        let expected: Vec<String> = what.iter().flat_map(|line| lines(line)).collect();
-        let Self { process, read } = self;
+        let Self { process, informers, read } = self;
+        let expected: Vec<String> = what.iter().flat_map(|line| lines(informers, line)).collect();
         let log = process.log().to_owned();
         *read = eventually("the informers tell it", async || {
             process.must_run();
@@ -77,32 +116,42 @@ impl Informers {
     }
 }
 
-/// What all three informers say, or the program itself.
-fn lines(line: &str) -> Vec<String> {
+/// What all informers say, or the program itself.
+fn lines(informers: &[&str], line: &str) -> Vec<String> {
     match line.contains(':') && !line.contains("map[") {
         true => vec![line.to_owned()],
-        false => ["dynamic", "metadata", "typed"].map(|informer| format!("{informer}: {line}")).into(),
+        false => informers.iter().map(|informer| format!("{informer}: {line}")).collect(),
     }
 }
 
 fn definition() -> Value {
-    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": anything}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "gadgets.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "gadgets", "kind": "Gadget"},
-            "versions": [version],
-        },
+        "spec": spec(&json!({"openAPIV3Schema": anything()})),
     })
+}
+
+fn anything() -> Value {
+    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// Of gadgets, with their schema as a definition or an APIResourceSchema has it.
+fn spec(schema: &Value) -> Value {
+    json!({
+        "group": "example.com", "scope": "Namespaced", "names": {"plural": "gadgets", "kind": "Gadget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+    })
+}
+
+fn object(version: &str, kind: &str, name: &str) -> Value {
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "default"}})
 }
 
 /// A gadget and a ConfigMap.
 fn create(sandbox: &Sandbox, name: &str) {
     for (api, version, kind) in [(GADGETS, "example.com/v1", "Gadget"), (MAPS, "v1", "ConfigMap")] {
-        let metadata = json!({"name": name, "namespace": "default"});
-        sandbox.create(api, &json!({"apiVersion": version, "kind": kind, "metadata": metadata})).expect("an object");
+        sandbox.create(api, &object(version, kind, name)).expect("an object");
     }
 }
 
