@@ -177,13 +177,15 @@ fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> boo
     generation.target.lacks(kind) || pipeline.kind_feed(kind).is_some_and(is_lost)
 }
 
-/// Whether a kind is not listed yet. Of a kind that only former documents name, nothing is known before it is found.
+/// Whether a kind may be served and is not listed yet. A kind whose list is refused holds up no other.
 fn is_starting(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
-    let target = &generation.target;
-    let is_awaited = || target.kind(kind).is_ok() || !generation.mapping.makes(kind);
     match pipeline.kind_feed(kind) {
-        Some(feed) => feed.watch.state() == WatchState::Starting,
-        None => !target.lacks(kind) && is_awaited(),
+        Some(feed) => match feed.watch.state() {
+            WatchState::Starting => true,
+            WatchState::Failed { code, synced_before: false, .. } => code.is_none_or(|code| code == 429 || code >= 500),
+            _ => false,
+        },
+        None => !generation.target.lacks(kind),
     }
 }
 

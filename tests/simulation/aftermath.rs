@@ -56,14 +56,15 @@ pub async fn check(world: &mut World) {
         violated(world, "I7", text);
     }
     // What a process saw being stripped or deleted is known until its source is in sync, and to no other process. A mapping
-    // that is suspended or only observes brings no source in sync, and no former source is.
+    // that is suspended or only observes brings no source in sync, and no former source is, nor one with orphaned objects.
     let is_held_up = super::quiet::is_held_up(world);
     let is_former = |key: &SourceKey| {
         let was_served = world.shared.lock().checker.ever(|mapping| mapping.resource == key.resource);
         was_served && key.resource != world.mapping.resource
     };
     let has_former = world.sources().keys().any(is_former);
-    if !forgets || is_held_up || has_former || world.mapping.mode != "Enforce" {
+    let has_orphans = before.orphans.values().any(|orphans| *orphans > 0);
+    if !forgets || is_held_up || has_former || has_orphans || world.mapping.mode != "Enforce" {
         before.tables.retain(|table, _| !table.contains("learned"));
     }
     world.end().await;

@@ -82,6 +82,8 @@ pub struct Checker {
     pub sources: BTreeMap<String, Source>,
     /// Mappings in force, each since when; `None`: none.
     editions: Vec<(Duration, Option<Mapping>)>,
+    /// The last document of each mapping that an engine recorded: a process that starts without the file knows no later one.
+    recorded: BTreeMap<String, Mapping>,
     /// Writes of engines that changed something.
     pub writes: u64,
     /// Those of them that made a namespace.
@@ -224,17 +226,26 @@ impl Checker {
         let source = self.sources.get(&made.source_uid);
         let asked = source.is_some_and(|source| source.was_asked(at));
         let deletes = |one: &Mapping| one.on_source_delete == "Delete" && one.delete_policy == "Delete";
-        let by_consumer = asked && self.recent(at).any(|edition| self.governing(edition, made).is_none_or(deletes));
+        let is_guest = self.last_of(&made.owner.mapping).is_none();
+        let by_consumer =
+            asked && (is_guest || self.recent(at).any(|edition| self.is_governed(edition, made, deletes)));
         by_consumer || self.gave_up(at, made, source)
     }
 
     /// The document that decides what becomes of an object when its source goes: a former source, and one whose mapping is
     /// gone, go by their last document.
-    fn governing<'m>(&'m self, edition: Option<&'m Mapping>, made: &Made) -> Option<&'m Mapping> {
+    pub fn governing<'m>(&'m self, edition: Option<&'m Mapping>, made: &Made) -> Option<&'m Mapping> {
         let resource = self.sources.get(&made.source_uid).map(|source| source.resource.as_str());
         let is_of = |one: &&Mapping| one.name == made.owner.mapping && resource.is_none_or(|of| one.resource == of);
         let last = || self.editions.iter().rev().find_map(|(_, edition)| edition.as_ref().filter(is_of));
         edition.filter(is_of).or_else(last).or_else(|| self.last_of(&made.owner.mapping))
+    }
+
+    /// Whether that document says so. Without a file, it may also be the last one that was recorded.
+    fn is_governed(&self, edition: Option<&Mapping>, made: &Made, says: impl Fn(&Mapping) -> bool) -> bool {
+        let name = &made.owner.mapping;
+        let recorded = if edition.is_some_and(|one| one.name == *name) { None } else { self.recorded.get(name) };
+        self.governing(edition, made).into_iter().chain(recorded).any(says)
     }
 
     /// Mappings in force a moment ago.
@@ -295,7 +306,7 @@ impl Checker {
         let grace = |since| self.grace(since);
         let asked = source.is_some_and(|source| source.was_asked(at));
         let leaves = |one: &Mapping| [one.on_source_delete, one.delete_policy].contains(&"Orphan");
-        if asked && self.recent(at).any(|edition| self.governing(edition, made).is_some_and(leaves)) {
+        if asked && self.recent(at).any(|edition| self.is_governed(edition, made, leaves)) {
             return true;
         }
         let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
@@ -347,8 +358,21 @@ impl Checker {
         }
     }
 
+    fn recorded(&mut self, event: &Event) {
+        let object = event.object.object();
+        let document = object["data"]["document"].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let is_it = |one: &&Mapping| [true, false].map(|is_kcp| Some(one.document(is_kcp, false))).contains(&document);
+        let edition = self.editions.iter().rev().find_map(|(_, edition)| edition.as_ref().filter(is_it));
+        if let Some(mapping) = edition.cloned() {
+            self.recorded.insert(mapping.name.to_owned(), mapping);
+        }
+    }
+
     fn target_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
         let plural = &*event.storage.plural;
+        if &*event.key.namespace == RECORDS && plural == "configmaps" {
+            self.recorded(event);
+        }
         if &*event.key.namespace == RECORDS || !matches!(plural, "configmaps" | "secrets" | "widgets" | "namespaces") {
             return;
         }

@@ -27,9 +27,14 @@ pub fn writes_too_much(plan: &Plan, run: &Run) -> Option<Violation> {
     exceeds(plan, run)
 }
 
+/// The plan without its faults.
+pub fn calm(plan: &Plan) -> Plan {
+    plan.keeping(|action| !is_fault(action))
+}
+
 /// The same of any plan.
 fn exceeds(plan: &Plan, run: &Run) -> Option<Violation> {
-    let calm = super::world::run(&plan.keeping(|action| !is_fault(action)));
+    let calm = super::world::run(&calm(plan));
     if let Some(violation) = calm.violations.first() {
         return Some(Violation { text: format!("without faults: {}", violation.text), ..violation.clone() });
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use sync_engine::sandbox::Request;
 
 use super::checker::Checker;
+use super::mapping::Mapping;
 use super::records::Made;
 use super::server::Side;
 use super::world::{SourceKey, World, text};
@@ -36,18 +37,22 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
                 && identities.get(&key.cluster).is_some_and(|identity| *identity == made.owner.cluster)
         };
         let source = sources.iter().find(|(key, _)| is_owner(key)).map(|(_, source)| source);
-        let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && is_orphaned(world, made, source);
+        let of = |source: &Value| {
+            let governing = core.checker.governing(Some(&world.mapping), made);
+            governing.is_some_and(|mapping| is_orphaned(mapping, made, source))
+        };
+        let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && of(source);
         made.owner.engine == "main" && made.remains() && source.is_none_or(is_orphaned)
     });
     orphaned.map(|made| (made.owner.mapping.clone(), format!("{} {}", resource_of(made), made.owner))).collect()
 }
 
-/// Whether an object is orphaned although a source of its name is live.
-fn is_orphaned(world: &World, made: &Made, source: &Value) -> bool {
+/// Whether an object is orphaned although a source of its name is live. Of a former source, its own document says which.
+fn is_orphaned(mapping: &Mapping, made: &Made, source: &Value) -> bool {
     let finalizers = source["metadata"]["finalizers"].to_string();
     let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
     let is_its_own = text(source, "uid") == made.source_uid;
-    !world.mapping.selects(source) && is_held != is_its_own
+    !mapping.selects(source) && is_held != is_its_own
 }
 
 /// Whether the mapping that made an object looks at living sources: not while it is suspended, or retained without its file.

@@ -79,3 +79,27 @@ fn in_the_mode_observe_an_object_whose_source_vanished_is_counted() {
     ];
     holds(&world(Plain, &steps), 8);
 }
+
+#[test]
+fn a_process_whose_first_list_fails_makes_no_second_object_of_another_kind() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Stop(0)),
+        (5_000, Action::Edit(Edit::Kind("Secret"))),
+        (0, Action::Weather(Weather { broken: 40, ..Weather::default() })),
+        (0, Action::Start(0)),
+        (60_000, Action::Weather(Weather::default())),
+    ];
+    holds(&world(Plain, &steps), 32);
+}
+
+#[test]
+fn an_object_of_a_former_source_that_was_stripped_is_counted_once_its_cluster_is_gone() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::Resource("gadgets"))),
+        (5_000, Action::Strip(X)),
+        (60_000, Action::Rebuild(Side::Source, Ahead::Old)),
+    ];
+    holds(&world(Plain, &steps), 4);
+}
