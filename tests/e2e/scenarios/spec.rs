@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Case> {
         case!(an_object_deleted_by_hand_is_made_again),
         case!(values_arrive_as_the_server_stored_them),
         case!(what_the_mapping_leaves_to_others_is_left).on_kube(),
+        case!(a_mapping_builds_lists_optional_maps_and_quantities),
     ]
 }
 
@@ -157,4 +158,37 @@ async fn what_the_mapping_leaves_to_others_is_left(stage: &Stage) {
         left.then_some(()).ok_or_else(|| spec.to_string())
     })
     .await;
+}
+
+/// The structure of templates, a variable that reads an object, what is set at creation alone, and another name.
+async fn a_mapping_builds_lists_optional_maps_and_quantities(stage: &Stage) {
+    const STRUCTURE: &str = include_str!("../fixtures/structure.yaml");
+    let world = stage.unmapped(true).await;
+    world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", ""));
+    let mut engine = world.engine().await;
+    world.alpha.create("it", json!({"size": 2048})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 2048, "note": "2Gi"})).await;
+    world.alpha.status("it", json!({"phase": "Ordered"})).await;
+
+    let change = json!({"size": 1024, "tags": ["a", "none", "b"], "version": "7"});
+    world.alpha.patch("it", json!({"spec": change})).await;
+    let expected = json!({"size": 2048, "note": "1Gi", "tags": ["a", "b"], "labels": {"version": "7"}});
+    let copy = world.target.has_spec(&world.alpha, "it", expected).await;
+    world.target.operate(&world.alpha, "it", json!({"phase": "Running"})).await;
+    world.alpha.status("it", json!({"phase": "Running"})).await;
+
+    // It is the only object, so the guard holds its deletion until a person approves it.
+    let lines = engine.lines_logged();
+    world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db"));
+    engine.says_after(lines, &["Held"]).await;
+    engine.approve().await;
+    let gone =
+        || async { world.target.rest.get(&world.target.path(&copy)).await.map_or(Ok(()), |it| Err(it.to_string())) };
+    eventually("the object of the former name is deleted", gone).await;
+    let copies = eventually("one of the new name is made", async || {
+        let copies = world.target.copies().await;
+        if copies.len() == 1 { Ok(copies) } else { Err(format!("{copies:?}")) }
+    });
+    let renamed = json!({"size": 1024, "note": "1Gi", "tags": ["a", "b"], "labels": {"version": "7"}});
+    assert_eq!(copies.await[0]["spec"], renamed);
 }
