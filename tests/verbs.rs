@@ -295,7 +295,7 @@ fn render_reads_what_is_related() {
     spec:
       size: 3
     stderr:
-    Database default/a: Waiting: related object `login`: it is not there yet
+    Database default/a: Waiting: related object `login`: secrets default/login does not exist in the consumer's cluster
     Database default/a: Waiting: object `settings`: related object `login` (read at `data.user`)
     ");
     assert_snapshot!(shown_in(&root, &[&arguments[..], &["--related", "ROOT/secret.yaml"]].concat()), @r#"
@@ -323,6 +323,9 @@ fn render_reads_what_is_related() {
     metadata:
       name: login
       namespace: default-dxrcslzy2prezvhl
+    type: Opaque
+    stderr:
+    Database default/a: Waiting: object `settings`: waits for related object `login`: its copy does not exist yet
     "#);
     let missing = shown_in(&root, &[&arguments[..], &["--related", "ROOT/nothing.yaml"]].concat());
     assert!(missing.starts_with("exit 3\n") && missing.contains("cannot read `ROOT/nothing.yaml`"), "{missing}");
@@ -355,15 +358,20 @@ fn the_shipped_tests_pass() {
     assert_snapshot!(shown(&test), @r"
     exit 0
     mongodb (examples/mongodb/mongodb.test.yaml)
-      ok    a new database is Pending
-      ok    a running one says so, in the consumer's own words
+      ok    a database waits for the password of its user
+      ok    a new database is Pending, and has the password beside it
+      ok    a running one says so, in the consumer's own words, and how to connect
       ok    an edit that the operator has not seen is not Ready
       ok    a version that does not run yet is not Ready
       ok    where nothing else is asked for, Running is enough
+      ok    certificates and passwords come along, each once
+      ok    a Secret with the CA counts before the ConfigMap, and a named agent certificate before the usual one
+      ok    a Secret cannot take the place of one of the operator's
+      ok    a consumer cannot read a Secret that the operator keeps for itself
 
-    mapping mongodb: 12 of 12 expressions and branches tested (100 %)
+    mapping mongodb: 68 of 68 expressions and branches tested (100 %)
 
-    5 cases passed, 0 failed
+    10 cases passed, 0 failed
     ");
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Answer, ApiRef, Events, Options, Request, Sandbox, Verb};
+use sync_engine::sandbox::{Answer, ApiRef, Claim, Events, Options, Request, Sandbox, Verb};
 use sync_engine::yaml;
 use tempfile::TempDir;
 
@@ -21,6 +21,9 @@ const PROVIDER: &str = "root:mongodb";
 const EXPORT: &str = "mongodb";
 const DATABASES: &str = "mongodbcommunity.v1.mongodbcommunity.mongodb.com";
 const EVERYWHERE: &str = "clusters/*/apis/mongodbcommunity.mongodb.com/v1/mongodbcommunity?watch=true";
+
+/// What consumers let the provider use.
+const CLAIMS: [Claim<'_>; 2] = [Claim { group: "", resource: "secrets" }, Claim { group: "", resource: "configmaps" }];
 
 /// kcp with consumers, and the downstream cluster.
 pub struct Scene {
@@ -91,13 +94,13 @@ impl Scene {
         let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
         downstream.create(definitions, &document("schemas/mongodb/crd.yaml")?)?;
         let provider = upstream.create_workspace("root", EXPORT)?;
-        upstream.publish(PROVIDER, EXPORT, &[document("schemas/mongodb/apiresourceschema.yaml")?], &[])?;
+        upstream.publish(PROVIDER, EXPORT, &[document("schemas/mongodb/apiresourceschema.yaml")?], &CLAIMS)?;
         let mut workspaces = Vec::new();
         for index in 0..objects.div_ceil(WORKSPACE) {
             let name = format!("consumer-{index}");
             upstream.create_workspace("root", &name)?;
             workspaces.push(format!("root:{name}"));
-            upstream.bind(&workspaces[index], PROVIDER, EXPORT, &[])?;
+            upstream.bind(&workspaces[index], PROVIDER, EXPORT, &CLAIMS)?;
         }
         let everywhere = format!("/services/apiexport/{provider}/{EXPORT}/{EVERYWHERE}");
         let upstream_events = upstream.events(&Request::get(&everywhere))?;
@@ -126,8 +129,12 @@ impl Scene {
         Err(Failed::Stuck { arrived: 0, wanted: self.objects, log: self.log() })
     }
 
-    /// Consumers create their databases.
+    /// Consumers create their databases, and a password for all of a workspace.
     pub fn create_objects(&self) -> Result<(), Failed> {
+        let password = document("examples/mongodb/secret.yaml")?;
+        for cluster in &self.workspaces {
+            self.upstream.create(ApiRef { cluster, resource: "secrets.v1" }, &password)?;
+        }
         let sample = document("examples/mongodb/mongodb.yaml")?;
         for index in 0..self.objects {
             let mut database = sample.clone();

@@ -94,8 +94,12 @@ async fn compare(binary: PathBuf, objects: usize) -> Result<(), Failed> {
             println!("  engine / {client}: {:.2}", engines / spent);
         }
     }
-    println!("engine's memory at rest: {:.1} MiB", engine.usage()?.memory as f64 / (1024.0 * 1024.0));
-    Ok(())
+    println!("engine's memory at rest: {:.1} MiB", mebibytes(&engine)?);
+    scene.with_secrets(&engine, objects).await
+}
+
+fn mebibytes(engine: &Engine) -> Result<f64, Failed> {
+    Ok(engine.usage()?.memory as f64 / (1024.0 * 1024.0))
 }
 
 fn each(spent: Duration, objects: usize) -> String {
@@ -107,6 +111,7 @@ struct Scene {
     _kcp: Kcp,
     folder: PathBuf,
     api: Api,
+    provider: Workspace,
     /// Bound by the consumer whom the engine serves, and by the one whom the bare client serves.
     consumer: Workspace,
     bare: Workspace,
@@ -137,7 +142,7 @@ impl Scene {
         fs::create_dir_all(folder.join("mappings"))?;
         fs::write(folder.join("mappings/widgets.yaml"), mapping(&api, &provider.path))?;
         let bare_endpoint = endpoint(&bare_provider).await;
-        Ok(Scene { _kcp: kcp, folder: folder.to_owned(), api, consumer, bare, target, bare_endpoint })
+        Ok(Scene { _kcp: kcp, folder: folder.to_owned(), api, provider, consumer, bare, target, bare_endpoint })
     }
 
     /// Starts the engine, and waits until it has served a first object.
@@ -150,6 +155,49 @@ impl Scene {
 
     async fn create(&self, workspace: &Workspace, api: &Api, name: &str) -> Value {
         workspace.rest.create(&api.collection("default"), &api.object(name, spec())).await
+    }
+
+    /// What each object costs more that has a Secret of its own: the same objects with it and without.
+    async fn with_secrets(&self, engine: &Engine, objects: usize) -> Result<(), Failed> {
+        self.provider.claim(&self.api, &["secrets"]).await;
+        self.consumer.accept(&self.api, &["secrets"]).await;
+        fs::write(self.folder.join("mappings/widgets.yaml"), mapping(&self.api, &self.provider.path) + RELATED)?;
+        self.create_secret("related").await;
+        self.create(&self.consumer, &self.api, "related").await;
+        self.copied("related", 1).await;
+        for (round, is_related) in [(0, false), (0, true), (1, false), (1, true)] {
+            let name = format!("{}-{round}", if is_related { "secret" } else { "plain" });
+            let memory = mebibytes(engine)?;
+            if is_related {
+                for index in 0..objects {
+                    self.create_secret(&format!("{name}-{index}")).await;
+                }
+            }
+            let spent = self.engine(engine, Arrival::OneByOne, &name, objects).await?;
+            if is_related {
+                self.copied(&name, objects).await;
+            }
+            println!("  {name}: {}, {:.1} MiB more", each(spent, objects), mebibytes(engine)? - memory);
+        }
+        Ok(())
+    }
+
+    async fn create_secret(&self, of: &str) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{of}-login")}, "data": {"password": "cGFzc3dvcmQ="},
+        });
+        self.consumer.rest.create("/api/v1/namespaces/default/secrets", &secret).await;
+    }
+
+    /// Waits until so many Secrets of objects with this name are copied.
+    async fn copied(&self, name: &str, objects: usize) {
+        within(PATIENCE, "every Secret is copied", async || {
+            let all = self.target.rest.list("/api/v1/secrets").await;
+            let copies = all.iter().filter_map(|one| one["metadata"]["name"].as_str());
+            let copied = copies.filter(|copy| copy.starts_with(name)).count();
+            (copied == objects).then_some(()).ok_or_else(|| format!("{copied} of {objects}"))
+        })
+        .await;
     }
 
     /// Waits until so many consumer's objects of this name have a first status.
@@ -259,3 +307,13 @@ spec:
         group = api.group,
     )
 }
+
+/// Ends the mapping: a Secret for each object that has one.
+const RELATED: &str = r#"  related:
+    - id: login
+      direction: ToTarget
+      resource: secrets.v1
+      from: {name: "{{ source.metadata.name }}-login"}
+      to: {name: "{{ placement.name }}-login"}
+      onMissing: Skip
+"#;

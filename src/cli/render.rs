@@ -211,7 +211,6 @@ impl Rendered {
 pub(super) fn documents(preview: &Preview, scene: &Scene, marks: bool, status: bool) -> Vec<Value> {
     let objects = preview.objects().map(|(.., desired)| Value::clone(&desired.body));
     let mut documents: Vec<Value> = objects.map(|body| if marks { body } else { unmarked(body) }).collect();
-    documents.extend(preview.related());
     if let Some(computed) = preview.status.as_ref().filter(|_| status) {
         documents.push(consumer(&scene.source, computed));
     }

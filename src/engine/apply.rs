@@ -1,28 +1,30 @@
 //! The only writer: carries out one action, and returns what the server answered. It decides nothing.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use json_patch::Patch;
 use serde_json::{Value, json};
 use tracing::debug;
 
+use super::originals;
 use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
 use super::target::is_removed;
-use crate::mapping::{Kind, Resource};
+use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Owner, Reference};
-use crate::object::{Key, json_text, metadata};
+use crate::object::{ClusterName, Key, json_text, metadata};
 use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, TargetObject};
 use crate::server::metrics::WriteResult;
 
 /// Where the actions of one reconcile go.
 pub struct Executor<'a> {
-    pub pipeline: &'a Pipeline,
+    pub pipeline: &'a Arc<Pipeline>,
     pub generation: &'a Generation,
     pub cluster: &'a Cluster,
     /// Where the source is read and written.
@@ -33,12 +35,48 @@ pub struct Executor<'a> {
     pub key: &'a Key,
     /// What the source waited for, where a timer and no event brought it here.
     pub waited_for: Option<&'static str>,
+    pub tally: Tally,
+}
+
+/// What the requests of a reconcile came to. Several are under way at once.
+#[derive(Debug, Default)]
+pub struct Tally {
+    cost: AtomicU32,
+    overtaken: AtomicBool,
+    retry: Mutex<Option<Duration>>,
+}
+
+impl Tally {
+    /// Requests are sent.
+    pub fn sent(&self, requests: u32) {
+        self.cost.fetch_add(requests, Ordering::Relaxed);
+    }
+
     /// Requests sent so far.
-    pub cost: u32,
-    /// An event beyond the engine's own writes came in between: reconcile again.
-    pub overtaken: bool,
-    /// A request about the target failed in a way that time may mend: try again, not before this long.
-    pub retry: Option<Duration>,
+    pub fn cost(&self) -> u32 {
+        self.cost.load(Ordering::Relaxed)
+    }
+
+    /// Whether an event beyond the engine's own writes came in while a request was under way.
+    pub fn overtake(&self, overtaken: bool) {
+        self.overtaken.fetch_or(overtaken, Ordering::Relaxed);
+    }
+
+    /// Whether to reconcile again, for that reason.
+    pub fn overtaken(&self) -> bool {
+        self.overtaken.load(Ordering::Relaxed)
+    }
+
+    /// A request about an object failed in a way that time may mend.
+    pub fn fail(&self, error: &RequestError) {
+        let mut retry = self.retry.lock().unwrap_or_else(PoisonError::into_inner);
+        *retry = Some(retry.unwrap_or_default().max(error.retry_after().unwrap_or_default()));
+    }
+
+    /// Whether to try again for that reason, and not before which time.
+    pub fn retry(&self) -> Option<Duration> {
+        *self.retry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Why an action on the source brought no outcome.
@@ -58,11 +96,13 @@ impl Executor<'_> {
     /// # Errors
     /// A request about the source that failed. A request about the target that failed is an outcome: it blocks the object
     /// that it is about and nothing else.
-    pub async fn execute(&mut self, action: &Action) -> Result<Outcome, ApplyError> {
+    pub async fn execute(&self, action: &Action) -> Result<Outcome, ApplyError> {
         debug!(%action, "acting");
         let result = match action {
             Action::PatchSource { patch, .. } => self.patch_source(patch, false).await,
             Action::PatchStatus { patch, .. } => self.patch_source(patch, true).await,
+            // It is read with its interest registered: `originals`.
+            Action::Read(original) | Action::ReadAnew(original) => Ok(Outcome::Seen(Err(originals::unread(original)))),
             Action::LookForSource => self.look_for_source().await,
             Action::Sweep { owners, kinds, namespaces, objects } => {
                 self.sweep(owners, kinds, namespaces, objects).await
@@ -92,7 +132,7 @@ impl Executor<'_> {
     }
 
     /// What became of a request about the target.
-    fn failed_on_target(&mut self, error: &RequestError) -> Failure {
+    fn failed_on_target(&self, error: &RequestError) -> Failure {
         let kind = match error {
             // No server takes such a name: nothing was sent, and nothing will be until it is another.
             RequestError::Name(_) => FailureKind::Refused,
@@ -104,8 +144,7 @@ impl Executor<'_> {
             _ => FailureKind::Error,
         };
         if kind != FailureKind::Refused {
-            let asked = error.retry_after().unwrap_or_default();
-            self.retry = Some(self.retry.unwrap_or_default().max(asked));
+            self.tally.fail(error);
         }
         Failure { kind, why: error.to_string() }
     }
@@ -115,10 +154,10 @@ impl Executor<'_> {
             Action::PatchSource { .. } => ("source", "patch"),
             Action::PatchStatus { .. } => ("source", "patch_status"),
             Action::CreateNamespace { .. } => (self.generation.target.name.as_str(), "create"),
-            Action::Apply { .. } => (self.generation.target.name.as_str(), "apply"),
-            Action::Delete { .. } => (self.generation.target.name.as_str(), "delete"),
-            Action::GiveUp { .. } => (self.generation.target.name.as_str(), "patch"),
-            Action::LookForSource | Action::Sweep { .. } => return,
+            Action::Apply { reference, .. } => (self.name(reference.kind.side), "apply"),
+            Action::Delete { reference, .. } => (self.name(reference.kind.side), "delete"),
+            Action::GiveUp { reference, .. } => (self.name(reference.kind.side), "patch"),
+            Action::LookForSource | Action::Sweep { .. } | Action::Read(_) | Action::ReadAnew(_) => return,
         };
         let result = match sent {
             Err(error) if error.is_not_permitted() => return,
@@ -134,8 +173,20 @@ impl Executor<'_> {
         }
     }
 
-    fn target(&self) -> &Endpoint {
-        &self.at_target
+    /// Where objects of a kind are.
+    fn at(&self, side: Side) -> &Endpoint {
+        match side {
+            Side::Target => &self.at_target,
+            Side::Source => &self.at_source,
+        }
+    }
+
+    /// What a side is called in metrics.
+    fn name(&self, side: Side) -> &str {
+        match side {
+            Side::Target => &self.generation.target.name,
+            Side::Source => "source",
+        }
     }
 
     fn source_path(&self) -> Result<ApiPath, RequestError> {
@@ -143,12 +194,12 @@ impl Executor<'_> {
         Ok(ApiPath::object(resource, &self.key.namespace, &self.key.name)?)
     }
 
-    async fn patch_source(&mut self, patch: &Patch, status: bool) -> Result<Outcome, RequestError> {
+    async fn patch_source(&self, patch: &Patch, status: bool) -> Result<Outcome, RequestError> {
         let path = self.source_path()?;
         let path = if status { path.status() } else { path };
         let pending = self.feed.subscription.expect(self.key);
         let body = Body::json_patch(json_text(patch));
-        self.cost += 1;
+        self.tally.sent(1);
         match self.at_source.patch(&path, self.pipeline.writer.field_manager(), body).await {
             Ok(reply) => self.completed(&self.at_source.clone(), pending, &reply),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
@@ -157,17 +208,17 @@ impl Executor<'_> {
     }
 
     /// Puts the answer of a write into the cache it belongs to, and reads it.
-    fn completed(&mut self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Outcome, RequestError> {
+    fn completed(&self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Outcome, RequestError> {
         let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
         let (object, overtaken) = completed.map_err(|error| unreadable(at, &error))?;
-        self.overtaken |= overtaken;
+        self.tally.overtake(overtaken);
         tree(at, &object).map(Outcome::Object)
     }
 
     /// Reads the source past the cache, and puts what it finds there.
-    pub async fn refresh_source(&mut self) -> Result<Outcome, RequestError> {
+    pub async fn refresh_source(&self) -> Result<Outcome, RequestError> {
         let pending = self.feed.subscription.expect(self.key);
-        self.cost += 1;
+        self.tally.sent(1);
         match self.at_source.get(&self.source_path()?).await {
             Ok(reply) => self.completed(&self.at_source.clone(), pending, &reply),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
@@ -176,8 +227,8 @@ impl Executor<'_> {
     }
 
     /// Only a 404 that names the object says that it is missing.
-    async fn look_for_source(&mut self) -> Result<Outcome, RequestError> {
-        self.cost += 1;
+    async fn look_for_source(&self) -> Result<Outcome, RequestError> {
+        self.tally.sent(1);
         match self.at_source.get(&self.source_path()?).await {
             Ok(reply) => shown(&self.at_source, &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&self.key.name) => Ok(Outcome::Absent),
@@ -186,6 +237,9 @@ impl Executor<'_> {
     }
 
     fn resource(&self, kind: &Kind) -> Result<Resource, RequestError> {
+        if kind.side == Side::Source {
+            return Ok(kind.resource(&kind.plural()));
+        }
         let served = self.generation.target.kind(kind);
         served.map(|served| served.resource).map_err(|why| RequestError::NotServed { url: why })
     }
@@ -194,17 +248,18 @@ impl Executor<'_> {
         Ok(ApiPath::object(&self.resource(&reference.kind)?, &reference.namespace, &reference.name)?)
     }
 
-    async fn look(&mut self, reference: &Reference) -> Result<Outcome, RequestError> {
-        self.cost += 1;
-        match self.target().get(&self.path(reference)?).await {
-            Ok(reply) => shown(self.target(), &reply).map(Outcome::Object),
+    async fn look(&self, reference: &Reference) -> Result<Outcome, RequestError> {
+        self.tally.sent(1);
+        let at = self.at(reference.kind.side);
+        match at.get(&self.path(reference)?).await {
+            Ok(reply) => shown(at, &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) => Err(error),
         }
     }
 
     async fn sweep(
-        &mut self,
+        &self,
         owners: &[String],
         kinds: &[Kind],
         namespaces: &[String],
@@ -234,19 +289,21 @@ impl Executor<'_> {
     }
 
     /// Only a missing CustomResourceDefinition says that nothing is left of a kind.
-    async fn is_removed(&mut self, kind: &Kind) -> Result<bool, RequestError> {
+    async fn is_removed(&self, kind: &Kind) -> Result<bool, RequestError> {
         let Some(plural) = self.pipeline.plural(kind) else { return Ok(false) };
-        self.cost += 2;
-        is_removed(self.target(), kind, &plural).await
+        self.tally.sent(2);
+        is_removed(self.at(kind.side), kind, &plural).await
     }
 
     async fn owned_of_kind(
-        &mut self,
+        &self,
         owners: &[String],
         kind: &Kind,
         namespaces: &[String],
     ) -> Result<Vec<TargetObject>, RequestError> {
         let mut owned = Vec::new();
+        let beside = [self.key.namespace.to_string()];
+        let namespaces = if kind.side == Side::Source { &beside } else { namespaces };
         for namespace in namespaces {
             owned.extend(self.owned_by(owners, kind, namespace).await?);
         }
@@ -254,31 +311,32 @@ impl Executor<'_> {
     }
 
     async fn owned_by(
-        &mut self,
+        &self,
         owners: &[String],
         kind: &Kind,
         namespace: &str,
     ) -> Result<Vec<TargetObject>, RequestError> {
         let path = ApiPath::collection(&self.resource(kind)?, namespace)?;
         let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
-        self.cost += 1;
-        let reply = match self.target().get(&path.query("labelSelector", &selector)).await {
+        self.tally.sent(1);
+        let at = self.at(kind.side);
+        let reply = match at.get(&path.query("labelSelector", &selector)).await {
             Err(error) if error.code() == Some(404) && mutants::active(Mutant::MissingApiIsAbsence) => {
                 return Ok(Vec::new());
             }
             reply => reply?,
         };
-        let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(self.target(), &error))?;
+        let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(at, &error))?;
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items.filter_map(|item| owned_object(item, kind, owners)).collect())
     }
 
-    async fn create_namespace(&mut self, name: &str, labels: &Value) -> Result<Outcome, RequestError> {
+    async fn create_namespace(&self, name: &str, labels: &Value) -> Result<Outcome, RequestError> {
         let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         let manager = self.pipeline.writer.field_manager();
-        self.cost += 1;
-        match self.target().create(&ApiPath::all(&namespaces)?, manager, json_text(&body).into()).await {
+        self.tally.sent(1);
+        match self.at_target.create(&ApiPath::all(&namespaces)?, manager, json_text(&body).into()).await {
             Ok(_) => {}
             // Who may not create namespaces may still write into one that exists: the apply will tell.
             Err(error) if error.is_already_exists() || error.is_forbidden() => {}
@@ -288,28 +346,48 @@ impl Executor<'_> {
         Ok(Outcome::Absent)
     }
 
-    async fn apply(&mut self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
+    async fn apply(&self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
         let force = matches!(intent, Intent::Update { .. });
-        let feed = self.pipeline.kind_feed(&reference.kind);
-        let pending = feed.as_deref().map(|feed| expect(feed, reference, self.generation));
-        self.cost += 1;
+        let side = reference.kind.side;
+        let (feed, cluster) = match side {
+            Side::Target => (self.pipeline.kind_feed(&reference.kind), &self.generation.target.cluster),
+            Side::Source => {
+                (self.pipeline.copy_feed(&self.cluster.spec.scope, &reference.kind), &self.cluster.spec.name)
+            }
+        };
+        let pending = feed.as_deref().map(|feed| expect(feed, reference, cluster));
+        self.tally.sent(1);
         let manager = self.pipeline.writer.field_manager();
-        let sent = self.target().apply(&self.path(reference)?, manager, force, json_text(body)).await;
+        let (path, text) = (self.path(reference)?, json_text(body));
+        let sent = match (side, intent) {
+            (Side::Target, _) => self.at_target.apply(&path, manager, force, text).await,
+            // Through a virtual workspace, server-side apply does not work as on Kubernetes.
+            (Side::Source, Intent::Create) => {
+                let collection = ApiPath::collection(&self.resource(&reference.kind)?, &reference.namespace)?;
+                self.at_source.create(&collection, manager, text.into()).await
+            }
+            (Side::Source, Intent::Update { .. }) => {
+                self.at_source.patch(&path, manager, Body::merge_patch(text)).await
+            }
+        };
         match (sent, intent) {
             (Ok(reply), Intent::Create) if reply.status == 200 && mutants::active(Mutant::LateCreateGivesUp) => {
                 let metadata = json!({"name": reference.name, "namespace": reference.namespace});
                 let bare = json!({"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": metadata});
-                self.target().apply(&self.path(reference)?, manager, force, json_text(&bare)).await?;
+                self.at_target.apply(&path, manager, force, json_text(&bare)).await?;
                 self.look(reference).await
             }
             (Ok(reply), _) => {
-                self.generation.target.saw_namespace(&reference.namespace);
+                if side == Side::Target {
+                    self.generation.target.saw_namespace(&reference.namespace);
+                }
+                let at = self.at(side).clone();
                 match pending {
-                    Some(pending) => self.completed(&self.at_target.clone(), pending, &reply),
-                    None => shown(self.target(), &reply).map(Outcome::Object),
+                    Some(pending) => self.completed(&at, pending, &reply),
+                    None => shown(&at, &reply).map(Outcome::Object),
                 }
             }
-            (Err(error), _) if error.is_not_found_of(&reference.namespace) => {
+            (Err(error), _) if side == Side::Target && error.is_not_found_of(&reference.namespace) => {
                 if !mutants::active(Mutant::NamespaceThoughtThere) {
                     self.generation.target.lost_namespace(&reference.namespace);
                 }
@@ -326,7 +404,7 @@ impl Executor<'_> {
 
     /// An apply that carries a uid is a 422 where the uid is another; any other 422 is the schema's word.
     async fn look_for_other(
-        &mut self,
+        &self,
         reference: &Reference,
         uid: &str,
         error: RequestError,
@@ -338,40 +416,30 @@ impl Executor<'_> {
     }
 
     /// What is there instead of what was to be written.
-    async fn existing(&mut self, reference: &Reference) -> Result<Outcome, RequestError> {
+    async fn existing(&self, reference: &Reference) -> Result<Outcome, RequestError> {
         Ok(match self.look(reference).await? {
             Outcome::Object(object) => Outcome::Existing(object),
             outcome => outcome,
         })
     }
 
-    async fn delete(&mut self, reference: &Reference, options: DeleteOptions<'_>) -> Result<Outcome, RequestError> {
-        self.cost += 1;
-        match self.target().delete(&self.path(reference)?, options).await {
-            Ok(reply) => Ok(self.left_by_delete(&reply)),
+    async fn delete(&self, reference: &Reference, options: DeleteOptions<'_>) -> Result<Outcome, RequestError> {
+        self.tally.sent(1);
+        let at = self.at(reference.kind.side);
+        match at.delete(&self.path(reference)?, options).await {
+            Ok(reply) => Ok(left_by_delete(at, &reply)),
             Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) if error.is_conflict() => self.look(reference).await,
             Err(error) => Err(error),
         }
     }
 
-    /// The answer is the object where finalizers hold it, and a `Status` (or the object as it was) where it is gone.
-    fn left_by_delete(&self, reply: &Reply) -> Outcome {
-        let held = |object: &Value| {
-            let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-            !metadata(object, "deletionTimestamp").is_empty() && finalizers.is_some_and(|all| !all.is_empty())
-        };
-        match shown(self.target(), reply) {
-            Ok(object) if held(&object) => Outcome::Object(object),
-            _ => Outcome::Absent,
-        }
-    }
-
-    async fn give_up(&mut self, reference: &Reference, patch: &Patch) -> Result<Outcome, RequestError> {
-        self.cost += 1;
+    async fn give_up(&self, reference: &Reference, patch: &Patch) -> Result<Outcome, RequestError> {
+        self.tally.sent(1);
         let body = Body::json_patch(json_text(patch));
-        match self.target().patch(&self.path(reference)?, self.pipeline.writer.field_manager(), body).await {
-            Ok(reply) => shown(self.target(), &reply).map(Outcome::Object),
+        let at = self.at(reference.kind.side);
+        match at.patch(&self.path(reference)?, self.pipeline.writer.field_manager(), body).await {
+            Ok(reply) => shown(at, &reply).map(Outcome::Object),
             Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) if error.is_conflict() => self.existing(reference).await,
             Err(error) => Err(error),
@@ -382,6 +450,18 @@ impl Executor<'_> {
 /// Whether a server that gives no answer is taken for one that says that nothing is there: never, but by a mutant.
 fn is_taken_for_gone(error: &RequestError) -> bool {
     mutants::active(Mutant::UnreachableIsAbsence) && error.code().is_none()
+}
+
+/// The answer is the object where finalizers hold it, and a `Status` (or the object as it was) where it is gone.
+fn left_by_delete(at: &Endpoint, reply: &Reply) -> Outcome {
+    let held = |object: &Value| {
+        let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+        !metadata(object, "deletionTimestamp").is_empty() && finalizers.is_some_and(|all| !all.is_empty())
+    };
+    match shown(at, reply) {
+        Ok(object) if held(&object) => Outcome::Object(object),
+        _ => Outcome::Absent,
+    }
 }
 
 fn tree(at: &Endpoint, object: &Object) -> Result<Arc<Value>, RequestError> {
@@ -398,9 +478,9 @@ fn unreadable(at: &Endpoint, error: &dyn std::error::Error) -> RequestError {
     RequestError::Body { url: at.url().to_owned(), reason: error.to_string() }
 }
 
-fn expect(feed: &KindFeed, reference: &Reference, generation: &Generation) -> PendingWrite {
+fn expect(feed: &KindFeed, reference: &Reference, cluster: &ClusterName) -> PendingWrite {
     let Reference { namespace, name, .. } = reference;
-    feed.subscription.expect(&Key::new(generation.target.cluster.clone(), namespace.as_str(), name.as_str()))
+    feed.subscription.expect(&Key::new(cluster.clone(), namespace.as_str(), name.as_str()))
 }
 
 fn owned_object(item: &Value, kind: &Kind, owners: &[String]) -> Option<TargetObject> {

@@ -3,6 +3,7 @@
 use super::pipeline::wakes::{Collection, Reader, Token, Topic, Until};
 use crate::multicluster::interests::Waits;
 use crate::multicluster::queue::Outcome;
+use crate::object::Key;
 use crate::plan::Cause;
 
 /// Facts that one reconcile reads. Those that are not in order stay open: a plan that waits, waits for them.
@@ -35,6 +36,16 @@ impl<'i> Facts<'i> {
             self.open.extend(tokens);
         }
         value
+    }
+
+    /// Reads one related object, whose changes wake the source from now on.
+    pub fn object<T>(&mut self, of: &Collection, key: &Key, read: impl FnOnce() -> T) -> T {
+        self.reader.get(of, key, read).0
+    }
+
+    /// The same of all related objects of a selection that are in one namespace.
+    pub fn selection<T>(&mut self, of: &Collection, namespace: &str, read: impl FnOnce() -> T) -> T {
+        self.reader.list(of, namespace, read).0
     }
 
     /// Reads the objects that carry the label of another owner than the source.

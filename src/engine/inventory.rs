@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::mapping::{Kind, Resource};
+use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, ENGINE, Writer};
@@ -184,8 +184,10 @@ impl Inventories {
 
     fn body(&self, name: &str, inventory: &Inventory) -> Value {
         let plural = |kind: &Kind| inventory.plurals.get(kind).map(|plural| format!(" {plural}")).unwrap_or_default();
+        let beside = |kind: &Kind| if kind.side == Side::Source { BESIDE } else { "" };
         let kinds = inventory.kinds.iter();
-        let kinds: Vec<_> = kinds.map(|kind| format!("{} {}{}", kind.api_version(), kind.kind, plural(kind))).collect();
+        let kinds: Vec<_> =
+            kinds.map(|kind| format!("{} {}{}{}", kind.api_version(), kind.kind, plural(kind), beside(kind))).collect();
         json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -242,8 +244,14 @@ fn read(config_map: &Value) -> Option<Inventory> {
     })
 }
 
+/// What ends the line of a kind whose objects are beside the sources.
+const BESIDE: &str = " (source)";
+
 /// `example.dev/v1 Widget widgets`
 fn kind(line: &str) -> Option<(Kind, Option<String>)> {
+    if let Some(line) = line.strip_suffix(BESIDE) {
+        return kind(line).map(|(kind, plural)| (kind.on(Side::Source), plural));
+    }
     let mut words = line.split(' ');
     let (api_version, kind) = (words.next()?, words.next()?);
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

@@ -10,11 +10,11 @@ use tracing::info;
 
 use super::inventory::{Former, Inventories, Inventory, SourceId, document_hash};
 use super::pipeline::learned::LATE_REQUEST;
-use super::pipeline::{Generation, Pipeline};
+use super::pipeline::{Generation, KindFeed, Pipeline};
 use super::target::{Target, is_removed};
 use super::{Event, Shared};
 use crate::health::Condition;
-use crate::mapping::{Kind, Mode};
+use crate::mapping::{Kind, Mode, Side};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::watch::WatchState;
 use crate::mutants::{self, Mutant};
@@ -60,7 +60,10 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
             let _ = events.send(Event::Left(pipeline.writer.mapping().to_owned())).await;
         }
         // Cancel-safe: a permit that is not taken stays stored.
-        let _ = tokio::time::timeout(pause, pipeline.inventory_due()).await;
+        if tokio::time::timeout(pause, pipeline.inventory_due()).await.is_ok() {
+            // What has changed may be what failed.
+            failures = 0;
+        }
     }
 }
 
@@ -108,7 +111,7 @@ fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
 /// Reads the state store, and writes what is new.
 async fn confirm(
     pipeline: &Pipeline,
-    generation: &Generation,
+    generation: &Arc<Generation>,
     unused: &BTreeMap<Kind, Instant>,
 ) -> Result<Inventory, String> {
     generation.target.identity()?;
@@ -117,7 +120,12 @@ async fn confirm(
     let found =
         inventories.get(pipeline.writer.mapping()).await.map_err(|error| unreadable(generation, &error.to_string()))?;
     if let Some(former) = &generation.former {
-        return confirm_former(pipeline, generation, former, found, source);
+        let found = found.ok_or_else(|| unreadable(generation, "it is missing"))?;
+        if Arc::ptr_eq(generation, &pipeline.generation()) {
+            // Also where it is not in sight: which kinds there are, and where the mapping's other sources are.
+            pipeline.recorded(found.clone());
+        }
+        return confirm_former(pipeline, generation, former, found, &source);
     }
     if found.is_none() {
         check_first(pipeline, generation)?;
@@ -146,18 +154,18 @@ fn confirm_former(
     pipeline: &Pipeline,
     generation: &Generation,
     former: &SourceId,
-    found: Option<Inventory>,
-    source: SourceId,
+    found: Inventory,
+    source: &SourceId,
 ) -> Result<Inventory, String> {
-    if *former != source {
-        return Err(format!(
+    match former == source {
+        true => Ok(found),
+        false => Err(format!(
             "mapping {}: its former source {} is not in sight ({} has another identity now): its objects are kept",
             pipeline.writer.mapping(),
             former.resource,
             generation.mapping.source.clusters,
-        ));
+        )),
     }
-    found.ok_or_else(|| unreadable(generation, "it is missing"))
 }
 
 /// Before the first write of a state store, no source may be pinned to this very target: it was synced while the target held a
@@ -238,9 +246,11 @@ fn note_unused(pipeline: &Pipeline, unused: &mut BTreeMap<Kind, Instant>) {
 
 /// A kind whose collection lists normally, without objects of the mapping.
 fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
-    pipeline
-        .kind_feed(kind)
-        .is_some_and(|feed| feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty())
+    let is_empty = |feed: &KindFeed| feed.watch.state() == WatchState::Synced && feed.watch.store().is_empty();
+    if kind.side == Side::Source {
+        return pipeline.all_copies(kind, is_empty);
+    }
+    pipeline.kind_feed(kind).is_some_and(|feed| is_empty(&feed))
 }
 
 fn inventories(pipeline: &Pipeline, generation: &Generation) -> Inventories {
@@ -273,8 +283,11 @@ fn is_leaving(pipeline: &Pipeline, generation: &Generation) -> bool {
     }
 }
 
-/// A kind whose CustomResourceDefinition is missing, and with it all objects.
+/// A kind whose CustomResourceDefinition is missing, and with it all objects; or one that no workspace lets the engine see.
 async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
+    if kind.side == Side::Source {
+        return pipeline.all_copies(kind, |feed| feed.watch.state() == WatchState::NotServed);
+    }
     let Some(plural) = pipeline.plural(kind) else { return false };
     is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)
 }

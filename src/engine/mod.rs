@@ -13,6 +13,7 @@ mod former;
 pub mod inventory;
 mod keeper;
 mod observe;
+mod originals;
 mod overview;
 mod pipeline;
 mod report;
@@ -390,6 +391,7 @@ impl Engine {
         let pipeline = Pipeline::new(writer, self.shared.clone(), generation);
         let mut tasks = JoinSet::new();
         tasks.spawn(pipeline.clone().resync());
+        tasks.spawn(pipeline.clone().tend_related());
         tasks.spawn(keeper::keep(pipeline.clone(), self.events.clone()));
         let mut workers = JoinSet::new();
         workers.spawn(pipeline.clone().run());

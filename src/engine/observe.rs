@@ -10,7 +10,7 @@ use super::consumer_schema::Known;
 use super::facts::Facts;
 use super::pipeline::wakes::{Collection, Topic, target_reference};
 use super::pipeline::{Generation, KindFeed, Pipeline, SourceFeed};
-use crate::mapping::Kind;
+use crate::mapping::{Kind, Side};
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
@@ -18,6 +18,8 @@ use crate::multicluster::watch::WatchState;
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
+use crate::plan::objects::Objects;
+use crate::plan::observed::all_copies;
 use crate::plan::{Answers, Missing, Observed, Pin, Prune, Source, Target, TargetObject, render};
 
 /// What is known of one source now.
@@ -35,10 +37,11 @@ pub fn observe(
     let version = schema.as_ref().map(|known| &*known.version).unwrap_or_default();
     let unkept_status = pipeline.learned().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
-    let target = target(pipeline, generation, facts);
+    let target = target(pipeline, generation, cluster, facts);
     let mut observed = Observed {
         phase: generation.phase,
         workspace_path: cluster.spec.path.clone(),
+        claims: cluster.spec.claims.clone(),
         unkept_status,
         former_status: pipeline.former_status(),
         schema: schema.as_ref().and_then(|known| known.schema.clone()),
@@ -56,7 +59,9 @@ pub fn observe(
         ..Answers::default()
     };
     drop(learned);
-    observed.owned = carrying(pipeline, &observed, &observed.owner, |at, object| observed.owns(at, object));
+    let owned = carrying(pipeline, &observed, &observed.owner, |at, object| observed.owns(at, object));
+    observed.owned.extend(owned);
+    observed.owned.extend(copies(pipeline, cluster, &observed));
     observe_namespaces(pipeline, generation, &mut observed, facts);
     observed
 }
@@ -70,7 +75,7 @@ fn owners(generation: &Generation, observed: &Observed) -> Vec<Owner> {
 
 /// The namespaces that a source's objects may be in: whether they exist, what is shared there, and who else needs it.
 fn observe_namespaces(pipeline: &Pipeline, generation: &Generation, observed: &mut Observed, facts: &mut Facts<'_>) {
-    let mut shared = Vec::new();
+    let mut shared = Objects::default();
     for namespace in &observed.places {
         let holds = observed.owned.iter().any(|one| one.reference.namespace == *namespace);
         if holds || generation.target.knows_namespace(namespace) {
@@ -87,7 +92,37 @@ fn observe_namespaces(pipeline: &Pipeline, generation: &Generation, observed: &m
             shared.extend(facts.owned_by(&owner.0, read));
         }
     }
+    for place in shared.iter().map(TargetObject::shared_place).collect::<BTreeSet<_>>() {
+        if !observed.places.contains(&place) {
+            observe_copy(pipeline, generation, observed, &place, facts);
+        }
+    }
     observed.shared = shared;
+}
+
+/// Whether another source names a shared copy, or cannot tell which ones it names.
+fn observe_copy(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    observed: &mut Observed,
+    place: &str,
+    facts: &mut Facts<'_>,
+) {
+    let namespace = place.split('/').next().unwrap_or_default();
+    let places = [place.to_owned(), all_copies(namespace)];
+    let target = &generation.target.cluster;
+    let topics = places.iter().map(|place| Topic::Placement(target.clone(), place.as_str().into()));
+    let in_use = || {
+        let by_others = places.each_ref().map(|place| pipeline.in_use(place, &observed.key));
+        match by_others {
+            [Some(true), _] | [_, Some(true)] => Some(true),
+            [Some(false), Some(false)] => Some(false),
+            _ => None,
+        }
+    };
+    if let Some(in_use) = facts.read(topics.chain([Topic::PassComplete]), in_use, Option::is_none) {
+        observed.shared_in_use.insert(place.to_owned(), in_use);
+    }
 }
 
 /// The source as its cache shows it. A cache that is not in sync may show what exists, and never what is missing.
@@ -145,7 +180,7 @@ fn pin(generation: &Generation) -> Option<Pin> {
     Some(Pin { connection: generation.target.name.clone(), identity })
 }
 
-fn target(pipeline: &Pipeline, generation: &Generation, facts: &mut Facts<'_>) -> Target {
+fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts: &mut Facts<'_>) -> Target {
     let at = &generation.target.cluster;
     let identity = facts.read([Topic::Identity(at.clone())], || generation.target.identity(), Result::is_err);
     let unconfirmed = facts.read([Topic::Store(at.clone())], || pipeline.unconfirmed(), Option::is_some);
@@ -154,6 +189,11 @@ fn target(pipeline: &Pipeline, generation: &Generation, facts: &mut Facts<'_>) -
     }
     let (mut unserved, mut starting) = (BTreeSet::new(), None);
     let kinds = pipeline.kinds().into_iter().map(|kind| {
+        if kind.side == Side::Source {
+            let topic = Topic::Synced(Collection::Kind(kind.clone()));
+            let state = facts.read([topic], || copies_state(pipeline, cluster, &kind), Result::is_err);
+            return (kind, state);
+        }
         if is_unserved(pipeline, generation, &kind) {
             unserved.insert(kind.clone());
         }
@@ -212,6 +252,30 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
         }
         WatchState::Failed { reason, .. } => Err(format!("target `{name}`: {reason}")),
     }
+}
+
+/// Whether the copies of a kind that are beside the source are in sight.
+fn copies_state(pipeline: &Pipeline, cluster: &Cluster, kind: &Kind) -> Result<(), String> {
+    let feed = pipeline.copy_feed(&cluster.spec.scope, kind);
+    let why = match feed.map(|feed| feed.watch.state()) {
+        Some(WatchState::Synced) => return Ok(()),
+        Some(WatchState::Failed { reason, .. }) => reason,
+        Some(WatchState::NotServed) => "is not served".to_owned(),
+        Some(WatchState::Starting) | None => "is not listed yet".to_owned(),
+    };
+    Err(format!("{} in the consumer's cluster: {why}", kind.kind))
+}
+
+/// The copies beside a source. Who is not allowed to see them sees none.
+fn copies(pipeline: &Pipeline, cluster: &Cluster, observed: &Observed) -> Vec<TargetObject> {
+    let of_kind = |(kind, feed): (Kind, Arc<KindFeed>)| {
+        let owned = feed.watch.store().of_owner(&observed.owner.0).into_iter();
+        let here = owned.filter(|(at, _)| at.cluster == cluster.spec.name);
+        let read = here.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&object).ok()?)));
+        let owned = read.filter(|(reference, object)| observed.owns(reference, object));
+        owned.map(|(reference, object)| TargetObject::new(reference, object)).collect::<Vec<_>>()
+    };
+    pipeline.copy_feeds(&cluster.spec.scope).into_iter().flat_map(of_kind).collect()
 }
 
 /// What carries an owner's label, over all kinds in use, and passes. An object that cannot be read does not: the server

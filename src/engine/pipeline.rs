@@ -41,7 +41,7 @@ use learned::Learned;
 use shared_use::SharedUse;
 use wakes::Interests;
 
-pub use feeds::{KindFeed, SourceFeed};
+pub use feeds::{KindFeed, RelatedFeed, SourceFeed};
 
 /// Why a target is not written to before its inventory is confirmed.
 const NOT_READ: &str = "the inventory on its target is not read yet";
@@ -199,6 +199,9 @@ impl Pipeline {
         if !current.mapping.has_shared() {
             *self.shared_use() = SharedUse::default();
         }
+        if edited {
+            self.shared_use().doubt();
+        }
         if another_target {
             self.feeds().forget_kinds();
             self.learned().forget_target();
@@ -301,9 +304,9 @@ impl Pipeline {
     /// Whether all clusters of the mapping's sources are described, those of its former sources included.
     pub fn are_clusters_known(&self) -> bool {
         let (generation, manager) = (self.generation(), &self.shared.manager);
+        let is_read = self.is_store_read();
         let state = self.state();
-        let is_recorded = generation.former.is_some() || state.unconfirmed.is_none();
-        is_recorded
+        is_read
             && [&generation.mapping.source.clusters].into_iter().chain(&state.siblings).all(|of| manager.is_synced(of))
     }
 

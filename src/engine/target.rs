@@ -232,7 +232,7 @@ impl Target {
         let mut delay = RETRY_MIN;
         let mut before = None;
         loop {
-            outcomes.mark_unchanged();
+            outcomes.catch_up();
             let as_of = *doubts.borrow();
             let (known, identity) = (self.known(), self.identity());
             let resolved = if identity.is_ok() { self.resolve().await } else { Ok(()) };
@@ -250,8 +250,8 @@ impl Target {
                 biased;
                 // Cancel-safe: a permit that is not taken stays stored.
                 () = self.wanted.notified() => delay = RETRY_MIN,
-                // Cancel-safe, and marked as seen above. Its sender lives as long as the connection.
-                _ = outcomes.changed() => {}
+                // Cancel-safe, and marked as seen above.
+                () = outcomes.advanced() => {}
                 () = tokio::time::sleep(delay), if resolved.is_err() => delay = (delay * 2).min(RETRY_MAX),
             }
         }

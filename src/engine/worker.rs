@@ -1,14 +1,18 @@
 //! One reconcile: observe, plan, apply, until the plan rests.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt, stream};
+use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::apply::{ApplyError, Executor};
+use super::apply::{ApplyError, Executor, Tally};
 use super::facts::Facts;
 use super::observe::observe;
+use super::originals;
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
 use crate::mapping::Mode;
@@ -102,7 +106,7 @@ fn causes(ended: &Ended) -> Vec<Cause> {
 }
 
 async fn run(
-    pipeline: &Pipeline,
+    pipeline: &Arc<Pipeline>,
     generation: &Generation,
     key: &Key,
     facts: &mut Facts<'_>,
@@ -137,7 +141,7 @@ async fn run(
     let at_target = at_target.paced(generation.mapping.reconcile.target_writes_per_second);
     let at_source = cluster.spec.endpoint.clone().permitted(lease);
     let mut observed = observe(pipeline, generation, &cluster, &feed, key, facts);
-    let mut executor = Executor {
+    let executor = Executor {
         pipeline,
         generation,
         cluster: &cluster,
@@ -146,16 +150,17 @@ async fn run(
         feed: &feed,
         key,
         waited_for,
-        cost: 0,
-        overtaken: false,
-        retry: None,
+        tally: Tally::default(),
     };
-    if let Err(error) = refresh_if_stale(pipeline, &mut executor, &mut observed).await {
-        let Executor { cost, overtaken, .. } = executor;
-        return Run { cost, overtaken, ..Run::unplanned(Ended::Failed(error)) };
+    if let Err(error) = refresh_if_stale(pipeline, &executor, &mut observed).await {
+        return Run {
+            cost: executor.tally.cost(),
+            overtaken: executor.tally.overtaken(),
+            ..Run::unplanned(Ended::Failed(error))
+        };
     }
     let unanswered = observed.answers.unanswered.clone();
-    let ended = converge(&mut executor, &mut observed, facts).await;
+    let ended = converge(&executor, &mut observed, facts).await;
     let answers = &observed.answers;
     let mut learned = pipeline.learned();
     learned.note_unanswered(&unanswered, &answers.unanswered, tokio::time::Instant::now());
@@ -166,7 +171,7 @@ async fn run(
     let restored =
         observed.stripped.iter().filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference));
     pipeline.learned().restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
-    let ended = match (ended, executor.retry) {
+    let ended = match (ended, executor.tally.retry()) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
         (ended, _) => ended,
     };
@@ -174,7 +179,7 @@ async fn run(
         pipeline.forget(key);
     }
     let held = held(&ended, &observed);
-    Run { ended, cost: executor.cost, overtaken: executor.overtaken, held }
+    Run { ended, cost: executor.tally.cost(), overtaken: executor.tally.overtaken(), held }
 }
 
 /// How many deletions of a source `pruneGuard` holds: all that it might ask for, where its plan was not carried through.
@@ -235,7 +240,7 @@ fn needs_namespace(generation: &Generation, actions: &[Action]) -> bool {
 /// A version that was answered by a conflict, and is still all that the cache shows, is read anew.
 async fn refresh_if_stale(
     pipeline: &Pipeline,
-    executor: &mut Executor<'_>,
+    executor: &Executor<'_>,
     observed: &mut Observed,
 ) -> Result<(), ApplyError> {
     let Source::Present(source) = &observed.source else { return Ok(()) };
@@ -252,12 +257,12 @@ async fn refresh_if_stale(
     Ok(())
 }
 
-async fn converge(executor: &mut Executor<'_>, observed: &mut Observed, facts: &mut Facts<'_>) -> Ended {
+async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut Facts<'_>) -> Ended {
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     let mut lock = None;
-    let mut held = None;
+    let mut noted = None;
     for _ in 0..MAX_ROUNDS {
-        note_placement(pipeline, generation, observed, &mut held);
+        note_places(pipeline, generation, observed, &mut noted);
         let (actions, then) = match plan(&generation.mapping, observed) {
             Plan::Act(actions) => (actions, None),
             Plan::Last(action, then) => (vec![*action], Some(then)),
@@ -270,18 +275,18 @@ async fn converge(executor: &mut Executor<'_>, observed: &mut Observed, facts: &
             let namespace = observed.places.first().cloned().unwrap_or_default();
             lock = Some(generation.target.namespace_lock(&namespace).lock_owned().await);
             // What the plan was made from may have changed while it waited for its turn.
-            let answers = std::mem::take(&mut observed.answers);
+            let (answers, related) = (std::mem::take(&mut observed.answers), std::mem::take(&mut observed.related));
             *observed = observe(pipeline, generation, executor.cluster, executor.feed, executor.key, facts);
-            observed.answers = answers;
+            (observed.answers, observed.related) = (answers, related);
             continue;
         }
-        let refused_status = match act(executor, observed, actions).await {
+        let refused_status = match act(executor, observed, actions, facts).await {
             Ok(refused_status) => refused_status,
             Err(error) => return Ended::Failed(error),
         };
         match then {
             Some(then) if !refused_status => return then.into(),
-            _ if executor.overtaken => {
+            _ if executor.tally.overtaken() => {
                 // What came in between is in the caches, and may change the plan.
                 return Ended::Waiting(Reasons::default());
             }
@@ -304,22 +309,54 @@ impl From<Rest> for Ended {
 
 /// Carries out one plan. An action that fails does not keep the others of its plan from being tried. `true`: the status was
 /// refused, and has to be computed again without what was refused.
-async fn act(executor: &mut Executor<'_>, observed: &mut Observed, actions: Vec<Action>) -> Result<bool, ApplyError> {
+async fn act(
+    executor: &Executor<'_>,
+    observed: &mut Observed,
+    actions: Vec<Action>,
+    facts: &mut Facts<'_>,
+) -> Result<bool, ApplyError> {
     let mut failed = None;
     let mut refused_status = false;
-    for action in actions {
-        match executor.execute(&action).await {
-            Ok(outcome) => {
-                log_write(executor, &action, &outcome);
-                note_dropped_status(executor, &action, &outcome);
-                note_release(executor, observed, &action);
-                refused_status |= matches!(outcome, Outcome::StatusRefused { .. });
-                observed.absorb(&action, outcome);
+    for together in actions.chunk_by(|one, next| one.reference().is_some() && next.reference().is_some()) {
+        for (action, done) in together.iter().zip(carry_out(executor, together, facts).await) {
+            match done {
+                Ok(outcome) => {
+                    log_write(executor, action, &outcome);
+                    note_dropped_status(executor, action, &outcome);
+                    note_release(executor, observed, action);
+                    refused_status |= matches!(outcome, Outcome::StatusRefused { .. });
+                    observed.absorb(action, outcome);
+                }
+                Err(error) => failed = failed.or(Some(error)),
             }
-            Err(error) => failed = failed.or(Some(error)),
         }
     }
     failed.map_or(Ok(refused_status), Err)
+}
+
+/// Objects of one source that a reconcile writes at once. Limits of the servers' own come on top.
+const TOGETHER: usize = 16;
+
+/// Writes of several objects are sent together; every other action stands alone.
+async fn carry_out(
+    executor: &Executor<'_>,
+    together: &[Action],
+    facts: &mut Facts<'_>,
+) -> Vec<Result<Outcome, ApplyError>> {
+    match together {
+        [Action::Read(original)] => {
+            return vec![Ok(Outcome::Seen(originals::read(executor, facts, original).await))];
+        }
+        [Action::ReadAnew(original)] => {
+            return vec![Ok(Outcome::Seen(originals::read_anew(executor, facts, original).await))];
+        }
+        _ => {}
+    }
+    let mut requests = Vec::with_capacity(together.len());
+    for action in together {
+        requests.push(executor.execute(action));
+    }
+    stream::iter(requests).buffered(TOGETHER).collect().await
 }
 
 fn log_write(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
@@ -364,25 +401,36 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
     }
 }
 
-/// Keeps the index of who is placed where, which shared objects need. `held` is whether the source carried our finalizer
-/// when this reconcile looked last: only that changes the index.
-fn note_placement(pipeline: &Pipeline, generation: &Generation, observed: &Observed, held: &mut Option<bool>) {
+/// Keeps the index of who shares what. `noted` is what this reconcile noted last.
+fn note_places(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    observed: &Observed,
+    noted: &mut Option<BTreeSet<String>>,
+) {
     // A source that cannot be seen may be placed anywhere.
     if !generation.mapping.has_shared() || matches!(observed.source, Source::Unknown(_)) {
         return;
     }
     let finalizer = observed.writer.finalizer();
-    let holds = matches!(&observed.source, Source::Present(source) if has_finalizer(source, finalizer));
-    if held.replace(holds) != Some(holds) {
-        let namespace = if holds { namespace(generation, observed) } else { None };
-        pipeline.saw_placement(&observed.key, namespace.as_deref());
+    let holds = |source: &&Arc<Value>| has_finalizer(source, finalizer);
+    let places = match &observed.source {
+        Source::Present(source) => Some(source).filter(holds).map(|source| places(generation, observed, source)),
+        _ => None,
+    };
+    let places = places.unwrap_or_default();
+    if noted.as_ref() != Some(&places) {
+        pipeline.saw_places(&observed.key, &places);
+        *noted = Some(places);
     }
 }
 
-/// The namespace that a source's objects go to, as far as it can be told.
-fn namespace(generation: &Generation, observed: &Observed) -> Option<String> {
-    let Source::Present(source) = &observed.source else { return None };
-    render::place(&generation.mapping, observed, source).ok().map(|place| place.namespace)
+/// The namespace that a source's objects go to, and the shared copies that it names, as far as it can be told.
+fn places(generation: &Generation, observed: &Observed, source: &Arc<Value>) -> BTreeSet<String> {
+    let Ok(place) = render::place(&generation.mapping, observed, source) else { return BTreeSet::new() };
+    let mut places = render::shared_places(&generation.mapping, observed, source, &place);
+    places.insert(place.namespace);
+    places
 }
 
 /// Reports how it ended where that is news, and says when to look again.
@@ -477,7 +525,7 @@ fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
 /// Mutants that need more than a line.
 #[cfg(feature = "mutants")]
 mod mutant {
-    use super::{Cause, Ended, Facts, Generation, Key, Mutant, Pipeline, Run, causes, mutants, run};
+    use super::{Arc, Cause, Ended, Facts, Generation, Key, Mutant, Pipeline, Run, causes, mutants, run};
     use crate::multicluster::ApiPath;
     use crate::multicluster::endpoint::DeleteOptions;
     use crate::object::marks::Origin;
@@ -485,7 +533,7 @@ mod mutant {
     /// Two workers have the same request at once.
     pub async fn beside_another(
         one: impl Future<Output = Run>,
-        pipeline: &Pipeline,
+        pipeline: &Arc<Pipeline>,
         generation: &Generation,
         key: &Key,
     ) -> Run {

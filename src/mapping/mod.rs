@@ -145,7 +145,7 @@ pub struct TargetRule {
     pub allowed: Vec<String>,
 }
 
-/// One entry of `spec.related`: an object that travels along.
+/// One entry of `spec.related`: an object that is copied along with the source, or read beside it.
 #[derive(Debug)]
 pub struct RelatedRule {
     pub id: String,
@@ -155,10 +155,17 @@ pub struct RelatedRule {
     pub from: RelatedPlace,
     pub to: RelatedPlace,
     pub data: RelatedData,
+    /// Keys of the labels and annotations that the copy gets from the original.
+    pub labels: Vec<String>,
+    pub annotations: Vec<String>,
+    /// Type of the copy of a Secret; `None`: that of the original.
+    pub secret_type: Option<String>,
+    /// Whether the source owns the copy in its cluster.
+    pub owner_reference: bool,
     pub on_missing: RelatedMissing,
 }
 
-/// Where a related object stands. What is not said follows from the direction.
+/// Where a related object is. What is omitted follows from the direction.
 #[derive(Debug, Default)]
 pub struct RelatedPlace {
     pub namespace: Option<Text>,
@@ -167,12 +174,13 @@ pub struct RelatedPlace {
     pub selector: Option<Selector>,
 }
 
-/// Which keys of a Secret or ConfigMap are carried, and under which names.
+/// Which keys of a Secret or ConfigMap are copied, under which names, and with which values.
 #[derive(Debug, Default)]
 pub struct RelatedData {
     /// Empty: all.
     pub include: Vec<String>,
     pub rename: BTreeMap<String, String>,
+    pub transform: BTreeMap<String, Template>,
 }
 
 /// A served resource: `plural.version.group`, the core group left out.
@@ -183,14 +191,26 @@ pub struct Resource {
     pub plural: String,
 }
 
-/// Group, version and kind of a rendered object: literals of the template. Cheap to clone: whatever names an object holds
+/// Group, version and kind of a rendered object, literals of the template, and the side that it is on. Cheap to clone: whatever names an object holds
 /// one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind(Arc<GroupVersionKind>);
 
+/// On which side of a mapping an object is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// On the target.
+    #[default]
+    Target,
+    /// In the cluster of the source, beside it.
+    Source,
+}
+
 /// What a [`Kind`] is made of.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
+    /// Objects of one kind on two sides are two kinds to the engine: other watches, rights and writes.
+    pub side: Side,
     /// Empty for the core group.
     pub group: String,
     pub version: String,
@@ -242,7 +262,24 @@ pub struct ObjectRule {
     pub orphan_on_delete: bool,
     pub propagation: Propagation,
     pub on_identity_change: IdentityChange,
+    /// Set where the object is a copy: the template is empty then.
+    pub copy: Option<Copied>,
 }
+
+/// Which related rule the copies of an [`ObjectRule`] follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    /// Position in [`Mapping::related`].
+    pub related: usize,
+    /// Whether there are several, told apart by their keys.
+    pub several: bool,
+}
+
+/// The type of Secrets that hold the token of a service account. They are never copied.
+pub const SERVICE_ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
+
+/// Before the id of a related rule, in `dependsOn` and in the id of its copies.
+pub const RELATED: &str = "related.";
 
 /// `forEach`, `as` and `key`: one object for each item of a list.
 #[derive(Debug)]
@@ -399,10 +436,38 @@ impl StatusRules {
     }
 }
 
+impl RelatedRule {
+    /// Whether there are several related objects, told apart by their keys.
+    pub fn is_several(&self) -> bool {
+        self.for_each.is_some() || self.from.selector.is_some()
+    }
+
+    /// The kind of its copies; `None`: the object is only read.
+    pub fn copied_kind(&self) -> Option<Kind> {
+        let kind = match (&*self.resource.group, &*self.resource.plural) {
+            ("", "secrets") => "Secret",
+            ("", "configmaps") => "ConfigMap",
+            _ => return None,
+        };
+        Some(Kind::new("", "v1", kind))
+    }
+}
+
 impl ObjectRule {
+    /// Whether there are several objects, told apart by their keys.
+    pub fn is_several(&self) -> bool {
+        self.for_each.is_some() || self.copy.is_some_and(|copy| copy.several)
+    }
+
+    /// Whether its objects may have other names than the placement's.
+    pub fn is_named(&self) -> bool {
+        self.name.is_some() || self.copy.is_some()
+    }
+
     /// Whether this is the rule of a shared object at a place.
     pub fn is_shared_at(&self, kind: &Kind, name: &str) -> bool {
-        self.shared && self.kind == *kind && self.name.as_ref().and_then(Text::literal) == Some(name)
+        let is_any_name = self.copy.is_some();
+        self.shared && self.kind == *kind && (is_any_name || self.name.as_ref().and_then(Text::literal) == Some(name))
     }
 }
 
@@ -436,7 +501,30 @@ impl std::fmt::Display for Resource {
 
 impl Kind {
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
-        Self(Arc::new(GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() }))
+        let (group, version, kind) = (group.into(), version.into(), kind.into());
+        Self(Arc::new(GroupVersionKind { side: Side::default(), group, version, kind }))
+    }
+
+    /// The same kind on this side.
+    pub fn on(&self, side: Side) -> Self {
+        let GroupVersionKind { group, version, kind, .. } = &*self.0;
+        let (group, version, kind) = (group.clone(), version.clone(), kind.clone());
+        Self(Arc::new(GroupVersionKind { side, group, version, kind }))
+    }
+
+    /// Whether both are one kind on one side, in whichever version.
+    pub fn is_same_in_any_version(&self, other: &Self) -> bool {
+        self.side == other.side && self.group == other.group && self.kind == other.kind
+    }
+
+    /// The plural by which Kubernetes' own kinds are served (`UnsafeGuessKindToResource` of apimachinery).
+    pub fn plural(&self) -> String {
+        let lower = self.kind.to_lowercase();
+        match lower.chars().last() {
+            Some('s') => format!("{lower}es"),
+            Some('y') => format!("{}ies", &lower[..lower.len() - 1]),
+            _ => format!("{lower}s"),
+        }
     }
 
     /// The resource that it is served as under this name.

@@ -1,5 +1,6 @@
 //! Which objects a mapping serves: label selectors and namespace globs, evaluated here, so that a relabel is no deletion.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde_json::Value;
@@ -12,6 +13,23 @@ impl Selector {
         let label = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
         self.match_labels.iter().all(|(key, value)| label(key) == Some(value))
             && self.match_expressions.iter().all(|requirement| requirement.matches(label(&requirement.key)))
+    }
+}
+
+impl fmt::Display for Selector {
+    /// As servers take it in a query.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = self.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let expressions = self.match_expressions.iter().map(|SelectorRequirement { key, operator, values }| {
+            let values = values.join(",");
+            match operator {
+                SelectorOperator::In => format!("{key} in ({values})"),
+                SelectorOperator::NotIn => format!("{key} notin ({values})"),
+                SelectorOperator::Exists => key.clone(),
+                SelectorOperator::DoesNotExist => format!("!{key}"),
+            }
+        });
+        f.write_str(&labels.chain(expressions).collect::<Vec<_>>().join(","))
     }
 }
 

@@ -68,6 +68,11 @@ impl Template {
         Some(Self { root, references: Box::new(references) })
     }
 
+    /// An empty map.
+    pub fn empty() -> Self {
+        Self { root: Tree::Literal(Value::Object(serde_json::Map::new())), references: Box::default() }
+    }
+
     /// The whole tree as a value. An absent leaf is a failure, `omit` leaves its key or item out.
     pub fn render(&self, scope: &Scope) -> Result<Value, Unrendered> {
         match self.evaluate(scope) {

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::api_path::ApiPath;
 use super::endpoint::Endpoint;
-use super::permit::{Epoch, Permit};
+use super::permit::{Epoch, Follower, Permit};
 use super::request_error::RequestError;
 use crate::mapping::Resource;
 
@@ -19,7 +19,7 @@ use crate::mapping::Resource;
 pub struct Confirmation {
     doubts: Epoch,
     last: Mutex<Option<Confirmed>>,
-    confirmed: watch::Sender<()>,
+    confirmed: Epoch,
 }
 
 #[derive(Debug)]
@@ -51,14 +51,14 @@ impl Confirmation {
     }
 
     /// To wait for what becomes of a doubt.
-    pub fn outcomes(&self) -> watch::Receiver<()> {
-        self.confirmed.subscribe()
+    pub fn outcomes(&self) -> Follower {
+        self.confirmed.follow()
     }
 
     /// What was found out since there were so many doubts.
     pub fn confirm(&self, as_of: u64, identity: Result<String, String>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Confirmed { as_of, identity });
-        self.confirmed.send_replace(());
+        self.confirmed.advance();
     }
 
     pub fn known(&self) -> Known {

@@ -163,6 +163,11 @@ impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Interests<R, C> {
         index.collections.keys().cloned().collect()
     }
 
+    /// Whether somebody reads it.
+    pub fn is_read(&self, interest: &Interest<C>) -> bool {
+        self.lock().readers.contains_key(interest)
+    }
+
     /// Requests and interests that are registered.
     pub fn size(&self) -> (usize, usize) {
         let index = self.lock();

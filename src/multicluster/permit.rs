@@ -4,38 +4,86 @@
 //! the server asked for, for a credential. Whatever ends the right meanwhile advances an [`Epoch`], and a request whose
 //! [`Permit`] is of an earlier one is never sent.
 
-use tokio::sync::watch;
+use std::sync::Arc;
+
+use tokio::sync::{Notify, watch};
 
 /// A number that advances whenever what was known before may no longer hold.
 #[derive(Debug, Clone, Default)]
-pub struct Epoch(watch::Sender<u64>);
+pub struct Epoch {
+    now: watch::Sender<u64>,
+    bell: Arc<Notify>,
+}
 
 impl Epoch {
     pub fn now(&self) -> u64 {
-        *self.0.borrow()
+        *self.now.borrow()
     }
 
     pub fn advance(&self) {
-        self.0.send_modify(|now| *now += 1);
+        self.now.send_modify(|now| *now += 1);
+        self.bell.notify_waiters();
     }
 
     /// Advances unless somebody has done so since it was `known`.
     pub fn advance_from(&self, known: u64) {
-        self.0.send_if_modified(|now| {
+        let is_advanced = self.now.send_if_modified(|now| {
             let is_known = *now == known;
             *now += u64::from(is_known);
             is_known
         });
+        if is_advanced {
+            self.bell.notify_waiters();
+        }
     }
 
     /// To wait for the next one.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.0.subscribe()
+        self.now.subscribe()
+    }
+
+    /// The same for many: they are woken in the order in which they wait.
+    pub fn follow(&self) -> Follower {
+        Follower { known: self.now(), epoch: self.clone() }
     }
 
     /// The right to write for as long as the epoch lasts.
     pub fn permit(&self) -> Permit {
         Permit { epoch: self.clone(), granted: self.now() }
+    }
+}
+
+/// Who waits for the end of an epoch.
+#[derive(Debug)]
+pub struct Follower {
+    epoch: Epoch,
+    known: u64,
+}
+
+impl Follower {
+    /// The number now, which counts as known.
+    pub fn catch_up(&mut self) -> u64 {
+        self.known = self.epoch.now();
+        self.known
+    }
+
+    /// Whether it has advanced since it was known.
+    pub fn is_behind(&self) -> bool {
+        self.epoch.now() != self.known
+    }
+
+    /// Returns when it has, and counts that as known. Cancel-safe.
+    pub async fn advanced(&mut self) {
+        loop {
+            // Enabled before the look, so that an advance in between wakes it.
+            let mut rung = std::pin::pin!(self.epoch.bell.notified());
+            rung.as_mut().enable();
+            if self.is_behind() {
+                break;
+            }
+            rung.await;
+        }
+        self.catch_up();
     }
 }
 

@@ -8,6 +8,7 @@ use super::endpoint::Endpoint;
 use super::identity::Known;
 use crate::mapping::SourceClusters;
 use crate::object::ClusterName;
+use crate::object::claims::Claims;
 
 /// Who describes clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +60,8 @@ pub struct ClusterSpec {
     pub endpoint: Endpoint,
     /// Where its objects are watched: shared by all clusters of a kcp shard.
     pub scope: WatchScope,
+    /// What the workspace lets the engine do with resources that are not of its APIExport; `None`: RBAC alone decides.
+    pub claims: Option<Claims>,
 }
 
 /// One address at which objects of one or of many clusters are listed and watched.

@@ -64,6 +64,8 @@ impl fmt::Display for WatchKey {
 pub struct Selectors {
     pub label: String,
     pub field: String,
+    /// Whether only objects are kept that somebody asks for by name. Others pass by and are forgotten at once.
+    pub by_name: bool,
 }
 
 /// A running watch. Dropping the last handle ends it.
@@ -81,6 +83,11 @@ pub struct Watch {
 impl Watch {
     pub fn key(&self) -> &WatchKey {
         &self.key
+    }
+
+    /// Where it is watched.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     pub fn store(&self) -> &Arc<Store> {
@@ -188,7 +195,10 @@ impl Watches {
     }
 
     fn start(&self, key: WatchKey, scope: &WatchScope) -> Watch {
-        let store = Store::new(scope.clusters.clone());
+        let store = match key.selectors.by_name {
+            true => Store::of_asked(scope.clusters.clone()),
+            false => Store::new(scope.clusters.clone()),
+        };
         let (states, state) = watch::channel(WatchState::Starting);
         let bell = Arc::<Notify>::default();
         let worker = Worker {
@@ -245,15 +255,15 @@ impl Worker {
         let store = self.store.clone();
         let mut listing: Option<Listing<'_>> = None;
         let mut stream: Option<Stream> = None;
-        let mut restored = self.endpoint.restored().changes();
-        let mut known = *restored.borrow_and_update();
+        let mut restored = self.endpoint.restored().follow();
+        let mut known = restored.catch_up();
         let mut phase = Phase::Listing { page: None };
         loop {
             let outcome = match &phase {
                 Phase::Listing { page } => {
                     stream = None;
                     if page.is_none() {
-                        known = *restored.borrow_and_update();
+                        known = restored.catch_up();
                         listing = Some(store.begin_list());
                     }
                     self.list(&mut listing, page.as_deref()).await
@@ -263,7 +273,7 @@ impl Worker {
                     sleep(*delay).await;
                     Outcome::Paused
                 }
-                _ if restored.has_changed().unwrap_or(false) => Outcome::Doubted,
+                _ if restored.is_behind() => Outcome::Doubted,
                 Phase::Verifying { .. } => {
                     stream = None;
                     self.verify().await
@@ -277,7 +287,7 @@ impl Worker {
                     // Both are cancel-safe: where the stream loses a line, a list follows.
                     Some(stream) => tokio::select! {
                         biased;
-                        Ok(()) = restored.changed() => Outcome::Doubted,
+                        () = restored.advanced() => Outcome::Doubted,
                         outcome = self.read(stream, version) => outcome,
                     },
                     None => Outcome::Ended { lived: Duration::ZERO, silent: Duration::ZERO },

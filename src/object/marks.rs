@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::Key;
 use super::hash::tuple_hash;
-use crate::mapping::{Kind, Resource};
+use crate::mapping::{Kind, Resource, Side};
 use crate::mutants::{self, Mutant};
 
 /// Of the engine's own labels and annotations.
@@ -170,21 +170,16 @@ impl Reference {
 
     /// The same kind in another version is the same object.
     pub fn is_same_object(&self, other: &Self) -> bool {
-        self.kind.group == other.kind.group
-            && self.kind.kind == other.kind.kind
-            && self.namespace == other.namespace
-            && self.name == other.name
+        self.kind.is_same_in_any_version(&other.kind) && self.namespace == other.namespace && self.name == other.name
     }
 }
 
 impl std::fmt::Display for Reference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kind, namespace, name } = self;
-        if namespace.is_empty() {
-            write!(f, "{} {name}", kind.kind)
-        } else {
-            write!(f, "{} {namespace}/{name}", kind.kind)
-        }
+        let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let beside = if kind.side == Side::Source { " in the consumer's cluster" } else { "" };
+        write!(f, "{} {namespace}{name}{beside}", kind.kind)
     }
 }
 

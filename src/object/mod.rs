@@ -1,5 +1,6 @@
 //! Kubernetes objects as the engine keeps them: who they are, what they hold, and whose they are.
 
+pub mod claims;
 pub mod compare;
 pub mod hash;
 pub mod marks;

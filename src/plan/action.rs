@@ -10,6 +10,7 @@ use std::sync::Arc;
 use json_patch::Patch;
 use serde_json::Value;
 
+use super::observed::Original;
 use crate::mapping::{Kind, Propagation};
 use crate::object::marks::Reference;
 
@@ -20,6 +21,10 @@ pub enum Action {
     /// JSON Patch of the source's `/status`, guarded by its resourceVersion. `values` are the leaves that it sets, by
     /// their JSON pointers below `.status`.
     PatchStatus { patch: Patch, values: BTreeMap<String, Value> },
+    /// Are these related objects there, and what do they hold? Answered from a cache where there is one.
+    Read(Original),
+    /// Is a related object still as its cache shows it? One uncached GET, before its copy is deleted to be created anew.
+    ReadAnew(Original),
     /// Is a source that the cache does not show really missing? One uncached GET.
     LookForSource,
     /// What belongs to one of these owners in these namespaces, or is one of these objects? Uncached reads, before a
@@ -62,7 +67,7 @@ impl Action {
 
     /// Whether the action changes anything on a server.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Sweep { .. } | Self::LookForSource)
+        !matches!(self, Self::Sweep { .. } | Self::LookForSource | Self::Read(_) | Self::ReadAnew(_))
     }
 }
 
@@ -72,6 +77,7 @@ impl fmt::Display for Action {
             Self::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => write!(f, "add finalizer"),
             Self::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } => write!(f, "release finalizer"),
             Self::PatchStatus { .. } => write!(f, "update status"),
+            Self::Read(original) | Self::ReadAnew(original) => write!(f, "read {original}"),
             Self::LookForSource => write!(f, "get source"),
             Self::Sweep { owners, .. } => write!(f, "list all objects of owner {}", owners.join(", ")),
             Self::CreateNamespace { name, .. } => write!(f, "create Namespace {name}"),

@@ -22,7 +22,8 @@ pub enum Stage {
 pub enum Wish {
     /// It cannot be rendered now: failed or waiting.
     Unrendered,
-    /// It is wanted, and something that it depends on is not ready or has failed.
+    /// It is wanted, and something that it depends on is not ready or has failed; of an object that exists: a copy that it
+    /// refers to is missing.
     Unmet,
     Wanted,
     /// `when` is false, or its key is gone from a list that was rendered completely.
@@ -48,6 +49,8 @@ pub enum Found {
 pub enum Fit {
     /// The server refused the desired object in this reconcile.
     Refused,
+    /// A copy that can follow its original only by recreation.
+    Fixed,
     /// Of another kind or name than desired.
     Moved(IdentityChange),
     /// Somebody else changed it.
@@ -77,7 +80,7 @@ pub enum Verdict {
     /// Report that the source was created anew, and leave the object.
     ReportRecreated,
     Conflict,
-    /// Delete, because the source is being deleted.
+    /// Delete, because the source is being deleted, or to create the object anew at once.
     Delete,
     /// Delete, because the mapping no longer wants it: within `pruneGuard`.
     Prune,
@@ -109,10 +112,12 @@ pub fn decide(source: Stage, finalizer: bool, object: Found, wish: Wish) -> Verd
         (In, true, Absent, Wanted) => Verdict::Create,
         (In, true, Absent | Foreign, Unwanted | Dropped) => Verdict::Nothing,
         (In, true, Ours(Fit::Refused), _) => Verdict::Wait,
+        (In, true, Ours(Fit::Fixed), Wanted | Unmet) => Verdict::Delete,
         (In, true, Ours(Fit::Moved(IdentityChange::Block)), _) => Verdict::ReportMove,
         (In, true, Ours(Fit::Moved(IdentityChange::Orphan)), _) => Verdict::GiveUp,
         (In, true, Ours(Fit::Moved(IdentityChange::Recreate)), _) => Verdict::Prune,
         (In, true, Ours(_), Unwanted | Dropped) => Verdict::Prune,
+        (In, true, Ours(Fit::Drifted(_) | Fit::Differs), Unmet) => Verdict::Wait,
         (In, true, Ours(Fit::Drifted(Drift::Correct)), _) => Verdict::Apply,
         (In, true, Ours(Fit::Drifted(Drift::Report)), _) => Verdict::ReportDrift,
         (In, true, Ours(Fit::Drifted(Drift::Ignore)), _) => Verdict::Nothing,

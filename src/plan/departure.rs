@@ -97,8 +97,9 @@ impl Leaving<'_> {
 
     /// Whether the sweep before the release finds out what is left of a kind: nothing, where its CustomResourceDefinition is
     /// missing.
+    /// Nor does a workspace that took its permission claim back wait for copies which the engine can no longer reach.
     fn may_be_removed(&self, kind: &Kind) -> bool {
-        self.finalizer && self.observed.is_unserved(kind)
+        self.finalizer && self.observed.is_unserved(kind) || self.observed.unclaimed(kind).is_some()
     }
 
     /// What the sweep found exists, whatever was thought of its kind before.
@@ -144,7 +145,7 @@ impl Leaving<'_> {
     /// then the most careful rule of its kind decides.
     fn stays(&self, object: &TargetObject) -> bool {
         let kind = &object.reference.kind;
-        let is_of_kind = |rule: &&ObjectRule| rule.kind.group == kind.group && rule.kind.kind == kind.kind;
+        let is_of_kind = |rule: &&ObjectRule| rule.kind.is_same_in_any_version(kind);
         match self.mapping.rule(object.rule_id()) {
             Some(rule) => rule.orphan_on_delete,
             None => self.mapping.objects.iter().filter(is_of_kind).any(|rule| rule.orphan_on_delete),
@@ -190,7 +191,7 @@ impl Leaving<'_> {
     fn shared(&self) -> Step {
         let mut all = Step::default();
         for object in self.observed.shared.iter().rev().filter(|one| self.may_exist(one)) {
-            match self.observed.shared_in_use.get(&object.reference.namespace) {
+            match self.observed.shared_in_use.get(&object.shared_place()) {
                 Some(true) => {}
                 Some(false) => all.extend(self.object(object, true)),
                 None => all.reasons.push(
@@ -230,7 +231,7 @@ impl Leaving<'_> {
         if !is_looked_at && !mutants::active(Mutant::FinalizerReleasedUnseen) {
             return Plan::Act(vec![Action::Sweep {
                 owners,
-                kinds: kinds(self.observed).cloned().collect(),
+                kinds: kinds(self.observed).filter(|kind| self.observed.unclaimed(kind).is_none()).cloned().collect(),
                 namespaces: self.observed.places.iter().cloned().collect(),
                 objects: self.expected(source),
             }]);
@@ -254,6 +255,7 @@ impl Leaving<'_> {
     /// Where objects of the source are whose label somebody stripped, as far as it can be told.
     fn expected(&self, source: &Arc<Value>) -> Vec<Reference> {
         let mut all = render::expected(self.mapping, self.observed, source);
+        all.retain(|one| self.observed.unclaimed(&one.kind).is_none());
         let stripped = self.observed.stripped.keys().filter(|one| !all.contains(one));
         let stripped: Vec<Reference> = stripped.cloned().collect();
         all.extend(stripped);

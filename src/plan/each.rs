@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::observed::{Observed, TargetObject};
-use super::render::{self, Instance, Rendering, Wanted};
+use super::render::{self, Instance, Rendered, Rendering, Wanted};
 use crate::mapping::expression::{Outcome, Scope, Way};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
@@ -33,12 +33,16 @@ pub fn instances(
     let mut instances = Vec::new();
     for (key, item) in keyed(each, &mut scope)? {
         scope.set_local(&each.item, item.clone());
-        let desired = render::one(observed, rule, &render::instance_id(rule, &key), place, &scope);
-        instances.push(Instance { key, item, desired });
+        let rendered = render::one(observed, rule, &render::instance_id(rule, &key), place, &scope);
+        instances.push(Instance { key, item, rendered });
     }
-    let names = instances.iter().map(|one| one.desired.as_ref().ok()?.as_ref().map(|desired| &desired.reference.name));
-    apart(names, "name")?;
+    have_names_apart(&instances)?;
     Ok(instances)
+}
+
+/// Refuses objects of one rule that would have the same name.
+pub fn have_names_apart(instances: &[Instance]) -> Result<(), Unrendered> {
+    apart(instances.iter().map(|one| Some(&one.desired()?.reference.name)), "name")
 }
 
 /// The items of the list with their keys.
@@ -97,14 +101,16 @@ pub fn leaving<'o>(
     match wanted {
         // A shared object that one source does not want may be wanted by its neighbour.
         _ if rule.shared => Vec::new(),
-        Ok(Wanted::Absent) => render::standing(mapping, observed, rule, &rendering.place).into_iter().collect(),
-        Ok(Wanted::Each(all)) if all.iter().all(|one| one.desired.is_ok()) => {
+        Ok(Wanted::One(Rendered::Absent)) => {
+            render::standing(mapping, observed, rule, &rendering.place).into_iter().collect()
+        }
+        Ok(Wanted::Each(all)) if all.iter().all(|one| one.rendered.is_ok()) => {
             let wanted = |standing: &&TargetObject| {
-                all.iter().any(|one| match &one.desired {
+                let is_of_key = |one: &Instance| standing.key() == Some(one.key.as_str());
+                all.iter().any(|one| match &one.rendered {
                     // Another key may have taken over its name.
-                    Ok(Some(desired)) => {
-                        standing.key() == Some(one.key.as_str()) || desired.reference == standing.reference
-                    }
+                    Ok(Rendered::Present(desired)) => is_of_key(one) || desired.reference == standing.reference,
+                    Ok(Rendered::Kept(_)) => is_of_key(one),
                     _ => false,
                 })
             };

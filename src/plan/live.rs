@@ -5,17 +5,18 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
-use super::observed::{Failure, FailureKind, ObjectState, Observed, Prune, Target, TargetObject};
-use super::render::{self, Desired, Instance, Rendering, Wanted};
+use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Prune, Target, TargetObject};
+use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
 use super::{
     Action, Cause, Intent, Plan, Reason, Reasons, departure, each, on_source_recreated, owns_finalizer, readiness,
-    source, status, target_changed,
+    related, source, status, target_changed,
 };
 use crate::mapping::template::Unrendered;
-use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, SourceRecreated};
+use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
 use crate::mutants::{self, Mutant};
 use crate::object::compare::{differences, escape_pointer};
 use crate::object::marks::{self, Reference};
+use crate::object::metadata;
 
 /// What one object comes to: something to do, something to wait for, or nothing.
 #[derive(Debug, Default)]
@@ -34,7 +35,13 @@ pub fn live(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan
     }
     match render::render(mapping, observed, source) {
         Err(unrendered) => say(mapping, observed, source, None, Reasons(vec![unrendered.into()])),
-        Ok(rendering) => converge(mapping, observed, source, &rendering),
+        Ok(rendering) => {
+            let unread = related::unread(&rendering.related);
+            if !unread.is_empty() {
+                return Plan::Act(unread.into_iter().map(Action::Read).collect());
+            }
+            converge(mapping, observed, source, &rendering)
+        }
     }
 }
 
@@ -48,10 +55,15 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
     let finalizer = carries_finalizer || mutants::active(Mutant::FinalizerAfterFirstWrite);
     let live = Live { mapping, observed, rendering, finalizer };
     let mut all = Step::default();
-    for (rule, wanted) in mapping.objects.iter().zip(rendering.objects.iter()) {
+    let rules = || mapping.objects.iter().zip(rendering.objects.iter());
+    // What refers to a copy finds it.
+    let copies_first =
+        rules().filter(|(rule, _)| rule.copy.is_some()).chain(rules().filter(|(rule, _)| rule.copy.is_none()));
+    for (rule, wanted) in copies_first {
         all.extend(live.rule(rule, wanted));
     }
     all.extend(live.dropped());
+    all.extend(live.unshared());
     if live.finalizer && !all.actions.is_empty() {
         return Plan::Act(live.with_namespace(all.actions));
     }
@@ -64,7 +76,15 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
 }
 
 pub fn named(id: &str, reason: Reason) -> Reason {
-    Reason { cause: reason.cause, detail: format!("object `{id}`: {}", reason.detail) }
+    Reason { cause: reason.cause, detail: format!("{}: {}", what(id), reason.detail) }
+}
+
+/// An object by its id, for people.
+pub fn what(id: &str) -> String {
+    match id.strip_prefix(RELATED) {
+        Some(id) => format!("related object `{id}`"),
+        None => format!("object `{id}`"),
+    }
 }
 
 /// A live source with what it wants.
@@ -80,8 +100,7 @@ impl<'a> Live<'a> {
     fn rule(&self, rule: &ObjectRule, wanted: &Result<Wanted, Unrendered>) -> Step {
         let mut step = match wanted {
             Err(unrendered) => Step::rest(unrendered.clone().into()).of(&rule.id),
-            Ok(Wanted::Absent) => Step::default(),
-            Ok(Wanted::Present(desired)) => self.wanted(rule, &rule.id, desired).of(&rule.id),
+            Ok(Wanted::One(rendered)) => self.rendered(rule, &rule.id, rendered).of(&rule.id),
             Ok(Wanted::Each(instances)) => self.several(rule, instances),
         };
         for object in each::leaving(self.mapping, self.observed, rule, wanted, self.rendering) {
@@ -95,23 +114,32 @@ impl<'a> Live<'a> {
         let mut all = Step::default();
         for one in instances {
             let id = render::instance_id(rule, &one.key);
-            let step = match &one.desired {
+            let step = match &one.rendered {
                 Err(unrendered) => Step::rest(unrendered.clone().into()),
-                Ok(None) => Step::default(),
-                Ok(Some(desired)) => self.wanted(rule, &id, desired),
+                Ok(rendered) => self.rendered(rule, &id, rendered),
             };
             all.extend(step.of(&id));
         }
         all
     }
 
+    fn rendered(&self, rule: &ObjectRule, id: &str, rendered: &Rendered) -> Step {
+        match rendered {
+            Rendered::Present(desired) => self.wanted(rule, id, desired),
+            Rendered::Absent => Step::default(),
+            Rendered::Kept(reason) => reason.clone().map_or_else(Step::default, Step::rest),
+        }
+    }
+
     /// An object that is rendered.
     fn wanted(&self, rule: &ObjectRule, id: &str, desired: &Desired) -> Step {
         let state = self.observed.state(&desired.reference, rule.shared);
         let former = self.moved(rule, id, desired);
-        let unmet = matches!(state, ObjectState::Absent)
-            .then(|| readiness::unmet(self.mapping, self.observed, rule, self.rendering))
-            .flatten();
+        let unmet = match state {
+            ObjectState::Absent => readiness::unmet(self.mapping, self.observed, rule, self.rendering),
+            ObjectState::Ours(_) => readiness::copies_unmet(self.mapping, self.observed, rule, self.rendering),
+            _ => None,
+        };
         let wish = if unmet.is_some() { Wish::Unmet } else { Wish::Wanted };
         let found = match &former {
             Some(_) if !matches!(state, ObjectState::Unknown(_)) => Found::Ours(Fit::Moved(rule.on_identity_change)),
@@ -129,10 +157,33 @@ impl<'a> Live<'a> {
             Verdict::ReportMove => Step::rest(moves(id, object, desired)),
             Verdict::ReportRecreated => Step::rest(recreated(desired)),
             Verdict::Conflict => Step::rest(conflict(desired)),
+            Verdict::Delete => object.map_or_else(Step::default, |object| self.recreate(rule, desired, object)),
             Verdict::GiveUp => object.map_or_else(Step::default, |object| self.act(departure::give_up(object))),
             Verdict::Prune => object.map_or_else(Step::default, |object| self.prune(object, rule.propagation)),
             _ => Step::default(),
         }
+    }
+
+    /// Deletes a copy that cannot become what its original is: it is created at once. A cache that lags behind is no reason.
+    fn recreate(&self, rule: &ObjectRule, desired: &Desired, copy: &TargetObject) -> Step {
+        let Some((original, used)) = self.original(rule, desired) else { return Step::default() };
+        if !self.observed.answers.read_anew.contains(&original) {
+            return Step::act(Action::ReadAnew(original));
+        }
+        let version = |object: &Value| metadata(object, "resourceVersion").to_owned();
+        let is_current = |now: &Vec<Arc<Value>>| now.iter().any(|now| version(now) == version(used));
+        if self.observed.related.of(&original).is_some_and(|now| now.is_ok_and(|now| is_current(&now))) {
+            return self.act(departure::delete(copy, rule.propagation));
+        }
+        Step::rest(Reason { cause: Cause::Unknown, detail: format!("{original} is being read anew") })
+    }
+
+    /// The original of a copy, by its name, and as it was used.
+    fn original(&self, rule: &ObjectRule, desired: &Desired) -> Option<(Original, &Arc<Value>)> {
+        let position = rule.copy?.related;
+        let (of, all) = (self.mapping.related.get(position)?, self.rendering.related.get(position)?.as_ref().ok()?);
+        let one = all.iter().find(|one| render::copy_reference(rule, one).is_same_object(&desired.reference))?;
+        Some((related::by_name(of, one), one.present()?))
     }
 
     fn waiting(
@@ -164,16 +215,18 @@ impl<'a> Live<'a> {
             ObjectState::Ours(object) | ObjectState::OursOfEarlier(object) if object.is_deleting() => {
                 Found::BeingDeleted
             }
-            ObjectState::OursOfEarlier(_) => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed)),
+            ObjectState::OursOfEarlier(object) => match on_source_recreated(self.mapping, self.observed) {
+                SourceRecreated::Adopt if fit(object) == Fit::Fixed => Found::Ours(Fit::Fixed),
+                policy => Found::OursOfEarlier(policy),
+            },
             ObjectState::Ours(object) => Found::Ours(fit(object)),
         }
     }
 
     /// An object of this id that exists under another kind or name.
     fn moved(&self, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<&'a TargetObject> {
-        let is_former =
-            |one: &&TargetObject| one.object_id() == id && !one.reference.is_same_object(&desired.reference);
-        let former = self.observed.owned.iter().find(is_former);
+        let is_elsewhere = |one: &&TargetObject| !one.reference.is_same_object(&desired.reference);
+        let former = self.observed.owned.with_id(id).into_iter().find(is_elsewhere);
         former.filter(|one| !rule.shared && !self.is_wanted(&one.reference))
     }
 
@@ -193,6 +246,9 @@ impl<'a> Live<'a> {
                 answers.unanswered.contains(&object.reference) && !mutants::active(Mutant::UnansweredDeleteForgotten);
             return if doubted { Fit::Differs } else { Fit::Same };
         }
+        if rule.copy.is_some() && is_fixed(desired, object) {
+            return Fit::Fixed;
+        }
         // Ownership labels and annotations are restored, whatever `drift` says.
         let is_the_engines = |path: &String| path == &hash_pointer() || is_ownership(path);
         if differing.iter().any(is_the_engines) || answers.applied.contains(&desired.reference) {
@@ -204,6 +260,13 @@ impl<'a> Live<'a> {
 
     fn create(&self, desired: &Desired) -> Action {
         let mut body = Value::clone(&desired.body);
+        if desired.reference.kind.side == Side::Source {
+            return Action::Apply {
+                reference: desired.reference.clone(),
+                body: Arc::new(body),
+                intent: Intent::Create,
+            };
+        }
         // No object has this version: the server answers 409 where any object exists.
         if !mutants::active(Mutant::CreateUnconditional) && !mutants::active(Mutant::LateCreateGivesUp) {
             body["metadata"]["resourceVersion"] = json!("1");
@@ -234,6 +297,9 @@ impl<'a> Live<'a> {
             annotations[marks::TOUCHED] = json!(self.observed.now.to_string());
         }
         body["metadata"]["uid"] = json!(object.uid());
+        if desired.reference.kind.side == Side::Source {
+            as_merge_patch(&mut body, object);
+        }
         let intent = Intent::Update { uid: object.uid().to_owned() };
         Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent }
     }
@@ -250,7 +316,7 @@ impl<'a> Live<'a> {
             let detail = format!("{} is deleted after {other}, which depends on it", object.reference);
             return Step::rest(Reason { cause: Cause::Waiting, detail });
         }
-        self.taken_away(object, Wish::Unwanted, rule.propagation)
+        self.taken_away(object, Wish::Unwanted, rule.propagation, false)
     }
 
     /// Objects whose id the mapping no longer has: they go when everything was rendered completely.
@@ -268,15 +334,41 @@ impl<'a> Live<'a> {
                 );
                 Step::rest(Reason { cause: Cause::Waiting, detail })
             } else {
-                self.taken_away(object, Wish::Dropped, Propagation::default())
+                self.taken_away(object, Wish::Dropped, Propagation::default(), false)
             };
             all.extend(step.of(object.object_id()));
         }
         all
     }
 
-    fn taken_away(&self, object: &TargetObject, wish: Wish, propagation: Propagation) -> Step {
-        let found = self.found(&self.observed.state_of(object, false), |_| Fit::Uncompared { needed: false });
+    /// Shared copies that this source no longer names, nor any other.
+    fn unshared(&self) -> Step {
+        let Live { mapping, observed, rendering, .. } = self;
+        let rules = mapping.objects.iter().filter(|rule| rule.shared && rule.copy.is_some());
+        let is_told = |rule: &ObjectRule| {
+            rule.copy.is_some_and(|copy| rendering.related.get(copy.related).is_some_and(Result::is_ok))
+        };
+        if !rules.clone().all(is_told) {
+            return Step::default();
+        }
+        let named: Vec<Reference> = rules
+            .flat_map(|rule| render::places(rule, &rendering.place, &rendering.scope, &rendering.related))
+            .map(|(_, reference)| reference)
+            .collect();
+        let is_left = |object: &&TargetObject| {
+            object.object_id().starts_with(RELATED)
+                && !named.iter().any(|one| one.is_same_object(&object.reference))
+                && observed.shared_in_use.get(&object.shared_place()) == Some(&false)
+        };
+        let mut all = Step::default();
+        for object in observed.shared.iter().filter(is_left) {
+            all.extend(self.taken_away(object, Wish::Dropped, Propagation::default(), true).of(object.object_id()));
+        }
+        all
+    }
+
+    fn taken_away(&self, object: &TargetObject, wish: Wish, propagation: Propagation, shared: bool) -> Step {
+        let found = self.found(&self.observed.state_of(object, shared), |_| Fit::Uncompared { needed: false });
         match decide(Stage::In, self.finalizer, found, wish) {
             Verdict::Prune => self.prune(object, propagation),
             Verdict::ReportRecreated => Step::default(),
@@ -312,7 +404,10 @@ impl<'a> Live<'a> {
 
     /// A namespace is created before the first object in it.
     fn with_namespace(&self, actions: Vec<Action>) -> Vec<Action> {
-        let creates = actions.iter().any(|action| matches!(action, Action::Apply { intent: Intent::Create, .. }));
+        let creates = actions.iter().any(|action| match action {
+            Action::Apply { reference, intent: Intent::Create, .. } => reference.kind.side == Side::Target,
+            _ => false,
+        });
         let namespace = &self.rendering.place.namespace;
         let tried = self.observed.answers.failed.contains_key(&Reference::namespace(namespace));
         let known = self.observed.namespaces.contains(namespace) || tried;
@@ -322,6 +417,31 @@ impl<'a> Live<'a> {
         let labels = self.rendering.namespace_labels.clone();
         std::iter::once(Action::CreateNamespace { name: namespace.clone(), labels }).chain(actions).collect()
     }
+}
+
+/// What has to be sent beside the source, where server-side apply does not work: what is desired, null for data that is
+/// no longer desired, and the version that this was computed from.
+fn as_merge_patch(body: &mut Value, object: &TargetObject) {
+    body["metadata"]["resourceVersion"] = json!(object.resource_version());
+    for field in ["data", "binaryData"] {
+        let Some(Value::Object(present)) = object.object.get(field) else { continue };
+        for key in present
+            .keys()
+            .filter(|key| body.get(field).is_none_or(|data| data.get(key).is_none()))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            body[field][key] = Value::Null;
+        }
+    }
+}
+
+/// Whether servers refuse to change an object into what is desired: a Secret keeps its type, and one that is immutable its
+/// data.
+fn is_fixed(desired: &Desired, object: &TargetObject) -> bool {
+    let differs = |field: &str| desired.body.get(field) != object.object.get(field);
+    let is_immutable = object.object["immutable"] == json!(true);
+    differs("type") || is_immutable && (differs("data") || differs("binaryData"))
 }
 
 fn moves(id: &str, former: Option<&TargetObject>, desired: &Desired) -> Reason {

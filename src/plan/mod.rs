@@ -11,6 +11,7 @@ mod departure;
 mod each;
 mod live;
 mod mirror;
+pub mod objects;
 pub mod observed;
 pub mod preview;
 mod readable;
@@ -32,8 +33,8 @@ use serde_json::Value;
 pub use action::{Action, Intent, SourcePatch};
 pub use departure::give_up;
 pub use observed::{
-    Answers, Failure, FailureKind, Missing, ObjectState, Observed, Outcome, Phase, Pin, Prune, Source, Target,
-    TargetObject,
+    Answers, Failure, FailureKind, Missing, ObjectState, Observed, Original, Originals, Outcome, Phase, Pick, Pin,
+    Prune, Seen, Source, Target, TargetObject,
 };
 pub use source::{guard, pins, release_finalizer};
 
@@ -90,6 +91,8 @@ pub enum Cause {
     IdentityChanged,
     Recreated,
     Refused,
+    /// The workspace of the source has not accepted a permission claim.
+    ClaimNotAccepted,
     Stuck,
     /// A deletion that follows from a changed document, held by `pruneGuard`.
     Held,
@@ -111,6 +114,7 @@ impl Cause {
         Self::IdentityChanged,
         Self::Recreated,
         Self::Refused,
+        Self::ClaimNotAccepted,
         Self::Stuck,
         Self::Held,
         Self::Retained,
@@ -123,7 +127,10 @@ impl Cause {
 
     /// Whether an event of the source or the target will tell when it is over.
     fn is_wait(self) -> bool {
-        matches!(self, Self::Waiting | Self::Unknown | Self::Retained | Self::Held | Self::Orphaned)
+        matches!(
+            self,
+            Self::Waiting | Self::Unknown | Self::Retained | Self::Held | Self::Orphaned | Self::ClaimNotAccepted
+        )
     }
 
     pub fn as_str(self) -> &'static str {
@@ -134,6 +141,7 @@ impl Cause {
             Self::IdentityChanged => "IdentityChanged",
             Self::Recreated => "Recreated",
             Self::Refused => "Refused",
+            Self::ClaimNotAccepted => "ClaimNotAccepted",
             Self::Stuck => "Stuck",
             Self::Held => "Held",
             Self::Retained => "Retained",

@@ -1,17 +1,20 @@
 //! What is known of one source object and everything that belongs to it, at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use super::Cause;
 use super::action::Action;
+use super::objects::Objects;
+use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Kind, OnExit, is_within};
+use crate::mapping::{Kind, OnExit, RELATED, Resource, Selector, Side, is_within};
 use crate::mutants::{self, Mutant};
+use crate::object::claims::{Claims, WRITE};
 use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
 use crate::object::{Key, metadata};
 
@@ -30,6 +33,8 @@ pub struct Observed {
     pub workspace_path: Option<String>,
     pub source: Source,
     pub target: Target,
+    /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
+    pub claims: Option<Claims>,
     /// The target as the source is pinned to it, also while nothing more is known of it.
     pub pin: Option<Pin>,
     /// Address of the target's server, which no consumer reads.
@@ -41,13 +46,13 @@ pub struct Observed {
     /// owned still.
     pub stripped: BTreeMap<Reference, Known>,
     /// What belongs to this source.
-    pub owned: Vec<TargetObject>,
+    pub owned: Objects,
     /// Shared objects of this mapping in the namespaces of this source.
-    pub shared: Vec<TargetObject>,
-    /// Whether another source needs the shared objects of a namespace; a namespace not listed is not known.
+    pub shared: Objects,
+    /// Whether another source needs what is shared at a [place](TargetObject::shared_place); a place not listed is not known.
     pub shared_in_use: BTreeMap<String, bool>,
     /// Related objects as they are where they come from.
-    pub related: Vec<Arc<Value>>,
+    pub related: Originals,
     /// Namespaces of the target known to exist.
     pub namespaces: BTreeSet<String>,
     /// The consumer API, where its schema is known.
@@ -80,6 +85,8 @@ pub struct Answers {
     pub failed: BTreeMap<Reference, Failure>,
     /// Deletions without an answer: they may still take effect.
     pub unanswered: BTreeSet<Reference>,
+    /// Related objects that were read past the caches.
+    pub read_anew: BTreeSet<Original>,
     /// Whether an uncached read found the source, which the cache does not show.
     pub source_exists: Option<bool>,
     /// Owners whose objects were read afresh, past the caches.
@@ -120,6 +127,77 @@ pub enum Phase {
     DeletionsOnly,
     /// The mapping was removed, and its sources leave it by this policy.
     Leaving(OnExit),
+}
+
+/// Related objects, as a rule names them: one by its name, or all with some labels.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Original {
+    pub side: Side,
+    pub resource: Resource,
+    pub namespace: String,
+    pub pick: Pick,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pick {
+    Name(String),
+    /// A label selector as servers take it.
+    Labels(String),
+}
+
+/// Those that exist, or why that cannot be told.
+pub type Seen = Result<Vec<Arc<Value>>, Reason>;
+
+/// What is known of related objects.
+#[derive(Debug, Clone)]
+pub enum Originals {
+    /// What was read so far. What is not among it has to be read first.
+    Read(BTreeMap<Original, Seen>),
+    /// All there are, for a dry run.
+    Given(Vec<Arc<Value>>),
+}
+
+impl Default for Originals {
+    fn default() -> Self {
+        Self::Read(BTreeMap::new())
+    }
+}
+
+impl Originals {
+    /// `None`: not read yet.
+    pub fn of(&self, original: &Original) -> Option<Seen> {
+        match self {
+            Self::Read(read) => read.get(original).cloned(),
+            Self::Given(all) => Some(Ok(all.iter().filter(|object| original.is(object)).cloned().collect())),
+        }
+    }
+}
+
+impl Original {
+    /// Whether an object is meant. One without a namespace may be in any.
+    pub fn is(&self, object: &Value) -> bool {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        text("apiVersion") == self.resource.api_version()
+            && self.resource.may_serve(text("kind"))
+            && [self.namespace.as_str(), ""].contains(&metadata(object, "namespace"))
+            && match &self.pick {
+                Pick::Name(name) => metadata(object, "name") == name,
+                Pick::Labels(labels) => {
+                    labels.parse().is_ok_and(|labels: Selector| labels.matches(object.pointer("/metadata/labels")))
+                }
+            }
+    }
+}
+
+impl fmt::Display for Original {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, namespace, pick, .. } = self;
+        let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        match pick {
+            Pick::Name(name) => write!(f, "{} {namespace}{name}", resource.group_plural()),
+            Pick::Labels(labels) => write!(f, "{} {namespace}* where {labels}", resource.group_plural()),
+        }
+    }
 }
 
 /// What becomes of deletions that a changed document asks for.
@@ -199,6 +277,8 @@ pub enum Outcome {
     Existing(Arc<Value>),
     /// The object is not there (any more), or gone with this write.
     Absent,
+    /// What a read of related objects found.
+    Seen(Seen),
     /// What a sweep found: true self marks, and what is where an object of the source is expected.
     Found(Vec<TargetObject>),
     Failed(Failure),
@@ -250,10 +330,29 @@ impl TargetObject {
         id.split_once('[').map_or(id, |(rule, _)| rule)
     }
 
+    /// What its users have in common: the namespace, or, of a shared copy, the copy itself.
+    pub fn shared_place(&self) -> String {
+        match self.object_id().starts_with(RELATED) {
+            true => copy_place(&self.reference),
+            false => self.reference.namespace.clone(),
+        }
+    }
+
     /// Which of several it is.
     pub fn key(&self) -> Option<&str> {
         self.object_id().split_once('[')?.1.strip_suffix(']')
     }
+}
+
+/// The place of a shared copy, for [`Observed::shared_in_use`].
+pub fn copy_place(reference: &Reference) -> String {
+    let Reference { kind, namespace, name } = reference;
+    format!("{namespace}/{}/{name}", kind.kind)
+}
+
+/// The place of all shared copies of a namespace: of a source that cannot tell which of them it names.
+pub fn all_copies(namespace: &str) -> String {
+    format!("{namespace}/*")
 }
 
 impl Observed {
@@ -269,14 +368,15 @@ impl Observed {
             workspace_path: None,
             source,
             target,
+            claims: None,
             pin: None,
             target_url: None,
             places: BTreeSet::new(),
             stripped: BTreeMap::new(),
-            owned: Vec::new(),
-            shared: Vec::new(),
+            owned: Objects::default(),
+            shared: Objects::default(),
             shared_in_use: BTreeMap::new(),
-            related: Vec::new(),
+            related: Originals::default(),
             namespaces: BTreeSet::new(),
             schema: None,
             unkept_status: Arc::default(),
@@ -313,7 +413,11 @@ impl Observed {
             let label = marks::label(object, marks::MAPPING) == Some(self.writer.label());
             label && *owner == self.owner && mutants::active(Mutant::SameNameOverwritten)
         };
-        let may_be = self.places.contains(&reference.namespace) || mutants::active(Mutant::MarksCountAnywhere);
+        let is_place = match reference.kind.side {
+            Side::Target => self.places.contains(&reference.namespace),
+            Side::Source => *self.key.namespace == reference.namespace,
+        };
+        let may_be = is_place || mutants::active(Mutant::MarksCountAnywhere);
         may_be && (marks::is_ours(object, reference, owner) || known().is_some() || is_of_mapping())
     }
 
@@ -332,7 +436,7 @@ impl Observed {
             return ObjectState::Unknown(why);
         }
         let all = if shared { &self.shared } else { &self.owned };
-        match all.iter().find(|one| one.reference.is_same_object(reference)) {
+        match all.at(reference) {
             Some(object) => self.state_of(object, shared),
             None if self.answers.foreign.contains_key(reference) => ObjectState::Foreign,
             None => ObjectState::Absent,
@@ -362,6 +466,9 @@ impl Observed {
             Target::Known { kinds, .. } => kinds,
             Target::Unknown(why) => return Some(why.clone()),
         };
+        if let Some(why) = self.unclaimed(kind) {
+            return Some(why);
+        }
         match kinds.get(kind) {
             Some(Ok(())) => None,
             Some(Err(why)) => Some(why.clone()),
@@ -369,10 +476,17 @@ impl Observed {
         }
     }
 
+    /// What the source's workspace has not accepted, where objects of a kind are kept beside the source.
+    pub fn unclaimed(&self, kind: &Kind) -> Option<String> {
+        let claims = self.claims.as_ref().filter(|_| kind.side == Side::Source)?;
+        claims.lacking(&kind.resource(&kind.plural()), WRITE)
+    }
+
     /// Whether what the target has of the source is in sight, so that a plan tells every deletion that it asks for.
     pub fn is_in_sight(&self) -> bool {
         let Target::Known { kinds, unserved } = &self.target else { return false };
-        kinds.iter().all(|(kind, state)| state.is_ok() || unserved.contains(kind))
+        let is_target = |kind: &Kind| kind.side == Side::Target;
+        kinds.iter().all(|(kind, state)| !is_target(kind) || state.is_ok() || unserved.contains(kind))
     }
 
     /// Whether the target does not serve a kind (any more).
@@ -391,7 +505,11 @@ impl Observed {
 
     /// Why a source waits for an object of a kind that is not in sight: it may stay so where the target does not serve it.
     pub fn cause_unseen(&self, kind: &Kind) -> Cause {
-        if self.is_unserved(kind) { Cause::Waiting } else { Cause::Unknown }
+        match self.unclaimed(kind) {
+            Some(_) => Cause::ClaimNotAccepted,
+            None if self.is_unserved(kind) => Cause::Waiting,
+            None => Cause::Unknown,
+        }
     }
 
     /// Adds what the server answered, so that the next plan starts from it.
@@ -405,6 +523,11 @@ impl Observed {
             }
             (Action::PatchStatus { values, .. }, Outcome::StatusRefused { leaves, why }) => {
                 self.refuse_status(values, &leaves, &why);
+            }
+            (Action::Read(original), outcome) => self.read(original, outcome),
+            (Action::ReadAnew(original), outcome) => {
+                self.answers.read_anew.insert(original.clone());
+                self.read(original, outcome);
             }
             (Action::LookForSource, Outcome::Object(_)) => self.answers.source_exists = Some(true),
             (Action::LookForSource, Outcome::Absent) => self.answers.source_exists = Some(false),
@@ -431,10 +554,23 @@ impl Observed {
         }
     }
 
+    /// A read that brought nothing leaves the object unknown until the next reconcile.
+    fn read(&mut self, original: &Original, outcome: Outcome) {
+        let seen = match outcome {
+            Outcome::Seen(seen) => seen,
+            Outcome::Failed(failure) => Err(Reason { cause: Cause::Unknown, detail: failure.why }),
+            _ => Err(Reason { cause: Cause::Unknown, detail: format!("{original} is not read yet") }),
+        };
+        if let Originals::Read(read) = &mut self.related {
+            read.insert(original.clone(), seen);
+        }
+    }
+
     fn answered(&mut self, action: &Action, reference: &Reference, outcome: Outcome) {
         match (action, outcome) {
             (_, Outcome::Failed(failure)) => {
-                if matches!(action, Action::Delete { .. }) && failure.kind != FailureKind::Refused {
+                let is_at_target = reference.kind.side == Side::Target;
+                if matches!(action, Action::Delete { .. }) && is_at_target && failure.kind != FailureKind::Refused {
                     self.answers.unanswered.insert(reference.clone());
                 }
                 self.answers.failed.insert(reference.clone(), failure);
@@ -485,8 +621,8 @@ impl Observed {
     }
 
     fn forget(&mut self, reference: &Reference) {
-        self.owned.retain(|one| &one.reference != reference);
-        self.shared.retain(|one| &one.reference != reference);
+        self.owned.remove(reference);
+        self.shared.remove(reference);
         self.answers.foreign.remove(reference);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use super::observed::{ObjectState, Observed, Source, Target, TargetObject};
+use super::observed::{ObjectState, Observed, Originals, Source, Target, TargetObject};
 use super::render::{self, Desired, Rendering};
 use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
 use crate::mapping::expression::Recorder;
@@ -142,7 +142,7 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let origin = Origin::new(&mapping.source.resource, scene.cluster.as_str(), &key);
     let mut observed = Observed {
         workspace_path: scene.workspace_path.clone(),
-        related: scene.related.clone(),
+        related: Originals::Given(scene.related.clone()),
         schema: scene.schema.clone(),
         ..Observed::new(writer, key, origin, Source::Present(source.clone()), target, Timestamp::UNIX_EPOCH)
     };
@@ -154,7 +154,9 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
 /// of those that look like none.
 fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut Observed) -> Vec<usize> {
     let place = &first.place;
-    let places = |rule| render::places(rule, place, &first.scope).into_iter().map(move |(id, at)| (rule, id, at));
+    let places = |rule| {
+        render::places(rule, place, &first.scope, &first.related).into_iter().map(move |(id, at)| (rule, id, at))
+    };
     let known: Vec<_> = mapping.objects.iter().flat_map(places).collect();
     let mut strangers = Vec::new();
     for (position, object) in scene.standing.iter().enumerate() {
@@ -204,12 +206,6 @@ impl Preview<'_> {
     /// What is rendered, in the mapping's order; with its key what is one of several.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectRule, Option<&str>, &Desired)> {
         self.rendering.desired(self.mapping)
-    }
-
-    /// Related objects as they are carried, in the mapping's order.
-    pub fn related(&self) -> impl Iterator<Item = Value> {
-        let all = self.mapping.related.iter().zip(&self.rendering.related);
-        all.flat_map(|(rule, resolved)| resolved.iter().flatten().filter_map(|one| related::copy(rule, one)))
     }
 
     /// Whether something cannot be rendered or computed; waiting is none.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::observed::{ObjectState, Observed, TargetObject};
-use super::render::{self, Rendering, Wanted};
-use super::{Cause, Reason, related, status};
+use super::related::State;
+use super::render::{self, Rendered, Rendering, Wanted};
+use super::{Cause, Reason, live, related, status};
 use crate::mapping::expression::Expression;
-use crate::mapping::{Mapping, ObjectRule};
+use crate::mapping::{Mapping, ObjectRule, RelatedMissing};
 use crate::object::readiness::{Readiness, readiness};
 
-/// Why an object cannot be made yet. One that stands already waits for nothing.
+/// Why an object cannot be created yet.
 pub fn unmet(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Option<Reason> {
     let related = rule.depends_on_related.iter();
     let lacking = related.filter_map(|at| Some((mapping.related.get(*at)?, rendering.related.get(*at)?)));
@@ -20,16 +21,50 @@ pub fn unmet(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, renderin
     }
     rule.depends_on.iter().find_map(|position| {
         let needed = mapping.objects.get(*position)?;
+        if needed.copy.is_some() {
+            return copy_missing(mapping, observed, needed, rendering);
+        }
         let unready = |id: &str, item| unready(mapping, observed, needed, id, item, rendering);
         match rendering.objects.get(*position) {
-            // What is wanted absent holds nothing up.
-            Some(Ok(Wanted::Absent)) => None,
+            // What is wanted absent delays nothing.
+            Some(Ok(Wanted::One(Rendered::Absent))) => None,
             Some(Ok(Wanted::Each(all))) => {
-                let wanted = all.iter().filter(|one| !matches!(one.desired, Ok(None)));
+                let wanted = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
                 wanted.into_iter().find_map(|one| unready(&render::instance_id(needed, &one.key), Some(&one.item)))
             }
             _ => unready(&needed.id, None),
         }
+    })
+}
+
+/// Why an object that exists is not changed yet: what it newly refers to has to be copied first.
+pub fn copies_unmet(
+    mapping: &Mapping,
+    observed: &Observed,
+    rule: &ObjectRule,
+    rendering: &Rendering,
+) -> Option<Reason> {
+    let needed = rule.depends_on.iter().filter_map(|position| mapping.objects.get(*position));
+    needed.into_iter().find_map(|needed| copy_missing(mapping, observed, needed, rendering))
+}
+
+/// A copy that does not exist yet. Where there is no original either, and nothing waits for one, none is missing.
+fn copy_missing(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Option<Reason> {
+    let position = rule.copy?.related;
+    let (of, resolved) = (mapping.related.get(position)?, rendering.related.get(position)?);
+    let all = match resolved {
+        Ok(all) => all,
+        Err(reason) => return Some(live::named(&rule.id, reason.clone())),
+    };
+    all.iter().find_map(|one| {
+        let reference = render::copy_reference(rule, one);
+        let state = observed.state(&reference, rule.shared);
+        let exists = matches!(state, ObjectState::Ours(object) if !object.is_deleting());
+        let is_optional = matches!(one.original, State::Missing) && of.on_missing == RelatedMissing::Skip;
+        let id = one.key.as_ref().map_or_else(|| rule.id.clone(), |key| render::instance_id(rule, key));
+        let why = related::lacking(of, one).map_or("its copy does not exist yet".to_owned(), |reason| reason.detail);
+        let detail = format!("waits for {}: {why}", live::what(&id));
+        (!exists && !is_optional).then_some(Reason { cause: Cause::Waiting, detail })
     })
 }
 
@@ -41,16 +76,17 @@ fn unready(
     item: Option<&Arc<Value>>,
     rendering: &Rendering,
 ) -> Option<Reason> {
+    let what = live::what(id);
     let waiting = |detail: String| Some(Reason { cause: Cause::Waiting, detail });
     let standing = render::standing_as(mapping, observed, rule, id, &rendering.place);
     let is_current = |object: &&TargetObject| matches!(observed.state_of(object, rule.shared), ObjectState::Ours(_));
     let Some(standing) = standing.filter(is_current) else {
-        return waiting(format!("waits for object `{id}`, which does not stand yet"));
+        return waiting(format!("waits for {what}, which does not exist yet"));
     };
     match state(mapping, rule, standing, item, rendering) {
         Ok(Readiness::Ready) => None,
-        Ok(Readiness::Pending(why)) => waiting(format!("waits for object `{id}`, which is not ready: {why}")),
-        Ok(Readiness::Failed(why)) => waiting(format!("waits for object `{id}`, which has failed: {why}")),
+        Ok(Readiness::Pending(why)) => waiting(format!("waits for {what}, which is not ready: {why}")),
+        Ok(Readiness::Failed(why)) => waiting(format!("waits for {what}, which has failed: {why}")),
         Err(reason) => Some(reason),
     }
 }

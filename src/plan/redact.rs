@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::observed::Observed;
 use super::render::Rendering;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Side};
 use crate::object::metadata;
 
 /// What stands for the name of a target and the address of its server.
@@ -76,8 +76,11 @@ fn host(url: &str) -> Option<&str> {
 /// The names of the source's objects; a shared object has a fixed name, which can be any word.
 fn names<'o>(mapping: &'o Mapping, observed: &'o Observed, rendering: Option<&'o Rendering>) -> BTreeSet<&'o str> {
     let wanted = rendering.into_iter().flat_map(|rendering| rendering.desired(mapping));
-    let wanted = wanted.filter(|(rule, ..)| !rule.shared).map(|(.., desired)| desired.reference.name.as_str());
-    observed.owned.iter().map(|object| object.reference.name.as_str()).chain(wanted).collect()
+    let wanted = wanted
+        .filter(|(rule, ..)| !rule.shared && rule.kind.side == Side::Target)
+        .map(|(.., desired)| desired.reference.name.as_str());
+    let owned = observed.owned.iter().filter(|object| object.reference.kind.side == Side::Target);
+    owned.map(|object| object.reference.name.as_str()).chain(wanted).collect()
 }
 
 fn whole(from: &str, to: &str) -> Rename {

@@ -11,7 +11,7 @@ use super::observed::{Observed, Outcome, Source};
 /// The outcome of a write on servers that do what they are told. `None`: the action reads, and only a server knows.
 pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
     Some(match action {
-        Action::LookForSource | Action::Sweep { .. } => return None,
+        Action::LookForSource | Action::Sweep { .. } | Action::Read(_) | Action::ReadAnew(_) => return None,
         Action::PatchSource { patch, .. } | Action::PatchStatus { patch, .. } => match &observed.source {
             Source::Present(source) => Outcome::Object(Arc::new(patched(source, patch))),
             _ => Outcome::Absent,

@@ -1,36 +1,60 @@
-//! Related objects: where they stand, what expressions read of them, and what is carried.
+//! Related objects: where they are, what expressions read of them, and what their copies hold.
 
 use std::sync::Arc;
 
+use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 
-use super::observed::Observed;
+use super::observed::{Observed, Original, Pick};
 use super::{Cause, Reason, each, render};
-use crate::mapping::expression::{Missing, ObjectState, Scope, Several};
+use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
+use crate::mapping::names::is_dns_subdomain;
 use crate::mapping::placement::Place;
-use crate::mapping::template::{Text, Unrendered};
-use crate::mapping::{Direction, Mapping, RelatedData, RelatedMissing, RelatedPlace, RelatedRule};
+use crate::mapping::template::{Template, Text, Unrendered};
+use crate::mapping::{Direction, Mapping, RelatedMissing, RelatedPlace, RelatedRule, SERVICE_ACCOUNT_TOKEN, Side};
 use crate::object::metadata;
 
-/// What one rule comes to.
-pub type Resolved = Result<Vec<Related>, Unrendered>;
+/// What one rule gives.
+pub type Resolved = Result<Vec<Related>, Reason>;
 
 /// One related object.
 #[derive(Debug, Clone)]
 pub struct Related {
     /// Which of several it is.
     pub key: Option<String>,
+    /// What it is made from.
+    pub item: Option<Arc<Value>>,
     pub from: At,
     pub to: At,
-    /// As it stands where it comes from.
-    pub found: Option<Arc<Value>>,
+    pub original: State,
 }
 
-/// A place in a cluster.
+/// The original of a related object.
+#[derive(Debug, Clone)]
+pub enum State {
+    Present(Arc<Value>),
+    Missing,
+    /// It has to be read first.
+    Unread(Original),
+    /// Whether it exists cannot be told.
+    Unseen(Reason),
+}
+
+/// Namespace and name in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct At {
     pub namespace: String,
     pub name: String,
+}
+
+impl Related {
+    /// The original, where it exists.
+    pub fn present(&self) -> Option<&Arc<Value>> {
+        match &self.original {
+            State::Present(object) => Some(object),
+            _ => None,
+        }
+    }
 }
 
 /// Finds the related objects of a source, and makes them readable as `related.<id>`. The variables, which may read them
@@ -55,30 +79,37 @@ pub fn resolve(
     resolved
 }
 
+/// What has to be read before anything is decided.
+pub fn unread(resolved: &[Resolved]) -> Vec<Original> {
+    let unread = |one: &Related| match &one.original {
+        State::Unread(original) => Some(original.clone()),
+        _ => None,
+    };
+    let mut all: Vec<Original> = resolved.iter().flatten().flatten().filter_map(unread).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
 fn find(rule: &RelatedRule, observed: &Observed, source: &Value, place: &Place, scope: &Scope) -> Resolved {
     let places = Places { rule, observed, source, place };
     let mut scope = scope.clone();
     match (&rule.for_each, &rule.from.selector) {
         (Some(list), _) => {
             let items = each::keyed(list, &mut scope)?;
-            let one = |(key, item)| {
-                scope.set_local(&list.item, item);
-                places.named(Some(key), &scope)
+            let one = |(key, item): (String, Arc<Value>)| {
+                scope.set_local(&list.item, item.clone());
+                Ok(Related { key: Some(key), item: Some(item), ..places.named(&scope)? })
             };
             items.into_iter().map(one).collect()
         }
-        (None, Some(selector)) => {
-            let namespace = places.namespace(&rule.from, Side::From, &scope)?;
-            let selected =
-                places.given(&namespace).filter(|object| selector.matches(object.pointer("/metadata/labels")));
-            selected.map(|object| places.selected(object, &namespace, &scope)).collect()
-        }
-        (None, None) => Ok(vec![places.named(None, &scope)?]),
+        (None, Some(selector)) => places.selected(&selector.to_string(), &scope),
+        (None, None) => Ok(vec![places.named(&scope)?]),
     }
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Side {
+enum End {
     From,
     To,
 }
@@ -90,54 +121,90 @@ struct Places<'a> {
     place: &'a Place,
 }
 
-impl<'a> Places<'a> {
-    fn named(&self, key: Option<String>, scope: &Scope) -> Result<Related, Unrendered> {
+impl Places<'_> {
+    fn named(&self, scope: &Scope) -> Result<Related, Unrendered> {
         let text = |text: &Option<Text>| text.as_ref().map(|text| text.render(scope)).transpose();
-        let name = text(&self.rule.from.name)?.unwrap_or_default();
-        let from = At { namespace: self.namespace(&self.rule.from, Side::From, scope)?, name };
-        let name = text(&self.rule.to.name)?.unwrap_or_else(|| from.name.clone());
-        let to = At { namespace: self.namespace(&self.rule.to, Side::To, scope)?, name };
-        let found = self.given(&from.namespace).find(|object| metadata(object, "name") == from.name).cloned();
-        Ok(Related { key, from, to, found })
+        let name = checked("from", text(&self.rule.from.name)?.unwrap_or_default())?;
+        let from = At { namespace: self.namespace(&self.rule.from, End::From, scope)?, name };
+        let name = text(&self.rule.to.name)?.map(|name| checked("to", name)).transpose()?;
+        let name = name.unwrap_or_else(|| from.name.clone());
+        let to = At { namespace: self.namespace(&self.rule.to, End::To, scope)?, name };
+        let original = self.original(&from.namespace, Pick::Name(from.name.clone()));
+        let original = match self.observed.related.of(&original) {
+            None => State::Unread(original),
+            Some(Err(reason)) => State::Unseen(reason),
+            Some(Ok(found)) => found.into_iter().next().map_or(State::Missing, State::Present),
+        };
+        Ok(Related { key: None, item: None, from, to, original })
     }
 
-    fn selected(&self, object: &Arc<Value>, namespace: &str, scope: &Scope) -> Result<Related, Unrendered> {
-        let name = metadata(object, "name").to_owned();
-        let from = At { namespace: namespace.to_owned(), name: name.clone() };
-        let to = At { namespace: self.namespace(&self.rule.to, Side::To, scope)?, name: name.clone() };
-        Ok(Related { key: Some(name), from, to, found: Some(object.clone()) })
-    }
-
-    /// The consumer's side is the source's namespace, the target's is the placement's.
-    fn namespace(&self, place: &RelatedPlace, side: Side, scope: &Scope) -> Result<String, Unrendered> {
-        let consumers = (side == Side::From) == (self.rule.direction == Direction::ToTarget);
-        match &place.namespace {
-            Some(text) => text.render(scope),
-            None if consumers => Ok(metadata(self.source, "namespace").to_owned()),
-            None => Ok(self.place.namespace.clone()),
+    fn selected(&self, labels: &str, scope: &Scope) -> Resolved {
+        let (from, to) =
+            (self.namespace(&self.rule.from, End::From, scope)?, self.namespace(&self.rule.to, End::To, scope)?);
+        let at = |namespace: &str, name: &str| At { namespace: namespace.to_owned(), name: name.to_owned() };
+        let one = |key: Option<&str>, original: State| Related {
+            key: key.map(str::to_owned),
+            item: None,
+            from: at(&from, key.unwrap_or_default()),
+            to: at(&to, key.unwrap_or_default()),
+            original,
+        };
+        let original = self.original(&from, Pick::Labels(labels.to_owned()));
+        match self.observed.related.of(&original) {
+            None => Ok(vec![one(None, State::Unread(original))]),
+            Some(seen) => Ok(seen?
+                .into_iter()
+                .map(|found| one(Some(metadata(&found, "name")), State::Present(found.clone())))
+                .collect()),
         }
     }
 
-    /// Objects of the rule's resource in a namespace; one that names none stands in any.
-    fn given<'s>(&'s self, namespace: &'s str) -> impl Iterator<Item = &'a Arc<Value>> + 's {
-        let resource = &self.rule.resource;
-        let text = |object: &'a Value, field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-        self.observed.related.iter().filter(move |object| {
-            text(object, "apiVersion") == resource.api_version()
-                && resource.may_serve(text(object, "kind"))
-                && [namespace, ""].contains(&metadata(object, "namespace"))
-        })
+    fn original(&self, namespace: &str, pick: Pick) -> Original {
+        original(self.rule, namespace, pick)
+    }
+
+    /// The consumer's side is the source's namespace, the target's is the placement's.
+    fn namespace(&self, place: &RelatedPlace, end: End, scope: &Scope) -> Result<String, Unrendered> {
+        let is_consumers = (end == End::From) == (self.rule.direction == Direction::ToTarget);
+        match &place.namespace {
+            Some(text) => checked("namespace", text.render(scope)?),
+            None if is_consumers => Ok(metadata(self.source, "namespace").to_owned()),
+            None => Ok(self.place.namespace.clone()),
+        }
     }
 }
 
-/// What expressions read: the object, with the places it comes from and goes to.
+/// One related object by its name, also where it was selected by labels.
+pub fn by_name(rule: &RelatedRule, one: &Related) -> Original {
+    original(rule, &one.from.namespace, Pick::Name(one.from.name.clone()))
+}
+
+fn original(rule: &RelatedRule, namespace: &str, pick: Pick) -> Original {
+    let side = match rule.direction {
+        Direction::ToTarget => Side::Source,
+        Direction::ToSource => Side::Target,
+    };
+    Original { side, resource: rule.resource.clone(), namespace: namespace.to_owned(), pick }
+}
+
+/// A name that a consumer chose is no path, and no query.
+fn checked(what: &str, name: String) -> Result<String, Unrendered> {
+    if is_dns_subdomain(&name) {
+        return Ok(name);
+    }
+    let why = if name.is_empty() { "is empty" } else { "is no name of an object" };
+    Err(Unrendered::Failed(format!("`{what}`: the name {why}")))
+}
+
+/// What expressions read: the object, with where it comes from and where it goes.
 fn state(rule: &RelatedRule, resolved: &Resolved) -> ObjectState {
-    let several = rule.for_each.is_some() || rule.from.selector.is_some();
-    let readable = |one: &Related| one.found.as_ref().map(|found| Arc::new(readable(found, one)));
+    let readable = |one: &Related| one.present().map(|found| Arc::new(readable(found, one)));
     let Ok(all) = resolved else { return ObjectState::Missing };
-    if several {
+    let is_known = all.iter().all(|one| matches!(one.original, State::Present(_) | State::Missing));
+    if rule.is_several() {
         let entry = |one: &Related| Some((one.key.clone()?, readable(one)?));
         let missing = match rule.on_missing {
+            _ if !is_known => Missing::Wait,
             RelatedMissing::Wait => Missing::Wait,
             RelatedMissing::Skip => Missing::Skip,
             RelatedMissing::Fail => Missing::Fail,
@@ -146,6 +213,7 @@ fn state(rule: &RelatedRule, resolved: &Resolved) -> ObjectState {
     }
     match (all.first().and_then(readable), rule.on_missing) {
         (Some(object), _) => ObjectState::Present(object),
+        (None, _) if !is_known => ObjectState::Missing,
         (None, RelatedMissing::Wait) => ObjectState::Missing,
         (None, RelatedMissing::Skip) => ObjectState::Skipped,
         (None, RelatedMissing::Fail) => ObjectState::Failed,
@@ -160,19 +228,35 @@ fn readable(found: &Value, one: &Related) -> Value {
     object
 }
 
-/// Why a related object holds up what depends on it.
+/// Why a related object delays what depends on it.
 pub fn missing(rule: &RelatedRule, resolved: &Resolved) -> Option<Reason> {
-    let all = match resolved {
-        Ok(all) => all,
-        Err(why) => return Some(named(rule, None, why.clone().into())),
+    match resolved {
+        Ok(all) => all.iter().find_map(|one| Some(named(rule, one.key.as_deref(), lacking(rule, one)?))),
+        Err(reason) => Some(named(rule, None, reason.clone())),
+    }
+}
+
+/// Why the original of a related object is not at hand. `None`: it is, or nothing waits for it.
+pub fn lacking(rule: &RelatedRule, one: &Related) -> Option<Reason> {
+    let At { namespace, name } = &one.from;
+    let missing = |cause| {
+        let whose = match rule.direction {
+            Direction::ToTarget => "in the consumer's cluster",
+            Direction::ToSource => "on the target",
+        };
+        let detail = format!("{} {namespace}/{name} does not exist {whose}", rule.resource.group_plural());
+        Some(Reason { cause, detail })
     };
-    let lacking = all.iter().find(|one| one.found.is_none())?;
-    let (cause, detail) = match rule.on_missing {
-        RelatedMissing::Skip => return None,
-        RelatedMissing::Wait => (Cause::Waiting, "it is not there yet"),
-        RelatedMissing::Fail => (Cause::RenderFailed, "it is not there"),
-    };
-    Some(named(rule, lacking.key.as_deref(), Reason { cause, detail: detail.to_owned() }))
+    match (&one.original, rule.on_missing) {
+        (State::Present(_), _) => None,
+        (State::Unread(original), _) => {
+            Some(Reason { cause: Cause::Unknown, detail: format!("{original} is not read yet") })
+        }
+        (State::Unseen(reason), _) => Some(reason.clone()),
+        (State::Missing, RelatedMissing::Skip) => None,
+        (State::Missing, RelatedMissing::Wait) => missing(Cause::Waiting),
+        (State::Missing, RelatedMissing::Fail) => missing(Cause::RenderFailed),
+    }
 }
 
 fn named(rule: &RelatedRule, key: Option<&str>, reason: Reason) -> Reason {
@@ -180,26 +264,81 @@ fn named(rule: &RelatedRule, key: Option<&str>, reason: Reason) -> Reason {
     Reason { cause: reason.cause, detail: format!("related object `{}{key}`: {}", rule.id, reason.detail) }
 }
 
-/// The object as it is carried: under its new name, with the data that was asked for, and nothing that the cluster it
-/// comes from says about it.
-pub fn copy(rule: &RelatedRule, one: &Related) -> Option<Value> {
-    let found = one.found.as_ref()?.as_object()?;
+/// What the copy of an original holds: the data that was asked for, and nothing that its cluster says about it. `None`:
+/// there is no original.
+///
+/// # Errors
+/// What is never copied, and data that cannot be transformed.
+pub fn copy(rule: &RelatedRule, one: &Related, scope: &Scope) -> Result<Option<Value>, Unrendered> {
+    let Some(original) = one.present() else { return Ok(None) };
+    let kind = rule.copied_kind().map(|kind| kind.kind.clone()).unwrap_or_default();
+    let text = |field: &str| original.get(field).and_then(Value::as_str);
+    let is_secret = kind == "Secret";
     let mut copy = Map::new();
-    for (field, value) in found {
-        let value = match field.as_str() {
-            "status" => continue,
-            "metadata" => json!({"namespace": one.to.namespace, "name": one.to.name}),
-            "data" | "stringData" | "binaryData" => carried(&rule.data, value),
-            _ => value.clone(),
-        };
-        copy.insert(field.clone(), value);
+    copy.insert("apiVersion".into(), json!("v1"));
+    copy.insert("kind".into(), json!(kind));
+    if is_secret {
+        if text("type") == Some(SERVICE_ACCOUNT_TOKEN) {
+            return Err(Unrendered::Failed("it is the token of a service account, which is never copied".into()));
+        }
+        copy.insert("type".into(), json!(rule.secret_type.as_deref().or(text("type")).unwrap_or("Opaque")));
     }
-    Some(Value::Object(copy))
+    for field in ["data", "binaryData"] {
+        if let Some(Value::Object(data)) = original.get(field) {
+            let is_encoded = is_secret || field == "binaryData";
+            copy.insert(field.into(), Value::Object(copied_data(rule, one, data, is_encoded, scope)?));
+        }
+    }
+    for (field, keys) in [("labels", &rule.labels), ("annotations", &rule.annotations)] {
+        let given = |key: &String| Some((key.clone(), original.get("metadata")?.get(field)?.get(key)?.clone()));
+        let given: Map<String, Value> = keys.iter().filter_map(given).collect();
+        if !given.is_empty() {
+            copy.entry("metadata").or_insert_with(|| json!({}))[field] = Value::Object(given);
+        }
+    }
+    Ok(Some(Value::Object(copy)))
 }
 
-fn carried(rule: &RelatedData, data: &Value) -> Value {
-    let included = |key: &String| rule.include.is_empty() || rule.include.contains(key);
-    let entries = data.as_object().into_iter().flatten().filter(|(key, _)| included(key));
-    let renamed = entries.map(|(key, value)| (rule.rename.get(key).unwrap_or(key).clone(), value.clone()));
-    Value::Object(renamed.collect())
+fn copied_data(
+    rule: &RelatedRule,
+    one: &Related,
+    data: &Map<String, Value>,
+    is_encoded: bool,
+    scope: &Scope,
+) -> Result<Map<String, Value>, Unrendered> {
+    let mut scope = scope.clone();
+    if let (Some(list), Some(item)) = (&rule.for_each, &one.item) {
+        scope.set_local(&list.item, item.clone());
+    }
+    let mut copied = Map::new();
+    for (key, value) in data {
+        if !rule.data.include.is_empty() && !rule.data.include.contains(key) {
+            continue;
+        }
+        let value = match rule.data.transform.get(key) {
+            Some(template) => transformed(template, value, is_encoded, &mut scope)
+                .map_err(|why| Unrendered::Failed(format!("the value of its key `{key}`: {why}")))?,
+            None => value.clone(),
+        };
+        copied.insert(rule.data.rename.get(key).unwrap_or(key).clone(), value);
+    }
+    Ok(copied)
+}
+
+/// A value as its template makes it. Why it cannot be made says nothing of what it holds.
+fn transformed(template: &Template, value: &Value, is_encoded: bool, scope: &mut Scope) -> Result<Value, String> {
+    let text = value.as_str().unwrap_or_default();
+    let text = match is_encoded {
+        true => BASE64.decode(text.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok()),
+        false => Some(text.to_owned()),
+    };
+    let text = text.ok_or("it is no text, and cannot be transformed")?;
+    scope.set(Root::Value, Arc::new(json!(text)));
+    match template.evaluate(scope) {
+        Outcome::Value(Value::String(text)) if is_encoded => Ok(json!(BASE64.encode(text.as_bytes()))),
+        Outcome::Value(Value::String(text)) => Ok(json!(text)),
+        Outcome::Waiting(what) => Err(format!("waits for {what}")),
+        Outcome::Failed(why) => Err(why),
+        _ => Err("`transform` gives no text".into()),
+    }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::observed::{Observed, TargetObject};
+use super::Reason;
+use super::observed::{Observed, Source, TargetObject, all_copies, copy_place};
 use super::readable::view;
-use super::related::{self, Resolved};
+use super::related::{self, Related, Resolved};
 use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
 use crate::mapping::placement::{self, Place};
 use crate::mapping::template::{Text, Unrendered};
-use crate::mapping::{Mapping, ObjectRule, TargetRule, target_root};
+use crate::mapping::{Copied, Mapping, ObjectRule, RelatedRule, Side, TargetRule, target_root};
 use crate::mutants::{self, Mutant};
 use crate::object::compare::{put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
@@ -33,15 +34,23 @@ pub struct Rendering {
     pub scope: Scope,
 }
 
-/// What one object rule comes to.
+/// What one object rule gives.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wanted {
-    /// The object should stand like this.
+    One(Rendered),
+    /// With `forEach`: several objects, in the order of the list.
+    Each(Vec<Instance>),
+}
+
+/// What is wanted of one object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rendered {
+    /// The object as it should be.
     Present(Desired),
     /// Its `when` is false.
     Absent,
-    /// With `forEach`: several objects, in the order of the list.
-    Each(Vec<Instance>),
+    /// A copy whose original is missing or unknown stays as it is; the reason is reported, if there is one.
+    Kept(Option<Reason>),
 }
 
 /// One of several objects.
@@ -50,8 +59,22 @@ pub struct Instance {
     pub key: String,
     /// What it is made from.
     pub item: Arc<Value>,
-    /// `None`: its `when` is false.
-    pub desired: Result<Option<Desired>, Unrendered>,
+    pub rendered: Result<Rendered, Unrendered>,
+}
+
+impl Rendered {
+    pub fn desired(&self) -> Option<&Desired> {
+        match self {
+            Self::Present(desired) => Some(desired),
+            _ => None,
+        }
+    }
+}
+
+impl Instance {
+    pub fn desired(&self) -> Option<&Desired> {
+        self.rendered.as_ref().ok()?.desired()
+    }
 }
 
 /// A rendered object with its marks.
@@ -76,7 +99,14 @@ pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Re
     set_objects(mapping, observed, &place, &mut scope);
     let related = related::resolve(mapping, observed, source, &place, &mut scope);
     set_vars(mapping, &mut scope);
-    let objects = mapping.objects.iter().map(|rule| wanted(observed, rule, &place, &scope)).collect();
+    let wanted = |rule: &ObjectRule| match rule
+        .copy
+        .and_then(|copy| Some((mapping.related.get(copy.related)?, related.get(copy.related)?)))
+    {
+        Some((of, resolved)) => copies(observed, rule, of, resolved, &place, &scope),
+        None => wanted(observed, rule, &place, &scope),
+    };
+    let objects = mapping.objects.iter().map(wanted).collect();
     Ok(Rendering { place, objects, related, namespace_labels, scope })
 }
 
@@ -146,7 +176,8 @@ pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     {
         return rule;
     }
-    oldest(&observed.owned).map_or(rule, |object| Ok(place_of(object, mapping)))
+    let on_target = observed.owned.iter().filter(|object| object.reference.kind.side == Side::Target);
+    oldest(on_target).map_or(rule, |object| Ok(place_of(object, mapping)))
 }
 
 /// What of a source cannot change: all that a namespace rule reads.
@@ -188,12 +219,15 @@ pub fn namespaces_of(mapping: &Mapping, former: &[Arc<Text>], source: Fixed<'_>)
 }
 
 fn is_placed_at(object: &TargetObject, mapping: &Mapping, place: &Place) -> bool {
-    object.reference.namespace == place.namespace && placed_as(object, mapping) == place.name
+    let reference = &object.reference;
+    reference.kind.side == Side::Target
+        && reference.namespace == place.namespace
+        && placed_as(object, mapping) == place.name
 }
 
-fn oldest(objects: &[TargetObject]) -> Option<&TargetObject> {
+fn oldest<'o>(objects: impl Iterator<Item = &'o TargetObject>) -> Option<&'o TargetObject> {
     let age = |one: &&TargetObject| (metadata(&one.object, "creationTimestamp").to_owned(), one.reference.clone());
-    objects.iter().min_by_key(age)
+    objects.min_by_key(age)
 }
 
 /// The placement that an object was rendered for.
@@ -205,7 +239,7 @@ fn place_of(standing: &TargetObject, mapping: &Mapping) -> Place {
 /// the object tells.
 fn placed_as<'o>(standing: &'o TargetObject, mapping: &Mapping) -> &'o str {
     let named = match mapping.rule(standing.rule_id()) {
-        Some(rule) => rule.name.is_some(),
+        Some(rule) => rule.is_named(),
         None => !mutants::active(Mutant::DroppedRulePlaces),
     };
     let marked = named.then(|| standing.annotation(marks::PLACEMENT_NAME)).flatten();
@@ -222,7 +256,7 @@ pub fn set_vars(mapping: &Mapping, scope: &mut Scope) {
 
 /// Makes the objects that exist readable as `objects.<id>`.
 fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
-    for rule in &mapping.objects {
+    for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
         let state = match (&rule.for_each, standing(mapping, observed, rule, place)) {
             // A map without those that cannot be seen would take them out of what is rendered from it.
             (Some(_), _) if observed.unseen(&rule.kind).is_some() => ObjectState::Missing,
@@ -260,7 +294,7 @@ pub fn standing_as<'o>(
     place: &Place,
 ) -> Option<&'o TargetObject> {
     let candidates = if rule.shared { &observed.shared } else { &observed.owned };
-    candidates.iter().find(|standing| standing.object_id() == id && is_at(standing, mapping, rule, place))
+    candidates.with_id(id).into_iter().find(|standing| is_at(standing, mapping, rule, place))
 }
 
 /// What stands of several objects of one rule.
@@ -275,9 +309,8 @@ pub fn instances<'o>(
 }
 
 fn is_at(standing: &TargetObject, mapping: &Mapping, rule: &ObjectRule, place: &Place) -> bool {
-    standing.reference.kind.group == rule.kind.group
-        && standing.reference.kind.kind == rule.kind.kind
-        && standing.reference.namespace == place.namespace
+    standing.reference.kind.is_same_in_any_version(&rule.kind)
+        && (rule.kind.side == Side::Source || standing.reference.namespace == place.namespace)
         && (rule.shared || placed_as(standing, mapping) == place.name)
 }
 
@@ -289,22 +322,101 @@ pub fn instance_id(rule: &ObjectRule, key: &str) -> String {
 fn wanted(observed: &Observed, rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Wanted, Unrendered> {
     match &rule.for_each {
         Some(each) => super::each::instances(observed, rule, each, place, scope).map(Wanted::Each),
-        None => Ok(one(observed, rule, &rule.id, place, scope)?.map_or(Wanted::Absent, Wanted::Present)),
+        None => one(observed, rule, &rule.id, place, scope).map(Wanted::One),
     }
 }
 
-/// Renders one object; `None`: its `when` is false.
+/// Renders the copies of related objects.
+fn copies(
+    observed: &Observed,
+    rule: &ObjectRule,
+    of: &RelatedRule,
+    resolved: &Resolved,
+    place: &Place,
+    scope: &Scope,
+) -> Result<Wanted, Unrendered> {
+    let all = match resolved {
+        Ok(all) => all,
+        Err(reason) => return Ok(Wanted::One(Rendered::Kept(Some(reason.clone())))),
+    };
+    if !of.is_several() {
+        let Some(one) = all.first() else { return Ok(Wanted::One(Rendered::Kept(None))) };
+        return copied(observed, rule, of, one, &rule.id, place, scope).map(Wanted::One);
+    }
+    let instance = |one: &Related| {
+        let key = one.key.clone().unwrap_or_default();
+        // A shared copy is the same for all who name it.
+        let id = if rule.shared { rule.id.clone() } else { instance_id(rule, &key) };
+        let rendered = copied(observed, rule, of, one, &id, place, scope);
+        Instance { key, item: one.item.clone().unwrap_or_default(), rendered }
+    };
+    let mut instances: Vec<_> = all.iter().map(instance).collect();
+    if rule.shared {
+        let mut seen = BTreeSet::new();
+        instances.retain(|one| one.desired().is_none_or(|desired| seen.insert(desired.reference.clone())));
+    }
+    super::each::have_names_apart(&instances)?;
+    Ok(Wanted::Each(instances))
+}
+
+/// The shared copies that a source names, and the namespaces of those that it cannot tell.
+pub fn shared_places(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, place: &Place) -> BTreeSet<String> {
+    let rules = || mapping.objects.iter().filter(|rule| rule.shared).filter_map(|rule| Some((rule, rule.copy?)));
+    if rules().next().is_none() {
+        return BTreeSet::new();
+    }
+    let mut scope = placed_scope(mapping, observed, source);
+    let related = related::resolve(mapping, observed, source, place, &mut scope);
+    let of = |(rule, copy): (&ObjectRule, Copied)| match related.get(copy.related) {
+        Some(Ok(_)) => places(rule, place, &scope, &related).iter().map(|(_, at)| copy_place(at)).collect(),
+        _ => vec![all_copies(&place.namespace)],
+    };
+    rules().flat_map(of).collect()
+}
+
+fn copied(
+    observed: &Observed,
+    rule: &ObjectRule,
+    of: &RelatedRule,
+    one: &Related,
+    id: &str,
+    place: &Place,
+    scope: &Scope,
+) -> Result<Rendered, Unrendered> {
+    let Some(mut body) = related::copy(of, one, scope)? else { return Ok(Rendered::Kept(related::lacking(of, one))) };
+    let reference = copy_reference(rule, one);
+    // A source that is a file has no uid.
+    if let Source::Present(source) = &observed.source
+        && of.owner_reference
+        && !metadata(source, "uid").is_empty()
+    {
+        let text = |field: &str| source.get(field).cloned().unwrap_or_default();
+        body["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": text("apiVersion"), "kind": text("kind"),
+            "name": metadata(source, "name"), "uid": metadata(source, "uid"),
+        }]);
+    }
+    let body = mark(observed, rule, id, place, &reference, body)?;
+    Ok(Rendered::Present(Desired { reference, body: Arc::new(body) }))
+}
+
+/// Where a related object is copied to.
+pub fn copy_reference(rule: &ObjectRule, one: &Related) -> Reference {
+    Reference { kind: rule.kind.clone(), namespace: one.to.namespace.clone(), name: one.to.name.clone() }
+}
+
+/// Renders one object.
 pub fn one(
     observed: &Observed,
     rule: &ObjectRule,
     id: &str,
     place: &Place,
     scope: &Scope,
-) -> Result<Option<Desired>, Unrendered> {
+) -> Result<Rendered, Unrendered> {
     if let Some(when) = &rule.when
         && !truth(when.evaluate(scope))?
     {
-        return Ok(None);
+        return Ok(Rendered::Absent);
     }
     let mut body = rule.template.render(scope)?;
     let reference = reference(rule, place, scope)?;
@@ -313,7 +425,7 @@ pub fn one(
     // The hash is of what the engine keeps as it is rendered.
     let mut body = mark(observed, rule, id, place, &reference, body)?;
     put_back(&mut body, once, standing_at(observed, &reference));
-    Ok(Some(Desired { reference, body: Arc::new(body) }))
+    Ok(Rendered::Present(Desired { reference, body: Arc::new(body) }))
 }
 
 /// Takes out what is set at creation.
@@ -337,7 +449,7 @@ fn put_back(body: &mut Value, once: Vec<(&str, Value)>, standing: Option<&Target
 }
 
 fn standing_at<'o>(observed: &'o Observed, reference: &Reference) -> Option<&'o TargetObject> {
-    observed.owned.iter().chain(&observed.shared).find(|one| one.reference.is_same_object(reference))
+    observed.owned.at(reference).or_else(|| observed.shared.at(reference))
 }
 
 /// Where a rule's object goes.
@@ -350,7 +462,13 @@ pub fn reference(rule: &ObjectRule, place: &Place, scope: &Scope) -> Result<Refe
 }
 
 /// Where all objects of a rule go, by their ids, as far as that can be told without rendering them.
-pub fn places(rule: &ObjectRule, place: &Place, scope: &Scope) -> Vec<(String, Reference)> {
+pub fn places(rule: &ObjectRule, place: &Place, scope: &Scope, related: &[Resolved]) -> Vec<(String, Reference)> {
+    if let Some(copy) = rule.copy {
+        let id = |one: &Related| one.key.as_ref().map_or_else(|| rule.id.clone(), |key| instance_id(rule, key));
+        let all = related.get(copy.related).into_iter().flatten().flatten();
+        let named = all.filter(|one| !one.to.name.is_empty());
+        return named.map(|one| (id(one), copy_reference(rule, one))).collect();
+    }
     let Some(each) = &rule.for_each else {
         return reference(rule, place, scope).map(|reference| (rule.id.clone(), reference)).into_iter().collect();
     };
@@ -445,7 +563,7 @@ fn annotations(
 /// Objects of this source that no rule of the mapping has any more.
 pub fn dropped<'o>(mapping: &Mapping, observed: &'o Observed) -> impl Iterator<Item = &'o TargetObject> {
     let is_known = |object: &&TargetObject| {
-        mapping.rule(object.rule_id()).is_some_and(|rule| rule.for_each.is_some() == object.key().is_some())
+        mapping.rule(object.rule_id()).is_some_and(|rule| rule.is_several() == object.key().is_some())
     };
     observed.owned.iter().filter(move |object| !is_known(object))
 }
@@ -454,9 +572,10 @@ pub fn dropped<'o>(mapping: &Mapping, observed: &'o Observed) -> impl Iterator<I
 /// more must not hold a deletion up.
 pub fn expected(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Vec<Reference> {
     let Ok(place) = place(mapping, observed, source) else { return Vec::new() };
-    let scope = placed_scope(mapping, observed, source);
+    let mut scope = placed_scope(mapping, observed, source);
+    let related = related::resolve(mapping, observed, source, &place, &mut scope);
     let own = mapping.objects.iter().filter(|rule| !rule.shared);
-    own.flat_map(|rule| places(rule, &place, &scope)).map(|(_, reference)| reference).collect()
+    own.flat_map(|rule| places(rule, &place, &scope, &related)).map(|(_, reference)| reference).collect()
 }
 
 impl Rendering {
@@ -467,12 +586,11 @@ impl Rendering {
     ) -> impl Iterator<Item = (&'r ObjectRule, Option<&'r str>, &'r Desired)> {
         let of = |(rule, wanted): (&'r ObjectRule, &'r Result<Wanted, Unrendered>)| {
             let (single, several) = match wanted {
-                Ok(Wanted::Present(desired)) => (Some(desired), &[][..]),
+                Ok(Wanted::One(rendered)) => (rendered.desired(), &[][..]),
                 Ok(Wanted::Each(instances)) => (None, &instances[..]),
-                _ => (None, &[][..]),
+                Err(_) => (None, &[][..]),
             };
-            let several =
-                several.iter().filter_map(|one| Some((Some(one.key.as_str()), one.desired.as_ref().ok()?.as_ref()?)));
+            let several = several.iter().filter_map(|one| Some((Some(one.key.as_str()), one.desired()?)));
             single.map(|desired| (None, desired)).into_iter().chain(several).map(move |(key, one)| (rule, key, one))
         };
         mapping.objects.iter().zip(self.objects.iter()).flat_map(of)
@@ -487,7 +605,7 @@ impl Rendering {
                 Ok(_) => (None, &[][..]),
             };
             let several =
-                several.iter().filter_map(move |one| Some((instance_id(rule, &one.key), one.desired.as_ref().err()?)));
+                several.iter().filter_map(move |one| Some((instance_id(rule, &one.key), one.rendered.as_ref().err()?)));
             whole.into_iter().chain(several)
         };
         mapping.objects.iter().zip(self.objects.iter()).flat_map(of)

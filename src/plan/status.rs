@@ -406,13 +406,23 @@ pub fn set_condition(
     }
 }
 
+/// One entry of `.status.conditions`.
+fn entry<'s>(status: &'s Value, kind: &str) -> Option<&'s Value> {
+    status.get("conditions")?.as_array()?.iter().find(|entry| entry["type"] == kind)
+}
+
 /// Whether an entry says so already. A consumer's schema may know fewer fields of a condition than we write.
 fn says(entry: &Value, condition: &Condition, generation: Option<i64>) -> bool {
     let Condition { status, reason, message } = condition;
     entry["status"] == **status
         && entry["reason"] == *reason
         && entry["message"] == *message
-        && entry.get("observedGeneration").is_none_or(|former| Some(former) == generation.map(Value::from).as_ref())
+        && is_of_generation(entry, generation)
+}
+
+/// Whether an entry names this generation, or none.
+fn is_of_generation(entry: &Value, generation: Option<i64>) -> bool {
+    entry.get("observedGeneration").is_none_or(|former| Some(former) == generation.map(Value::from).as_ref())
 }
 
 /// Conditions name a generation where the status does: elsewhere every change of the spec would cost a write more.
@@ -444,6 +454,14 @@ fn engine_conditions(
         condition.reason = "Adopted".into();
         condition.message = "what an earlier object of this name had is kept and now belongs to this one".into();
     }
+    // What cannot be seen yet may be what the former condition names: a start alone changes nothing about it.
+    let is_partly_unseen = reasons.0.iter().any(|reason| reason.cause == Cause::Unknown);
+    let cause_of = |former: &Value| Cause::ALL.into_iter().find(|cause| former["reason"] == cause.as_str());
+    let is_as_bad = |former: &Value| cause_of(former).is_some_and(|former| Some(former) <= reasons.cause());
+    let is_still_due = |former: &Value| is_of_generation(former, generation) && is_as_bad(former);
+    if is_partly_unseen && entry(status, &kind).is_some_and(is_still_due) {
+        return;
+    }
     set_condition(observed, generation, status, &kind, condition);
 }
 
@@ -462,10 +480,11 @@ fn synced(reasons: &Reasons, redaction: &Redaction) -> Condition {
     };
     let message = match cause {
         Cause::TargetChanged => "the service moved to another cluster; its provider has to confirm the move",
-        Cause::Conflict => "an object that does not belong to this one stands in its place; it is left untouched",
+        Cause::Conflict => "a foreign object has the name that this one needs; it is left untouched",
         Cause::RenderFailed => "the object cannot be translated; see its spec, or ask the provider of the service",
         Cause::IdentityChanged => "the service's mapping changed in a way that would replace what runs; it is kept",
         Cause::Refused => "the service's cluster refused what this object asks for",
+        Cause::ClaimNotAccepted => "the workspace does not let the service use an object that it needs",
         Cause::Stuck => "the deletion takes unusually long",
         Cause::Recreated => "what an earlier object of this name had still exists; the provider of the service decides",
         Cause::Held => "a change of the service would delete what this object has; its provider has to approve it",
@@ -481,10 +500,13 @@ fn synced(reasons: &Reasons, redaction: &Redaction) -> Condition {
     Condition { status: "False", reason: cause.as_str().into(), message }
 }
 
-/// Whether the reason itself is for the consumer: what their object lacks, waits for or was refused for. The
+/// Whether the reason itself is for the consumer: what their object lacks, waits for, conflicts with or was refused for. The
 /// consumer can do nothing about the rest.
 fn explains(cause: Cause) -> bool {
-    matches!(cause, Cause::RenderFailed | Cause::StatusFailed | Cause::Waiting | Cause::Refused)
+    matches!(
+        cause,
+        Cause::RenderFailed | Cause::StatusFailed | Cause::Waiting | Cause::Refused | Cause::ClaimNotAccepted
+    )
 }
 
 /// A server's refusal can be as long as the object.

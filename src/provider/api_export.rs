@@ -22,6 +22,7 @@ use crate::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use crate::multicluster::{Endpoint, Object, Subscription};
 use crate::mutants::{self, Mutant};
 use crate::object::ClusterName;
+use crate::object::claims::Claims;
 
 /// Describes the workspaces bound to one APIExport.
 pub struct ApiExportProvider {
@@ -102,6 +103,7 @@ struct Shard {
 struct Described {
     url: String,
     path: Option<String>,
+    claims: Option<Claims>,
 }
 
 impl<'a> Discovery<'a> {
@@ -204,8 +206,9 @@ impl<'a> Discovery<'a> {
         match self.find(cluster) {
             Some((url, spec)) => {
                 let known = self.described.get(cluster);
-                if known.is_none_or(|known| known.url != url || known.path != spec.path) {
-                    self.described.insert(cluster.clone(), Described { url, path: spec.path.clone() });
+                let (path, claims) = (spec.path.clone(), spec.claims.clone());
+                if known.is_none_or(|known| known.url != url || known.path != path || known.claims != claims) {
+                    self.described.insert(cluster.clone(), Described { url, path, claims });
                     look.events.push(ProviderEvent::Apply(Box::new(spec)));
                 }
             }
@@ -241,6 +244,7 @@ impl<'a> Discovery<'a> {
             path: binding.workspace_path(),
             endpoint: shard.endpoint.at(&format!("clusters/{cluster}")),
             scope: shard.scope.clone(),
+            claims: Some(binding.claims()),
         })
     }
 

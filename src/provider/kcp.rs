@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::mapping::{ApiExportRef, Resource};
+use crate::object::claims::Claims;
 
 const GROUP: &str = "apis.kcp.io";
 
@@ -122,6 +123,16 @@ struct BindingReference {
 struct BindingStatus {
     phase: String,
     api_export_cluster_name: Option<String>,
+    applied_permission_claims: Option<Vec<AppliedClaim>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct AppliedClaim {
+    group: String,
+    resource: String,
+    /// Missing in older versions: all.
+    verbs: Option<Vec<String>>,
 }
 
 impl Binding {
@@ -137,6 +148,17 @@ impl Binding {
 
     pub fn is_bound(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.phase == "Bound")
+    }
+
+    /// The claims that are in force. The condition `PermissionClaimsApplied` says nothing of a claim that is not accepted.
+    pub fn claims(&self) -> Claims {
+        let applied = self.status.iter().flat_map(|status| status.applied_permission_claims.iter().flatten());
+        let claim = |claim: &AppliedClaim| {
+            let AppliedClaim { group, resource, verbs } = claim;
+            let resource = Resource { group: group.clone(), version: String::new(), plural: resource.clone() };
+            (resource, verbs.clone().unwrap_or_else(|| vec!["*".into()]))
+        };
+        applied.map(claim).collect()
     }
 
     /// Logical cluster of the workspace it stands in.

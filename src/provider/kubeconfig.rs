@@ -41,7 +41,7 @@ impl KubeconfigProvider {
         let identity = cluster_identity(&endpoint).await?;
         let endpoint = endpoint.leading_to(&identity);
         let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(self.name.clone()) };
-        Ok(ClusterSpec { name: self.name.clone(), identity, path: None, endpoint, scope })
+        Ok(ClusterSpec { name: self.name.clone(), identity, path: None, endpoint, scope, claims: None })
     }
 
     fn report(&self, state: Result<(), String>) {

@@ -13,7 +13,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mapping::schema::Schemas;
-use crate::mapping::{ApiExportRef, Direction, Kind, Mapping, Mode, ProviderKind, Resource, SourceClusters};
+use crate::mapping::{ApiExportRef, Direction, Kind, Mapping, Mode, ProviderKind, Resource, Side, SourceClusters};
+use crate::object::claims::{READ, WRITE};
 
 pub use documents::{Subject, claims, roles};
 
@@ -75,10 +76,6 @@ pub struct Setting<'a> {
 /// The group of APIExports.
 const APIS: &str = "apis.kcp.io";
 
-const READ: &[&str] = &["get", "list", "watch"];
-/// Server-side apply is `patch`, and `create` where nothing stands yet.
-const WRITE: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
-
 /// Computes what an engine with these mappings needs.
 pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Setting<'_>) -> Rights {
     let mut rights = Rights::default();
@@ -99,7 +96,7 @@ impl Rights {
             self.add(&place, rule("", "namespaces", &["create"], &format!("{why}: the namespaces of its objects")));
         }
         let verbs = if mapping.mode == Mode::Observe { READ } else { WRITE };
-        for object in &mapping.objects {
+        for object in mapping.objects.iter().filter(|object| object.kind.side == Side::Target) {
             let resource = self.resource(&object.kind, setting.schemas);
             let of_object = format!("{why}: object {}", object.id);
             self.add(&place, rule(&object.kind.group, &resource, verbs, &of_object));
@@ -224,7 +221,7 @@ impl Rights {
         if let Some(resource) = schemas.resource_of(kind) {
             return resource.plural.clone();
         }
-        let plural = plural(&kind.kind);
+        let plural = kind.plural();
         if !kind.is_built_in() {
             self.guessed.insert((kind.clone(), plural.clone()));
         }
@@ -257,16 +254,6 @@ fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
         Some(ProviderKind::NotYet(_)) | None => provider,
     };
     Place::Source(connection.to_owned())
-}
-
-/// The plural by which Kubernetes' own kinds are served (`UnsafeGuessKindToResource` of apimachinery).
-pub fn plural(kind: &str) -> String {
-    let lower = kind.to_lowercase();
-    match lower.chars().last() {
-        Some('s') => format!("{lower}es"),
-        Some('y') => format!("{}ies", &lower[..lower.len() - 1]),
-        _ => format!("{lower}s"),
-    }
 }
 
 fn rule(group: &str, resource: &str, verbs: &[&str], why: &str) -> Rule {

@@ -44,7 +44,9 @@ fn what_a_role_of_the_mapping_grants_is_held_and_nothing_escalates() {
     insta::assert_snapshot!(shown(&rights.places[&Place::Target("target".to_owned())]));
     let provider = Place::Provider { connection: "kcp".to_owned(), path: Some("root:mongodb".to_owned()) };
     insta::assert_snapshot!(shown(&rights.places[&provider]));
-    assert!(rights.claims.is_empty());
+    let claims = rights.claims.values().flatten().map(|claim| format!("{} {}", claim.resource, claim.verbs.join(",")));
+    let claims: Vec<_> = claims.collect();
+    assert_eq!(claims, ["secrets get,list,watch,create,patch,delete", "configmaps get,list,watch"]);
 }
 
 #[test]
@@ -69,7 +71,7 @@ fn a_cluster_that_is_a_source_is_asked_for_its_own() {
 
 #[test]
 fn plurals_are_those_of_kubernetes() {
-    let plurals = ["NetworkPolicy", "Ingress", "Deployment"].map(plural);
+    let plurals = ["NetworkPolicy", "Ingress", "Deployment"].map(|kind| Kind::new("", "v1", kind).plural());
     assert_eq!(plurals, ["networkpolicies", "ingresses", "deployments"]);
 }
 

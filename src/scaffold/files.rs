@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Part, Plan, readme};
 use crate::mapping::document::API_VERSION;
+use crate::object::claims::WRITE;
 use crate::yaml;
 
 /// Where the test's golden file goes, relative to the test.
@@ -75,23 +76,43 @@ fn shows_ready(path: &str) -> bool {
 
 fn export(plan: &Plan) -> Value {
     let definition = &plan.definition;
-    json!({
+    let mut export = json!({
         "apiVersion": "apis.kcp.io/v1alpha2",
         "kind": "APIExport",
         "metadata": {"name": plan.name},
         "spec": {"resources": [{
             "group": definition.group, "name": definition.plural, "schema": schema_name(plan), "storage": {"crd": {}},
         }]},
-    })
+    });
+    if copies_secrets(plan) {
+        export["spec"]["permissionClaims"] = json!([claim()]);
+    }
+    export
+}
+
+/// Whether the mapping copies Secrets to consumers, which their workspaces have to accept.
+fn copies_secrets(plan: &Plan) -> bool {
+    plan.secrets().next().is_some()
+}
+
+fn claim() -> Value {
+    json!({"group": "", "resource": "secrets", "verbs": WRITE})
 }
 
 fn binding(plan: &Plan) -> Value {
-    json!({
+    let mut binding = json!({
         "apiVersion": "apis.kcp.io/v1alpha2",
         "kind": "APIBinding",
         "metadata": {"name": plan.name},
         "spec": {"reference": {"export": {"name": plan.name, "path": plan.workspace}}},
-    })
+    });
+    if copies_secrets(plan) {
+        let mut accepted = claim();
+        accepted["state"] = json!("Accepted");
+        accepted["selector"] = json!({"matchAll": true});
+        binding["spec"]["permissionClaims"] = json!([accepted]);
+    }
+    binding
 }
 
 fn mapping(plan: &Plan) -> String {
@@ -136,20 +157,11 @@ fn labels(plan: &Plan) -> String {
     if lines.is_empty() { lines } else { format!("        metadata:\n          labels:\n{lines}") }
 }
 
-/// The Secrets that the operator makes, as a comment: the engine refuses a mapping with `related`.
+/// The Secrets that the operator makes, for the consumer.
 fn related(plan: &Plan) -> String {
-    let entries: String = plan.secrets().map(|secret| indented(&secret.related(), 2)).collect();
+    let entries: String = plan.secrets().map(|secret| indented(&secret.related(), 4)).collect();
     let Some(first) = plan.secrets().next() else { return String::new() };
-    let text = format!(
-        "\
-The operator makes Secrets that consumers need: {}
-The engine does not carry related objects yet and refuses a mapping that has them, so this part is a comment.
-related:
-{entries}",
-        first.documentation
-    );
-    let comment: String = text.lines().map(|line| format!("  # {line}\n")).collect();
-    format!("{comment}\n")
+    format!("  # Secrets that the operator makes: {}\n  related:\n{entries}\n", first.documentation)
 }
 
 /// A field of the template: the consumer's, and what the operator requires beside it.

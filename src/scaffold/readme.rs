@@ -113,8 +113,7 @@ fn secrets(plan: &Plan) -> String {
 ## Secrets that the operator makes
 
 {text}
-The mapping has the part that carries them to consumers (`related`) as a comment. The engine does not carry related objects yet: it
-refuses a mapping that has them. Until then, hand the Secrets over yourself.
+The mapping copies them to consumers (`related`). The APIExport claims Secrets for that, and each consumer accepts the claim in the APIBinding.
 "
     )
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
-use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, SourceClusters};
+use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
 use crate::multicluster::connection::{Connection, flag};
 use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
@@ -240,7 +240,7 @@ impl Surveyor {
         let (mut kinds, mut standing) = (BTreeMap::new(), BTreeMap::new());
         let past = inventory.iter().flat_map(|inventory| &inventory.kinds);
         for kind in mapping.objects.iter().map(|rule| &rule.kind).chain(past) {
-            if kinds.contains_key(kind) {
+            if kind.side == Side::Source || kinds.contains_key(kind) {
                 continue;
             }
             let found = served(&endpoint, kind).await.map_err(|why| why.to_string());

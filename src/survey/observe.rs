@@ -1,19 +1,20 @@
 //! What the engine would do now for one source: the planner is followed to its end, reads are made, writes imagined.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use super::{SourceCluster, Surveyor, TargetCluster, object};
+use super::{SourceCluster, Surveyor, TargetCluster, items, object};
 use crate::mapping::schema::Schema;
-use crate::mapping::{Kind, Mapping, Mode, Resource, placement};
-use crate::multicluster::RequestError;
+use crate::mapping::{Kind, Mapping, Mode, Resource, Side, placement};
+use crate::multicluster::{Endpoint, RequestError};
 use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::{
-    Action, Intent, MAX_ROUNDS, Observed, Outcome, Phase, Pin, Plan, Rest, Source, Target, TargetObject, plan,
-    rehearsal, render,
+    Action, Intent, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Plan, Rest, Source, Target,
+    TargetObject, plan, rehearsal, render,
 };
 
 /// What would be done for a source.
@@ -46,7 +47,8 @@ impl Scene<'_> {
     /// Of a look at the target.
     pub async fn rehearse(&self, source: &Arc<Value>) -> Result<Rehearsed, RequestError> {
         let mut observed = self.observed(source);
-        let (writes, rest) = follow(self.mapping, self.target, &mut observed).await?;
+        observed.owned.extend(self.copies(&observed).await?);
+        let (writes, rest) = self.follow(&mut observed).await?;
         let after = match &observed.source {
             Source::Present(after) => after.clone(),
             _ => source.clone(),
@@ -74,52 +76,128 @@ impl Scene<'_> {
             target_url: Some(target.endpoint.url().to_owned()),
             pin: Some(Pin { connection: mapping.target.clone(), identity: target.identity.clone() }),
             schema: self.schema.clone(),
-            ..Observed::new(surveyor.writer(mapping), key, origin, source, known(target), Timestamp::now())
+            ..Observed::new(surveyor.writer(mapping), key, origin, source, known(mapping, target), Timestamp::now())
         };
         let former = target.inventory.iter().flat_map(|store| &store.placements);
         let former: Vec<_> = former.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
         observed.places = render::namespaces(mapping, &former, &observed);
-        observed.owned = owned(target, |at, object| observed.owns(at, object));
-        observed.shared = owned(target, |at, object| observed.shares(at, object));
+        observed.owned = owned(target, |at, object| observed.owns(at, object)).into_iter().collect();
+        observed.shared = owned(target, |at, object| observed.shares(at, object)).into_iter().collect();
         let used = observed.owned.iter().chain(&observed.shared).map(|one| one.reference.namespace.clone());
         observed.namespaces = used.filter(|namespace| observed.places.contains(namespace)).collect();
         observed
     }
-}
 
-/// The writes, each with what stood there before, and why there are no more.
-async fn follow(mapping: &Mapping, target: &TargetCluster, observed: &mut Observed) -> Result<Followed, RequestError> {
-    let mut writes = Vec::new();
-    let mut rest = None;
-    for _ in 0..MAX_ROUNDS {
-        let (actions, last) = match plan(mapping, observed) {
-            Plan::Act(actions) => (actions, None),
-            Plan::Last(action, rest) => (vec![*action], Some(rest)),
-            Plan::Rest(found) => {
-                rest = Some(found);
-                break;
-            }
-        };
-        for action in actions {
-            let before = before(&action, observed);
-            let outcome = match rehearsal::imagined(&action, observed) {
-                None => read(target, observed, &action).await?,
-                Some(_) if is_taken(target, &action).await? => look(target, action.reference()).await?,
-                Some(outcome) => {
-                    if !is_there_already(target, &action).await? {
-                        writes.push((action.clone(), before));
-                    }
-                    outcome
+    /// The copies beside the source.
+    async fn copies(&self, observed: &Observed) -> Result<Vec<TargetObject>, RequestError> {
+        let label = format!("{}={}", marks::MAPPING, observed.writer.label());
+        let mut copies = Vec::new();
+        for kind in beside(self.mapping) {
+            let all = items(&self.cluster.own, &kind.resource(&kind.plural()), Some(&label)).await?;
+            let all = all.into_iter().map(|object| TargetObject::new(reference(kind, &object), Arc::new(object)));
+            copies.extend(all.filter(|one| observed.owns(&one.reference, &one.object)));
+        }
+        Ok(copies)
+    }
+
+    /// The writes, each with what stood there before, and why there are no more.
+    async fn follow(&self, observed: &mut Observed) -> Result<Followed, RequestError> {
+        let mut writes = Vec::new();
+        let mut rest = None;
+        for _ in 0..MAX_ROUNDS {
+            let (actions, last) = match plan(self.mapping, observed) {
+                Plan::Act(actions) => (actions, None),
+                Plan::Last(action, rest) => (vec![*action], Some(rest)),
+                Plan::Rest(found) => {
+                    rest = Some(found);
+                    break;
                 }
             };
-            observed.absorb(&action, outcome);
+            for action in actions {
+                let before = before(&action, observed);
+                let outcome = match rehearsal::imagined(&action, observed) {
+                    None => self.read(observed, &action).await?,
+                    Some(_) if self.is_taken(&action).await? => self.look(action.reference()).await?,
+                    Some(outcome) => {
+                        if !is_there_already(self.target, &action).await? {
+                            writes.push((action.clone(), before));
+                        }
+                        outcome
+                    }
+                };
+                observed.absorb(&action, outcome);
+            }
+            if last.is_some() {
+                rest = last;
+                break;
+            }
         }
-        if last.is_some() {
-            rest = last;
-            break;
+        Ok((writes, rest))
+    }
+
+    /// The uncached reads that the engine would make.
+    async fn read(&self, observed: &Observed, action: &Action) -> Result<Outcome, RequestError> {
+        let owners = match action {
+            Action::Read(original) | Action::ReadAnew(original) => return self.original(original).await,
+            Action::Sweep { owners, .. } => owners,
+            _ => return Ok(Outcome::Absent),
+        };
+        let is_owners = |at: &Reference, object: &Value| {
+            owners.iter().any(|owner| marks::is_ours(object, at, &Owner(owner.clone())))
+        };
+        // What this rehearsal has deleted is gone for it.
+        let exists =
+            |one: &TargetObject| observed.owned.iter().chain(&observed.shared).any(|o| o.reference == one.reference);
+        Ok(Outcome::Found(owned(self.target, is_owners).into_iter().filter(exists).collect()))
+    }
+
+    async fn original(&self, original: &Original) -> Result<Outcome, RequestError> {
+        let Original { side, resource, namespace, pick } = original;
+        let endpoint = self.endpoint(*side);
+        let found = match pick {
+            Pick::Name(name) => match object(endpoint, resource, namespace, name).await {
+                Err(error) if error.is_not_found_of(name) => Vec::new(),
+                found => vec![found?],
+            },
+            Pick::Labels(labels) => {
+                let all = items(endpoint, resource, Some(labels)).await?;
+                all.into_iter().filter(|object| metadata(object, "namespace") == namespace).collect()
+            }
+        };
+        Ok(Outcome::Seen(Ok(found.into_iter().map(Arc::new).collect())))
+    }
+
+    fn endpoint(&self, side: Side) -> &Endpoint {
+        match side {
+            Side::Target => &self.target.endpoint,
+            Side::Source => &self.cluster.own,
         }
     }
-    Ok((writes, rest))
+
+    /// Whether a create would find an object.
+    async fn is_taken(&self, action: &Action) -> Result<bool, RequestError> {
+        let Action::Apply { reference, intent: Intent::Create, .. } = action else { return Ok(false) };
+        Ok(matches!(self.look(Some(reference)).await?, Outcome::Existing(_)))
+    }
+
+    async fn look(&self, reference: Option<&Reference>) -> Result<Outcome, RequestError> {
+        let Some(Reference { kind, namespace, name }) = reference else { return Ok(Outcome::Absent) };
+        let resource = match (kind.side, self.target.kinds.get(kind)) {
+            (Side::Source, _) => kind.resource(&kind.plural()),
+            (Side::Target, Some(Ok(served))) => served.resource.clone(),
+            (Side::Target, _) => return Ok(Outcome::Absent),
+        };
+        match object(self.endpoint(kind.side), &resource, namespace, name).await {
+            Ok(found) => Ok(Outcome::Existing(Arc::new(found))),
+            Err(error) if error.is_not_found_of(name) => Ok(Outcome::Absent),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The kinds of the copies beside the sources.
+fn beside(mapping: &Mapping) -> BTreeSet<&Kind> {
+    mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| kind.side == Side::Source).collect()
 }
 
 type Followed = (Vec<(Action, Option<Arc<Value>>)>, Option<Rest>);
@@ -128,8 +206,9 @@ fn phase(mapping: &Mapping) -> Phase {
     if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active }
 }
 
-fn known(target: &TargetCluster) -> Target {
+fn known(mapping: &Mapping, target: &TargetCluster) -> Target {
     let kinds = target.kinds.iter().map(|(kind, served)| (kind.clone(), served.clone().map(drop)));
+    let kinds = kinds.chain(beside(mapping).into_iter().map(|kind| (kind.clone(), Ok(()))));
     Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() }
 }
 
@@ -149,33 +228,6 @@ fn before(action: &Action, observed: &Observed) -> Option<Arc<Value>> {
     let reference = action.reference()?;
     let all = observed.owned.iter().chain(&observed.shared);
     all.into_iter().find(|one| one.reference == *reference).map(|one| one.object.clone())
-}
-
-/// The uncached reads that the engine would make.
-async fn read(target: &TargetCluster, observed: &Observed, action: &Action) -> Result<Outcome, RequestError> {
-    let Action::Sweep { owners, .. } = action else { return Ok(Outcome::Absent) };
-    let is_owners =
-        |at: &Reference, object: &Value| owners.iter().any(|owner| marks::is_ours(object, at, &Owner(owner.clone())));
-    // What this rehearsal has deleted is gone for it.
-    let exists =
-        |one: &TargetObject| observed.owned.iter().chain(&observed.shared).any(|o| o.reference == one.reference);
-    Ok(Outcome::Found(owned(target, is_owners).into_iter().filter(exists).collect()))
-}
-
-/// Whether a create would find an object.
-async fn is_taken(target: &TargetCluster, action: &Action) -> Result<bool, RequestError> {
-    let Action::Apply { reference, intent: Intent::Create, .. } = action else { return Ok(false) };
-    Ok(matches!(look(target, Some(reference)).await?, Outcome::Existing(_)))
-}
-
-async fn look(target: &TargetCluster, reference: Option<&Reference>) -> Result<Outcome, RequestError> {
-    let Some(reference) = reference else { return Ok(Outcome::Absent) };
-    let Some(Ok(served)) = target.kinds.get(&reference.kind) else { return Ok(Outcome::Absent) };
-    match object(&target.endpoint, &served.resource, &reference.namespace, &reference.name).await {
-        Ok(found) => Ok(Outcome::Existing(Arc::new(found))),
-        Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
-        Err(error) => Err(error),
-    }
 }
 
 /// The engine makes a namespace without asking; one that exists is no change.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::openapi::excerpt;
 use super::{Surveyor, Unseen, kcp, object};
 use crate::engine::target::served;
-use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, SourceClusters};
+use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, Side, SourceClusters};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
 
 /// Documents by the path to write them to.
@@ -58,7 +58,8 @@ impl Surveyor {
     ) -> Result<(), Unseen> {
         let endpoint = self.connection(&mapping.target)?.endpoint();
         let mut builtin: BTreeMap<(String, String), Vec<(Kind, Resource)>> = BTreeMap::new();
-        for kind in mapping.objects.iter().map(|rule| &rule.kind) {
+        let kinds = mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| kind.side == Side::Target);
+        for kind in kinds {
             let resource = match served(&endpoint, kind).await {
                 Ok(served) => served.resource,
                 Err(why) => {

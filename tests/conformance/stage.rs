@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use crate::credentials::ADMIN;
 use crate::kcp::Kcp;
-use crate::kube::{ApiServer, Controllers, Etcd};
+use crate::kube::{ApiServer, CARETAKERS, Controllers, Etcd};
 use crate::mask::masked;
 use crate::play::{Variables, filled, play};
 use crate::script::{self, Case, Kind, Step};
@@ -93,7 +93,7 @@ impl Stage {
         let binaries = self.binaries.as_ref().expect("asked for only where they can be built");
         let etcd = Etcd::start(binaries, &self.folder);
         let server = ApiServer::start(binaries, &etcd, "kubernetes", &self.folder).await;
-        let controllers = Controllers::start(binaries, &server);
+        let controllers = Controllers::start(binaries, &server, CARETAKERS);
         let ready = Ready::new(Kind::Kubernetes, &server.kubeconfig(ADMIN)).await;
         (ready, Kubernetes { _controllers: controllers, _server: server, _etcd: etcd })
     }

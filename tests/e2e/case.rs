@@ -36,13 +36,17 @@ pub struct Case {
     name: String,
     on: Vec<On>,
     alone: bool,
+    program: Option<Program>,
     body: Arc<Body>,
 }
+
+/// Finds a program that nobody is required to have; Err says why it is missing.
+type Program = fn() -> Result<PathBuf, String>;
 
 impl Case {
     /// A case for both kinds of source; `case!` gives it the name of its function.
     pub fn new(name: String, body: Body) -> Self {
-        Self { name, on: vec![On::Kcp, On::Kube], alone: false, body: Arc::new(body) }
+        Self { name, on: vec![On::Kcp, On::Kube], alone: false, program: None, body: Arc::new(body) }
     }
 
     /// It needs nothing that only real servers have, and runs on the in-memory ones as well.
@@ -77,20 +81,32 @@ impl Case {
         self
     }
 
+    /// Runs where this program is found.
+    pub fn with(mut self, program: Program) -> Self {
+        self.program = Some(program);
+        self
+    }
+
     pub fn is_alone(&self) -> bool {
         self.alone
     }
 
     /// The trials of this case, `<source>::<theme>::<name>`.
     pub fn trials(self, fleet: &Arc<Fleet>, runtime: &Arc<Runtime>) -> Vec<Trial> {
-        let Self { name, on, alone, body } = self;
+        let Self { name, on, alone, program, body } = self;
         on.into_iter()
             .map(|on| {
                 let (fleet, runtime, body) = (fleet.clone(), runtime.clone(), body.clone());
                 let name = format!("{}::{name}", on.name());
                 // In memory it has servers of its own.
                 let alone = alone && on != On::Sandbox;
-                Trial::ignorable_test(name.clone(), move || run(&name, fleet, on, alone, &runtime, &body))
+                Trial::ignorable_test(name.clone(), move || {
+                    if let Some(reason) = program.and_then(|find| find().err()) {
+                        fleet.note_not_run(&reason);
+                        return Ok(Completion::ignored_with(reason));
+                    }
+                    run(&name, fleet, on, alone, &runtime, &body)
+                })
             })
             .collect()
     }

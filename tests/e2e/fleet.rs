@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OnceCell, RwLock};
 
 use crate::kcp::Kcp;
-use crate::kube::{ApiServer, Controllers, Etcd};
+use crate::kube::{ApiServer, CARETAKERS, Controllers, Etcd};
 use crate::servers::{self, Binaries};
 
 /// Where the consumers' objects live.
@@ -113,6 +113,11 @@ impl Fleet {
         ApiServer::start(self.binaries(), etcd, name, &self.folder).await
     }
 
+    /// The controllers that such a cluster needs to run StatefulSets, and to collect what they leave.
+    pub fn controllers(&self, server: &ApiServer) -> Controllers {
+        Controllers::start(self.binaries(), server, &format!("{CARETAKERS},statefulset-controller"))
+    }
+
     pub fn kubectl(&self) -> PathBuf {
         self.binaries().named("kubectl")
     }
@@ -134,7 +139,7 @@ impl Kubernetes {
             ApiServer::start(binaries, &etcd, "target", folder),
             ApiServer::start(binaries, &etcd, "source", folder),
         );
-        let controllers = Controllers::start(binaries, &target);
+        let controllers = Controllers::start(binaries, &target, CARETAKERS);
         Self { target, source, _controllers: controllers, etcd }
     }
 }

@@ -106,6 +106,13 @@ impl Memory {
         async move { begun.await.expect("the server runs") }
     }
 
+    /// Each apply of this object of the target takes so long.
+    pub async fn delay_applies_of(&self, resource: &str, name: &str, by: Duration) {
+        let (resource, name) = (resource.to_owned(), name.to_owned());
+        let matches = move |call: &Call| call.verb == Verb::Apply && call.resource == resource && call.name == name;
+        self.target.lock().await.faults().inject(move |call| matches(call).then_some(Fault::Delay(by)));
+    }
+
     /// Every request of this kind for this object of the target is refused, as admission would.
     pub async fn refuse(&self, verb: Verb, resource: &str, name: &str) {
         self.fail(verb, resource, name, Failure::status(422, "Invalid", "denied by a policy")).await;

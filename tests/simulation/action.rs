@@ -39,6 +39,8 @@ pub enum Edit {
     Resource(&'static str),
     /// Adds the object of this id, or removes it.
     Toggle(&'static str),
+    /// Adds the copy of this id, or removes it.
+    Related(&'static str),
     /// Another text in every object.
     Edition,
     /// Turns the selector on or off.
@@ -94,6 +96,42 @@ pub enum Meddling {
     Squat,
 }
 
+/// What a consumer does to the Secrets beside a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrecy {
+    /// Creates the Secret that the source names, or puts another value into it.
+    Put,
+    /// Deletes it.
+    Delete,
+    /// Deletes it, and creates it again with another type.
+    Retype,
+    /// Has the source name another one.
+    Rename,
+    /// Edits the copy of the connection.
+    EditCopy,
+    /// Deletes that copy.
+    DeleteCopy,
+    /// Creates a Secret in its place, if there is none.
+    Squat,
+}
+
+/// What operators and people do to the Secrets of a source on the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wiring {
+    /// An operator creates the Secret with the connection, or puts another value into it.
+    Connect,
+    /// Deletes it.
+    Disconnect,
+    /// Deletes it, and creates it again with another type.
+    Retype,
+    /// People edit the copy of the password.
+    EditCopy,
+    /// Delete that copy.
+    DeleteCopy,
+    /// Create a Secret in its place, if there is none.
+    Squat,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Create(SourceRef),
@@ -107,6 +145,12 @@ pub enum Action {
     Forge(SourceRef),
     /// Puts the label on that the selector asks for, or takes it off.
     Label(SourceRef),
+    Secret(SourceRef, Secrecy),
+    Wire(SourceRef, Wiring),
+    /// A tenant accepts the permission claim for Secrets.
+    Claim(&'static str),
+    /// Takes that back.
+    Unclaim(&'static str),
     Bind(&'static str),
     Unbind(&'static str),
     CreateWorkspace(&'static str),
@@ -168,7 +212,14 @@ impl Action {
     pub fn is_everyday(self) -> bool {
         matches!(
             self,
-            Self::Create(_) | Self::Change(_) | Self::Delete(_) | Self::Recreate(_) | Self::Label(_) | Self::Meddle(..)
+            Self::Create(_)
+                | Self::Change(_)
+                | Self::Delete(_)
+                | Self::Recreate(_)
+                | Self::Label(_)
+                | Self::Meddle(..)
+                | Self::Secret(..)
+                | Self::Wire(..)
         )
     }
 }
@@ -186,6 +237,12 @@ impl fmt::Display for Action {
             Self::Label(source) => write!(f, "a consumer puts the selected label on {source}, or takes it off"),
             Self::Forge(source) => write!(f, "a consumer forges ownership labels and annotations on {source}"),
             Self::Plant(source) => write!(f, "people plant a copy of the target object of {source} elsewhere"),
+            Self::Secret(source, secrecy) => write!(f, "a consumer deals with the Secrets of {source}: {secrecy:?}"),
+            Self::Wire(source, wiring) => {
+                write!(f, "at the target, the Secrets of {source} are dealt with: {wiring:?}")
+            }
+            Self::Claim(tenant) => write!(f, "tenant {tenant} accepts the claim for Secrets"),
+            Self::Unclaim(tenant) => write!(f, "tenant {tenant} takes the claim for Secrets back"),
             Self::Bind(tenant) => write!(f, "tenant {tenant} binds the export"),
             Self::Unbind(tenant) => write!(f, "tenant {tenant} unbinds the export"),
             Self::CreateWorkspace(tenant) => write!(f, "the workspace of tenant {tenant} is created"),
@@ -245,8 +302,12 @@ impl Action {
             | Self::Forge(source)
             | Self::Plant(source)
             | Self::Meddle(source, _)
+            | Self::Secret(source, _)
+            | Self::Wire(source, _)
             | Self::DeleteNamespace(source) => Some(source.tenant),
             Self::Bind(tenant)
+            | Self::Claim(tenant)
+            | Self::Unclaim(tenant)
             | Self::Unbind(tenant)
             | Self::CreateWorkspace(tenant)
             | Self::DeleteWorkspace(tenant) => Some(tenant),
@@ -259,6 +320,8 @@ impl Action {
         let text = match self {
             Self::Edit(edit) => format!("Edit{edit:?}"),
             Self::Meddle(_, meddling) => format!("Meddle{meddling:?}"),
+            Self::Secret(_, secrecy) => format!("Secret{secrecy:?}"),
+            Self::Wire(_, wiring) => format!("Wire{wiring:?}"),
             action => format!("{action:?}"),
         };
         let end = text.find(['(', '{', ' ']).unwrap_or(text.len());
@@ -290,6 +353,10 @@ pub struct Plan {
     pub seed: u64,
     /// Sources in kcp workspaces; else in one plain cluster, whose only tenant is `a`.
     pub is_kcp: bool,
+    /// Whether the first mapping has related objects.
+    pub has_related: bool,
+    /// Whether operators connect what is new by themselves.
+    pub has_operators: bool,
     pub steps: Vec<Step>,
     pub forever: Option<Forever>,
 }

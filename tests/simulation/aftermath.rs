@@ -97,11 +97,12 @@ fn contents(world: &World) -> BTreeMap<String, String> {
     let sources = world.sources().into_iter().map(|(key, source)| (format!("{key:?}"), source.to_string()));
     let objects = world.target_objects().into_iter();
     let objects = objects.map(|object| (object["metadata"]["name"].to_string(), object.to_string()));
+    let secrets = world.secrets().into_iter().map(|(key, secret)| (format!("{key:?}"), secret.to_string()));
     let records = |name: &&str| {
         let path = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
         Some((path.clone(), world.shared.lock().get(Side::Target, &path)?["data"].to_string()))
     };
-    sources.chain(objects).chain(MAPPINGS.iter().chain([&GUEST]).filter_map(records)).collect()
+    sources.chain(objects).chain(secrets).chain(MAPPINGS.iter().chain([&GUEST]).filter_map(records)).collect()
 }
 
 /// Whether a mapping left its name before its document was recorded, or in the mode Observe, which records nothing: a process

@@ -10,8 +10,9 @@ use serde_json::Value;
 use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 
 use super::action::{NAMES, RARE_NAMES};
-use super::mapping::Mapping;
-use super::records::{Made, Source};
+use super::mapping::{CONN, Mapping, PASSWORD};
+use super::marks;
+use super::records::{History, Made, Source};
 use super::server::{GROUP, Side};
 
 /// How long an engine may act on what it saw before the world changed behind its back: as long as the network holds
@@ -90,6 +91,12 @@ pub struct Checker {
     pub namespaces: u64,
     /// Whose tokens are whose: token to logical cluster.
     pub tokens: BTreeMap<String, String>,
+    /// Whose clusters are whose: logical cluster to tenant.
+    pub tenants: BTreeMap<String, &'static str>,
+    /// Types of Secrets; `None`: missing.
+    secrets: BTreeMap<SecretKey, History<Option<String>>>,
+    /// Whether a cluster accepts the permission claim for Secrets.
+    claims: BTreeMap<String, History<bool>>,
     /// Sources that went by an engine's request.
     pub released: BTreeSet<String>,
     /// The last of them, not judged yet.
@@ -113,6 +120,9 @@ pub struct Checker {
     /// Requests that are no watches, since somebody last looked.
     pub asked: BTreeMap<String, usize>,
 }
+
+/// Side, cluster, namespace and name of a Secret.
+type SecretKey = (Side, String, String, String);
 
 impl Mapping {
     /// Whether a source was out of the filter a moment ago.
@@ -172,26 +182,54 @@ impl Checker {
         }
     }
 
-    /// The target was put back, and holds these objects now.
-    pub fn target_restored<'a>(&mut self, objects: impl Iterator<Item = &'a Value>) {
-        self.made.values_mut().for_each(|made| made.gone = true);
+    /// A server was put back, and holds these objects now.
+    pub fn objects_restored<'a>(&mut self, at: Duration, side: Side, objects: impl Iterator<Item = &'a Value>) {
+        self.made.values_mut().filter(|made| made.side == side).for_each(|made| made.gone = true);
+        let mut types: BTreeMap<SecretKey, String> = BTreeMap::new();
         for object in objects {
             if let Some(made) = self.made.get_mut(&uid(object)) {
                 made.gone = false;
                 made.reread(object);
             }
+            if let Some(kind) = object["type"].as_str() {
+                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+                let cluster = object["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default();
+                types.insert((side, cluster.to_owned(), text("namespace"), text("name")), kind.to_owned());
+            }
         }
+        for key in self.secrets.keys().filter(|key| key.0 == side).cloned().collect::<Vec<_>>() {
+            types.entry(key).or_default();
+        }
+        for (key, kind) in types {
+            self.secrets.entry(key).or_default().note(at, Some(kind).filter(|kind| !kind.is_empty()));
+        }
+    }
+
+    /// Whether a cluster accepts the permission claim for Secrets from now on.
+    pub fn claimed(&mut self, at: Duration, cluster: String, accepted: bool) {
+        self.claims.entry(cluster).or_default().note(at, accepted);
+    }
+
+    /// Whether the engine may have been kept from the Secrets of a cluster a moment ago.
+    fn lately_unclaimed(&self, at: Duration, cluster: &str) -> bool {
+        self.claims.get(cluster).is_some_and(|claims| claims.lately(at, |_| GRACE).any(|accepted| !accepted))
     }
 
     /// An engine sends a request.
     pub fn sent(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
         let call = request.call();
-        if side != Side::Target || call.namespace == RECORDS {
+        self.check_request(process, request);
+        let is_judged = match side {
+            Side::Target => call.namespace != RECORDS,
+            Side::Source => call.resource == "secrets",
+        };
+        if !is_judged {
             return;
         }
         match call.verb {
             Verb::Delete => {}
-            Verb::Apply => return self.applied(process, request),
+            Verb::Apply => return self.applied(process, side, request),
+            Verb::Create if side == Side::Source => return self.applied(process, side, request),
             Verb::DeleteCollection => return self.violated("I1", "a collection is deleted at once"),
             _ => return,
         }
@@ -211,9 +249,9 @@ impl Checker {
     }
 
     /// Before the first object is made of a source, the source carries the engine's finalizer.
-    fn applied(&mut self, process: u32, request: &Request) {
+    fn applied(&mut self, process: u32, side: Side, request: &Request) {
         let (call, body) = (request.call(), serde_json::from_slice::<Value>(&request.body).unwrap_or_default());
-        let made = Made::read(&body, &call.resource);
+        let made = Made::read(&body, &call.resource, side);
         let source = made.as_ref().and_then(|made| self.sources.get(&made.source_uid));
         if source.is_some_and(|source| !source.was_held) {
             let what = format!("{} {}/{}", call.resource, call.namespace, call.name);
@@ -225,7 +263,8 @@ impl Checker {
     fn may_delete(&self, at: Duration, made: &Made) -> bool {
         let source = self.sources.get(&made.source_uid);
         let asked = source.is_some_and(|source| source.was_asked(at));
-        let deletes = |one: &Mapping| one.on_source_delete == "Delete" && one.delete_policy == "Delete";
+        let deletes =
+            |one: &Mapping| one.on_source_delete == "Delete" && (made.is_copy() || one.delete_policy == "Delete");
         let is_guest = self.last_of(&made.owner.mapping).is_none();
         let by_consumer =
             asked && (is_guest || self.recent(at).any(|edition| self.is_governed(edition, made, deletes)));
@@ -261,7 +300,7 @@ impl Checker {
         let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
             None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Delete"),
             Some(mapping) => {
-                let rule = mapping.rules.iter().find(|rule| made.is_by(rule));
+                let rule = mapping.all_rules().find(|rule| made.is_by(rule));
                 let out = source.is_none_or(|source| mapping.lately_left(source, at, grace));
                 let off = |rule: &super::mapping::Rule| {
                     rule.conditional && source.is_none_or(|source| source.lately_plain(at, grace))
@@ -269,7 +308,9 @@ impl Checker {
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 let follows = |other: &Source| source.is_none_or(|source| other.follows(made, &source.resource));
                 let recreated = || self.sources.iter().any(|(uid, other)| *uid != made.source_uid && follows(other));
+                let is_recreated = || made.is_copy() && (self.may_be_recreated(at, made) || self.has_moved(made));
                 (rule.is_none() && !self.is_removal_held(mapping, made))
+                    || is_recreated()
                     || (is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at))
                     || rule.is_some_and(off)
                     || (out && mapping.on_exit == "Delete")
@@ -280,13 +321,42 @@ impl Checker {
         self.recent(at).any(by_edition)
     }
 
+    /// Whether a copy may follow its original by deletion and creation alone: it has another type, or is immutable.
+    fn may_be_recreated(&self, at: Duration, made: &Made) -> bool {
+        let grace = |since| self.grace(since);
+        // A source that was created anew takes over the copies of the one before it.
+        let is_its = |(uid, source): &(&String, &Source)| {
+            **uid == made.source_uid
+                || self.sources.get(&made.source_uid).is_some_and(|former| source.follows(made, &former.resource))
+        };
+        let sources: Vec<&Source> = self.sources.iter().filter(is_its).map(|(_, source)| source).collect();
+        let is_original = |(side, cluster, _, name): &SecretKey| match made.id == PASSWORD.id {
+            true => {
+                let is_named = |source: &Source| source.secrets.lately(at, grace).any(|one| one == name);
+                let is_here = |source: &&Source| source.place[0] == *cluster && is_named(source);
+                *side == Side::Source && sources.iter().any(is_here)
+            }
+            false => *side == Side::Target && *name == format!("{}{CONN}", made.owner.name),
+        };
+        let originals = self.secrets.iter().filter(|(key, _)| is_original(key));
+        let mut types = originals.flat_map(|(_, types)| types.lately(at, grace)).flatten();
+        made.is_immutable || types.any(|kind| *kind != made.secret_type)
+    }
+
+    /// Whether the source of a copy has objects in another namespace too.
+    fn has_moved(&self, made: &Made) -> bool {
+        let is_elsewhere =
+            |other: &Made| other.side == made.side && other.owner == made.owner && other.namespace != made.namespace;
+        self.made.values().any(|other| other.remains() && is_elsewhere(other))
+    }
+
     /// Whether the deletion of an object whose rule is gone waits for a person: no document since then lets anything be
     /// deleted.
     fn is_removal_held(&self, edition: &Mapping, made: &Made) -> bool {
         let of_mapping = self.editions.iter().filter_map(|(since, other)| Some((*since, other.as_ref()?)));
         let of_mapping: Vec<_> = of_mapping.filter(|(_, other)| other.name == edition.name).collect();
         let here = of_mapping.iter().rposition(|(_, other)| std::ptr::eq(*other, edition)).unwrap_or_default();
-        let lacks_it = |(_, other): &&(Duration, &Mapping)| !other.rules.iter().any(|rule| made.is_by(rule));
+        let lacks_it = |(_, other): &&(Duration, &Mapping)| !other.all_rules().any(|rule| made.is_by(rule));
         let without: Vec<_> = of_mapping[..=here].iter().rev().take_while(lacks_it).collect();
         let Some((removed, _)) = without.last() else { return false };
         without.iter().all(|(_, other)| other.may_prune == 0)
@@ -305,7 +375,10 @@ impl Checker {
         let source = self.sources.get(&made.source_uid);
         let grace = |since| self.grace(since);
         let asked = source.is_some_and(|source| source.was_asked(at));
-        let leaves = |one: &Mapping| [one.on_source_delete, one.delete_policy].contains(&"Orphan");
+        // What has no rule any more goes by the most careful rule of its kind.
+        let has_policy = |one: &Mapping| !one.related.iter().any(|rule| made.is_by(rule));
+        let leaves =
+            |one: &Mapping| one.on_source_delete == "Orphan" || (one.delete_policy == "Orphan" && has_policy(one));
         if asked && self.recent(at).any(|edition| self.is_governed(edition, made, leaves)) {
             return true;
         }
@@ -316,7 +389,7 @@ impl Checker {
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 (out && mapping.on_exit == "Orphan")
                     || (is_changed && mapping.on_identity_change == "Orphan")
-                    || (mapping.delete_policy == "Orphan" && self.gave_up(at, made, source))
+                    || (mapping.delete_policy == "Orphan" && has_policy(mapping) && self.gave_up(at, made, source))
             }
         };
         self.recent(at).any(by_edition)
@@ -337,6 +410,12 @@ impl Checker {
         for event in events {
             self.changed = at;
             self.writes += u64::from(process.is_some());
+            if let Some(process) = process {
+                self.check_values(process, event);
+            }
+            if (&*event.storage.group, &*event.storage.plural) == ("", "secrets") {
+                self.note_type(at, side, event);
+            }
             match side {
                 Side::Source => self.source_changed(at, event, process),
                 Side::Target => self.target_changed(at, event, process),
@@ -344,7 +423,17 @@ impl Checker {
         }
     }
 
+    fn note_type(&mut self, at: Duration, side: Side, event: &Event) {
+        let text = |text: &str| text.to_owned();
+        let key = (side, text(&event.key.cluster), text(&event.key.namespace), text(&event.key.name));
+        let kind = event.object.object()["type"].as_str().map(str::to_owned);
+        self.secrets.entry(key).or_default().note(at, kind.filter(|_| event.kind != ChangeKind::Deleted));
+    }
+
     fn source_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
+        if (&*event.storage.group, &*event.storage.plural) == ("", "secrets") {
+            return self.object_changed(at, Side::Source, event, process);
+        }
         if &*event.storage.group != GROUP {
             return;
         }
@@ -358,7 +447,8 @@ impl Checker {
         }
     }
 
-    fn recorded(&mut self, event: &Event) {
+    /// Notes which document the state store of a mapping holds.
+    fn note_record(&mut self, event: &Event) {
         let object = event.object.object();
         let document = object["data"]["document"].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
         let is_it = |one: &&Mapping| [true, false].map(|is_kcp| Some(one.document(is_kcp, false))).contains(&document);
@@ -369,11 +459,16 @@ impl Checker {
     }
 
     fn target_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
-        let plural = &*event.storage.plural;
-        if &*event.key.namespace == RECORDS && plural == "configmaps" {
-            self.recorded(event);
+        if &*event.key.namespace == RECORDS {
+            return self.note_record(event);
         }
-        if &*event.key.namespace == RECORDS || !matches!(plural, "configmaps" | "secrets" | "widgets" | "namespaces") {
+        self.object_changed(at, Side::Target, event, process);
+    }
+
+    /// Something changed that engines may make.
+    fn object_changed(&mut self, at: Duration, side: Side, event: &Event, process: Option<u32>) {
+        let plural = &*event.storage.plural;
+        if !matches!(plural, "configmaps" | "secrets" | "widgets" | "namespaces") {
             return;
         }
         let place = format!("{plural} {}/{}", event.key.namespace, event.key.name);
@@ -386,7 +481,7 @@ impl Checker {
         match (plural, event.kind) {
             ("namespaces", ChangeKind::Added) => self.namespaces += 1,
             ("namespaces", _) => self.violated("I2", format!("engine {process} writes to the existing {place}")),
-            (_, ChangeKind::Added) => self.created(at, event, process, &place),
+            (_, ChangeKind::Added) => self.created(at, side, event, process, &place),
             (_, ChangeKind::Deleted) => {
                 if let Some(made) = self.made.get_mut(uid) {
                     made.gone = true;
@@ -396,9 +491,9 @@ impl Checker {
         }
     }
 
-    fn created(&mut self, at: Duration, event: &Event, process: u32, place: &str) {
+    fn created(&mut self, at: Duration, side: Side, event: &Event, process: u32, place: &str) {
         let object = event.object.object();
-        match Made::read(&object, &event.storage.plural) {
+        match Made::read(&object, &event.storage.plural, side) {
             Some(made) => {
                 self.check_tokens(&object, &made, place);
                 self.made.insert(event.object.uid.to_string(), Made { since: at, ..made });
@@ -413,7 +508,7 @@ impl Checker {
             return self.violated("I2", format!("engine {process} writes to {place}, which no engine made"));
         };
         let object = event.object.object();
-        match Made::read(&object, &event.storage.plural) {
+        match Made::read(&object, &event.storage.plural, before.side) {
             None if before.stripped => {}
             None if self.may_orphan(at, &before) => {
                 self.made.insert(uid, before.orphaned());
@@ -442,9 +537,53 @@ impl Checker {
         now.owner != before.owner || now.hash != before.hash || resource(now) != resource(before)
     }
 
+    /// No value of a Secret is anywhere but in the data of a Secret.
+    fn check_values(&mut self, process: u32, event: &Event) {
+        let mut object = event.object.object();
+        let plural = &*event.storage.plural;
+        if plural == "secrets" {
+            object["data"] = Value::Null;
+        }
+        if let Some(how) = marks::shown(&object.to_string()) {
+            let place = format!("{plural} {}/{}", event.key.namespace, event.key.name);
+            self.violated("I3", format!("engine {process} writes a value of a Secret {how} into {place}"));
+        }
+    }
+
+    /// Nor in a URL, or in what else is sent.
+    fn check_request(&mut self, process: u32, request: &Request) {
+        let call = request.call();
+        let mut body = serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
+        if call.resource == "secrets" && body.is_object() {
+            body["data"] = Value::Null;
+        }
+        let text = format!("{} {:?} {body}", request.path, request.query);
+        if let Some(how) = marks::shown(&text) {
+            let text =
+                format!("engine {process} shows a value of a Secret {how} in a {} of {}", call.verb, call.resource);
+            self.violated("I3", text);
+        }
+    }
+
+    /// Nor in what engines report of themselves.
+    pub fn check_report(&mut self, what: &str, text: &str) {
+        if let Some(how) = marks::shown(text) {
+            let line = text.lines().find(|line| marks::shown(line).is_some()).unwrap_or_default();
+            self.violated("I3", format!("{what} shows a value of a Secret {how}: {line}"));
+        }
+    }
+
     /// Nothing of one tenant may be in an object of another.
     fn check_tokens(&mut self, object: &Value, made: &Made, place: &str) {
-        let text = object["data"].to_string();
+        let values: Vec<String> =
+            object["data"].as_object().into_iter().flatten().map(|(_, value)| read(value)).collect();
+        let tenant = self.tenants.get(&made.owner.cluster);
+        let others = values.iter().filter_map(|value| marks::tenant(value));
+        if let Some(other) = others.into_iter().find(|other| tenant.is_some_and(|tenant| tenant != other)) {
+            let text = format!("{place} of {} holds a value of a Secret of {other}", made.owner);
+            self.violated("I3", text);
+        }
+        let text = values.join("\n");
         let foreign = self.tokens.iter().find(|(token, owner)| text.contains(*token) && **owner != made.owner.cluster);
         if let Some((token, owner)) = foreign {
             let text = format!("{place} of {} holds {token} of {owner}", made.owner);
@@ -457,13 +596,25 @@ impl Checker {
         for uid in std::mem::take(&mut self.just_released) {
             // What arrived a moment ago may have been under way while the engine looked: it has to go later.
             let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
+            let is_out_of_reach =
+                |made: &Made| made.side == Side::Source && self.lately_unclaimed(at, &made.owner.cluster);
             let lets_go = |made: &Made| self.sources.get(&uid).is_some_and(|source| source.lets_go_of(made));
-            let remains =
-                |made: &&Made| made.source_uid == uid && made.remains() && made.since + race < at && !lets_go(made);
+            let remains = |made: &&Made| {
+                made.source_uid == uid
+                    && made.remains()
+                    && made.since + race < at
+                    && !lets_go(made)
+                    && !is_out_of_reach(made)
+            };
             let left: Vec<String> = self.made.values().filter(remains).map(Made::place).collect();
+            let is_left = |(_, made): &(&String, &Made)| made.source_uid == uid && is_out_of_reach(made);
+            let beside: Vec<String> = self.made.iter().filter(is_left).map(|(uid, _)| uid.clone()).collect();
             if !left.is_empty() {
                 let text = format!("a finalizer is released while these remain: {}", left.join(", "));
                 self.violated("I4", text);
+            }
+            for uid in beside {
+                self.made.entry(uid).and_modify(|made| made.is_left = true);
             }
         }
         let call = request.call();
@@ -539,4 +690,11 @@ fn refused_key(process: u32, request: &Request) -> String {
 
 fn uid(object: &Value) -> String {
     object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The text of a value; what Secrets have is read first.
+fn read(value: &Value) -> String {
+    let text = value.as_str().unwrap_or_default();
+    let decoded = data_encoding::BASE64.decode(text.as_bytes()).ok();
+    decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
 }

@@ -9,6 +9,7 @@ mod checker;
 mod core;
 mod dice;
 mod mapping;
+mod marks;
 mod matrix;
 mod model;
 mod modes;
@@ -47,9 +48,10 @@ fn seeds() {
         tracing_subscriber::fmt().with_env_filter(filter).without_time().with_writer(std::io::stdout).init();
         let plan = plan::plan(seed.parse().expect("SYNC_ENGINE_SEED is a number"));
         let mut run = world::run_aloud(&plan);
-        if run.violations.is_empty() && modes::writes_too_much(&plan, &run).is_some() {
+        if let Some(violation) = modes::writes_too_much(&plan, &run) {
             println!("The same world without faults:");
-            run = world::run_aloud(&modes::calm(&plan));
+            world::run_aloud(&modes::calm(&plan));
+            run.violations.push(violation);
         }
         run.violations.iter().for_each(|violation| println!("VIOLATION {violation}"));
         assert!(run.violations.is_empty());
@@ -76,7 +78,7 @@ fn seeds() {
     let seeds = range.count();
     assert_eq!(failed.len(), 0, "of {seeds} seeds");
     let gaps = matrix.gaps();
-    assert!(seeds < MANY || gaps.is_empty(), "{gaps:#?}");
+    assert!(seeds < MANY || plan::is_plain() || gaps.is_empty(), "{gaps:#?}");
 }
 
 /// Prints what matters of a failing seed, unless another failed alike.

@@ -29,6 +29,10 @@ pub struct Mapping {
     /// Plural of the source's resource.
     pub resource: &'static str,
     pub rules: Vec<Rule>,
+    /// Rules of copies, which are in `related`.
+    pub related: Vec<Rule>,
+    /// Whether servers delete the copy of the connection with its source.
+    pub owner_reference: bool,
     /// What the author writes into every object.
     pub edition: u32,
     /// Only sources with the label `tier: managed`.
@@ -58,6 +62,16 @@ pub const CA: Rule = Rule { id: "ca", kind: "ConfigMap", suffix: "-ca", conditio
 pub const EXTRA: Rule = Rule { id: "extra", kind: "Secret", suffix: "-extra", conditional: true };
 pub const WIDGET: Rule = Rule { id: "widget", kind: "Widget", suffix: "", conditional: false };
 
+/// The copy on the target of a Secret that the source names. The object `ca` depends on it.
+pub const PASSWORD: Rule = Rule { id: "related.password", kind: "Secret", suffix: "-password", conditional: false };
+/// The copy beside the source of a Secret that an operator writes on the target.
+pub const CONNECTION: Rule = Rule { id: "related.connection", kind: "Secret", suffix: "-access", conditional: false };
+/// What follows the placement's name in the name of that Secret.
+pub const CONN: &str = "-conn";
+
+/// The rules of copies that an author adds and removes.
+pub const RELATED: [Rule; 2] = [PASSWORD, CONNECTION];
+
 /// The rules that an author adds and removes.
 pub const OPTIONAL: [Rule; 3] = [CA, EXTRA, WIDGET];
 
@@ -79,6 +93,8 @@ pub fn first(resource: &'static str) -> Mapping {
         name: "m",
         resource,
         rules: vec![MAIN, CA],
+        related: Vec::new(),
+        owner_reference: false,
         edition: 1,
         selects: false,
         when: false,
@@ -146,6 +162,7 @@ impl Mapping {
             .map(|field| ((*field).to_owned(), format!("$.data.{field}").into()));
         let fields: serde_json::Map<String, Value> = fields.collect();
         let objects: Vec<Value> = self.rules.iter().map(|rule| self.object(rule)).collect();
+        let related: Vec<Value> = self.related.iter().map(|rule| self.related(rule)).collect();
         let is_guest = self.name == GUEST;
         let mut status = json!({
             "from": self.rules[0].id, "fields": fields, "observedGeneration": if is_other || is_guest { "Off" } else { "Auto" },
@@ -153,14 +170,18 @@ impl Mapping {
         if is_guest {
             status["engineConditions"] = json!([]);
         }
-        json!({
+        let mut document = json!({
             "apiVersion": "sync-engine.dev/v1alpha1", "kind": "Mapping", "metadata": {"name": self.name},
             "spec": {
                 "mode": self.mode, "source": source, "objects": objects, "lifecycle": lifecycle,
                 "placement": {"namespace": format!("{namespace}{}", self.namespace)},
                 "status": status,
             },
-        })
+        });
+        if !related.is_empty() {
+            document["spec"]["related"] = related.into();
+        }
+        document
     }
 
     fn object(&self, rule: &Rule) -> Value {
@@ -182,7 +203,36 @@ impl Mapping {
         if rule.conditional {
             object["when"] = EXTRA_ALONE.into();
         }
+        if rule.id == CA.id && self.copies(PASSWORD.id) {
+            object["dependsOn"] = json!([PASSWORD.id]);
+        }
         object
+    }
+
+    /// A rule of `related`, as the language has it.
+    fn related(&self, rule: &Rule) -> Value {
+        let to = |name: &str| json!({"name": format!("{name}{}", rule.suffix)});
+        match *rule {
+            PASSWORD => json!({
+                "id": "password", "direction": "ToTarget", "resource": "secrets.v1",
+                "from": {"name": "{{ source.spec.secret }}"}, "to": to("{{ placement.name }}"),
+            }),
+            _ => json!({
+                "id": "connection", "direction": "ToSource", "resource": "secrets.v1",
+                "from": {"name": format!("{{{{ placement.name }}}}{CONN}")}, "to": to("{{ source.metadata.name }}"),
+                "onMissing": "Skip", "ownerReference": self.owner_reference,
+            }),
+        }
+    }
+
+    /// Whether a copy has its rule.
+    pub fn copies(&self, id: &str) -> bool {
+        self.related.iter().any(|rule| rule.id == id)
+    }
+
+    /// The rules of everything that it makes.
+    pub fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().chain(&self.related)
     }
 
     /// Whether the mapping makes the object of this id for a source.
@@ -199,6 +249,10 @@ impl Mapping {
             Edit::Toggle(id) => match self.rules.iter().position(|present| present.id == id) {
                 Some(index) => drop(self.rules.remove(index)),
                 None => self.rules.extend(optional.iter().find(|rule| rule.id == id)),
+            },
+            Edit::Related(id) => match self.related.iter().position(|present| present.id == id) {
+                Some(index) => drop(self.related.remove(index)),
+                None => self.related.extend(RELATED.iter().find(|rule| rule.id == id)),
             },
             Edit::Selector => self.selects = !self.selects,
             Edit::When => self.when = !self.when,

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::action::{Forever, LONGEST};
-use super::mapping::{GUEST, Mapping, NAMESPACES, Wanted, guest, placement};
+use super::mapping::{CA, CONN, CONNECTION, GUEST, Mapping, NAMESPACES, PASSWORD, Rule, Wanted, guest, placement};
 use super::records::Made;
+use super::server::Side;
 use super::world::{File, SourceKey, World, text};
 
 /// Compares the world with the model.
@@ -23,7 +24,7 @@ pub fn differences(world: &World) -> Vec<String> {
     let sources = world.sources();
     let made = world.shared.lock().checker.made.clone();
     let target = world.target_objects().into_iter().map(|object| (place_of(&object), object)).collect();
-    let view = View { world, target, made };
+    let view = View { world, target, secrets: world.secrets(), made };
     let mut found = Vec::new();
     let is_enforced = world.mapping.mode == "Enforce";
     for (key, source) in &sources {
@@ -53,7 +54,8 @@ pub fn differences(world: &World) -> Vec<String> {
         // Where the workspace is gone too, nobody is there any more to delete what came late.
         let outlives = |made: &&Made| {
             let cluster = &made.owner.cluster;
-            let is_reached = world.is_served(cluster) && !view.is_cut_off(cluster);
+            let is_claimed = made.side == Side::Target || (world.is_claimed(cluster) && !made.is_left);
+            let is_reached = world.is_served(cluster) && is_claimed && !view.is_cut_off(cluster);
             // What came late for a source of the same name before it is up to `onSourceRecreated`.
             let follows = |key: &SourceKey| {
                 let here = !world.is_kcp || made.owner.cluster == key.cluster;
@@ -73,12 +75,15 @@ struct View<'a> {
     world: &'a World,
     /// What is on the target, by kind, namespace and name.
     target: BTreeMap<Place, Value>,
+    /// The Secrets beside the sources, by cluster and name.
+    secrets: BTreeMap<(String, String), Value>,
     made: BTreeMap<String, Made>,
 }
 
 /// How one wanted object is.
 enum Found {
     InOrder,
+    Missing,
     /// Something holds it up that the source must tell.
     HeldUp,
     /// `Synced` may tell it, or not.
@@ -95,13 +100,27 @@ impl View<'_> {
         let mapping = &self.world.mapping;
         let wanted = mapping.objects(&self.namespace(key), source);
         let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
-        for one in &wanted {
-            match self.of_object(mapping, key, source, one) {
-                Found::Wrong(_) if self.is_broken(one.kind, &one.name) => held_up = true,
+        let copies: Vec<(&Rule, Found)> =
+            mapping.related.iter().map(|rule| (rule, self.of_copy(rule, key, source))).collect();
+        let is_password = |(rule, copy): &(&Rule, Found)| rule.id == PASSWORD.id && !matches!(copy, Found::InOrder);
+        let waits_for_copy = copies.iter().any(is_password);
+        let has_copy = self.owned(mapping, key).any(|made| made.id == PASSWORD.id);
+        let of_object = |one: &Wanted| match self.of_object(mapping, key, source, one) {
+            Found::Missing if one.id == CA.id && waits_for_copy => Found::HeldUp,
+            // A change waits for what it refers to.
+            Found::Wrong(_) if one.id == CA.id && waits_for_copy && !has_copy => Found::HeldUp,
+            found => found,
+        };
+        let objects = wanted.iter().map(|one| (one.id, one.kind, one.name.as_str(), of_object(one)));
+        let copies = copies.into_iter().map(|(rule, copy)| (rule.id, rule.kind, "", copy));
+        for (id, kind, name, one) in copies.chain(objects) {
+            match one {
+                Found::Missing | Found::Wrong(_) if self.is_broken(kind, name) => held_up = true,
                 Found::InOrder => {}
                 Found::HeldUp => held_up = true,
                 Found::Unclear => unclear = true,
-                Found::Wrong(why) => found.push(format!("{} of {} {} {why}", one.id, key.resource, key.name)),
+                Found::Missing => found.push(format!("{id} of {} {} is missing", key.resource, key.name)),
+                Found::Wrong(why) => found.push(format!("{id} of {} {} {why}", key.resource, key.name)),
             }
         }
         unclear |= mapping.may_prune == 0 || (mapping.status.contains("edition") && !self.world.has_edition());
@@ -110,12 +129,19 @@ impl View<'_> {
         if synced != should && !unclear {
             found.push(format!("`Synced` of {} {} should be {should} and is {synced}", key.resource, key.name));
         }
+        let lacks_claim = mapping.copies(PASSWORD.id) && !self.world.is_claimed(&key.cluster);
+        let reason = reason(source).unwrap_or_default();
+        if lacks_claim && !unclear && !WORSE_THAN_A_CLAIM.contains(&reason) && reason != "ClaimNotAccepted" {
+            found.push(format!("{} {} needs a claim, and `Synced` says {reason}", key.resource, key.name));
+        }
         if found.is_empty() && !held_up && !unclear {
             found.extend(self.of_status(key, source, &wanted));
         }
         let leftover = |made: &&Made| {
             !self.is_retained(made)
                 && !wanted.iter().any(|one| one.id == made.id || made.is_at(one))
+                && !mapping.copies(&made.id)
+                && !self.is_out_of_reach(made)
                 && !self.is_broken("", &made.name)
         };
         // What another mapping made, which has this one's name no longer, is up to its `onMappingRemoved`.
@@ -132,9 +158,9 @@ impl View<'_> {
         let guest = guest();
         let wanted = guest.objects(&placement(&key.cluster, &key.namespace), source).pop()?;
         match self.of_object(&guest, key, source, &wanted) {
-            Found::Wrong(why) if !self.is_broken(wanted.kind, &wanted.name) => {
-                Some(format!("the guest of {} {} {why}", key.resource, key.name))
-            }
+            Found::Missing | Found::Wrong(_) if self.is_broken(wanted.kind, &wanted.name) => None,
+            Found::Missing => Some(format!("the guest of {} {} is missing", key.resource, key.name)),
+            Found::Wrong(why) => Some(format!("the guest of {} {} {why}", key.resource, key.name)),
             _ => None,
         }
     }
@@ -208,7 +234,7 @@ impl View<'_> {
         }
         let name = &self.world.mapping.name;
         let left = self.made_of(source).filter(|made| made.owner.mapping == *name);
-        let left = left.filter(|made| !self.is_broken("", &made.name));
+        let left = left.filter(|made| !self.is_broken("", &made.name) && !self.is_out_of_reach(made));
         left.map(|made| format!("{} of {} {} is out of the filter and remains", made.id, key.resource, key.name))
             .collect()
     }
@@ -233,16 +259,74 @@ impl View<'_> {
         })
     }
 
+    /// Whether it is beside a source whose cluster does not let the engine use Secrets.
+    fn is_out_of_reach(&self, made: &Made) -> bool {
+        made.side == Side::Source && !self.world.is_claimed(&made.owner.cluster)
+    }
+
+    /// A copy of a related object: what its original holds, where there is one.
+    fn of_copy(&self, rule: &Rule, key: &SourceKey, source: &Value) -> Found {
+        let (namespace, name) = (self.namespace(key), format!("{}{}", key.name, rule.suffix));
+        // No object has such a name: neither the copy nor, where the name is made of the source's, the original.
+        if name.len() > LONGEST || format!("{}{CONN}", key.name).len() > LONGEST && rule.id == CONNECTION.id {
+            return Found::HeldUp;
+        }
+        let is_password = rule.id == PASSWORD.id;
+        let on_target = |name: &str| self.target.get(&("Secret".to_owned(), namespace.clone(), name.to_owned()));
+        let beside = |name: &str| self.secrets.get(&(key.cluster.clone(), name.to_owned()));
+        let original = match is_password {
+            true => beside(source["spec"]["secret"].as_str().unwrap_or_default()),
+            false => on_target(&format!("{}{CONN}", key.name)),
+        };
+        let is_claimed = self.world.is_claimed(&key.cluster);
+        match original {
+            // Nothing says that a claim is lacking for a copy that is not due.
+            None if rule.id == CONNECTION.id => {
+                if is_claimed {
+                    Found::InOrder
+                } else {
+                    Found::Unclear
+                }
+            }
+            None => Found::HeldUp,
+            Some(_) if !is_claimed => Found::HeldUp,
+            Some(original) => {
+                let data = serde_json::from_value(original["data"].clone()).unwrap_or_default();
+                let copy = if is_password { on_target(&name) } else { beside(&name) };
+                let wanted = Wanted { id: rule.id, kind: rule.kind, namespace, name, data };
+                match self.of_found(&self.world.mapping, key, source, &wanted, copy) {
+                    Found::InOrder if copy.is_some_and(|copy| copy["type"] != original["type"]) => {
+                        Found::Wrong("is of another type".into())
+                    }
+                    found => found,
+                }
+            }
+        }
+    }
+
     fn of_object(&self, mapping: &Mapping, key: &SourceKey, source: &Value, wanted: &Wanted) -> Found {
+        let place = (wanted.kind.to_owned(), wanted.namespace.clone(), wanted.name.clone());
+        self.of_found(mapping, key, source, wanted, self.target.get(&place))
+    }
+
+    /// How a wanted object is, with what is in its place.
+    fn of_found(
+        &self,
+        mapping: &Mapping,
+        key: &SourceKey,
+        source: &Value,
+        wanted: &Wanted,
+        object: Option<&Value>,
+    ) -> Found {
         if wanted.name.len() > LONGEST {
             return Found::HeldUp;
         }
-        let place = (wanted.kind.to_owned(), wanted.namespace.clone(), wanted.name.clone());
-        let Some(object) = self.target.get(&place) else {
-            // A change of kind or name is reported, and the former object stays.
+        let is_copy = mapping.copies(wanted.id);
+        let Some(object) = object else {
+            // A change of kind or name is reported, and the former object stays. A copy is made anew.
             let former = self.owned(mapping, key).any(|made| made.id == wanted.id);
-            let is_left = former && (mapping.on_identity_change == "Block" || mapping.may_prune == 0);
-            return if is_left { Found::HeldUp } else { Found::Wrong("is missing".into()) };
+            let is_blocked = mapping.on_identity_change == "Block" && !is_copy;
+            return if former && (is_blocked || mapping.may_prune == 0) { Found::HeldUp } else { Found::Missing };
         };
         let Some(made) = self.made.get(&text(object, "uid")) else { return Found::HeldUp };
         if made.stripped {
@@ -272,7 +356,7 @@ impl View<'_> {
         }
         let data: BTreeMap<String, String> = serde_json::from_value(object["data"].clone()).unwrap_or_default();
         let differs = wanted.data.iter().find(|(field, value)| data.get(*field) != Some(*value));
-        if made.edited && mapping.drift != "Correct" {
+        if made.edited && mapping.drift != "Correct" && !is_copy {
             return Found::Unclear;
         }
         differs.map_or(Found::InOrder, |(field, _)| Found::Wrong(format!("is out of date: {field}")))
@@ -284,9 +368,20 @@ impl View<'_> {
     }
 }
 
+/// Reasons that the engine names before that a claim is not accepted, where a source has both.
+const WORSE_THAN_A_CLAIM: [&str; 6] =
+    ["TargetChanged", "Conflict", "RenderFailed", "IdentityChanged", "Recreated", "Refused"];
+
 pub fn synced(source: &Value) -> Option<&str> {
-    let conditions = source["status"]["conditions"].as_array()?;
-    conditions.iter().find(|condition| condition["type"] == "Synced")?["status"].as_str()
+    condition(source)?["status"].as_str()
+}
+
+fn reason(source: &Value) -> Option<&str> {
+    condition(source)?["reason"].as_str()
+}
+
+fn condition(source: &Value) -> Option<&Value> {
+    source["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Synced")
 }
 
 fn place_of(object: &Value) -> Place {

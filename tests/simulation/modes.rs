@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::action::{Action, Edit, Forever, NAMES, Plan, Step, TENANTS};
+use super::action::{Action, Edit, Forever, NAMES, Plan, Secrecy, Step, TENANTS, Wiring};
 use super::checker::Violation;
 use super::dice::Dice;
 use super::matrix::is_fault;
@@ -78,9 +78,13 @@ fn for_twins(seed: u64) -> Plan {
     let is_timeless = |action: Action| {
         let is_moment = matches!(action, Action::BackUp(_) | Action::Restore(..) | Action::Crash(_) | Action::Edit(_));
         // Engines of two ids make the same objects: the first of them keeps each.
-        !is_moment && action != Action::Away(Side::Source) && action != Action::Start(OTHER)
+        // Who puts something where the engine has its own finds the place free, or not; so do operators that look for what
+        // is new.
+        let is_squatter =
+            matches!(action, Action::Secret(_, Secrecy::Squat) | Action::Wire(_, Wiring::Squat | Wiring::Retype));
+        !is_moment && !is_squatter && action != Action::Away(Side::Source) && action != Action::Start(OTHER)
     };
-    in_kcp(plan::plan(seed)).keeping(is_timeless)
+    Plan { has_operators: false, ..in_kcp(plan::plan(seed)).keeping(is_timeless) }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use sync_engine::mutants::{Mutant, set};
 
 use self::records::{Record, record};
-use super::plan::plan;
+use super::plan::{Worlds, plan_of};
 use super::seeds;
 use super::world::run;
 
@@ -151,7 +151,7 @@ fn look_for(mutant: Mutant, start: u64, most: u64) -> Option<Found> {
 /// The first thing that a seed violates.
 fn failure(seed: u64, mutant: Option<Mutant>) -> Option<(String, String)> {
     set(mutant);
-    let run = catch_unwind(AssertUnwindSafe(|| run(&plan(seed))));
+    let run = catch_unwind(AssertUnwindSafe(|| run(&plan_of(seed, Worlds::Plain))));
     set(None);
     match run {
         Ok(run) => run.violations.into_iter().next().map(|first| (first.invariant.to_owned(), first.text)),

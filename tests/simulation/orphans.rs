@@ -28,6 +28,9 @@ pub fn miscounts(world: &World, published: &BTreeMap<String, i64>) -> Vec<String
 /// Sources with orphaned objects, each with its mapping. Two resources may have sources of one name.
 fn expected(world: &World) -> BTreeSet<(String, String)> {
     let (sources, identities) = (world.sources(), identities(world));
+    let made_for: BTreeSet<String> =
+        world.shared.lock().checker.made.values().map(|made| made.owner.cluster.clone()).collect();
+    let claimed: BTreeSet<String> = made_for.into_iter().filter(|cluster| world.is_claimed(cluster)).collect();
     let core = world.shared.lock();
     let resource_of = |made: &Made| core.checker.sources.get(&made.source_uid).map_or("", |source| &source.resource);
     let orphaned = core.checker.made.values().filter(|made| {
@@ -42,7 +45,9 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
             governing.is_some_and(|mapping| is_orphaned(mapping, made, source))
         };
         let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && of(source);
-        made.owner.engine == "main" && made.remains() && source.is_none_or(is_orphaned)
+        // What beside its source cannot be seen is not counted.
+        let is_seen = made.side == Side::Target || claimed.contains(&made.owner.cluster);
+        made.owner.engine == "main" && made.remains() && is_seen && source.is_none_or(is_orphaned)
     });
     orphaned.map(|made| (made.owner.mapping.clone(), format!("{} {}", resource_of(made), made.owner))).collect()
 }

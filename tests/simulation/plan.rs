@@ -1,21 +1,46 @@
 //! From a seed to what happens in its world.
 
-use super::action::{Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, SourceRef, Step, TENANTS};
+use super::action::{Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, Secrecy, SourceRef, Step, TENANTS, Wiring};
 use super::core::Weather;
 use super::dice::Dice;
-use super::mapping::{MAPPINGS, NAMESPACES, OPEN};
-use super::matrix::{ACTIONS, FAULTS, faults_of};
+use super::mapping::{CONNECTION, MAPPINGS, NAMESPACES, OPEN, PASSWORD};
+use super::matrix::{ACTIONS, FAULTS, PLAIN_ACTIONS, faults_of};
 use super::process::OTHER;
 use super::server::{Ahead, RESOURCES, Side};
 
+/// Set: the worlds have no related objects. They are those of the seeds before there were any.
+const PLAIN: &str = "SYNC_ENGINE_PLAIN";
+
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
-    let mut dice = Dice::new(seed);
-    let cells = (0..MEETINGS).map(|cell| meeting(seed * MEETINGS + cell));
-    // A rebuild is of a plain cluster.
-    let is_kcp = dice.percent(60) && !cells.clone().any(|(fault, _)| fault == "Rebuild");
+    plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All })
+}
+
+/// Whether the worlds have no related objects.
+pub fn is_plain() -> bool {
+    std::env::var_os(PLAIN).is_some()
+}
+
+/// Which worlds seeds stand for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Worlds {
+    /// Without related objects.
+    Plain,
+    /// Half of them with related objects.
+    All,
+}
+
+/// What the world of a seed does, of these worlds.
+pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
+    let (mut dice, is_plain) = (Dice::new(seed), worlds == Worlds::Plain);
+    let meetings = if is_plain { MEETINGS - 1 } else { MEETINGS };
+    let cells = (0..meetings).map(|cell| meeting(seed * meetings + cell, worlds));
+    // Workspaces are in kcp, and a rebuild is of a plain cluster.
+    let has_workspaces = dice.percent(60) || !is_plain && cells.clone().any(|(_, action)| is_about_workspaces(action));
+    let is_kcp = has_workspaces && !cells.clone().any(|(fault, _)| fault == "Rebuild");
     // Few kinds of actions in a world, many of each: rare ones meet each other too.
-    let mood = Mood { bits: dice.next(), is_kcp };
+    let has_related = !is_plain && (dice.percent(50) || cells.clone().any(|(_, action)| is_about_secrets(action)));
+    let mood = Mood { bits: dice.next(), is_kcp, is_plain, has_related };
     let first = source(&mut dice, is_kcp);
     let mut steps = vec![Step { after_ms: 0, action: Action::Create(first) }];
     for _ in 0..dice.between(4, 20) {
@@ -23,30 +48,44 @@ pub fn plan(seed: u64) -> Plan {
         steps.push(Step { after_ms: pause(&mut dice), action });
     }
     for (fault, action) in cells {
-        let Some(fault) = draw(&mut dice, is_kcp, |drawn| faults_of(drawn).contains(&fault.to_owned())) else {
+        let everybody = Mood { bits: u64::MAX, is_kcp, is_plain, has_related: true };
+        let Some(fault) = draw(&mut dice, everybody, |drawn| faults_of(drawn).contains(&fault.to_owned())) else {
             continue;
         };
-        let Some(action) = draw(&mut dice, is_kcp, |drawn| drawn.kind() == action) else { continue };
+        let Some(action) = draw(&mut dice, everybody, |drawn| drawn.kind() == action) else { continue };
         let at = dice.below(steps.len() as u64) as usize + 1;
         let pair = [Step { after_ms: pause(&mut dice), action: fault }, Step { after_ms: dice.below(3_000), action }];
         steps.splice(at..at, pair);
     }
-    Plan { seed, is_kcp, steps, forever: None }
+    Plan { seed, is_kcp, has_related, has_operators: has_related, steps, forever: None }
+}
+
+/// Whether a kind of action is one of a tenant of kcp.
+fn is_about_workspaces(action: &str) -> bool {
+    ["Bind", "Unbind", "CreateWorkspace", "DeleteWorkspace", "Claim", "Unclaim"].contains(&action)
+}
+
+/// Whether a kind of action means nothing where there are no related objects.
+fn is_about_secrets(action: &str) -> bool {
+    ["Secret", "Wire", "Claim", "Unclaim"].iter().any(|kind| action.starts_with(kind))
 }
 
 /// In each world a few cells of the matrix of actions and faults are tried: a thousand seeds in a row try them all.
-const MEETINGS: u64 = 4;
+const MEETINGS: u64 = 5;
 
 /// The fault and the kind of action of a cell.
-fn meeting(cell: u64) -> (&'static str, &'static str) {
+fn meeting(cell: u64, worlds: Worlds) -> (&'static str, &'static str) {
+    let actions = match worlds {
+        Worlds::Plain => &ACTIONS[..PLAIN_ACTIONS],
+        Worlds::All => &ACTIONS[..],
+    };
     // A prime, so that the cells of one world have nothing to do with each other.
-    let cell = (cell * 7_919) as usize % (FAULTS.len() * ACTIONS.len());
-    (FAULTS[cell % FAULTS.len()], ACTIONS[cell / FAULTS.len()])
+    let cell = (cell * 7_919) as usize % (FAULTS.len() * actions.len());
+    (FAULTS[cell % FAULTS.len()], actions[cell / FAULTS.len()])
 }
 
 /// Draws from everything that may happen until it is what is wanted; `None`: it does not happen in this kind of world.
-fn draw(dice: &mut Dice, is_kcp: bool, wanted: impl Fn(Action) -> bool) -> Option<Action> {
-    let everybody = Mood { bits: u64::MAX, is_kcp };
+fn draw(dice: &mut Dice, everybody: Mood, wanted: impl Fn(Action) -> bool) -> Option<Action> {
     (0..20_000).map(|_| action(dice, everybody)).find(|drawn| wanted(*drawn))
 }
 
@@ -55,6 +94,8 @@ fn draw(dice: &mut Dice, is_kcp: bool, wanted: impl Fn(Action) -> bool) -> Optio
 struct Mood {
     bits: u64,
     is_kcp: bool,
+    is_plain: bool,
+    has_related: bool,
 }
 
 impl Mood {
@@ -90,15 +131,19 @@ fn side(dice: &mut Dice) -> Side {
 
 fn action(dice: &mut Dice, mood: Mood) -> Action {
     for _ in 0..8 {
-        let (actor, action) = match dice.below(11) {
+        let drawn = if mood.is_plain { dice.below(11) } else { dice.below(13) };
+        let (actor, action) = match drawn {
             0..=2 => return consumer(dice, mood.is_kcp),
-            3 => (0, if dice.percent(85) { author(dice) } else { provider(dice) }),
+            3 => (0, if dice.percent(85) { author(dice, mood.is_plain) } else { provider(dice) }),
             4 => (1, network(dice)),
             5 => (2, operator(dice)),
             6 => (3, backups(dice, mood.is_kcp)),
             7 => (4, people(dice, mood.is_kcp)),
             8 => (5, admission(dice)),
             9 => (6, tenant(dice, mood.is_kcp)),
+            10..=11 if mood.is_plain => (7, finalizers(dice, mood.is_kcp)),
+            10..=11 if mood.has_related => (8, secrets(dice, mood.is_kcp)),
+            10..=11 => continue,
             _ => (7, finalizers(dice, mood.is_kcp)),
         };
         if mood.has(actor) {
@@ -119,9 +164,10 @@ fn consumer(dice: &mut Dice, is_kcp: bool) -> Action {
 
 /// Something that a tenant does, or that is done to its objects.
 pub fn of_tenants(dice: &mut Dice) -> Action {
-    match dice.below(4) {
+    match dice.below(5) {
         0 | 1 => consumer(dice, true),
         2 => tenant(dice, true),
+        3 => secrets(dice, true),
         _ => finalizers(dice, true),
     }
 }
@@ -136,9 +182,29 @@ fn finalizers(dice: &mut Dice, is_kcp: bool) -> Action {
     }
 }
 
-fn author(dice: &mut Dice) -> Action {
+/// What is done to Secrets on either side, and to the claim for them.
+fn secrets(dice: &mut Dice, is_kcp: bool) -> Action {
+    let source = source(dice, is_kcp);
+    match dice.below(16) {
+        0..=2 => Action::Secret(source, Secrecy::Put),
+        3 => Action::Secret(source, Secrecy::Delete),
+        4 => Action::Secret(source, Secrecy::Retype),
+        5 => Action::Secret(source, Secrecy::Rename),
+        6 => Action::Secret(source, Secrecy::EditCopy),
+        7 => Action::Secret(source, Secrecy::DeleteCopy),
+        8 => Action::Secret(source, Secrecy::Squat),
+        9 => Action::Wire(source, dice.pick(&[Wiring::EditCopy, Wiring::DeleteCopy, Wiring::Squat])),
+        10 => Action::Wire(source, dice.pick(&[Wiring::Disconnect, Wiring::Retype])),
+        11 | 12 if is_kcp => Action::Unclaim(source.tenant),
+        13 if is_kcp => Action::Claim(source.tenant),
+        _ => Action::Wire(source, Wiring::Connect),
+    }
+}
+
+fn author(dice: &mut Dice, is_plain: bool) -> Action {
     let policy = |dice: &mut Dice, all: &[&'static str]| dice.pick(all);
-    Action::Edit(match dice.below(28) {
+    let drawn = if is_plain { dice.below(28) } else { dice.below(29) };
+    Action::Edit(match drawn {
         0..=2 => Edit::Resource(dice.pick(&RESOURCES).0),
         3..=5 => Edit::Toggle(dice.pick(&["ca", "extra", "widget"])),
         6 => Edit::Edition,
@@ -165,6 +231,7 @@ fn author(dice: &mut Dice) -> Action {
         23 => Edit::Status(dice.pick(&["edition", "size"])),
         24..=25 => Edit::Guest,
         26 => Edit::Mode(policy(dice, &["Enforce", "Enforce", "Observe", "Suspend"])),
+        27 if !is_plain => Edit::Related(dice.pick(&[PASSWORD.id, CONNECTION.id])),
         _ => Edit::Break,
     })
 }

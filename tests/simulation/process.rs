@@ -62,6 +62,12 @@ impl Process {
         text.lines().filter_map(of_metric).collect()
     }
 
+    /// Everything that it reports of itself: metrics and the status page.
+    pub fn reports(&self) -> [(&'static str, String); 2] {
+        let metrics = self.instruments.metrics.encode().expect("text");
+        [("a metric", metrics), ("the status page", format!("{:?}", self.instruments.status.latest()))]
+    }
+
     /// Hands it the mappings directory, whose documents are `sound` or not.
     pub fn reload(&self, shared: &Shared, documents: Option<String>, sound: bool) {
         let files = documents.map(|text| ("mapping.yaml".to_owned(), text.into_bytes())).into_iter().collect();

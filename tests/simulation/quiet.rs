@@ -30,7 +30,7 @@ pub fn check(world: &World) {
         // Of this name are the object `ca` of one source and the object `main` of another. Each has its own backoff, in each
         // process.
         let askers = if request.ends_with("/x-ca") { 2 } else { 1 } * world.processes.len();
-        let most = if is_awaited { REPEATED * askers } else { CAUGHT_UP * usize::from(catches_up) };
+        let most = if is_awaited { REPEATED * askers } else { CAUGHT_UP * world.shards * usize::from(catches_up) };
         !is_routine(request) && **times > most
     };
     let wrong: Vec<_> =

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::mapping::{KINDS, Rule, Wanted};
+use super::mapping::{KINDS, RELATED, Rule, Wanted};
+use super::server::Side;
 
 /// Labels and annotations that the engine promises to write on what it makes.
 const OWNER: &str = "sync-engine.dev/owner";
@@ -23,6 +24,8 @@ const FINALIZER: &str = "sync-engine.dev/";
 /// Whose an object is, as the engine wrote when it made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
+    /// On the target, or beside its source.
+    pub side: Side,
     pub owner: Owner,
     pub source_uid: String,
     pub id: String,
@@ -40,6 +43,12 @@ pub struct Made {
     pub given_up: bool,
     /// Somebody else changed it since an engine wrote it.
     pub edited: bool,
+    /// Of a Secret.
+    pub secret_type: String,
+    /// Nobody can change its data.
+    pub is_immutable: bool,
+    /// It belongs to the consumer, who had taken the permission claim back when its source went.
+    pub is_left: bool,
 }
 
 /// A source as an owner of objects.
@@ -60,7 +69,7 @@ impl fmt::Display for Owner {
 
 impl Made {
     /// What the labels and annotations of an object say; `None` where they are not complete.
-    pub fn read(object: &Value, plural: &str) -> Option<Self> {
+    pub fn read(object: &Value, plural: &str, side: Side) -> Option<Self> {
         let metadata = &object["metadata"];
         let annotation = |key: &str| metadata["annotations"][key].as_str().map(str::to_owned);
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
@@ -74,6 +83,7 @@ impl Made {
             name: annotation(NAME)?,
         };
         Some(Self {
+            side,
             owner,
             source_uid: annotation(SOURCE_UID)?,
             id: annotation(OBJECT)?,
@@ -86,6 +96,9 @@ impl Made {
             stripped: false,
             given_up: false,
             edited: false,
+            secret_type: object["type"].as_str().unwrap_or_default().to_owned(),
+            is_immutable: object["immutable"] == true,
+            is_left: false,
         })
     }
 
@@ -96,17 +109,22 @@ impl Made {
 
     /// Somebody else changed the object.
     pub fn reread(&mut self, object: &Value) {
-        let (gone, since) = (self.gone, self.since);
-        match Self::read(object, &self.plural) {
+        let (gone, since, is_left) = (self.gone, self.since, self.is_left);
+        match Self::read(object, &self.plural, self.side) {
             Some(now) if now.hash == self.hash => *self = now,
             _ => self.stripped = true,
         }
-        (self.gone, self.since, self.edited) = (gone, since, true);
+        (self.gone, self.since, self.edited, self.is_left) = (gone, since, true, is_left);
     }
 
     /// Whether it is there still, and the engine's.
     pub fn remains(&self) -> bool {
         !self.gone && !self.stripped
+    }
+
+    /// Whether it is a copy of a related object.
+    pub fn is_copy(&self) -> bool {
+        RELATED.iter().any(|rule| rule.id == self.id)
     }
 
     /// Whether it is what a rule makes: by its id, or by its kind and name.
@@ -150,6 +168,32 @@ pub struct Source {
     gone: bool,
     extra: Lately,
     managed: Lately,
+    /// The names of its Secret, each since when.
+    pub secrets: History<String>,
+}
+
+/// What something was, each since when.
+#[derive(Clone, Debug)]
+pub struct History<T>(Vec<(Duration, T)>);
+
+impl<T> Default for History<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: PartialEq> History<T> {
+    pub fn note(&mut self, at: Duration, now: T) {
+        if self.0.last().is_none_or(|(_, last)| *last != now) {
+            self.0.push((at, now));
+        }
+    }
+
+    /// What it is, and what it was until a moment ago.
+    pub fn lately(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> impl Iterator<Item = &T> {
+        let next = self.0.iter().skip(1).map(move |(since, _)| *since + grace(*since)).chain([Duration::MAX]);
+        self.0.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, was), _)| was)
+    }
 }
 
 /// A fact, and since when.
@@ -196,6 +240,7 @@ impl Source {
         self.held = held;
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
+        self.secrets.note(at, secret_of(object));
         if gone || !object["metadata"]["deletionTimestamp"].is_null() {
             self.asked = Some(Duration::MAX);
         }
@@ -206,6 +251,7 @@ impl Source {
         (self.gone, self.vanished) = (false, false);
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
+        self.secrets.note(at, secret_of(object));
         if object["metadata"]["deletionTimestamp"].is_null() {
             self.asked = self.asked.map(|until| until.min(at + grace));
         }
@@ -240,4 +286,8 @@ impl Source {
     pub fn lately_unmanaged(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
         self.managed.was_false(at, grace)
     }
+}
+
+fn secret_of(source: &Value) -> String {
+    source["spec"]["secret"].as_str().unwrap_or_default().to_owned()
 }

@@ -351,6 +351,7 @@ fn schema(has_edition: bool) -> Value {
     let mut schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": {
             "size": {"type": "integer"}, "token": {"type": "string"}, "extra": {"type": "boolean"},
+            "secret": {"type": "string"},
         }},
         "status": {"type": "object", "properties": {
             "size": {"type": "string"}, "observedGeneration": {"type": "integer"},
@@ -445,7 +446,9 @@ pub fn no_widgets() -> Request {
 pub fn export() -> Vec<Request> {
     let export = json!({
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "things"},
-        "spec": {"resources": exported("v1")},
+        "spec": {
+            "resources": exported("v1"), "permissionClaims": [{"group": "", "resource": "secrets", "verbs": ["*"]}],
+        },
     });
     let mut requests: Vec<Request> = RESOURCES.iter().map(|api| resource_schema(api, "v1", false)).collect();
     requests.push(Request::post("/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports", &export));
@@ -479,9 +482,32 @@ pub fn workspace(name: &str) -> Request {
 pub fn binding(workspace: &str) -> Request {
     let binding = json!({
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "things"},
-        "spec": {"reference": {"export": {"path": "root", "name": "things"}}},
+        "spec": {
+            "reference": {"export": {"path": "root", "name": "things"}}, "permissionClaims": [claim(true)],
+        },
     });
     Request::post(&format!("/clusters/root:{workspace}/apis/apis.kcp.io/v1alpha2/apibindings"), &binding)
+}
+
+/// Where the binding of a workspace is.
+pub fn binding_url(workspace: &str) -> String {
+    format!("/clusters/root:{workspace}/apis/apis.kcp.io/v1alpha2/apibindings/things")
+}
+
+/// Accepts the claim for Secrets in a workspace, or takes that back.
+pub fn accept(workspace: &str, accepts: bool) -> Request {
+    let patch = json!({"spec": {"permissionClaims": [claim(accepts)]}});
+    Request::patch(&binding_url(workspace), "application/merge-patch+json", &patch)
+}
+
+/// Whether a binding accepts it.
+pub fn accepts(binding: &Value) -> bool {
+    binding["spec"]["permissionClaims"][0]["state"] == "Accepted"
+}
+
+fn claim(accepted: bool) -> Value {
+    let state = if accepted { "Accepted" } else { "Rejected" };
+    json!({"group": "", "resource": "secrets", "verbs": ["*"], "state": state, "selector": {"matchAll": true}})
 }
 
 /// Objects of a list, by namespace and name.

@@ -29,7 +29,7 @@ fn of_another(dice: &mut Dice, tenant: &str) -> Action {
     }
 }
 
-/// What a tenant sees: its sources, and what is in its namespace on the target.
+/// What a tenant sees: its sources and Secrets, and what is in its namespace on the target.
 pub fn view(world: &World, tenant: &str) -> BTreeMap<String, Value> {
     let cluster = world.cluster(tenant);
     if cluster.is_empty() {
@@ -39,7 +39,10 @@ pub fn view(world: &World, tenant: &str) -> BTreeMap<String, Value> {
     let objects = world.target_objects().into_iter().filter(|object| text(object, "namespace") == namespace);
     let sources = world.sources().into_iter().filter(|(key, _)| key.cluster == cluster);
     let objects = objects.map(|object| (format!("{} {}", object["kind"], text(&object, "name")), object));
-    let all = sources.map(|(key, source)| (format!("{} {}", key.resource, key.name), source)).chain(objects);
+    let secrets = world.secrets().into_iter().filter(|((of, _), _)| *of == cluster);
+    let secrets = secrets.map(|((_, name), secret)| (format!("secrets {name}"), secret));
+    let sources = sources.map(|(key, source)| (format!("{} {}", key.resource, key.name), source));
+    let all = sources.chain(objects).chain(secrets);
     all.map(|(name, object)| (name, scrubbed(object, &cluster, &namespace))).collect()
 }
 

@@ -5,17 +5,20 @@ mod contents;
 mod people;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
 use sync_engine::sandbox::{Flavor, Request};
 use tokio::time::sleep;
+use tracing_subscriber::fmt::MakeWriter;
 
 use super::action::{Action, Edit, Forever, Plan, TENANTS};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{Mapping, file, first, guest};
+use super::mapping::{Mapping, RELATED, file, first, guest};
 use super::process::{OTHER, Process};
 use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
 
@@ -80,12 +83,21 @@ fn run_world(plan: &Plan, aloud: bool) -> Run {
 fn run_here(plan: &Plan, aloud: bool) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
+    let log = Log::default();
+    // Who watches one world reads the log between the lines of the trace.
+    let _logged = (!aloud).then(|| {
+        let filter = tracing_subscriber::EnvFilter::new("sync_engine=trace");
+        let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
+        tracing::subscriber::set_default(subscriber.with_writer(log.clone()).finish())
+    });
     runtime.block_on(async {
         let mut world = World::new(plan);
         world.shared.lock().aloud = aloud;
         world.shared.lock().forever = plan.forever;
         world.live(plan).await;
         let view = std::mem::take(&mut world.view);
+        let log = log.text();
+        world.core(|core| core.checker.check_report("a log line", &log));
         let mut core = world.shared.lock();
         Run {
             trace: std::mem::take(&mut core.trace),
@@ -95,6 +107,35 @@ fn run_here(plan: &Plan, aloud: bool) -> Run {
             view,
         }
     })
+}
+
+/// What engines log.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().expect("nobody panics with the lock")).into_owned()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panics with the lock").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
 }
 
 pub struct World {
@@ -127,6 +168,11 @@ pub struct World {
     /// What the first tenant saw then.
     view: BTreeMap<String, Value>,
     pub processes: BTreeMap<u32, Process>,
+    /// Whether there may be related objects.
+    has_related: bool,
+    has_operators: bool,
+    /// Connections that operators wrote for a tenant's sources of a name, and how often.
+    connections: BTreeMap<(&'static str, &'static str), u32>,
     /// Counts what consumers write, so that no two tokens are alike.
     written: BTreeMap<&'static str, u32>,
 }
@@ -155,7 +201,8 @@ pub enum File {
 impl World {
     fn new(plan: &Plan) -> Self {
         let flavor = if plan.is_kcp { Flavor::Kcp } else { Flavor::Kubernetes };
-        let mapping = first(RESOURCES[0].0);
+        let related = if plan.has_related { RELATED.to_vec() } else { Vec::new() };
+        let mapping = Mapping { related, owner_reference: plan.seed.is_multiple_of(3), ..first(RESOURCES[0].0) };
         // With two shards each tenant is on its own: the endpoint comes and goes with its binding.
         let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };
         let world = Self {
@@ -176,6 +223,9 @@ impl World {
             backed_up: None,
             processes: BTreeMap::new(),
             written: BTreeMap::new(),
+            has_related: plan.has_related,
+            has_operators: plan.has_operators,
+            connections: BTreeMap::new(),
             writes: 0,
             view: BTreeMap::new(),
         };
@@ -227,6 +277,8 @@ impl World {
         self.come_to_rest().await;
         self.writes = self.core(|core| core.checker.carried_out.values().copied().max().unwrap_or_default());
         self.view = super::twins::view(self, TENANTS[0]);
+        let reports: Vec<_> = self.processes.values().flat_map(Process::reports).collect();
+        self.core(|core| reports.iter().for_each(|(what, text)| core.checker.check_report(what, text)));
         if !self.is_over() {
             super::aftermath::check(self).await;
         }

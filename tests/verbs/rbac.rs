@@ -13,7 +13,7 @@ fn it_prints_what_to_apply_where() {
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let kinds: Vec<_> = list["items"].as_array().expect("a list").iter().map(|item| item["kind"].clone()).collect();
     let [roles, own] = [["ClusterRole", "ClusterRoleBinding"], ["Role", "RoleBinding"]];
-    assert_eq!(kinds, [&["Namespace"][..], &roles, &own, &roles].concat());
+    assert_eq!(kinds, [&["Namespace"][..], &roles, &own, &roles, &["APIExport"]].concat());
 }
 
 #[test]

@@ -252,7 +252,7 @@ fn a_crowd_on_several_shards_is_summed_up() {
 fn an_empty_sandbox_waits_for_its_visitor() {
     let place = Place::new();
     let mut sandbox = place.start(&["--empty"]);
-    sandbox.line("apply -f examples/mongodb/mongodb.yaml");
+    sandbox.line("apply -f examples/mongodb/secret.yaml -f examples/mongodb/mongodb.yaml");
     assert_eq!(sandbox.stop("TERM"), Some(0));
     assert!(sandbox.lines.try_iter().all(|line| !line.contains("creates MongoDBCommunity")));
 }

@@ -26,8 +26,9 @@ fn what_the_clusters_lack_is_said_with_its_place() {
     assert_snapshot!("SE0802", said("{name: mongodb, path", "{name: other, path"));
     assert_snapshot!("SE0803", said("path: root:mongodb}", "path: root:mongodb, endpointSlice: other}"));
     assert_snapshot!("SE0804", said("mongodbcommunity.v1.", "mongodbcommunity.v2."));
-    let related = "  related:\n    - {id: passwords, direction: ToTarget, resource: secrets.v1, from: {name: passwords}}\n\n  objects:\n";
-    assert_snapshot!("SE0805", said("  objects:\n", related));
+    let related =
+        "  related:\n    - {id: account, direction: ToTarget, resource: serviceaccounts.v1, from: {name: account}}\n";
+    assert_snapshot!("SE0805", said("  related:\n", related));
     assert_snapshot!("SE0807", said("kind: MongoDBCommunity", "kind: MongoDB"));
     let wrong = "spec:\n          $merge:\n            - ${{ source.spec }}\n            - {members: many}";
     assert_snapshot!("SE0808", said("spec: ${{ source.spec }}", wrong));

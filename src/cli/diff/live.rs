@@ -92,7 +92,7 @@ fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Chang
             Action::Apply { body, .. } => (What::Update, object, updated(before.as_deref(), body)),
             Action::Delete { .. } => (What::Delete, object, none()),
             Action::GiveUp { .. } => (What::GiveUp, object, none()),
-            Action::LookForSource | Action::Sweep { .. } => continue,
+            Action::LookForSource | Action::Sweep { .. } | Action::Read(_) | Action::ReadAnew(_) => continue,
         };
         changes.push(change(what, &object, old, new));
     }

@@ -8,7 +8,7 @@ use crate::mapping::expression::Scope;
 use crate::mapping::template::provenance::Origin;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::plan::preview::Preview;
-use crate::plan::render::{Desired, Wanted};
+use crate::plan::render::{Desired, Rendered, Wanted};
 use crate::table;
 use crate::yaml::{self, Node, NodeValue};
 
@@ -33,19 +33,21 @@ pub(super) fn rows(inputs: &Inputs, mapping: &Mapping, preview: &Preview) -> Vec
     for (position, (rule, wanted)) in mapping.objects.iter().zip(preview.rendering.objects.iter()).enumerate() {
         let Some(node) = file.template(position) else { continue };
         match wanted {
-            Ok(Wanted::Present(desired)) => rows.extend(file.rows(rule, node, &preview.rendering.scope, desired)),
+            Ok(Wanted::One(Rendered::Present(desired))) => {
+                rows.extend(file.rows(rule, node, &preview.rendering.scope, desired))
+            }
             Ok(Wanted::Each(instances)) => {
                 for instance in instances {
                     let mut scope = preview.rendering.scope.clone();
                     if let Some(each) = &rule.for_each {
                         scope.set_local(&each.item, instance.item.clone());
                     }
-                    if let Ok(Some(desired)) = &instance.desired {
+                    if let Some(desired) = instance.desired() {
                         rows.extend(file.rows(rule, node, &scope, desired));
                     }
                 }
             }
-            Ok(Wanted::Absent) | Err(_) => {}
+            Ok(Wanted::One(_)) | Err(_) => {}
         }
     }
     rows

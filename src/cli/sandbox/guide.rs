@@ -44,7 +44,9 @@ pub(super) fn suggestions(stage: &Stage, ordered: bool) -> String {
     match order {
         Some(order) => lines.extend(visits(consumer, order, &stage.scene.script.definitions)),
         None if stage.scene.script.exports.iter().all(|export| export.name == "mongodb") => {
-            lines.push(format!("  kubectl --context {consumer} apply -f examples/mongodb/mongodb.yaml"));
+            lines.push(format!(
+                "  kubectl --context {consumer} apply -f examples/mongodb/secret.yaml -f examples/mongodb/mongodb.yaml"
+            ));
         }
         None => lines.push(format!("  kubectl --context {consumer} api-resources")),
     }

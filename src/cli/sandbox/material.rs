@@ -19,9 +19,11 @@ const EXPECTED: &str = "testdata";
 
 /// The mapping of the example that comes with the program, and what is beside it.
 pub(super) const MAPPING: &str = include_str!("../../../mappings/mongodb.yaml");
-const EXAMPLE: [(&str, &str); 4] = [
+const EXAMPLE: [(&str, &str); 6] = [
+    ("apiexport.yaml", include_str!("../../../schemas/mongodb/apiexport.yaml")),
     ("apiresourceschema.yaml", include_str!("../../../schemas/mongodb/apiresourceschema.yaml")),
     ("crd.yaml", include_str!("../../../schemas/mongodb/crd.yaml")),
+    ("secret.yaml", include_str!("../../../examples/mongodb/secret.yaml")),
     ("mongodb.yaml", include_str!("../../../examples/mongodb/mongodb.yaml")),
     ("operator.yaml", include_str!("../../../examples/mongodb/operator.yaml")),
 ];

@@ -8,12 +8,13 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::Pipeline;
-use super::wakes::{Collection, Topic, target_reference};
+use super::wakes::{Collection, Interest, Related, Topic, target_reference};
 use crate::engine::consumer_schema::{Known, Schedule};
 use crate::engine::target::ServedKind;
-use crate::mapping::{Kind, Resource};
+use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::identity::Known as Identified;
+use crate::multicluster::interests::LINGER;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClustersOf, WatchScope};
 use crate::multicluster::watch::{Changes, Selectors, Watch, WatchState};
@@ -28,6 +29,10 @@ pub struct Feeds {
     sources: BTreeMap<String, Arc<SourceFeed>>,
     /// One feed per kind on the target.
     kinds: BTreeMap<Kind, Arc<KindFeed>>,
+    /// One feed per address at which sources are watched, and kind of the copies beside them.
+    copies: BTreeMap<(String, Kind), Arc<KindFeed>>,
+    /// One feed per collection that related objects are read from.
+    related: BTreeMap<Arc<Related>, Arc<RelatedFeed>>,
     /// Which source an owner label names, by the label's hash. A collision costs one needless reconcile.
     origins: HashMap<u64, Key>,
 }
@@ -51,10 +56,19 @@ pub struct KindFeed {
     _tasks: JoinSet<()>,
 }
 
+/// Related objects of one collection. Dropping it ends what follows them.
+#[derive(Debug)]
+pub struct RelatedFeed {
+    pub watch: Arc<Watch>,
+    pub subscription: Subscription,
+    _tasks: JoinSet<()>,
+}
+
 impl Feeds {
     /// The mapping reads another source. Returns the sources that were known.
     pub fn forget_sources(&mut self) -> Vec<Key> {
         self.sources.clear();
+        self.copies.clear();
         self.origins.drain().map(|(_, key)| key).collect()
     }
 
@@ -74,7 +88,8 @@ impl Feeds {
 
     /// Watches, and sources that are known by their owner label.
     pub fn size(&self) -> (usize, usize) {
-        (self.sources.len() + self.kinds.len(), self.origins.len())
+        let watches = self.sources.len() + self.kinds.len() + self.copies.len() + self.related.len();
+        (watches, self.origins.len())
     }
 
     /// Sources that are known by their owner label.
@@ -94,7 +109,18 @@ impl Pipeline {
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
             self.enqueue_source(&key, Priority::Initial);
         }
+        self.queue_copies(cluster);
         self.engaged(cluster);
+    }
+
+    /// Queues the sources of the copies in a cluster: some may be missing. The watch may have shown the copies before the
+    /// cluster was engaged.
+    fn queue_copies(&self, cluster: &Cluster) {
+        for (kind, feed) in self.copy_feeds(&cluster.spec.scope) {
+            for (at, object) in feed.watch.store().of_cluster(&cluster.spec.name) {
+                self.enqueue_copy(&kind, &at, &object, Priority::Initial);
+            }
+        }
     }
 
     /// Orphans wait for their cluster, by its name or by the identity in their ownership annotations. It may also be one of
@@ -108,12 +134,15 @@ impl Pipeline {
     pub(super) fn unfollow(&self, cluster: &Cluster, still_used: bool) -> Vec<Key> {
         let mut feeds = self.feeds();
         let known = feeds.origins.extract_if(|_, key| key.cluster == cluster.spec.name);
-        let known = known.map(|(_, key)| key).collect();
-        let dropped = if still_used { None } else { feeds.sources.remove(cluster.spec.scope.endpoint.url()) };
+        // In order, so that they are queued in order.
+        let known: BTreeSet<Key> = known.map(|(_, key)| key).collect();
+        let url = cluster.spec.scope.endpoint.url();
+        let dropped = if still_used { None } else { feeds.sources.remove(url) };
+        let copies: Vec<_> = feeds.copies.extract_if(.., |(at, _), _| !still_used && at == url).collect();
         // The end of a subscription must not meet the lock.
         drop(feeds);
-        drop(dropped);
-        known
+        drop((dropped, copies));
+        known.into_iter().collect()
     }
 
     fn source_feed(self: &Arc<Self>, scope: &WatchScope) -> Arc<SourceFeed> {
@@ -138,7 +167,100 @@ impl Pipeline {
         tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), states, resource.clone()));
         let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription, _tasks: tasks });
         self.feeds().sources.insert(url, feed.clone());
+        self.follow_copies();
         feed
+    }
+
+    /// Opens the watches on the copies beside the sources, and ends those on kinds that are no longer used.
+    fn follow_copies(self: &Arc<Self>) {
+        let kinds: Vec<Kind> = self.kinds().into_iter().filter(|kind| kind.side == Side::Source).collect();
+        let is_known = self.is_store_read();
+        let mut feeds = self.feeds();
+        let unused: Vec<_> = feeds.copies.extract_if(.., |(_, kind), _| is_known && !kinds.contains(kind)).collect();
+        let scopes: Vec<WatchScope> = feeds.sources.values().map(|feed| feed.scope.clone()).collect();
+        // The end of a subscription must not meet the lock.
+        drop(feeds);
+        drop(unused);
+        for (scope, kind) in scopes.iter().flat_map(|scope| kinds.iter().map(move |kind| (scope, kind))) {
+            let at = (scope.endpoint.url().to_owned(), kind.clone());
+            if self.feeds().copies.get(&at).is_some_and(|feed| feed.scope == *scope) {
+                continue;
+            }
+            let served = ServedKind { resource: kind.resource(&kind.plural()), namespaced: true };
+            let feed = self.follow_kind(kind, served, scope.clone());
+            let former = self.feeds().copies.insert(at, feed);
+            drop(former);
+            self.touch(Topic::Synced(Collection::Kind(kind.clone())));
+        }
+    }
+
+    /// The copies of a kind that are beside the sources of an address.
+    pub fn copy_feed(&self, scope: &WatchScope, kind: &Kind) -> Option<Arc<KindFeed>> {
+        self.feeds().copies.get(&(scope.endpoint.url().to_owned(), kind.clone())).cloned()
+    }
+
+    /// Whether something holds of the copies of a kind at every address at which sources are watched.
+    pub fn all_copies(&self, kind: &Kind, holds: impl Fn(&KindFeed) -> bool) -> bool {
+        let feeds = self.feeds();
+        let of_kind: Vec<_> = feeds.copies.iter().filter(|((_, of), _)| of == kind).map(|(_, feed)| feed).collect();
+        of_kind.len() == feeds.sources.len() && of_kind.into_iter().all(|feed| holds(feed))
+    }
+
+    /// What the copies beside the sources of an address hold, by kind.
+    pub fn copy_feeds(&self, scope: &WatchScope) -> Vec<(Kind, Arc<KindFeed>)> {
+        let feeds = self.feeds();
+        let here = feeds.copies.iter().filter(|((at, _), _)| at == scope.endpoint.url());
+        here.map(|((_, kind), feed)| (kind.clone(), feed.clone())).collect()
+    }
+
+    /// The feed of a collection of related objects, opened by its first reader.
+    pub fn related_feed(self: &Arc<Self>, scope: &WatchScope, of: &Arc<Related>) -> Arc<RelatedFeed> {
+        let feeds = self.feeds();
+        if let Some(feed) = feeds.related.get(of).filter(|feed| feed.watch.endpoint() == &scope.endpoint) {
+            return feed.clone();
+        }
+        drop(feeds);
+        let selectors = Selectors { label: of.labels.clone(), by_name: of.labels.is_empty(), ..Selectors::default() };
+        let watch = self.shared.watches.acquire(scope, &of.resource, &selectors);
+        let (pipeline, collection) = (Arc::downgrade(self), Collection::Related(of.clone()));
+        let changed = collection.clone();
+        let subscription = watch.store().subscribe(move |change| {
+            if let Some(pipeline) = pipeline.upgrade() {
+                pipeline.related_changed(&changed, change);
+            }
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.follow_states(&watch, collection));
+        let feed = Arc::new(RelatedFeed { watch, subscription, _tasks: tasks });
+        let mut feeds = self.feeds();
+        // Another reconcile may have opened it meanwhile.
+        let former = match feeds.related.get(of).filter(|known| known.watch.endpoint() == &scope.endpoint).cloned() {
+            Some(known) => return known,
+            None => feeds.related.insert(of.clone(), feed.clone()),
+        };
+        // The end of a subscription must not meet the lock.
+        drop(feeds);
+        drop(former);
+        feed
+    }
+
+    /// Ends the watches on related objects that nobody reads any more, and forgets the objects.
+    pub async fn tend_related(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LINGER).await;
+            let mut feeds = self.feeds();
+            // Under the lock: who registers an interest meanwhile finds the feed, or opens another.
+            let read = self.interests.watches(tokio::time::Instant::now().into_std());
+            let is_read = |of: &Arc<Related>| read.contains(&Collection::Related(of.clone()));
+            let unread: Vec<_> = feeds.related.extract_if(.., |of, _| !is_read(of)).collect();
+            let others: Vec<_> = feeds.related.iter().map(|(of, feed)| (of.clone(), feed.clone())).collect();
+            drop(feeds);
+            drop(unread);
+            for (of, feed) in others {
+                let of = Collection::Related(of);
+                feed.subscription.keep(|key| self.interests.is_read(&Interest::Object(of.clone(), key.clone())));
+            }
+        }
     }
 
     /// The schema of the source's API at an address; `None`: not read yet. Without it the engine cannot tell which status
@@ -149,9 +271,11 @@ impl Pipeline {
 
     /// Opens the watches on the target's kinds as far as they are resolved, and ends those on kinds that are no longer used.
     pub fn follow_kinds(self: &Arc<Self>) {
-        let (generation, kinds) = (self.generation(), self.kinds());
+        self.follow_copies();
+        let (generation, mut kinds) = (self.generation(), self.kinds());
+        kinds.retain(|kind| kind.side == Side::Target);
         // Which kinds are in use is known once the state store is.
-        let is_known = self.unconfirmed().is_none();
+        let is_known = self.is_store_read();
         let unused: Vec<_> = self.feeds().kinds.extract_if(.., |kind, _| is_known && !kinds.contains(kind)).collect();
         // The end of a subscription must not meet the lock.
         drop(unused);
@@ -163,24 +287,31 @@ impl Pipeline {
             if self.feeds().kinds.get(&kind).is_some_and(|feed| feed.scope == scope) {
                 continue;
             }
-            let selectors =
-                Selectors { label: format!("{}={}", marks::MAPPING, self.writer.label()), ..Selectors::default() };
-            let watch = self.shared.watches.acquire(&scope, &served.resource, &selectors);
-            let pipeline = Arc::downgrade(self);
-            let of = kind.clone();
-            let subscription = watch.store().subscribe(move |change| {
-                if let Some(pipeline) = pipeline.upgrade() {
-                    pipeline.target_changed(&of, change);
-                }
-            });
-            let mut tasks = JoinSet::new();
-            tasks.spawn(self.follow_states(&watch, Collection::Kind(kind.clone())));
-            let feed = Arc::new(KindFeed { served, scope, watch, subscription, _tasks: tasks });
+            let feed = self.follow_kind(&kind, served, scope);
             let former = self.feeds().kinds.insert(kind.clone(), feed.clone());
             drop(former);
             self.queue_standing(&kind, &feed);
             self.touch(Topic::Synced(Collection::Kind(kind)));
         }
+    }
+
+    /// Watches the engine's objects of one kind at an address.
+    fn follow_kind(self: &Arc<Self>, kind: &Kind, served: ServedKind, scope: WatchScope) -> Arc<KindFeed> {
+        let selectors =
+            Selectors { label: format!("{}={}", marks::MAPPING, self.writer.label()), ..Selectors::default() };
+        let watch = self.shared.watches.acquire(&scope, &served.resource, &selectors);
+        let (pipeline, of) = (Arc::downgrade(self), kind.clone());
+        let subscription = watch.store().subscribe(move |change| {
+            if let Some(pipeline) = pipeline.upgrade() {
+                match of.side {
+                    Side::Target => pipeline.target_changed(&of, change),
+                    Side::Source => pipeline.copy_changed(&of, change),
+                }
+            }
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.follow_states(&watch, Collection::Kind(kind.clone())));
+        Arc::new(KindFeed { served, scope, watch, subscription, _tasks: tasks })
     }
 
     /// What a store held before the subscription is queued by hand: a watch that another generation left open.
@@ -209,12 +340,12 @@ impl Pipeline {
     pub fn kinds(&self) -> BTreeSet<Kind> {
         let mut kinds: BTreeSet<Kind> =
             self.generation().mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
-        let same = |a: &Kind, b: &Kind| a.group == b.group && a.kind == b.kind;
         if mutants::active(Mutant::KindForgotten) {
             return kinds;
         }
         let former = self.stored_kinds();
-        let former: Vec<Kind> = former.into_iter().filter(|old| !kinds.iter().any(|new| same(old, new))).collect();
+        let former: Vec<Kind> =
+            former.into_iter().filter(|old| !kinds.iter().any(|new| new.is_same_in_any_version(old))).collect();
         kinds.extend(former);
         kinds
     }
@@ -222,7 +353,7 @@ impl Pipeline {
     /// Whether the engine's objects of every kind are listed.
     pub fn follows_every_kind(&self) -> bool {
         let is_listed = |kind: &Kind| self.kind_feed(kind).is_some_and(|feed| feed.watch.state() == WatchState::Synced);
-        self.kinds().iter().all(is_listed)
+        self.kinds().iter().filter(|kind| kind.side == Side::Target).all(is_listed)
     }
 
     pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<KindFeed>> {
@@ -318,6 +449,10 @@ impl Pipeline {
 
     /// Something about which sources there are has changed: what waits until all of them are seen is looked at.
     pub fn sources_told(&self) {
+        if self.unconfirmed().is_some() {
+            // The first state store is written once the sources are listed.
+            self.check_inventory();
+        }
         if self.are_sources_listed() {
             self.touch(Topic::PassComplete);
             self.conclude();
@@ -328,7 +463,8 @@ impl Pipeline {
 /// Wakes what waits until it is confirmed which cluster an address leads to.
 async fn follow_identity(pipeline: Weak<Pipeline>, connection: Arc<Connection>, cluster: ClusterName) {
     let mut outcomes = connection.identity().outcomes();
-    while outcomes.changed().await.is_ok() {
+    loop {
+        outcomes.advanced().await;
         let Some(pipeline) = pipeline.upgrade() else { return };
         if matches!(connection.identity().known(), Identified::Identity(_)) {
             pipeline.touch(Topic::Identity(cluster.clone()));

@@ -9,7 +9,7 @@ use super::wakes::Topic;
 use super::{Inventory, Pipeline, Reason, State, Unsettled};
 use crate::engine::former;
 use crate::mapping::template::Text;
-use crate::mapping::{Kind, SourceClusters, placement};
+use crate::mapping::{Kind, Mapping, SourceClusters, placement};
 use crate::multicluster::queue::Priority;
 use crate::object::Key;
 use crate::plan::Prune;
@@ -187,6 +187,21 @@ impl Pipeline {
         self.state().unconfirmed.clone()
     }
 
+    /// Whether it is known what the state store says.
+    pub fn is_store_read(&self) -> bool {
+        let state = self.state();
+        state.unconfirmed.is_none() || (self.generation().former.is_some() && !state.store.resource_version.is_empty())
+    }
+
+    /// What the state store says to a former source, which may be out of sight.
+    pub fn recorded(&self, store: Inventory) {
+        let is_news = self.state().store != store;
+        if is_news {
+            self.state().recorded(&self.generation().mapping, store);
+            self.touch(Topic::PassComplete);
+        }
+    }
+
     /// Whether this is a former source that is not confirmed: what its name leads to may be another source.
     pub fn is_out_of_sight(&self) -> bool {
         self.generation().former.is_some() && self.unconfirmed().is_some()
@@ -211,11 +226,7 @@ impl Pipeline {
                     let is_in_force = generation.former.is_some() || store.is_in_force(&generation.mapping.text);
                     state.guard = state.guard.next(is_in_force);
                 }
-                state.former_placements =
-                    store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
-                state.siblings = siblings(&store);
-                state.former_status = Arc::new(generation.mapping.status.no_longer_written(&store.status));
-                state.store = store;
+                state.recorded(&generation.mapping, store);
                 state.unconfirmed = None;
             }
             Err(why) => state.unconfirmed = Some(why),
@@ -232,6 +243,16 @@ impl Pipeline {
             self.conclude();
         }
         self.touch(Topic::Store(generation.target.cluster.clone()));
+    }
+}
+
+impl State {
+    fn recorded(&mut self, mapping: &Mapping, store: Inventory) {
+        self.former_placements =
+            store.placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new).collect();
+        self.siblings = siblings(&store);
+        self.former_status = Arc::new(mapping.status.no_longer_written(&store.status));
+        self.store = store;
     }
 }
 

@@ -1,7 +1,8 @@
-//! Who uses the shared objects of a namespace: the sources that are placed there and carry the engine's finalizer. Pure.
+//! Who uses what sources share: the sources that are placed there, or name the same object, and carry the engine's finalizer.
+//! Pure.
 //!
-//! The last source of a namespace takes its shared objects along. Which one is the last is known once every source of the
-//! first lists was seen: until then, nobody can tell whether another one is placed there.
+//! The last user of a place takes along what is shared there. Which one is the last is known once every source of the first
+//! lists was seen: until then, nobody can tell whether another one uses it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,86 +11,92 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::object::{ClusterName, Key};
 
-/// Sources by the namespace they are placed into.
+/// Sources by what they use: a namespace of the target, or a shared copy in it.
 #[derive(Debug, Default)]
 pub struct SharedUse {
     users: HashMap<Arc<str>, BTreeSet<Key>>,
-    namespaces: HashMap<Key, Arc<str>>,
-    /// Sources whose placement has not been looked at.
+    places: HashMap<Key, BTreeSet<Arc<str>>>,
+    /// Sources whose places have not been looked at.
     unseen: HashSet<Key>,
 }
 
-/// What is to be told to those who wait to learn whether others use a namespace.
+/// What is to be told to those who wait to learn whether others use a place.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// Namespaces that have other users than before.
-    pub namespaces: Vec<Arc<str>>,
+    /// Places that have other users than before.
+    pub places: BTreeSet<Arc<str>>,
     /// No source is unseen any more.
     pub complete: bool,
 }
 
 impl SharedUse {
-    /// A list holds a source: until it is seen, it may be placed anywhere.
+    /// A list holds a source: until it is seen, it may use any place.
     pub fn listed(&mut self, key: &Key) {
-        if !self.namespaces.contains_key(key) {
+        if !self.places.contains_key(key) {
             self.unseen.insert(key.clone());
         }
     }
 
-    /// Where a source is placed; `None`: it needs nothing anywhere.
-    pub fn seen(&mut self, key: &Key, namespace: Option<&str>) -> News {
+    /// Another document may have every source use other places.
+    pub fn doubt(&mut self) {
+        self.unseen.extend(self.places.keys().cloned());
+    }
+
+    /// What a source uses; nothing: it needs nothing anywhere.
+    pub fn seen(&mut self, key: &Key, places: &BTreeSet<String>) -> News {
         let complete = self.unseen.remove(key) && self.unseen.is_empty();
-        let former = self.namespaces.get(key).cloned();
-        if former.as_deref() == namespace {
-            return News { complete, namespaces: Vec::new() };
+        let former = self.places.remove(key).unwrap_or_default();
+        let now: BTreeSet<Arc<str>> = places.iter().map(|place| self.interned(place)).collect();
+        let changed: BTreeSet<Arc<str>> = former.symmetric_difference(&now).cloned().collect();
+        changed.iter().filter(|place| former.contains(*place)).for_each(|place| self.leave(key, place));
+        changed.iter().filter(|place| now.contains(*place)).for_each(|place| self.enter(key, place));
+        if !now.is_empty() {
+            self.places.insert(key.clone(), now);
         }
-        let left = former.map(|former| self.leave(key, former));
-        let entered = namespace.map(|namespace| self.enter(key, namespace));
-        News { complete, namespaces: left.into_iter().chain(entered).collect() }
+        News { places: changed, complete }
     }
 
     /// The sources of a cluster are out of sight, and its objects are no business of this engine.
     pub fn forget_cluster(&mut self, cluster: &ClusterName) -> News {
-        let keys = self.namespaces.keys().chain(&self.unseen).filter(|key| key.cluster == *cluster);
+        let keys = self.places.keys().chain(&self.unseen).filter(|key| key.cluster == *cluster);
         let keys: BTreeSet<Key> = keys.cloned().collect();
-        keys.iter().map(|key| self.seen(key, None)).fold(News::default(), |mut all, news| {
-            all.namespaces.extend(news.namespaces);
+        keys.iter().map(|key| self.seen(key, &BTreeSet::new())).fold(News::default(), |mut all, news| {
+            all.places.extend(news.places);
             News { complete: all.complete || news.complete, ..all }
         })
     }
 
-    /// Whether another source uses the shared objects of a namespace. `None`: nobody can tell before every source is seen.
-    pub fn in_use(&self, namespace: &str, by_others_than: &Key) -> Option<bool> {
-        let users = self.users.get(namespace);
+    /// Whether another source uses a place. `None`: nobody can tell before every source is seen.
+    pub fn in_use(&self, place: &str, by_others_than: &Key) -> Option<bool> {
+        let users = self.users.get(place);
         if users.is_some_and(|users| users.iter().any(|key| key != by_others_than)) {
             return Some(true);
         }
         self.unseen.iter().all(|key| key == by_others_than).then_some(false)
     }
 
-    /// Sources that are placed or unseen, and namespaces with users.
+    /// Sources that are seen or unseen, and places with users.
     pub fn size(&self) -> usize {
-        self.users.len() + self.namespaces.len() + self.unseen.len()
+        self.users.len() + self.places.len() + self.unseen.len()
     }
 
-    fn leave(&mut self, key: &Key, namespace: Arc<str>) -> Arc<str> {
-        self.namespaces.remove(key);
-        if let Some(users) = self.users.get_mut(&namespace) {
+    /// One text for all sources of a place.
+    fn interned(&self, place: &str) -> Arc<str> {
+        let known = self.users.get_key_value(place).map(|(known, _)| known.clone());
+        known.unwrap_or_else(|| Arc::from(place))
+    }
+
+    fn leave(&mut self, key: &Key, place: &Arc<str>) {
+        if let Some(users) = self.users.get_mut(place) {
             users.remove(key);
             if users.is_empty() {
-                self.users.remove(&namespace);
+                self.users.remove(place);
             }
         }
-        namespace
     }
 
-    fn enter(&mut self, key: &Key, namespace: &str) -> Arc<str> {
-        // One text for all sources of a namespace.
-        let known = self.users.get_key_value(namespace).map(|(known, _)| known.clone());
-        let namespace = known.unwrap_or_else(|| Arc::from(namespace));
-        self.namespaces.insert(key.clone(), namespace.clone());
-        self.users.entry(namespace.clone()).or_default().insert(key.clone());
-        namespace
+    fn enter(&mut self, key: &Key, place: &Arc<str>) {
+        self.users.entry(place.clone()).or_default().insert(key.clone());
     }
 }
 
@@ -102,8 +109,12 @@ mod tests {
         Key::new(ClusterName::try_from(cluster).unwrap(), "ns", name)
     }
 
-    fn namespaces(news: News) -> Vec<String> {
-        news.namespaces.iter().map(ToString::to_string).collect()
+    fn told(news: News) -> Vec<String> {
+        news.places.iter().map(ToString::to_string).collect()
+    }
+
+    fn at(places: &[&str]) -> BTreeSet<String> {
+        places.iter().map(|place| (*place).to_owned()).collect()
     }
 
     #[test]
@@ -113,10 +124,10 @@ mod tests {
         shared.listed(&a);
         shared.listed(&b);
         assert_eq!(shared.in_use("x", &a), None);
-        assert!(!shared.seen(&a, Some("x")).complete);
+        assert!(!shared.seen(&a, &at(&["x"])).complete);
         assert_eq!(shared.in_use("x", &a), None, "b may be placed there");
         assert_eq!(shared.in_use("x", &b), Some(true), "a is, whatever else is");
-        assert!(shared.seen(&b, Some("y")).complete);
+        assert!(shared.seen(&b, &at(&["y"])).complete);
         assert_eq!(shared.in_use("x", &a), Some(false));
     }
 
@@ -125,33 +136,46 @@ mod tests {
         let mut shared = SharedUse::default();
         let (a, b) = (key("a"), key("b"));
         shared.listed(&a);
-        shared.seen(&a, Some("x"));
+        shared.seen(&a, &at(&["x"]));
         shared.listed(&a);
         assert_eq!(shared.in_use("x", &a), Some(false));
         assert_eq!(shared.in_use("y", &b), Some(false));
     }
 
     #[test]
-    fn namespaces_with_other_users_are_told() {
+    fn places_with_other_users_are_told() {
         let mut shared = SharedUse::default();
-        assert_eq!(namespaces(shared.seen(&key("a"), Some("x"))), ["x"]);
-        assert_eq!(namespaces(shared.seen(&key("a"), Some("x"))), [""; 0], "nothing changes");
-        assert_eq!(namespaces(shared.seen(&key("a"), Some("y"))), ["x", "y"]);
-        assert_eq!(namespaces(shared.seen(&key("a"), None)), ["y"]);
-        assert!(shared.users.is_empty() && shared.namespaces.is_empty());
+        assert_eq!(told(shared.seen(&key("a"), &at(&["x"]))), ["x"]);
+        assert_eq!(told(shared.seen(&key("a"), &at(&["x"]))), [""; 0], "nothing changes");
+        assert_eq!(told(shared.seen(&key("a"), &at(&["y"]))), ["x", "y"]);
+        assert_eq!(told(shared.seen(&key("a"), &at(&["y", "y/Secret/s"]))), ["y/Secret/s"]);
+        assert_eq!(told(shared.seen(&key("a"), &at(&[]))), ["y", "y/Secret/s"]);
+        assert!(shared.users.is_empty() && shared.places.is_empty());
+    }
+
+    #[test]
+    fn another_document_makes_every_source_unseen() {
+        let mut shared = SharedUse::default();
+        let (a, b) = (key("a"), key("b"));
+        shared.seen(&a, &at(&["x"]));
+        shared.seen(&b, &at(&["x"]));
+        shared.doubt();
+        assert_eq!(shared.in_use("x/Secret/s", &a), None, "b may use it");
+        assert!(!shared.seen(&a, &at(&["x"])).complete && shared.seen(&b, &at(&["x", "x/Secret/s"])).complete);
+        assert_eq!(shared.in_use("x/Secret/s", &a), Some(true));
     }
 
     #[test]
     fn a_cluster_that_goes_takes_its_sources_along() {
         let mut shared = SharedUse::default();
         shared.listed(&key("gone/unseen"));
-        shared.seen(&key("gone/a"), Some("x"));
-        shared.seen(&key("c/a"), Some("x"));
+        shared.seen(&key("gone/a"), &at(&["x"]));
+        shared.seen(&key("c/a"), &at(&["x"]));
         let news = shared.forget_cluster(&key("gone/a").cluster);
         assert!(news.complete);
-        assert_eq!(namespaces(news), ["x"]);
+        assert_eq!(told(news), ["x"]);
         assert_eq!(shared.in_use("x", &key("c/a")), Some(false));
         shared.forget_cluster(&key("c/a").cluster);
-        assert!(shared.users.is_empty() && shared.namespaces.is_empty() && shared.unseen.is_empty());
+        assert!(shared.users.is_empty() && shared.places.is_empty() && shared.unseen.is_empty());
     }
 }

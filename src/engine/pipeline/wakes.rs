@@ -1,12 +1,13 @@
 //! Who is woken by what: sources by their own events and by those of their objects, and who reads or waits for something
 //! else by the index of [interests].
 
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use super::shared_use::News;
 use super::{KindFeed, Pipeline};
-use crate::mapping::Kind;
+use crate::mapping::{Kind, Resource};
 use crate::multicluster::Object;
 use crate::multicluster::interests;
 use crate::multicluster::queue::Priority;
@@ -24,6 +25,23 @@ pub enum Collection {
     Kind(Kind),
     /// The engine's objects of all kinds on the target.
     Target,
+    /// Related objects.
+    Related(Arc<Related>),
+}
+
+/// A collection that related objects are read from.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Related {
+    /// Address at which it is watched.
+    pub at: String,
+    pub resource: Resource,
+    /// Empty: objects are read by their names.
+    pub labels: String,
+}
+
+/// How interests name a namespace of a cluster.
+pub fn selection(cluster: &ClusterName, namespace: &str) -> String {
+    format!("{cluster}/{namespace}")
 }
 
 pub type Interests = interests::Interests<Key, Collection>;
@@ -39,6 +57,13 @@ impl Pipeline {
         self.wake(&Interest::Topic(topic), Priority::Initial);
     }
 
+    /// A related object appeared, changed or vanished.
+    pub(super) fn related_changed(&self, of: &Collection, change: &Change<'_>) {
+        let key = change.key;
+        self.wake(&Interest::Object(of.clone(), key.clone()), Priority::Live);
+        self.wake(&Interest::Selection(of.clone(), selection(&key.cluster, &key.namespace).into()), Priority::Live);
+    }
+
     fn wake(&self, interest: &Interest, priority: Priority) {
         let woken = self.interests.touch(interest, priority);
         woken.into_iter().for_each(|(key, priority)| self.queue.add(key, priority));
@@ -51,16 +76,16 @@ impl Pipeline {
         self.kinds().into_iter().for_each(|kind| self.touch(Topic::Served(target.clone(), kind)));
     }
 
-    /// Whether another source needs the shared objects of a namespace. `None`: nobody can tell before every source was
-    /// listed and seen.
-    pub fn in_use(&self, namespace: &str, by_others_than: &Key) -> Option<bool> {
-        let in_use = self.shared_use().in_use(namespace, by_others_than);
+    /// Whether another source needs what is shared at a place. `None`: nobody can tell before every source was listed and
+    /// seen.
+    pub fn in_use(&self, place: &str, by_others_than: &Key) -> Option<bool> {
+        let in_use = self.shared_use().in_use(place, by_others_than);
         in_use.filter(|in_use| *in_use || self.are_sources_listed())
     }
 
-    /// The placement of a source was looked at.
-    pub fn saw_placement(&self, key: &Key, namespace: Option<&str>) {
-        let news = self.shared_use().seen(key, namespace);
+    /// What a source shares with others was looked at.
+    pub fn saw_places(&self, key: &Key, places: &BTreeSet<String>) {
+        let news = self.shared_use().seen(key, places);
         self.tell(news);
     }
 
@@ -69,8 +94,8 @@ impl Pipeline {
             return;
         }
         let target = &self.generation().target.cluster;
-        for namespace in news.namespaces {
-            self.touch(Topic::Placement(target.clone(), (*namespace).into()));
+        for place in news.places {
+            self.touch(Topic::Placement(target.clone(), (*place).into()));
         }
         if news.complete {
             self.touch(Topic::PassComplete);
@@ -117,6 +142,21 @@ impl Pipeline {
             self.enqueue_origin(kind, change.key, former, priority);
         }
         self.enqueue_origin(kind, change.key, object, priority);
+    }
+
+    /// A copy beside its source changed. One that names a source of another cluster wakes nobody.
+    pub(super) fn copy_changed(&self, kind: &Kind, change: &Change<'_>) {
+        let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
+        for object in change.before.into_iter().chain(change.after) {
+            self.enqueue_copy(kind, change.key, object, priority);
+        }
+    }
+
+    /// Queues the source that a copy beside it names.
+    pub(super) fn enqueue_copy(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
+        if let Some(key) = self.source_of(kind, at, object).filter(|key| key.cluster == at.cluster) {
+            self.queue.add(key, priority);
+        }
     }
 
     /// Remembers an owned object that lost its ownership annotations, or left the watch with its label.
@@ -211,7 +251,7 @@ impl Pipeline {
         }
         self.learned().forget(key);
         self.interests.forget(key);
-        self.saw_placement(key, None);
+        self.saw_places(key, &BTreeSet::new());
     }
 }
 

@@ -1,7 +1,7 @@
 //! SE0708: whether two objects of one kind can get one name for two sources. As with placements, what is reported is a
 //! pair that really meets.
 
-use super::places::{Candidate, placed, served_candidate, source_stand_in};
+use super::places::{Candidate, Named, placed, served_candidate, source_stand_in};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::names::is_dns_subdomain;
 use crate::mapping::{Mapping, ObjectRule};
@@ -19,9 +19,8 @@ pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>)
     }
 }
 
-/// Another version of a kind is the same kind.
 fn same_kind(one: &ObjectRule, other: &ObjectRule) -> bool {
-    one.kind.group == other.kind.group && one.kind.kind == other.kind.kind
+    one.kind.is_same_in_any_version(&other.kind)
 }
 
 /// An object of a mapping.
@@ -80,7 +79,7 @@ fn taking_the_name<'m>(first: Object<'m>, second: Object<'m>, source: Candidate<
 
 fn place(object: Object<'_>, source: Candidate<'_>) -> Option<(String, String)> {
     let Object { mapping, rule } = object;
-    placed(mapping, Some(rule), source, &source_stand_in(mapping, Some(rule)))
+    placed(mapping, Named::of(rule), source, &source_stand_in(mapping, Named::of(rule)))
 }
 
 fn finding(node: &Node, found: &Collision<'_>) -> Finding {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::expression::{Base, Expr, Path, Root, Scope, Segment, Text};
-use crate::mapping::{Mapping, ObjectRule, SourceClusters};
+use crate::mapping::{Direction, ForEach, Mapping, ObjectRule, RelatedRule, SourceClusters};
 use crate::yaml::{Node, NodeValue};
 
 const CLUSTERS: [&str; 2] = ["2xcau5l8pb5n4bev", "1kd7fq0ntn2qv9ew"];
@@ -37,6 +37,7 @@ pub(super) struct Candidate<'n> {
 }
 
 pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
+    copies(spec, mapping, findings);
     let rule = spec.get("placement");
     let written = |field: &str| rule.and_then(|rule| rule.get(field));
     let Some(node) = written("namespace").or(written("name")) else {
@@ -49,6 +50,54 @@ pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>)
     }
 }
 
+/// What gives an object a name of its own.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'m> {
+    text: &'m Text,
+    each: Option<&'m ForEach>,
+}
+
+impl<'m> Named<'m> {
+    /// `None`: it has the name of the placement.
+    pub fn of(rule: &'m ObjectRule) -> Option<Self> {
+        Some(Self { text: rule.name.as_ref()?, each: rule.for_each.as_deref() })
+    }
+
+    /// Of the copies of a related object; `None`: each has the name of its original.
+    fn of_copies(rule: &'m RelatedRule) -> Option<Self> {
+        let text = rule.to.name.as_ref().or(rule.from.name.as_ref())?;
+        Some(Self { text, each: rule.for_each.as_deref() })
+    }
+}
+
+/// SE0708: copies that are not shared need names that differ between sources, for two may name one original.
+fn copies(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
+    let Some(NodeValue::Sequence(nodes)) = spec.get("related").map(|related| &related.value) else { return };
+    let own = mapping.objects.iter().filter(|rule| !rule.shared).filter_map(|rule| rule.copy);
+    for (node, rule) in own.filter_map(|copy| Some((nodes.get(copy.related)?, mapping.related.get(copy.related)?))) {
+        // Whether the lists of two sources share a name cannot be told, and only their consumer would meet it.
+        if rule.direction == Direction::ToSource && rule.for_each.is_some() {
+            continue;
+        }
+        let named = Named::of_copies(rule);
+        let pair = named.map(|named| meeting(mapping, Some(named)));
+        let message =
+            "two sources that name one object would each copy it to one name: the second would wait in `Conflict`";
+        let at = node.get("to").and_then(|to| to.get("name")).or(node.get("from")).unwrap_or(node);
+        let finding = Finding::new("SE0708", at.headline(), message);
+        let finding = finding.help("put `{{ placement.name }}` into `to.name`, or share one copy: `shared: Namespace`");
+        match pair {
+            None => findings.push(finding),
+            Some(Some((first, second, place))) => {
+                findings.push(
+                    finding.label(format!("both can be `{place}`")).note(format!("for example {first} and {second}")),
+                );
+            }
+            Some(None) => {}
+        }
+    }
+}
+
 /// Objects that are named by a template of their own.
 fn names(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
     let Some(NodeValue::Sequence(nodes)) = spec.get("objects").map(|objects| &objects.value) else { return };
@@ -56,7 +105,7 @@ fn names(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
         let name = node.get("template").and_then(|template| template.get("metadata")?.get("name"));
         let own = rule.name.as_ref().filter(|name| !rule.shared && name.literal().is_none());
         if let (Some(node), Some(_)) = (name, own)
-            && let Some(pair) = meeting(mapping, Some(rule))
+            && let Some(pair) = meeting(mapping, Named::of(rule))
         {
             findings.push(finding(node, &pair));
         }
@@ -67,11 +116,11 @@ fn names(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
 type Pair = (Candidate<'static>, Candidate<'static>, String);
 
 /// The first two sources whose objects get one namespace and name.
-fn meeting(mapping: &Mapping, rule: Option<&ObjectRule>) -> Option<Pair> {
-    let spec = source_stand_in(mapping, rule);
+fn meeting(mapping: &Mapping, named: Option<Named<'_>>) -> Option<Pair> {
+    let spec = source_stand_in(mapping, named);
     let mut taken: BTreeMap<(String, String), Candidate<'static>> = BTreeMap::new();
     for candidate in candidates(mapping) {
-        let Some(place) = placed(mapping, rule, candidate, &spec) else { continue };
+        let Some(place) = placed(mapping, named, candidate, &spec) else { continue };
         if let Some(first) = taken.get(&place) {
             return Some((*first, candidate, format!("{}/{}", place.0, place.1)));
         }
@@ -112,16 +161,16 @@ pub(super) fn served_candidate(mapping: &Mapping) -> Option<Candidate<'static>> 
 /// Namespace and name of a source's objects, or of the one object of a rule.
 pub(super) fn placed(
     mapping: &Mapping,
-    rule: Option<&ObjectRule>,
+    named: Option<Named<'_>>,
     candidate: Candidate<'_>,
     spec: &Map<String, Value>,
 ) -> Option<(String, String)> {
     let mut scope = scope(mapping, candidate, spec.clone());
     let place = mapping.placement.place(&scope).ok()?;
-    let Some((rule, name)) = rule.and_then(|rule| Some((rule, rule.name.as_ref()?))) else {
+    let Some(Named { text: name, each }) = named else {
         return Some((place.namespace, place.name));
     };
-    if let Some(each) = &rule.for_each {
+    if let Some(each) = each {
         // Two sources may well have an item in common.
         scope.set_local(&each.item, Arc::new(stand_in(&[name], &Base::Local(each.item.clone()))));
     }
@@ -144,9 +193,9 @@ pub(super) fn scope(mapping: &Mapping, candidate: Candidate<'_>, mut source: Map
 }
 
 /// Fields of the source that the rule reads beside its identity: two sources may well have the same there.
-pub(super) fn source_stand_in(mapping: &Mapping, rule: Option<&ObjectRule>) -> Map<String, Value> {
+pub(super) fn source_stand_in(mapping: &Mapping, named: Option<Named<'_>>) -> Map<String, Value> {
     let placement = &mapping.placement;
-    let texts = [&placement.namespace, &placement.name].into_iter().chain(rule.and_then(|rule| rule.name.as_ref()));
+    let texts = [&placement.namespace, &placement.name].into_iter().chain(named.map(|named| named.text));
     match stand_in(&texts.collect::<Vec<_>>(), &Base::Root(Root::Source)) {
         Value::Object(fields) => fields,
         _ => Map::new(),

@@ -1,7 +1,7 @@
-//! What related objects read, and on whose word they reach into the target.
+//! What related objects read, and whether a consumer decides where on the target.
 
 use crate::mapping::template::Tree;
-use crate::mapping::{Direction, ForEach, RelatedRule};
+use crate::mapping::{Direction, ForEach, RelatedPlace, RelatedRule};
 use crate::yaml::{Node, NodeValue};
 
 use super::reads::Reads;
@@ -25,6 +25,12 @@ impl<'s> Checker<'s> {
         for text in texts.into_iter().flatten() {
             Reads { environment: &self.environment, findings: &mut self.findings }.text(text, self.guarded);
         }
+        let transform = node.get("data").and_then(|data| data.get("transform"));
+        for (key, template) in &rule.data.transform {
+            if let Some(node) = transform.and_then(|transform| transform.get(key)) {
+                self.template(node, template.root(), None, self.guarded);
+            }
+        }
         // On the target, only the tenant's own namespace is the tenant's.
         let (side, place) = match rule.direction {
             Direction::ToTarget => ("to", &rule.to),
@@ -35,6 +41,17 @@ impl<'s> Checker<'s> {
             && self.environment.prints_consumers(text)
         {
             self.findings.push(safety::reaching(at, &format!("{side}.namespace"), "namespace"));
+        }
+        self.reading(node, rule);
+    }
+
+    /// In a namespace of the provider's choice, a consumer who gives the name could read any object.
+    fn reading(&mut self, node: &Node, rule: &RelatedRule) {
+        let RelatedPlace { namespace: Some(namespace), name: Some(name), .. } = &rule.from else { return };
+        let written = node.get("from").and_then(|from| from.get("name"));
+        let is_shared = rule.direction == Direction::ToSource && !self.environment.prints_consumers(namespace);
+        if let Some(at) = written.filter(|_| is_shared && self.environment.prints_consumers(name)) {
+            self.findings.push(safety::reading(at));
         }
     }
 

@@ -104,6 +104,13 @@ pub(super) fn reaching(node: &Node, path: &str, what: &str) -> Finding {
     Finding::new("SE0703", node.headline(), message).label("the consumer decides this").help(help)
 }
 
+pub(super) fn reading(node: &Node) -> Finding {
+    let message = "a consumer chooses which object of a namespace that is not the consumer's is read: `from.name`";
+    Finding::new("SE0703", node.headline(), message).label("the consumer decides this").help(
+        "write the name as a literal, or leave `from.namespace` out: the placement's namespace is the tenant's own",
+    )
+}
+
 fn pods(node: &Node, path: &str) -> Finding {
     let message = format!("a consumer can fill a pod template: `{path}`");
     Finding::new("SE0705", node.headline(), message)

@@ -34,7 +34,12 @@ fn of_object(rule: &ObjectRule) -> Vec<&References> {
 
 fn of_related(rule: &RelatedRule) -> Vec<&References> {
     let places = [&rule.from, &rule.to].into_iter().flat_map(|place| place.namespace.iter().chain(&place.name));
-    places.map(Text::references).chain(rule.for_each.iter().flat_map(|each| of_for_each(each))).collect()
+    let transforms = rule.data.transform.values().map(Template::references);
+    places
+        .map(Text::references)
+        .chain(rule.for_each.iter().flat_map(|each| of_for_each(each)))
+        .chain(transforms)
+        .collect()
 }
 
 fn of_for_each(each: &ForEach) -> [&References; 2] {

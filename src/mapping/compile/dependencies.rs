@@ -8,11 +8,8 @@ use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::ObjectSpec;
 use crate::mapping::expression::{Expression, References};
 use crate::mapping::template::Text;
-use crate::mapping::{ObjectRule, RelatedRule};
+use crate::mapping::{ObjectRule, RELATED, RelatedRule};
 use crate::yaml::{Spanned, closest};
-
-/// What stands before a related object in `dependsOn`.
-const RELATED: &str = "related.";
 
 impl Compiler {
     /// What is read, with what the variables among it read.

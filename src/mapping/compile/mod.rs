@@ -229,6 +229,8 @@ impl Compiler {
         let lifecycle = self.lifecycle(&spec.lifecycle, spec.source.api_export.is_some());
         let reconcile = self.reconcile(&spec.reconcile);
         let (target, target_rule) = target?;
+        let (related, mut objects) = (related?, objects?);
+        self.copies(&spec.related, &related, &mut objects);
         let name = &document.metadata.name.value;
         Some(Mapping {
             constants: Constants::new(name, &target),
@@ -237,10 +239,10 @@ impl Compiler {
             source: source?,
             target,
             target_rule,
-            related: related?,
+            related,
             placement: placement?,
             vars: vars?,
-            objects: objects?,
+            objects,
             status: status?,
             lifecycle,
             reconcile,
@@ -250,10 +252,8 @@ impl Compiler {
 
     /// Notes what has no run time yet.
     fn note_what_does_not_run(&mut self, spec: &Spanned<MappingSpec>) {
-        for (field, stands) in [("replaces", !spec.replaces.is_empty()), ("related", !spec.related.is_empty())] {
-            if stands {
-                self.field_not_yet(&spec.node, field);
-            }
+        if !spec.replaces.is_empty() {
+            self.field_not_yet(&spec.node, "replaces");
         }
         if let Some(lifecycle) = spec.node.get("lifecycle")
             && !spec.lifecycle.wait_for_other_finalizers.is_empty()

@@ -168,6 +168,12 @@ pub(super) fn is_mark(key: &str) -> bool {
     prefix == "sync-engine.dev" || prefix.ends_with(".sync-engine.dev") || key == "app.kubernetes.io/managed-by"
 }
 
+/// Whether a label or annotation is one of the engine's own or of kcp's: it never leaves its cluster.
+pub(super) fn is_internal(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    is_mark(key) || prefix == "kcp.io" || prefix.ends_with(".kcp.io")
+}
+
 /// Whether a text holds anything to evaluate.
 pub(super) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")

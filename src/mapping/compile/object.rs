@@ -123,6 +123,7 @@ impl Compiler {
             orphan_on_delete: spec.delete.policy == DeletePolicy::Orphan,
             propagation: spec.delete.propagation,
             on_identity_change: spec.on_identity_change,
+            copy: None,
         })
     }
 

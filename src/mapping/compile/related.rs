@@ -1,18 +1,21 @@
-//! `spec.related`: objects that travel along.
+//! `spec.related`: objects that are copied along with the source, or read beside it.
 
 use std::collections::BTreeMap;
 
 use super::for_each::Written;
 use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
-use crate::mapping::document::{Direction, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec};
+use crate::mapping::document::{Direction, Drift, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
 use crate::mapping::expression::{References, RootSet};
-use crate::mapping::template::Text;
-use crate::mapping::{RelatedData, RelatedPlace, RelatedRule};
+use crate::mapping::template::{Template, Text};
+use crate::mapping::{
+    Copied, IdentityChange, ObjectRule, Propagation, RELATED, RelatedData, RelatedPlace, RelatedRule,
+    SERVICE_ACCOUNT_TOKEN, Side,
+};
 use crate::yaml::{Raw, Spanned};
 
-/// What has `data`, and keys in it.
-const WITH_DATA: [&str; 2] = ["secrets.v1", "configmaps.v1"];
+/// What is copied. Objects of other resources are only read.
+const COPIED: [&str; 2] = ["secrets.v1", "configmaps.v1"];
 
 impl Compiler {
     pub(super) fn related(&mut self, specs: &[Spanned<RelatedSpec>]) -> Option<Vec<RelatedRule>> {
@@ -40,8 +43,10 @@ impl Compiler {
         let from = self.from(spec);
         let to = spec.to.as_ref().map_or(Some(RelatedPlace::default()), |to| self.place(to));
         self.check_destination(spec);
+        self.check_copy(spec);
         self.check_names_differ(spec, from.as_ref(), to.as_ref());
         let data = self.related_data(spec);
+        let keys = |keys: &[Spanned<String>]| keys.iter().map(|key| key.value.clone()).collect();
         Some(RelatedRule {
             id: spec.id.value.clone(),
             direction: spec.direction,
@@ -49,9 +54,86 @@ impl Compiler {
             for_each: for_each?.map(Box::new),
             from: from?,
             to: to?,
-            data,
+            data: data?,
+            labels: keys(&spec.labels),
+            annotations: keys(&spec.annotations),
+            secret_type: spec.secret_type.as_ref().map(|kind| kind.value.clone()),
+            owner_reference: spec.owner_reference,
             on_missing: spec.on_missing,
         })
+    }
+
+    /// A copy is an object like any other: these are the rules of the copies, which follow the rules of the objects.
+    pub(super) fn copies(
+        &self,
+        specs: &[Spanned<RelatedSpec>],
+        related: &[RelatedRule],
+        objects: &mut Vec<ObjectRule>,
+    ) {
+        for (position, (spec, rule)) in specs.iter().zip(related).enumerate() {
+            let Some(kind) = rule.copied_kind() else { continue };
+            if rule.direction == Direction::ToTarget {
+                let dependent = objects.iter().enumerate();
+                let dependent = dependent.filter(|(_, object)| object.depends_on_related.contains(&position));
+                let dependent: Vec<usize> = dependent.map(|(index, _)| index).collect();
+                let copy = objects.len();
+                dependent.into_iter().for_each(|index| objects[index].depends_on.push(copy));
+            }
+            objects.push(ObjectRule {
+                id: format!("{RELATED}{}", rule.id),
+                kind: match rule.direction {
+                    Direction::ToTarget => kind,
+                    Direction::ToSource => kind.on(Side::Source),
+                },
+                shared: spec.shared.is_some(),
+                for_each: None,
+                when: None,
+                depends_on: Vec::new(),
+                depends_on_related: Vec::new(),
+                ready: None,
+                failed: None,
+                template: Template::empty(),
+                name: None,
+                ignore: Vec::new(),
+                at_creation: Vec::new(),
+                drift: Drift::Correct,
+                orphan_on_delete: spec.on_source_delete == SourceDelete::Orphan,
+                propagation: Propagation::default(),
+                on_identity_change: IdentityChange::Recreate,
+                copy: Some(Copied { related: position, several: rule.is_several() }),
+            });
+        }
+    }
+
+    /// What goes with a copy, and with which.
+    fn check_copy(&mut self, spec: &Spanned<RelatedSpec>) {
+        let is_copied = COPIED.contains(&spec.resource.as_str());
+        let of_copies = ["to", "data", "labels", "annotations", "type", "shared", "ownerReference", "onSourceDelete"];
+        for (key, _) in of_copies.iter().filter(|_| !is_copied).filter_map(|field| spec.node.entry(field)) {
+            let finding = Finding::new("SE0114", key.span.clone(), format!("{} is not copied", spec.resource.value));
+            let help = format!("only {} are copied; objects of other resources are only read", COPIED.join(" and "));
+            self.report(finding.help(help));
+        }
+        if let Some((key, _)) = spec.node.entry("type").filter(|_| is_copied && spec.resource.value != COPIED[0]) {
+            self.report(Finding::new("SE0114", key.span.clone(), "only Secrets have a `type`").help("leave it out"));
+        }
+        if let Some(kind) = spec.secret_type.as_ref().filter(|kind| kind.value == SERVICE_ACCOUNT_TOKEN) {
+            let finding = Finding::new("SE0114", kind.span(), "the token of a service account is never copied");
+            self.report(finding.help("its cluster would take the copy for a token of its own"));
+        }
+        if let Some((key, _)) = spec.node.entry("shared").filter(|_| spec.direction == Direction::ToSource) {
+            let finding = Finding::new("SE0114", key.span.clone(), "a copy for the consumer belongs to one source");
+            self.report(finding.help("`shared` goes with `direction: ToTarget`"));
+        }
+        let transform = spec.node.get("data").and_then(|data| data.entry("transform"));
+        if let Some((key, _)) = transform.filter(|_| spec.shared.is_some()) {
+            let finding = Finding::new("SE0114", key.span.clone(), "a shared copy cannot be transformed");
+            self.report(finding.help("each source could give it another value; leave `shared` or `transform` out"));
+        }
+        for key in spec.labels.iter().chain(&spec.annotations).filter(|key| names::is_internal(key)) {
+            let finding = Finding::new("SE0114", key.span(), format!("`{}` never leaves its cluster", key.value));
+            self.report(finding.help("labels and annotations of kcp and of this engine are not copied"));
+        }
     }
 
     /// Where it is read: by name, or by labels.
@@ -64,6 +146,9 @@ impl Compiler {
             }
             (None, Some(_)) if spec.for_each.is_some() => {
                 Some(("`selector` and `forEach` are two ways to many objects", "take one of them"))
+            }
+            (None, Some(selector)) if selector.match_labels.is_empty() && selector.match_expressions.is_empty() => {
+                Some(("an empty `selector` selects every object", "name a label"))
             }
             _ => None,
         };
@@ -95,6 +180,15 @@ impl Compiler {
             let finding = Finding::new("SE0114", key.span.clone(), "many objects cannot go to one name");
             self.report(finding.help("leave it out: each keeps the name it has where it comes from"));
         }
+        let namespace = spec.node.get("to").and_then(|to| to.entry("namespace"));
+        if let Some((key, _)) = namespace.filter(|_| spec.to.as_ref().is_some_and(|to| to.namespace.is_some())) {
+            let finding = Finding::new("SE0114", key.span.clone(), "a copy cannot go to another namespace");
+            let help = match spec.direction {
+                Direction::ToTarget => "leave it out: a copy goes to the namespace of the source's placement",
+                Direction::ToSource => "leave it out: a copy goes to the namespace of the source",
+            };
+            self.report(finding.help(help));
+        }
         if spec.owner_reference && spec.direction == Direction::ToTarget {
             let at = spec.node.entry("ownerReference").map_or(spec.id.span(), |(key, _)| key.span.clone());
             let finding = Finding::new("SE0114", at, "on the target there is no source that could own it");
@@ -121,22 +215,29 @@ impl Compiler {
         }
     }
 
-    fn related_data(&mut self, spec: &Spanned<RelatedSpec>) -> RelatedData {
-        let Some(RelatedDataSpec { include, rename }) = &spec.data else { return RelatedData::default() };
-        let at = spec.node.entry("data").map_or(spec.id.span(), |(key, _)| key.span.clone());
-        if !WITH_DATA.contains(&spec.resource.as_str()) {
-            let message = format!("`data` goes with {}", WITH_DATA.join(" and "));
-            self.report(Finding::new("SE0114", at, message).help("leave it out: the whole object is carried"));
-        }
+    /// `None`: a finding says why.
+    fn related_data(&mut self, spec: &Spanned<RelatedSpec>) -> Option<RelatedData> {
+        let Some(RelatedDataSpec { include, rename, transform }) = &spec.data else {
+            return Some(RelatedData::default());
+        };
         let mut renamed = BTreeMap::new();
         for (from, to) in &rename.0 {
-            if !include.is_empty() && !include.contains(&from.value) {
-                let message = format!("`{}` is renamed, and not included", from.value);
-                self.report(Finding::new("SE0114", from.span(), message).help("add it to `include`"));
-            }
+            self.check_included(include, from, "renamed");
             renamed.insert(from.value.clone(), to.clone());
         }
-        RelatedData { include: include.clone(), rename: renamed }
+        let mut transformed = BTreeMap::new();
+        for (key, value) in &transform.0 {
+            self.check_included(include, key, "transformed");
+            transformed.insert(key.value.clone(), self.leaf(value, RootSet::TRANSFORM, Template::compile)?);
+        }
+        Some(RelatedData { include: include.clone(), rename: renamed, transform: transformed })
+    }
+
+    fn check_included(&mut self, include: &[String], key: &Spanned<String>, how: &str) {
+        if !include.is_empty() && !include.contains(&key.value) {
+            let message = format!("`{}` is {how}, and not included", key.value);
+            self.report(Finding::new("SE0114", key.span(), message).help("add it to `include`"));
+        }
     }
 
     /// What the places of a related object read.
@@ -148,6 +249,7 @@ impl Compiler {
             direct.extend(each.list.references());
             direct.extend(each.key.references());
         }
+        rule.data.transform.values().for_each(|value| direct.extend(value.references()));
         self.all_references(&direct)
     }
 }

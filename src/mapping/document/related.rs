@@ -1,12 +1,12 @@
-//! `spec.related`: objects that travel along.
+//! `spec.related`: objects that are copied along with the source, or read beside it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SelectorSpec;
+use super::{SelectorSpec, Shared};
 use crate::yaml::{Entries, Raw, Spanned};
 
-/// An object that travels along: a Secret, for example.
+/// A Secret or ConfigMap that is copied along with the source, or an object of another resource that expressions read.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RelatedSpec {
@@ -29,10 +29,21 @@ pub struct RelatedSpec {
     pub to: Option<RelatedPlaceSpec>,
     /// Which of its data is carried.
     pub data: Option<RelatedDataSpec>,
-    /// Whether the copy is owned by the source, and goes with it.
+    /// Keys of the labels that the copy gets from the original. Default: none.
+    #[serde(default)]
+    pub labels: Vec<Spanned<String>>,
+    /// Keys of the annotations that the copy gets from the original. Default: none.
+    #[serde(default)]
+    pub annotations: Vec<Spanned<String>>,
+    /// Type of the copy of a Secret. Default: the type of the original.
+    #[serde(rename = "type")]
+    pub secret_type: Option<Spanned<String>>,
+    /// `Namespace`: one copy for all sources of a namespace that name the same object. Default: one copy for each source.
+    pub shared: Option<Shared>,
+    /// Whether the copy in the consumer's cluster is owned by the source object, so that it is deleted with it.
     #[serde(default)]
     pub owner_reference: bool,
-    /// What to do while it is not there.
+    /// What to do while the original is missing.
     #[serde(default)]
     pub on_missing: RelatedMissing,
     /// What becomes of the copy when the source is deleted.
@@ -40,7 +51,7 @@ pub struct RelatedSpec {
     pub on_source_delete: super::SourceDelete,
 }
 
-/// Which way a related object travels.
+/// Which way a related object is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Direction {
     /// From the consumer to the target.
@@ -49,7 +60,7 @@ pub enum Direction {
     ToSource,
 }
 
-/// Where a related object stands: `name` or `selector`.
+/// Where a related object is: `name` or `selector`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RelatedPlaceSpec {
@@ -71,9 +82,12 @@ pub struct RelatedDataSpec {
     /// New names of keys.
     #[serde(default)]
     pub rename: Entries<String>,
+    /// New values by key: an expression reads the original as `value`.
+    #[serde(default)]
+    pub transform: Entries<Raw>,
 }
 
-/// What to do while a related object is not there.
+/// What to do while the original of a related object is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum RelatedMissing {
     /// Wait for it, and write nothing that reads it.

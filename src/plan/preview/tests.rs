@@ -148,12 +148,14 @@ fn shown(scene: &Scene) -> String {
         Ok(preview) => preview,
         Err(unseen) => return format!("{unseen:?}"),
     };
-    let objects = preview.objects().map(|(rule, _, desired)| format!("{}: {}", rule.id, desired.body["spec"]));
-    let related = preview.related().map(|copy| copy.to_string());
+    let objects = preview.objects().map(|(rule, _, desired)| match rule.copy {
+        None => format!("{}: {}", rule.id, desired.body["spec"]),
+        Some(_) => format!("{}: {} {}", rule.id, desired.reference, desired.body["data"]),
+    });
     let status = preview.status.clone().unwrap_or_default();
     let fields = format!("backups {} ann {}", status["backups"], status["ann"]);
     let reasons = preview.reasons.0.iter().map(|reason| format!("{}: {}", reason.cause.as_str(), reason.detail));
-    objects.chain(related).chain([fields]).chain(reasons).collect::<Vec<_>>().join("\n")
+    objects.chain([fields]).chain(reasons).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -174,24 +176,26 @@ fn related_objects_are_read_waited_for_and_carried() {
     insta::assert_snapshot!(all.join("\n---\n"), @r#"
     db: {"ca":"none","region":"west"}
     backups [] ann null
-    Waiting: related object `password[ann]`: it is not there yet
+    Waiting: related object `password[ann]`: secrets default/ann-password does not exist in the consumer's cluster
     Waiting: object `user`: related object `password[bob]` (read at `spec.secret`)
-    Waiting: object `db`: waits for related object `password[ann]`: it is not there yet
+    Waiting: object `db`: waits for related object `password[ann]`: secrets default/ann-password does not exist in the consumer's cluster
     ---
     db: {"ca":"none","region":"west"}
-    {"apiVersion":"v1","data":{"pass":"aHVudGVyMg=="},"kind":"Secret","metadata":{"name":"a-ann","namespace":"default-r7udrysckmmlkpz2"},"type":"Opaque"}
+    related.password: Secret default-r7udrysckmmlkpz2/a-ann {"pass":"aHVudGVyMg=="}
     backups [] ann "a-ann"
-    Waiting: related object `password[bob]`: it is not there yet
+    Waiting: related object `password[bob]`: secrets default/bob-password does not exist in the consumer's cluster
     Waiting: object `user`: related object `password[bob]` (read at `spec.secret`)
-    Waiting: object `db`: waits for related object `password[bob]`: it is not there yet
+    Waiting: object `db`: waits for related object `password[bob]`: secrets default/bob-password does not exist in the consumer's cluster
     ---
     db: {"ca":"PEM","region":"west"}
     user: {"of":"ann-password","secret":"a-bob"}
-    {"apiVersion":"v1","data":{"pass":"aHVudGVyMg=="},"kind":"Secret","metadata":{"name":"a-ann","namespace":"NAMESPACE"},"type":"Opaque"}
-    {"apiVersion":"v1","data":{"pass":"aHVudGVyMg=="},"kind":"Secret","metadata":{"name":"a-bob","namespace":"NAMESPACE"},"type":"Opaque"}
-    {"apiVersion":"v1","data":{"ca.crt":"PEM"},"kind":"ConfigMap","metadata":{"name":"ca","namespace":"NAMESPACE"}}
-    {"apiVersion":"v1","data":{"other":"eA==","password":"aHVudGVyMg=="},"kind":"Secret","metadata":{"name":"nightly","namespace":"default"},"type":"Opaque"}
+    related.password: Secret NAMESPACE/a-ann {"pass":"aHVudGVyMg=="}
+    related.password: Secret NAMESPACE/a-bob {"pass":"aHVudGVyMg=="}
+    related.ca: ConfigMap NAMESPACE/ca {"ca.crt":"PEM"}
+    related.backup: Secret default/nightly in the consumer's cluster {"other":"eA==","password":"aHVudGVyMg=="}
     backups ["nightly"] ann "a-ann"
+    Waiting: object `db`: waits for related object `password[ann]`: its copy does not exist yet
+    Waiting: object `user`: waits for related object `password[ann]`: its copy does not exist yet
     "#);
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::World;
-use super::{CHAIN, mapping, source};
+use super::{CHAIN, mapping, said, source};
 use crate::plan::Rest;
 
 fn in_chain(from: &str, to: &str) -> crate::mapping::Mapping {
@@ -19,14 +19,6 @@ fn writes(world: &mut World) -> Vec<String> {
         .filter(|line| line.starts_with("create ") || line.starts_with("delete "))
         .map(|line| kind(line))
         .collect()
-}
-
-fn said(rest: &Rest) -> String {
-    match rest {
-        Rest::InSync => "in sync".into(),
-        Rest::Waiting(reasons) => format!("waiting: {reasons}"),
-        Rest::Blocked(reasons) => format!("blocked: {reasons}"),
-    }
 }
 
 #[test]
@@ -107,7 +99,7 @@ fn what_is_wanted_absent_holds_nothing_up() {
 fn what_cannot_be_rendered_holds_up_what_depends_on_it_and_no_other() {
     let mut world = World::new(source());
     let failing = in_chain("data: {a: b}", "data: {a: \"{{ source.spec.missing }}\"}");
-    insta::assert_snapshot!(said(&world.settle(&failing)), @"blocked: Waiting: object `view`: object `db` (read at `spec.of`); Waiting: object `db`: waits for object `config`, which does not stand yet; RenderFailed: object `config`: data.a: `source.spec.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`");
+    insta::assert_snapshot!(said(&world.settle(&failing)), @"blocked: Waiting: object `view`: object `db` (read at `spec.of`); Waiting: object `db`: waits for object `config`, which does not exist yet; RenderFailed: object `config`: data.a: `source.spec.missing` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`");
     assert_eq!(writes(&mut world), ["create Namespace", "create ServiceAccount"]);
 }
 

@@ -1,5 +1,6 @@
 //! Every row of the decision table, the fixpoint, and a crash after every write.
 
+mod copies;
 mod departure;
 mod dependencies;
 mod hostile;
@@ -144,6 +145,14 @@ fn cause(plan: &Rest) -> Option<Cause> {
     match plan {
         Rest::Waiting(reasons) | Rest::Blocked(reasons) => reasons.cause(),
         Rest::InSync => None,
+    }
+}
+
+fn said(rest: &Rest) -> String {
+    match rest {
+        Rest::InSync => "in sync".into(),
+        Rest::Waiting(reasons) => format!("waiting: {reasons}"),
+        Rest::Blocked(reasons) => format!("blocked: {reasons}"),
     }
 }
 

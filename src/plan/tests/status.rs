@@ -64,7 +64,7 @@ fn conditions_are_mirrored() {
     ---
     BackendReady False nopods none in default
     BackendHealthy Unknown NotReported 
-    Synced False Conflict an object that does not belong to this one stands in its place; it is left untouched
+    Synced False Conflict a foreign object has the name that this one needs; it is left untouched
     ");
 }
 

@@ -8,12 +8,15 @@ use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::mapping::{Kind, Mapping, Resource, placement};
+use crate::mapping::{Kind, Mapping, Resource, Side, placement};
+use crate::object::claims::{Claims, READ};
 use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
+use crate::plan::objects::Objects;
+use crate::plan::observed::copy_place;
 use crate::plan::{
-    Action, Failure, FailureKind, Intent, Missing, Observed, Outcome, Phase, Pin, Plan, Prune, Rest, Source, Target,
-    TargetObject, plan, render,
+    Action, Cause, Failure, FailureKind, Intent, Missing, Observed, Original, Outcome, Phase, Pin, Plan, Prune, Reason,
+    Rest, Source, Target, TargetObject, plan, render,
 };
 
 #[derive(Debug, Clone)]
@@ -25,6 +28,10 @@ pub struct World {
     pub identity: String,
     pub workspace_path: Option<String>,
     pub unseen_kinds: BTreeMap<Kind, String>,
+    /// Related objects of both sides, by the side they are on.
+    pub originals: Vec<(Side, Value)>,
+    /// Permission claims that the source's workspace has accepted; `None`: it needs none.
+    pub claims: Option<Claims>,
     /// Kinds that are not served.
     pub unserved: BTreeSet<Kind>,
     /// What the server says of those when it is asked.
@@ -75,6 +82,8 @@ impl World {
             identity: "target-1".into(),
             workspace_path: Some("root:acme".into()),
             unseen_kinds: BTreeMap::new(),
+            originals: Vec::new(),
+            claims: None,
             unserved: BTreeSet::new(),
             unserved_for: Unserved::ForNow,
             target_unknown: None,
@@ -127,6 +136,7 @@ impl World {
             phase: self.phase,
             workspace_path: self.workspace_path.clone(),
             shared_in_use: self.in_use(),
+            claims: self.claims.clone(),
             namespaces: self.namespaces.clone(),
             prune: self.prune,
             stripped: self.stripped.clone(),
@@ -143,12 +153,12 @@ impl World {
     }
 
     fn in_use(&self) -> BTreeMap<String, bool> {
-        let namespaces = self.objects.keys().map(|reference| reference.namespace.clone());
-        self.shared_in_use.map(|in_use| namespaces.map(|one| (one, in_use)).collect()).unwrap_or_default()
+        let places = self.objects.keys().flat_map(|reference| [reference.namespace.clone(), copy_place(reference)]);
+        self.shared_in_use.map(|in_use| places.map(|one| (one, in_use)).collect()).unwrap_or_default()
     }
 
     /// Objects that a watch filtered by the engine's label shows, and that pass.
-    fn labelled(&self, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<TargetObject> {
+    fn labelled(&self, passes: impl Fn(&Reference, &Value) -> bool) -> Objects {
         let labelled = |object: &Value| marks::label(object, marks::MAPPING) == Some(Self::writer().label());
         let shown = self.objects.iter().filter(|(reference, object)| labelled(object) && passes(reference, object));
         shown.map(|(reference, object)| TargetObject::new(reference.clone(), Arc::new(object.clone()))).collect()
@@ -198,6 +208,7 @@ impl World {
         match action {
             Action::PatchSource { patch, .. } => self.patch_source(patch),
             Action::PatchStatus { patch, values } => self.patch_status(patch, values),
+            Action::Read(original) | Action::ReadAnew(original) => self.read(original),
             Action::LookForSource => Outcome::Absent,
             Action::Sweep { owners, namespaces, objects, .. } => self.sweep(owners, namespaces, objects),
             Action::CreateNamespace { name, .. } => {
@@ -208,6 +219,16 @@ impl World {
             Action::Delete { reference, uid, resource_version, .. } => self.delete(reference, uid, resource_version),
             Action::GiveUp { reference, patch } => self.give_up(reference, patch),
         }
+    }
+
+    fn read(&mut self, original: &Original) -> Outcome {
+        self.log.pop();
+        let claims = self.claims.as_ref().filter(|_| original.side == Side::Source);
+        if let Some(detail) = claims.and_then(|claims| claims.lacking(&original.resource, READ)) {
+            return Outcome::Seen(Err(Reason { cause: Cause::ClaimNotAccepted, detail }));
+        }
+        let there = self.originals.iter().filter(|(side, object)| *side == original.side && original.is(object));
+        Outcome::Seen(Ok(there.map(|(_, object)| Arc::new(object.clone())).collect()))
     }
 
     /// The schema names every leaf that it refuses.
@@ -264,11 +285,13 @@ impl World {
     }
 
     fn apply(&mut self, reference: &Reference, body: &Value, intent: &Intent) -> Outcome {
-        assert!(self.namespaces.contains(&reference.namespace), "the namespace is made first");
+        let is_beside = reference.kind.side == Side::Source;
+        assert!(is_beside || self.namespaces.contains(&reference.namespace), "the namespace is made first");
         let version = self.next_version();
         let mut body = body.clone();
         let created_only = body["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
-        assert_eq!(created_only == Some(json!("1")), *intent == Intent::Create, "a create cannot hit an object");
+        let is_create = if is_beside { created_only.is_none() } else { created_only == Some(json!("1")) };
+        assert_eq!(is_create, *intent == Intent::Create, "a create cannot hit an object");
         let body = &body;
         let former = self.objects.get(reference).cloned();
         match (intent, &former) {
@@ -380,6 +403,10 @@ fn merge(object: &mut Value, body: &Value) {
     match (object, body) {
         (Value::Object(object), Value::Object(body)) => {
             for (key, value) in body {
+                if value.is_null() {
+                    object.remove(key);
+                    continue;
+                }
                 merge(object.entry(key.clone()).or_insert(Value::Null), value);
             }
         }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::toy_operator::ToyOperator;
 use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, SourceClusters};
-use crate::rights::plural;
 
 /// A document, and the folder it was found in.
 #[derive(Debug, Clone, PartialEq)]
@@ -247,7 +246,7 @@ fn claims(name: &str, found: &[Found]) -> Vec<(String, String)> {
 
 /// A definition of a kind without fields of its own: whatever is written is kept.
 pub fn open_definition(kind: &Kind) -> Value {
-    let (lower, plural) = (kind.kind.to_lowercase(), plural(&kind.kind));
+    let (lower, plural) = (kind.kind.to_lowercase(), kind.plural());
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -15,6 +15,9 @@ use crate::process::{Process, free_port};
 use crate::rest::{Patch, Rest};
 
 const WORKSPACES: &str = "/apis/tenancy.kcp.io/v1alpha1/workspaces";
+/// What the engine needs to keep copies.
+const CLAIMED: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
+
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 
 /// Where the embedded etcd has its data, and their copy.
@@ -217,6 +220,37 @@ impl Workspace {
         let path = format!("/apis/apis.kcp.io/v1alpha2/apiexports/{}", export.plural);
         let change = json!([{"op": "add", "path": "/spec/resources/-", "value": api.export()["spec"]["resources"][0]}]);
         self.rest.patch(Patch::Json, &path, &change).await;
+    }
+
+    /// Has the export of `api` claim resources of the core group.
+    pub async fn claim(&self, api: &Api, resources: &[&str]) {
+        let path = format!("/apis/apis.kcp.io/v1alpha2/apiexports/{}", api.plural);
+        let claim = |resource: &&str| json!({"group": "", "resource": resource, "verbs": CLAIMED});
+        let claims: Vec<Value> = resources.iter().map(claim).collect();
+        self.rest.patch(Patch::Merge, &path, &json!({"spec": {"permissionClaims": claims}})).await;
+    }
+
+    /// Accepts those claims, and waits until they are in force.
+    pub async fn accept(&self, api: &Api, resources: &[&str]) {
+        let selector = json!({"matchAll": true});
+        let claim = |resource: &&str| json!({"group": "", "resource": resource, "verbs": CLAIMED, "state": "Accepted", "selector": selector});
+        self.answer_claims(api, &resources.iter().map(claim).collect::<Vec<_>>()).await;
+    }
+
+    /// Accepts no claim any more.
+    pub async fn take_back(&self, api: &Api) {
+        self.answer_claims(api, &[]).await;
+    }
+
+    async fn answer_claims(&self, api: &Api, claims: &[Value]) {
+        let path = format!("{BINDINGS}/{}", api.plural);
+        self.rest.patch(Patch::Merge, &path, &json!({"spec": {"permissionClaims": claims}})).await;
+        eventually(&format!("{} claims are in force in {}", claims.len(), self.path), async || {
+            let binding = self.binding(&api.plural).await.ok_or("the binding is absent")?;
+            let applied = binding["status"]["appliedPermissionClaims"].as_array().map_or(0, Vec::len);
+            if applied == claims.len() { Ok(()) } else { Err(binding["status"].to_string()) }
+        })
+        .await;
     }
 
     /// The least rights of an engine in the workspace of the export `export`.

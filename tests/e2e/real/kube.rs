@@ -138,12 +138,16 @@ impl ApiServer {
 }
 
 /// The controllers that a cluster needs to finalize namespaces and to collect garbage.
+pub const CARETAKERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller";
+
+/// Some of Kubernetes' own controllers.
 pub struct Controllers {
     _process: Process,
 }
 
 impl Controllers {
-    pub fn start(binaries: &Binaries, server: &ApiServer) -> Self {
+    /// Starts those that `names` lists, with commas between them.
+    pub fn start(binaries: &Binaries, server: &ApiServer, names: &str) -> Self {
         let kubeconfig = server.folder.join("controllers.kubeconfig");
         fs::write(&kubeconfig, server.kubeconfig(ADMIN)).expect("the controllers' kubeconfig");
         let mut command = Command::new(binaries.named("kube-controller-manager"));
@@ -151,7 +155,7 @@ impl Controllers {
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .args(["--secure-port", "0", "--leader-elect=false"])
-            .args(["--controllers", "namespace-controller,garbage-collector-controller,serviceaccount-controller"]);
+            .args(["--controllers", names]);
         let log = server.folder.join("controllers.log");
         Self { _process: Process::spawn("kube-controller-manager", &mut command, &log) }
     }

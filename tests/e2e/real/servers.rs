@@ -1,5 +1,5 @@
-//! The binaries of the real servers: Kubernetes' are built from the versions that `tests/servers/go.mod` pins, kcp's is
-//! the one on this machine.
+//! The binaries of the real servers: Kubernetes' are built from the versions that `tests/servers/go.mod` pins; kcp
+//! and operators are those of this machine.
 
 use std::env;
 use std::fs::{self, File};
@@ -50,15 +50,24 @@ fn build(folder: &Path) -> Result<(), String> {
 
 /// The kcp binary that `KCP` names, or the first one on PATH.
 pub fn kcp() -> Result<PathBuf, String> {
-    if let Some(named) = env::var_os("KCP").map(PathBuf::from) {
+    program("KCP", "kcp")
+}
+
+/// The operator of MongoDB's community edition that `MONGODB_OPERATOR` names, or the first one on PATH.
+pub fn mongodb_operator() -> Result<PathBuf, String> {
+    program("MONGODB_OPERATOR", "mongodb-kubernetes-operator")
+}
+
+fn program(variable: &str, name: &str) -> Result<PathBuf, String> {
+    if let Some(named) = env::var_os(variable).map(PathBuf::from) {
         return match named.is_file() {
             true => Ok(named),
-            false => Err(format!("KCP names {}, which is no file", named.display())),
+            false => Err(format!("{variable} names {}, which is no file", named.display())),
         };
     }
     let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path).map(|folder| folder.join("kcp")).find(|file| file.is_file());
-    found.ok_or_else(|| "there is no `kcp` on PATH, and KCP does not name one".to_owned())
+    let found = env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    found.ok_or_else(|| format!("there is no `{name}` on PATH, and {variable} does not name one"))
 }
 
 /// Whether a machine without the servers that Go builds fails the run instead of listing the cases as not run.

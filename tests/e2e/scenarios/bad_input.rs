@@ -153,9 +153,8 @@ async fn every_unknown_field_is_reported_at_once(stage: &Stage) {
 
 async fn a_feature_of_later_is_refused(stage: &Stage) {
     let world = stage.widgets().await;
-    let related = "related: [{id: password, direction: ToTarget, resource: secrets.v1, from: {name: it}}]";
-    let text = WIDGETS.replace("  objects:\n", &format!("  {related}\n  objects:\n"));
-    let line = reported(&world, &text, &["related", "not supported yet"]).await;
+    let text = WIDGETS.replace("  objects:\n", "  replaces: [gadgets]\n  objects:\n");
+    let line = reported(&world, &text, &["replaces", "not supported yet"]).await;
     tells(stage, "a feature of later", &line);
 }
 

@@ -10,12 +10,14 @@ mod informers;
 mod isolation;
 mod kubectl;
 mod mongodb;
+mod mongodb_operator;
 mod objects;
 mod operation;
 mod orphans;
 mod outages;
 mod ownership;
 mod refusals;
+mod related;
 mod reload;
 mod restarts;
 mod retention;
@@ -43,6 +45,7 @@ pub fn cases() -> Vec<Case> {
         former_sources::cases(),
         orphans::cases(),
         refusals::cases(),
+        related::cases(),
         outages::cases(),
     ];
     let on_real_servers = [
@@ -50,6 +53,7 @@ pub fn cases() -> Vec<Case> {
         kubectl::cases(),
         informers::cases(),
         mongodb::cases(),
+        mongodb_operator::cases(),
         workspaces::cases(),
         operation::cases(),
         bad_input::cases(),

@@ -22,29 +22,43 @@ pub fn cases() -> Vec<Case> {
 }
 
 const EXPORT: &str = "apiExport: {name: mongodb, path: root:mongodb}";
-const DATABASE: &str = "my-database";
+pub const DATABASE: &str = "my-database";
+/// The Secret that the operator writes for the only user.
+pub const CONNECTION: &str = "my-database-admin-app";
 
 /// Two consumers who have ordered a database each, and where the engine is told to put them.
-struct Story {
-    acme: Tenant,
-    globex: Tenant,
+pub struct Story {
+    pub acme: Tenant,
+    pub globex: Tenant,
     /// kubectl in acme's place.
-    as_acme: Kubectl,
-    launch: Launch,
+    pub as_acme: Kubectl,
+    pub launch: Launch,
     /// The consumers' cluster, where it is a plain one.
     _source: Option<ApiServer>,
 }
 
-async fn databases_of_two_consumers_run_apart(stage: &Stage) {
-    // The mapping's name is the shipped one for both kinds of source, so each has a target of its own.
+impl Story {
+    /// `prefix`: of the workspaces' names, which are the shipped ones without it.
+    pub async fn begin(stage: &Stage, prefix: &str) -> Self {
+        match stage.on {
+            On::Kcp => in_workspaces(stage, prefix).await,
+            On::Kube => in_namespaces(stage).await,
+            On::Sandbox => unreachable!("on real servers alone"),
+        }
+    }
+}
+
+/// A cluster of the case's own that knows MongoDBCommunity: the mapping's name is the shipped one for both kinds of source.
+pub async fn own_target(stage: &Stage) -> (ApiServer, Target) {
     let server = stage.fleet.own_cluster(&stage.id).await;
     kubectl(stage, "target", &server.kubeconfig(ADMIN)).apply(&["schemas/mongodb/crd.yaml"]);
     let target = Target { rest: server.admin().await, api: Api::mongodb(), mapping: "main.mongodb".to_owned() };
-    let story = match stage.on {
-        On::Kcp => in_workspaces(stage).await,
-        On::Kube => in_namespaces(stage).await,
-        On::Sandbox => unreachable!("on real servers alone"),
-    };
+    (server, target)
+}
+
+async fn databases_of_two_consumers_run_apart(stage: &Stage) {
+    let (server, target) = own_target(stage).await;
+    let story = Story::begin(stage, "").await;
     let launch = story.launch.clone().flag("--target-kubeconfig", target_kubeconfig(stage, &server).display());
     let _engine = launch.ready().await;
 
@@ -59,6 +73,10 @@ async fn databases_of_two_consumers_run_apart(stage: &Stage) {
     target.report(&databases[0], running("6.0.5")).await;
     story.acme.status(DATABASE, json!({"phase": "Running", "version": "6.0.5"})).await;
     is_ready(&story.acme).await;
+    let data = json!({"username": "YXBw", "password": "Y2hhbmdlLW1l", "own": "eA=="});
+    target.rest.create(&secrets(&namespace(&databases[0])), &secret(CONNECTION, &data)).await;
+    let data = connection(&story.acme).await["data"].clone();
+    assert_eq!(data, json!({"username": "YXBw", "password": "Y2hhbmdlLW1l"}));
     let other = story.globex.object(DATABASE).await["status"].clone();
     assert!(contains(&other, &json!({"phase": "Pending"})) && other["version"].is_null(), "{other}");
 
@@ -68,8 +86,28 @@ async fn databases_of_two_consumers_run_apart(stage: &Stage) {
     story.as_acme.run(&["delete", "mongodbcommunity", DATABASE, "--timeout=60s"]);
     assert_eq!(target.find(&story.acme, DATABASE).await, None, "kubectl returns when the database is gone");
     let accounts = target.labelled("/api/v1/serviceaccounts").await;
-    assert_eq!(accounts.len(), 1, "the other consumer's account stays: {accounts:?}");
+    assert_eq!(accounts.len(), 2, "the other consumer's accounts stay: {accounts:?}");
     assert!(target.find(&story.globex, DATABASE).await.is_some());
+    let passwords = target.labelled("/api/v1/secrets").await;
+    assert_eq!(passwords.len(), 1, "the other consumer's password stays: {passwords:?}");
+}
+
+pub fn secrets(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/secrets")
+}
+
+/// A Secret whose data are in base64.
+pub fn secret(name: &str, data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data})
+}
+
+/// Waits for the Secret that tells a consumer how to connect.
+pub async fn connection(tenant: &Tenant) -> Value {
+    let path = format!("{}/{CONNECTION}", secrets(&tenant.namespace));
+    eventually("the consumer reads how to connect", async || {
+        tenant.rest.get(&path).await.ok_or_else(|| "the Secret is missing".to_owned())
+    })
+    .await
 }
 
 /// The status that the operator reports; it requires all of these fields.
@@ -80,7 +118,7 @@ fn running(version: &str) -> Value {
     })
 }
 
-async fn is_ready(tenant: &Tenant) {
+pub async fn is_ready(tenant: &Tenant) {
     eventually("the database is Ready", async || {
         let object = tenant.object(DATABASE).await;
         let ready = condition(&object, "Ready").is_some_and(|condition| condition["status"] == "True");
@@ -108,35 +146,45 @@ fn kubectl(stage: &Stage, name: &str, kubeconfig: &str) -> Kubectl {
     Kubectl::new(stage.fleet.kubectl(), stage.keep(&format!("{name}.kubectl"), kubeconfig))
 }
 
-fn target_kubeconfig(stage: &Stage, server: &ApiServer) -> PathBuf {
+pub fn target_kubeconfig(stage: &Stage, server: &ApiServer) -> PathBuf {
     stage.keep("target.kubeconfig", &server.kubeconfig(&stage.user))
 }
 
 const CONSUMER_FILES: [&str; 2] = ["examples/mongodb/secret.yaml", "examples/mongodb/mongodb.yaml"];
 
-async fn in_workspaces(stage: &Stage) -> Story {
+async fn in_workspaces(stage: &Stage, prefix: &str) -> Story {
     let kcp = stage.fleet.kcp().await;
-    let provider = kcp.workspace("mongodb").await;
+    let provider = kcp.workspace(&format!("{prefix}mongodb")).await;
     let as_provider = kubectl(stage, "provider", &kcp.kubeconfig(&provider.path, ADMIN));
     as_provider.apply(&["schemas/mongodb/apiresourceschema.yaml", "schemas/mongodb/apiexport.yaml"]);
     provider.allow(&stage.user, "mongodb").await;
+    let binding = stage.keep("apibinding.yaml", &shipped("examples/mongodb/apibinding.yaml", &provider.path));
     let mut tenants = Vec::new();
     for name in ["acme", "globex"] {
-        let workspace = kcp.workspace(name).await;
+        let workspace = kcp.workspace(&format!("{prefix}{name}")).await;
         let consumer = kubectl(stage, name, &kcp.kubeconfig(&workspace.path, ADMIN));
-        consumer.apply(&["examples/mongodb/apibinding.yaml"]);
+        consumer.run(&["apply", "-f", &binding.display().to_string()]);
         workspace.wait_for_binding("mongodb", &Api::mongodb()).await;
         consumer.apply(&CONSUMER_FILES);
         tenants.push(Tenant::new(workspace.rest, "default".to_owned(), Some(workspace.cluster), Api::mongodb()));
     }
     let [acme, globex] = <[Tenant; 2]>::try_from(tenants).unwrap_or_else(|_| unreachable!("two names above"));
     let source = stage.keep("source.kubeconfig", &kcp.kubeconfig("root", &stage.user));
+    let mappings = Mappings::new(stage.folder.join("mappings"), Vec::new());
+    mappings.write("mongodb.yaml", &shipped("mappings/mongodb.yaml", &provider.path));
     let launch = Launch::bare(&stage.folder)
-        .flag("--mappings", repository().join("mappings").display())
+        .flag("--mappings", mappings.folder().display())
         .flag("--schemas", repository().join("schemas").display())
         .flag("--kcp-kubeconfig", source.display());
-    let as_acme = kubectl(stage, "acme", &kcp.kubeconfig("root:acme", ADMIN));
+    let as_acme = kubectl(stage, "acme", &kcp.kubeconfig(&format!("root:{prefix}acme"), ADMIN));
     Story { acme, globex, as_acme, launch, _source: None }
+}
+
+/// A file of the repository, for the provider's workspace at `path`.
+fn shipped(file: &str, path: &str) -> String {
+    let text = fs::read_to_string(repository().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    assert!(text.contains("root:mongodb"), "{file} names the provider as expected");
+    text.replace("root:mongodb", path)
 }
 
 /// The shipped mapping with the one line changed that says where the consumers are.
@@ -152,6 +200,8 @@ async fn in_namespaces(stage: &Stage) -> Story {
     let acme = Tenant::new(admin, "default".to_owned(), None, Api::mongodb());
     let globex = acme.with_namespace("globex").await;
     let ordered = acme.object(DATABASE).await;
+    let password = json!({"password": "Y2hhbmdlLW1l"});
+    globex.rest.create(&secrets(&globex.namespace), &secret("my-database-password", &password)).await;
     globex.create(DATABASE, ordered["spec"].clone()).await;
 
     let mapping = fs::read_to_string(repository().join("mappings/mongodb.yaml")).expect("the shipped mapping");

@@ -1,5 +1,7 @@
 //! Objects that depend on each other, and several objects of one rule.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::case::{Case, Stage, case};
@@ -8,7 +10,11 @@ use crate::target;
 use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(an_object_waits_for_what_it_depends_on), case!(several_objects_follow_their_list)]
+    vec![
+        case!(an_object_waits_for_what_it_depends_on),
+        case!(several_objects_follow_their_list),
+        case!(a_slow_object_delays_no_other_of_its_source).in_memory_alone(),
+    ]
 }
 
 const TAGGED: &str = r#"
@@ -94,4 +100,18 @@ async fn several_objects_follow_their_list(stage: &Stage) {
     tags(&world, &["b", "c"]).await;
     world.alpha.patch("it", json!({"spec": {"tags": []}})).await;
     tags(&world, &[]).await;
+}
+
+async fn a_slow_object_delays_no_other_of_its_source(stage: &Stage) {
+    let world = stage.widgets().await;
+    let independent = TAGGED
+        .replace("      dependsOn: [widget]\n", "")
+        .replace("{{ objects.widget.status.phase", "{{ source.spec.note");
+    world.mappings.write("widgets.yaml", &independent);
+    let _engine = world.engine().await;
+    world.memory().delay_applies_of("configmaps", "it-a", Duration::from_secs(20)).await;
+    world.alpha.create("it", json!({"size": 1, "tags": ["a", "b", "c"]})).await;
+    // One after the other, they would come after it.
+    tags(&world, &["b", "c"]).await;
+    tags(&world, &["a", "b", "c"]).await;
 }

@@ -15,7 +15,7 @@ use crate::fleet::On;
 use crate::kube::ApiServer;
 use crate::kubectl::{Kubectl, repository};
 use crate::rest::Rest;
-use crate::scenarios::mongodb::consumer_definition;
+use crate::scenarios::mongodb::{CONNECTION, connection, consumer_definition, secret, secrets};
 use crate::target::{Target, namespace};
 use crate::tenant::Tenant;
 
@@ -42,6 +42,9 @@ async fn what_rbac_prints_is_enough(stage: &Stage) {
     scene.tenant.status(NAME, json!({"phase": "Pending"})).await;
     scene.target.report(&copy, running()).await;
     scene.tenant.status(NAME, json!({"phase": "Running", "version": "6.0.5"})).await;
+    let written = secret(CONNECTION, &json!({"username": "YXBw"}));
+    scene.target.rest.create(&secrets(&namespace(&copy)), &written).await;
+    connection(&scene.tenant).await;
     scene.tenant.patch(NAME, json!({"spec": {"members": 5}})).await;
     scene.target.has(&scene.tenant, NAME, json!({"spec": {"members": 5}})).await;
 
@@ -110,7 +113,7 @@ impl<'s> Scene<'s> {
         consumer.run(&["apply", "-f", &binding.display().to_string()]);
         workspace.wait_for_binding("mongodb", &Api::mongodb()).await;
         let tenant = Tenant::new(workspace.rest, "default".to_owned(), Some(workspace.cluster), Api::mongodb());
-        tenant.create(NAME, order()).await;
+        order_database(&tenant).await;
         let reference = format!("apiExport: {{name: mongodb, path: {}}}", provider.path);
         let mappings = write_mapping(stage, &reference);
         let kubeconfig = stage.keep("source.kubeconfig", &kcp.kubeconfig("root", NOBODY));
@@ -125,7 +128,7 @@ impl<'s> Scene<'s> {
         source.run(&["apply", "-f", &definition.display().to_string()]);
         source.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
         let tenant = Tenant::new(server.admin().await, "default".to_owned(), None, Api::mongodb());
-        tenant.create(NAME, order()).await;
+        order_database(&tenant).await;
         let mappings = write_mapping(stage, "provider: databases");
         let provider = include_str!("../fixtures/provider.yaml").replace("<name>-source", "databases");
         fs::write(mappings.join("provider.yaml"), provider).expect("the provider");
@@ -209,6 +212,13 @@ fn write_mapping(stage: &Stage, reference: &str) -> PathBuf {
 
 fn kubectl(stage: &Stage, name: &str, kubeconfig: &str) -> Kubectl {
     Kubectl::new(stage.fleet.kubectl(), stage.keep(&format!("{name}.kubectl"), kubeconfig))
+}
+
+/// A database, and the password that it waits for.
+async fn order_database(tenant: &Tenant) {
+    let password = secret("password", &json!({"password": "Y2hhbmdlLW1l"}));
+    tenant.rest.create(&secrets(&tenant.namespace), &password).await;
+    tenant.create(NAME, order()).await;
 }
 
 fn order() -> Value {

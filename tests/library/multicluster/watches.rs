@@ -127,7 +127,7 @@ async fn selectors_are_the_servers_to_evaluate() {
     let scene = Scene::new().await;
     scene.create("a");
     scene.create("b");
-    let selectors = Selectors { label: "app=a".into(), field: String::new() };
+    let selectors = Selectors { label: "app=a".into(), ..Selectors::default() };
     let watch = scene.watches.acquire(&scene.scope, &resource("configmaps.v1"), &selectors);
     until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
     assert_eq!(watch.store().keys(), [key("here", "default", "a")]);

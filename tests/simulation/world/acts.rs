@@ -2,15 +2,18 @@
 
 use sync_engine::sandbox::Request;
 
-use super::super::action::{Action, Edit, Forever};
+use super::super::action::{Action, Edit, Forever, TENANTS};
 use super::super::checker::{AFTERMATH, RECORDS};
 use super::super::mapping::{GUEST, OPTIONAL};
 use super::super::matrix::is_fault;
-use super::super::server::{Ahead, Side, binding, new_schema, no_widgets, serve_widgets, widgets, workspace};
+use super::super::server::{
+    Ahead, Side, accept, binding, binding_url, new_schema, no_widgets, serve_widgets, widgets, workspace,
+};
 use super::{File, World};
 
 impl World {
     pub(super) async fn act(&mut self, action: Action) {
+        self.connect_new();
         self.note(action);
         self.is_disturbed |= !action.is_everyday();
         self.was_silenced |= matches!(
@@ -34,9 +37,13 @@ impl World {
             Action::Label(source) => self.label(source),
             Action::Forge(source) => self.forge(source),
             Action::Plant(source) => self.plant(source),
+            Action::Secret(source, secrecy) => self.deal_with_secret(source, secrecy),
+            Action::Wire(source, wiring) => self.wire(source, wiring),
+            Action::Claim(tenant) => self.source_server(&accept(tenant, true)),
+            Action::Unclaim(tenant) => self.source_server(&accept(tenant, false)),
             Action::Bind(tenant) => self.source_server(&binding(tenant)),
             Action::Unbind(tenant) => {
-                let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
+                let url = binding_url(tenant);
                 self.source_server(&Request::delete(&url));
             }
             Action::CreateWorkspace(tenant) => {
@@ -106,13 +113,26 @@ impl World {
                 }
             }
         }
+        if self.is_kcp {
+            self.note_claims();
+        }
+    }
+
+    /// Tells the checker which clusters accept the claim for Secrets.
+    fn note_claims(&self) {
+        let clusters = TENANTS.map(|tenant| self.cluster(tenant));
+        let claims = clusters.map(|cluster| (self.is_claimed(&cluster), cluster));
+        self.core(|core| {
+            let age = core.age();
+            claims.into_iter().for_each(|(accepted, cluster)| core.checker.claimed(age, cluster, accepted));
+        });
     }
 
     /// A fault that undoes or hides what servers hold counts once for each object.
     fn tell_checker(&self, action: Action) {
         let objects = match action {
             Action::Restore(..) | Action::Rebuild(..) | Action::NoWidgets => {
-                self.sources().len() + self.target_objects().len()
+                self.sources().len() + self.target_objects().len() + self.secrets().len()
             }
             _ => 0,
         };
@@ -194,16 +214,20 @@ impl World {
         match side {
             Side::Source => {
                 self.source_restored = true;
-                let sources = self.sources();
+                let (sources, secrets) = (self.sources(), self.secrets());
                 self.core(|core| {
                     let age = core.age();
                     core.checker.sources_restored(age, sources.values());
+                    core.checker.objects_restored(age, Side::Source, secrets.values());
                 });
             }
             Side::Target => {
                 self.target_restored = true;
                 let objects = self.target_objects();
-                self.core(|core| core.checker.target_restored(objects.iter()));
+                self.core(|core| {
+                    let age = core.age();
+                    core.checker.objects_restored(age, Side::Target, objects.iter());
+                });
             }
         }
     }
@@ -214,6 +238,10 @@ impl World {
             core.server(side).rebuild(now, ahead);
         });
         if side == Side::Source {
+            self.core(|core| {
+                let age = core.age();
+                core.checker.objects_restored(age, Side::Source, std::iter::empty());
+            });
             self.furnish();
         }
     }

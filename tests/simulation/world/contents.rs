@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::action::{SourceRef, TENANTS};
 use super::super::checker::RECORDS;
 use super::super::mapping::{KINDS, placement, url};
-use super::super::server::{GROUP, RESOURCES, Side, api_url, has_edition, items};
+use super::super::server::{GROUP, RESOURCES, Side, accepts, api_url, binding_url, has_edition, items};
 use super::World;
 
 /// A source, as servers speak of it.
@@ -53,6 +53,26 @@ impl World {
         all.filter(|object| text(object, "namespace") != RECORDS).collect()
     }
 
+    /// The Secrets beside the sources, by cluster and name.
+    pub fn secrets(&self) -> BTreeMap<(String, String), Value> {
+        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
+        let of_tenant = |tenant: &&str| {
+            let cluster = self.cluster(tenant);
+            let list = self.core(|core| core.get(Side::Source, &self.secret_url(tenant, ""))).unwrap_or_default();
+            items(&list).into_iter().map(move |((_, name), secret)| ((cluster.clone(), name), secret))
+        };
+        tenants.iter().flat_map(of_tenant).collect()
+    }
+
+    /// Whether the engine may use the Secrets of a cluster.
+    pub fn is_claimed(&self, cluster: &str) -> bool {
+        let accepts = |tenant: &&str| {
+            let binding = self.core(|core| core.get(Side::Source, &binding_url(tenant)));
+            self.cluster(tenant) == cluster && binding.is_some_and(|binding| accepts(&binding))
+        };
+        !self.is_kcp || TENANTS.iter().any(accepts)
+    }
+
     /// The cluster that a tenant's objects are in, as the engine names it.
     pub fn cluster(&self, tenant: &str) -> String {
         if !self.is_kcp {
@@ -66,7 +86,7 @@ impl World {
     /// Whether a cluster is one that engines serve: its workspace is there, and bound.
     pub fn is_served(&self, cluster: &str) -> bool {
         let is_bound = |tenant: &&str| {
-            let url = format!("/clusters/root:{tenant}/apis/apis.kcp.io/v1alpha2/apibindings/things");
+            let url = binding_url(tenant);
             self.cluster(tenant) == cluster && self.core(|core| core.get(Side::Source, &url)).is_some()
         };
         !self.is_kcp || TENANTS.iter().any(is_bound)
@@ -89,6 +109,12 @@ impl World {
     /// Where today's rule puts the objects of a source.
     pub(super) fn namespace(&self, source: SourceRef) -> String {
         format!("{}{}", placement(&self.cluster(source.tenant), "default"), self.mapping.namespace)
+    }
+
+    pub(super) fn secret_url(&self, tenant: &str, name: &str) -> String {
+        let cluster = if self.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() };
+        let url = format!("{cluster}/api/v1/namespaces/default/secrets");
+        if name.is_empty() { url } else { format!("{url}/{name}") }
     }
 
     pub(super) fn url(&self, tenant: &str, resource: &str, name: &str) -> String {

@@ -3,12 +3,20 @@
 use serde_json::{Value, json};
 use sync_engine::sandbox::Request;
 
-use super::super::action::{LONGEST, Meddling, SourceRef};
-use super::super::mapping::{api_version, url};
+use super::super::action::{LONGEST, Meddling, NAMES, Secrecy, SourceRef, TENANTS, Wiring};
+use super::super::mapping::{CONN, CONNECTION, PASSWORD, api_version, url};
+use super::super::marks;
 use super::super::server::{GROUP, RESOURCES, Side};
 use super::{World, text};
 
 const MERGE: &str = "application/merge-patch+json";
+
+/// Names of Secrets that sources refer to.
+const SECRETS: [&str; 2] = ["s1", "s2"];
+/// Types of Secrets that mean nothing to servers.
+const TYPES: [&str; 2] = ["Opaque", "example.dev/other"];
+/// Who creates a source creates its Secret too, but for each so many times.
+const FORGOTTEN: u32 = 4;
 
 impl World {
     pub(super) fn create(&mut self, source: SourceRef) {
@@ -19,17 +27,23 @@ impl World {
         let object = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": kind,
             "metadata": {"name": source.name, "namespace": "default", "labels": {"tier": "managed"}},
-            "spec": {"size": written, "token": token, "extra": written.is_multiple_of(2)},
+            "spec": {
+                "size": written, "token": token, "extra": written.is_multiple_of(2), "secret": SECRETS[0],
+            },
         });
         let cluster = self.cluster(source.tenant);
         if cluster.is_empty() {
             return;
         }
+        if self.has_related && !written.is_multiple_of(FORGOTTEN) && self.secret(source.tenant, SECRETS[0]).is_none() {
+            self.put(source.tenant, SECRETS[0], TYPES[0]);
+        }
         let url = self.url(source.tenant, source.resource, "");
         let is_kcp = self.is_kcp;
         self.core(|core| {
             if is_kcp {
-                core.checker.tokens.insert(token, cluster);
+                core.checker.tokens.insert(token, cluster.clone());
+                core.checker.tenants.insert(cluster, source.tenant);
             }
             core.act(Side::Source, &Request::post(&url, &object))
         });
@@ -108,6 +122,112 @@ impl World {
         }
     }
 
+    pub(super) fn deal_with_secret(&mut self, source: SourceRef, secrecy: Secrecy) {
+        let tenant = source.tenant;
+        let place = self.url(tenant, source.resource, source.name);
+        let object = self.core(|core| core.get(Side::Source, &place)).unwrap_or_default();
+        let name = object["spec"]["secret"].as_str().unwrap_or(SECRETS[0]);
+        let copy = format!("{}{}", source.name, CONNECTION.suffix);
+        let at = |name: &str| self.secret_url(tenant, name);
+        match (secrecy, self.secret(tenant, name), self.secret(tenant, &copy)) {
+            (Secrecy::Put, None, _) => self.put(tenant, name, TYPES[0]),
+            (Secrecy::Put, Some(_), _) => {
+                let (at, value) = (at(name), self.next_value(tenant));
+                self.source_server(&Request::patch(&at, MERGE, &json!({"data": {"password": value}})));
+            }
+            (Secrecy::Delete, ..) => self.source_server(&Request::delete(&at(name))),
+            (Secrecy::Retype, Some(secret), _) => {
+                self.source_server(&Request::delete(&at(name)));
+                self.put(tenant, name, other(&secret["type"], TYPES));
+            }
+            (Secrecy::Rename, ..) => {
+                let patch = json!({"spec": {"secret": other(&name.into(), SECRETS)}});
+                self.source_server(&Request::patch(&place, MERGE, &patch));
+            }
+            (Secrecy::EditCopy, _, Some(secret)) => {
+                self.source_server(&Request::patch(&at(&copy), MERGE, &edited(&secret)))
+            }
+            (Secrecy::DeleteCopy, _, Some(_)) => self.source_server(&Request::delete(&at(&copy))),
+            (Secrecy::Squat, _, None) => self.put(tenant, &copy, TYPES[0]),
+            _ => {}
+        }
+    }
+
+    pub(super) fn wire(&mut self, source: SourceRef, wiring: Wiring) {
+        let namespace = self.namespace(source);
+        let original = url("Secret", &namespace, &format!("{}{CONN}", source.name));
+        let copy = url("Secret", &namespace, &format!("{}{}", source.name, PASSWORD.suffix));
+        let get = |place: &str| self.core(|core| core.get(Side::Target, place));
+        match (wiring, get(&original), get(&copy)) {
+            (Wiring::Connect, None, _) => self.connect(source, TYPES[0]),
+            (Wiring::Connect, Some(_), _) => {
+                let value = self.next_connection(source);
+                self.target_server(&Request::patch(&original, MERGE, &json!({"data": {"uri": value}})));
+            }
+            (Wiring::Disconnect, ..) => self.target_server(&Request::delete(&original)),
+            (Wiring::Retype, Some(secret), _) => {
+                self.target_server(&Request::delete(&original));
+                self.connect(source, other(&secret["type"], TYPES));
+            }
+            (Wiring::EditCopy, _, Some(secret)) => {
+                self.target_server(&Request::patch(&copy, MERGE, &edited(&secret)));
+            }
+            (Wiring::DeleteCopy, _, Some(_)) => self.target_server(&Request::delete(&copy)),
+            (Wiring::Squat, _, None) => {
+                let name = format!("{}{}", source.name, PASSWORD.suffix);
+                let secret = secret(&name, TYPES[0], "uri", &self.next_connection(source));
+                self.target_server(&Request::post(&url("Secret", &namespace, ""), &secret));
+            }
+            _ => {}
+        }
+    }
+
+    /// Operators write how to connect to what is new.
+    pub(super) fn connect_new(&mut self) {
+        let resource = self.mapping.resource;
+        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
+        let all = tenants.iter().flat_map(|tenant| NAMES.map(|name| SourceRef { tenant, resource, name }));
+        for source in all.filter(|_| self.has_operators).collect::<Vec<_>>() {
+            let is_new = !self.connections.contains_key(&(source.tenant, source.name));
+            if is_new && self.target_object(source).is_some() {
+                self.connect(source, TYPES[0]);
+            }
+        }
+    }
+
+    /// An operator writes how to connect. It needs no engine for that.
+    fn connect(&mut self, source: SourceRef, kind: &str) {
+        let namespace = self.namespace(source);
+        let name = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        self.target_server(&Request::post("/api/v1/namespaces", &name));
+        let secret = secret(&format!("{}{CONN}", source.name), kind, "uri", &self.next_connection(source));
+        self.target_server(&Request::post(&url("Secret", &namespace, ""), &secret));
+    }
+
+    /// A tenant creates a Secret.
+    fn put(&mut self, tenant: &'static str, name: &str, kind: &str) {
+        let secret = secret(name, kind, "password", &self.next_value(tenant));
+        self.source_server(&Request::post(&self.secret_url(tenant, ""), &secret));
+    }
+
+    fn secret(&self, tenant: &str, name: &str) -> Option<Value> {
+        self.core(|core| core.get(Side::Source, &self.secret_url(tenant, name)))
+    }
+
+    /// A value that no Secret had before, as Secrets have it.
+    fn next_value(&mut self, tenant: &'static str) -> String {
+        let written = self.next_written(tenant);
+        data_encoding::BASE64.encode(marks::value(self.seed, tenant, written).as_bytes())
+    }
+
+    /// The same of a connection. Who else writes meanwhile changes nothing about it.
+    fn next_connection(&mut self, source: SourceRef) -> String {
+        let written = self.connections.entry((source.tenant, source.name)).or_default();
+        *written += 1;
+        let tenant = format!("{}-{}", source.tenant, source.name);
+        data_encoding::BASE64.encode(marks::value(self.seed, &tenant, *written).as_bytes())
+    }
+
     /// Takes people's finalizers off.
     pub(super) fn release(&self) {
         for object in self.target_objects() {
@@ -131,4 +251,24 @@ impl World {
         *written += 1;
         *written
     }
+}
+
+fn secret(name: &str, kind: &str, key: &str, value: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": {"name": name},
+        "data": {key: value},
+    })
+}
+
+/// What somebody makes of the data of a Secret. Now and then nobody can change it afterwards.
+fn edited(secret: &Value) -> Value {
+    let keys = secret["data"].as_object().into_iter().flatten().map(|(key, _)| (key.clone(), "ZWRpdGVk".into()));
+    let data: serde_json::Map<String, Value> = keys.collect();
+    let version = text(secret, "resourceVersion").parse::<u64>().unwrap_or_default();
+    json!({"data": data, "immutable": version.is_multiple_of(4)})
+}
+
+/// The other one of two.
+fn other(one: &Value, of: [&'static str; 2]) -> &'static str {
+    if one == of[0] { of[1] } else { of[0] }
 }

@@ -122,6 +122,10 @@ fn reason(cause: Cause) -> String {
             "see `lifecycle.onSourceRecreated`",
         ),
         Cause::Refused => ("an API server refused an object", "the message is the server's"),
+        Cause::ClaimNotAccepted => (
+            "the source's workspace has not accepted a permission claim that a related object needs",
+            "the message holds the lines for its APIBinding; see [Permission claims](operations.md#permission-claims)",
+        ),
         Cause::Stuck => {
             ("a deletion takes longer than `lifecycle.stuckAfter`", "look at the finalizers of the target object")
         }

@@ -1,0 +1,152 @@
+//! Reads related objects: from a watch that keeps only what is asked for, or once from the server where the watch passed
+//! an object by before anybody asked for it.
+
+use std::sync::Arc;
+
+use super::apply::Executor;
+use super::facts::Facts;
+use super::pipeline::RelatedFeed;
+use super::pipeline::wakes::{Collection, Related, Topic, selection};
+use crate::mapping::Side;
+use crate::multicluster::raw::Parsed;
+use crate::multicluster::registry::WatchScope;
+use crate::multicluster::store::Known;
+use crate::multicluster::watch::WatchState;
+use crate::multicluster::{ApiPath, Endpoint, Object, RequestError};
+use crate::object::claims::READ;
+use crate::object::{ClusterName, Key};
+use crate::plan::{Cause, Original, Pick, Reason, Seen};
+
+/// Where one side of a mapping is read.
+struct Place {
+    scope: WatchScope,
+    endpoint: Endpoint,
+    cluster: ClusterName,
+}
+
+impl Place {
+    fn key(&self, original: &Original, name: &str) -> Key {
+        Key::new(self.cluster.clone(), original.namespace.as_str(), name)
+    }
+}
+
+/// What there is of a related object. From now on, its changes wake the source.
+pub async fn read(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original) -> Seen {
+    read_by(executor, facts, original, false).await
+}
+
+/// The same from the server alone.
+pub async fn read_anew(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original) -> Seen {
+    read_by(executor, facts, original, true).await
+}
+
+async fn read_by(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Original, anew: bool) -> Seen {
+    let Some(place) = place(executor, original.side) else { return Err(unread(original)) };
+    let labels = match &original.pick {
+        Pick::Name(_) => String::new(),
+        Pick::Labels(labels) => labels.clone(),
+    };
+    let of =
+        Arc::new(Related { at: place.scope.endpoint.url().to_owned(), resource: original.resource.clone(), labels });
+    let collection = Collection::Related(of.clone());
+    let claims = executor.cluster.spec.claims.as_ref().filter(|_| original.side == Side::Source);
+    if let Some(why) = claims.and_then(|claims| claims.lacking(&original.resource, READ)) {
+        // Once it is accepted, the cluster is engaged anew.
+        return Err(Reason { cause: Cause::ClaimNotAccepted, detail: why });
+    }
+    // The interest before the feed: a feed that nobody reads is ended.
+    let open = || executor.pipeline.related_feed(&place.scope, &of);
+    let feed = match &original.pick {
+        Pick::Name(name) => facts.object(&collection, &place.key(original, name), open),
+        Pick::Labels(_) => facts.selection(&collection, &selection(&place.cluster, &original.namespace), open),
+    };
+    // The state before the objects: a list that ends in between is no evidence.
+    let synced = Topic::Synced(collection);
+    let state = facts.read([synced], || feed.watch.state(), |state| *state != WatchState::Synced);
+    match &original.pick {
+        Pick::Name(name) => {
+            let key = place.key(original, name);
+            let known = feed.subscription.ask(&key);
+            is_visible(original, state)?;
+            match known {
+                Known::Answer(object) if !anew => object.iter().map(|object| value(object)).collect(),
+                _ => look(executor, &feed, &place, &key, original).await,
+            }
+        }
+        Pick::Labels(_) => {
+            is_visible(original, state)?;
+            let all = feed.watch.store().of_cluster(&place.cluster);
+            let there = all.iter().filter(|(key, _)| *key.namespace == original.namespace);
+            there.map(|(_, object)| value(object)).collect()
+        }
+    }
+}
+
+/// A related object that was not read.
+pub fn unread(original: &Original) -> Reason {
+    unknown(format!("{original} is not read yet"))
+}
+
+fn unknown(detail: String) -> Reason {
+    Reason { cause: Cause::Unknown, detail }
+}
+
+fn place(executor: &Executor<'_>, side: Side) -> Option<Place> {
+    match side {
+        Side::Source => Some(Place {
+            scope: executor.cluster.spec.scope.clone(),
+            endpoint: executor.at_source.clone(),
+            cluster: executor.cluster.spec.name.clone(),
+        }),
+        Side::Target => Some(Place {
+            scope: executor.generation.target.scope()?,
+            endpoint: executor.at_target.clone(),
+            cluster: executor.generation.target.cluster.clone(),
+        }),
+    }
+}
+
+/// A collection that is not in sight says nothing of what it holds.
+fn is_visible(original: &Original, state: WatchState) -> Result<(), Reason> {
+    let resource = &original.resource;
+    match state {
+        WatchState::Synced => Ok(()),
+        WatchState::Starting => Err(unknown(format!("{resource} is not listed yet"))),
+        WatchState::NotServed => Err(unknown(format!("{resource} is not served"))),
+        WatchState::Failed { reason, .. } => Err(unknown(reason)),
+    }
+}
+
+fn value(object: &Object) -> Result<Arc<serde_json::Value>, Reason> {
+    object.value().map(Arc::new).map_err(|error| unknown(error.to_string()))
+}
+
+/// One uncached read of an object that the watch passed by.
+async fn look(executor: &Executor<'_>, feed: &RelatedFeed, place: &Place, key: &Key, original: &Original) -> Seen {
+    let path = ApiPath::object(&original.resource, &key.namespace, &key.name);
+    let path = path.map_err(|error| unknown(error.to_string()))?;
+    let list = feed.subscription.list();
+    let pending = feed.subscription.expect(key);
+    executor.tally.sent(1);
+    match place.endpoint.get(&path).await {
+        Ok(reply) => {
+            let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
+            let (object, overtaken) = completed.map_err(|error| unknown(error.to_string()))?;
+            executor.tally.overtake(overtaken);
+            feed.subscription.looked(key, list);
+            Ok(vec![value(&object)?])
+        }
+        Err(error) if error.is_not_found_of(&key.name) => {
+            drop(pending);
+            feed.subscription.looked(key, list);
+            Ok(Vec::new())
+        }
+        Err(error) => Err(failed(executor, &error)),
+    }
+}
+
+/// Time may mend it: nothing else tells when.
+fn failed(executor: &Executor<'_>, error: &RequestError) -> Reason {
+    executor.tally.fail(error);
+    unknown(error.to_string())
+}

@@ -1,0 +1,91 @@
+//! The objects of a source: in the order in which they were found, and by where they are and which rule they follow.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
+
+use super::observed::TargetObject;
+use crate::object::marks::Reference;
+
+/// A list that reads as a slice. Finding one object takes no walk through all.
+#[derive(Debug, Clone, Default)]
+pub struct Objects {
+    all: Vec<TargetObject>,
+    /// Positions by a hash: of where an object is, and of its id in the mapping.
+    by_place: BTreeMap<u64, Vec<usize>>,
+    by_id: BTreeMap<u64, Vec<usize>>,
+}
+
+impl Objects {
+    /// The object at a place, in whichever version of its kind.
+    pub fn at(&self, reference: &Reference) -> Option<&TargetObject> {
+        self.found(&self.by_place, place(reference)).into_iter().find(|one| one.reference.is_same_object(reference))
+    }
+
+    /// The objects with an id: more than one only where the id got another kind or name.
+    pub fn with_id(&self, id: &str) -> Vec<&TargetObject> {
+        self.found(&self.by_id, hashed(id)).into_iter().filter(|one| one.object_id() == id).collect()
+    }
+
+    pub fn push(&mut self, object: TargetObject) {
+        self.by_place.entry(place(&object.reference)).or_default().push(self.all.len());
+        self.by_id.entry(hashed(object.object_id())).or_default().push(self.all.len());
+        self.all.push(object);
+    }
+
+    /// Takes out what is exactly there.
+    pub fn remove(&mut self, reference: &Reference) {
+        if self.at(reference).is_some() {
+            let mut all = std::mem::take(self).all;
+            all.retain(|one| one.reference != *reference);
+            self.extend(all);
+        }
+    }
+
+    fn found(&self, index: &BTreeMap<u64, Vec<usize>>, hash: u64) -> Vec<&TargetObject> {
+        let positions = index.get(&hash).into_iter().flatten();
+        positions.filter_map(|position| self.all.get(*position)).collect()
+    }
+}
+
+impl Deref for Objects {
+    type Target = [TargetObject];
+
+    fn deref(&self) -> &[TargetObject] {
+        &self.all
+    }
+}
+
+impl<'o> IntoIterator for &'o Objects {
+    type Item = &'o TargetObject;
+    type IntoIter = std::slice::Iter<'o, TargetObject>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.all.iter()
+    }
+}
+
+impl Extend<TargetObject> for Objects {
+    fn extend<I: IntoIterator<Item = TargetObject>>(&mut self, objects: I) {
+        objects.into_iter().for_each(|object| self.push(object));
+    }
+}
+
+impl FromIterator<TargetObject> for Objects {
+    fn from_iter<I: IntoIterator<Item = TargetObject>>(objects: I) -> Self {
+        let mut all = Self::default();
+        all.extend(objects);
+        all
+    }
+}
+
+fn place(reference: &Reference) -> u64 {
+    let Reference { kind, namespace, name } = reference;
+    hashed((kind.side, &kind.group, &kind.kind, namespace, name))
+}
+
+fn hashed(what: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,348 @@
+//! Secrets travel both ways: passwords to the target, connections to the consumer.
+
+use std::time::Duration;
+
+use data_encoding::{BASE64, HEXLOWER};
+use serde_json::{Value, json};
+
+use crate::audit::Request;
+use crate::case::{Case, Stage, case};
+use crate::engine::Engine;
+use crate::eventually::{eventually, throughout};
+use crate::rest::{Patch, Rest};
+use crate::target::namespace;
+use crate::tenant::Tenant;
+use crate::world::World;
+
+const RELATED: &str = include_str!("../fixtures/related.yaml");
+const SELECTED: &str = include_str!("../fixtures/related-selected.yaml");
+const SHARED: &str = include_str!("../fixtures/related-shared.yaml");
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(a_password_travels_down_and_a_connection_up),
+        case!(foreign_secrets_are_left_alone_on_both_sides),
+        case!(two_sources_share_the_copy_of_a_secret),
+        case!(a_related_secret_costs_one_write_and_its_change_one),
+        case!(what_labels_select_is_copied_and_other_resources_are_read),
+        case!(a_claim_is_waited_for_and_followed_again).on_kcp(),
+    ]
+}
+
+fn secret(name: &str, data: &[(&str, &str)]) -> Value {
+    let data: serde_json::Map<String, Value> =
+        data.iter().map(|(key, value)| ((*key).to_owned(), json!(BASE64.encode(value.as_bytes())))).collect();
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": {"team": "a", "own": "b"}}, "data": data})
+}
+
+fn secrets(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/secrets")
+}
+
+/// Waits until a Secret holds exactly these values.
+async fn holds(rest: &Rest, namespace: &str, name: &str, data: &[(&str, &str)]) -> Value {
+    let expected = &secret(name, data)["data"];
+    eventually(&format!("{namespace}/{name} holds {data:?}"), async || {
+        let found = rest.get(&format!("{}/{name}", secrets(namespace))).await.ok_or("it is missing")?;
+        if found["data"] == *expected { Ok(found) } else { Err(found.to_string()) }
+    })
+    .await
+}
+
+async fn is_gone(rest: &Rest, namespace: &str, name: &str) {
+    eventually(&format!("{namespace}/{name} is deleted"), async || {
+        rest.get(&format!("{}/{name}", secrets(namespace))).await.map_or(Ok(()), |found| Err(found.to_string()))
+    })
+    .await;
+}
+
+async fn put(tenant: &Tenant, name: &str, data: &[(&str, &str)]) {
+    tenant.rest.create(&secrets(&tenant.namespace), &secret(name, data)).await;
+}
+
+impl World<'_> {
+    /// A world whose workspaces let the engine use Secrets, with the mapping of these cases.
+    async fn with_secrets(&self) {
+        if let Some(provider) = &self.provider {
+            provider.claim(&self.api, &["secrets", "configmaps"]).await;
+        }
+        for workspace in &self.workspaces {
+            workspace.accept(&self.api, &["secrets", "configmaps"]).await;
+        }
+        self.mappings.write("widgets.yaml", RELATED);
+    }
+}
+
+/// No value of a Secret is in the log, the metrics or on a page: neither as it is, nor as base64, nor in hexadecimal.
+async fn tells_none(engine: &Engine, values: &[&str]) {
+    let mut told = engine.log();
+    for path in ["/", "/metrics", "/readyz?verbose"] {
+        told.push(engine.ask(path).await.map(|answer| answer.body.to_string()).unwrap_or_default());
+    }
+    assert!(told.len() > 30, "at the level trace it tells more: {told:#?}");
+    for value in values {
+        for form in [(*value).to_owned(), BASE64.encode(value.as_bytes()), HEXLOWER.encode(value.as_bytes())] {
+            let line = told.iter().find(|line| line.contains(&form));
+            assert_eq!(line, None, "it tells {value}");
+        }
+    }
+}
+
+async fn a_password_travels_down_and_a_connection_up(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.with_secrets().await;
+    let engine = world.launch().flag("--log-level", "trace").ready().await;
+    let (alpha, beta, target) = (&world.alpha, &world.beta, &world.target);
+    for tenant in [alpha, beta] {
+        tenant.create("it", json!({"size": 1, "tags": ["alice"]})).await;
+    }
+    let waiting = alpha.synced("it", "False", "Waiting").await;
+    assert!(waiting.to_string().contains("default/alice") || waiting.to_string().contains("/alice"), "{waiting}");
+    put(alpha, "alice", &[("password", "marked-value-of-alpha"), ("other", "x")]).await;
+    put(beta, "alice", &[("password", "marked-value-of-beta")]).await;
+
+    // The copy exists before what needs it, and holds what the mapping says alone.
+    let widget = target.has_spec(alpha, "it", json!({"size": 1})).await;
+    let place = namespace(&widget);
+    let copy = holds(&target.rest, &place, "it-alice", &[("password", "marked-value-of-alpha")]).await;
+    let version =
+        |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap_or("0").parse::<u64>().unwrap();
+    assert!(version(&copy) < version(&widget), "the Secret before the Widget");
+    assert_eq!((&copy["metadata"]["labels"]["team"], &copy["metadata"]["labels"]["own"]), (&json!("a"), &Value::Null));
+    assert!(!copy["metadata"].to_string().contains("kcp.io"), "{copy}");
+    let other = namespace(&target.has_spec(beta, "it", json!({"size": 1})).await);
+    holds(&target.rest, &other, "it-alice", &[("password", "marked-value-of-beta")]).await;
+    alpha.synced("it", "True", "Synced").await;
+
+    // Nothing is written to an original: no finalizer holds it, and nothing says who reads it.
+    let original = alpha.rest.get(&format!("{}/alice", secrets(&alpha.namespace))).await.expect("the original");
+    let metadata = original["metadata"].to_string();
+    assert!(original["metadata"]["finalizers"].is_null() && !metadata.contains("sync-engine"), "{metadata}");
+
+    // It follows its original.
+    let path = format!("{}/alice", secrets(&alpha.namespace));
+    let changed = json!({"data": {"password": BASE64.encode(b"marked-and-changed")}});
+    alpha.rest.patch(Patch::Merge, &path, &changed).await;
+    holds(&target.rest, &place, "it-alice", &[("password", "marked-and-changed")]).await;
+
+    // The way back.
+    let data = [("uri", "db://marked:value@it.internal"), ("host", "it.internal"), ("extra", "never")];
+    target.rest.create(&secrets(&place), &secret("it-conn", &data)).await;
+    let expected = [("uri", "db://marked:value@it.internal"), ("host", "it.example.com")];
+    let copy = holds(&alpha.rest, &alpha.namespace, "it-connection", &expected).await;
+    let source = alpha.object("it").await;
+    assert_eq!(copy["metadata"]["ownerReferences"][0]["uid"], source["metadata"]["uid"], "{copy}");
+    alpha.status("it", json!({"message": "it-connection"})).await;
+    let path = format!("{}/it-conn", secrets(&place));
+    target.rest.patch(Patch::Merge, &path, &json!({"data": {"uri": BASE64.encode(b"db://new"), "host": null}})).await;
+    let copy = holds(&alpha.rest, &alpha.namespace, "it-connection", &[("uri", "db://new")]).await;
+    let path = format!("{}/it-connection", secrets(&alpha.namespace));
+    alpha.rest.patch(Patch::Merge, &path, &json!({"data": {"uri": BASE64.encode(b"by hand")}})).await;
+    holds(&alpha.rest, &alpha.namespace, "it-connection", &[("uri", "db://new")]).await;
+    assert!(beta.rest.get(&format!("{}/it-connection", secrets(&beta.namespace))).await.is_none(), "{copy}");
+
+    // A copy stays when its original goes, and goes with its item.
+    alpha.rest.delete(&format!("{}/alice", secrets(&alpha.namespace))).await;
+    alpha.synced("it", "False", "Waiting").await;
+    holds(&target.rest, &place, "it-alice", &[("password", "marked-and-changed")]).await;
+    put(alpha, "alice", &[("password", "again")]).await;
+    holds(&target.rest, &place, "it-alice", &[("password", "again")]).await;
+    alpha.patch("it", json!({"spec": {"tags": []}})).await;
+    is_gone(&target.rest, &place, "it-alice").await;
+    alpha.synced("it", "True", "Synced").await;
+    world.settled().await;
+    world.no_write(Duration::from_secs(3)).await;
+
+    alpha.delete("it").await;
+    alpha.gone("it").await;
+    is_gone(&alpha.rest, &alpha.namespace, "it-connection").await;
+    beta.delete("it").await;
+    beta.gone("it").await;
+    is_gone(&target.rest, &other, "it-alice").await;
+    holds(&beta.rest, &beta.namespace, "alice", &[("password", "marked-value-of-beta")]).await;
+    let values =
+        ["marked-value-of-alpha", "marked-value-of-beta", "marked-and-changed", "db://marked:value@it.internal"];
+    tells_none(&engine, &values).await;
+}
+
+async fn foreign_secrets_are_left_alone_on_both_sides(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.with_secrets().await;
+    let _engine = world.engine().await;
+    let (alpha, target) = (&world.alpha, &world.target);
+    alpha.create("it", json!({"size": 1})).await;
+    let place = namespace(&target.copy(alpha, "it").await);
+    target.rest.create(&secrets(&place), &secret("it-bob", &[("password", "foreign")])).await;
+    put(alpha, "bob", &[("password", "mine")]).await;
+    put(alpha, "it-connection", &[("uri", "mine")]).await;
+    target.rest.create(&secrets(&place), &secret("it-conn", &[("uri", "db://it")])).await;
+    alpha.patch("it", json!({"spec": {"tags": ["bob"]}})).await;
+    alpha.synced("it", "False", "Conflict").await;
+    throughout(Duration::from_secs(2), "neither is touched", async || {
+        let theirs = target.rest.get(&format!("{}/it-bob", secrets(&place))).await.ok_or("it-bob is gone")?;
+        let mine = alpha.rest.get(&format!("{}/it-connection", secrets(&alpha.namespace))).await.ok_or("it is gone")?;
+        let same = theirs["data"]["password"] == json!(BASE64.encode(b"foreign"))
+            && mine["data"]["uri"] == json!(BASE64.encode(b"mine"));
+        same.then_some(()).ok_or_else(|| format!("{theirs} {mine}"))
+    })
+    .await;
+    alpha.delete("it").await;
+    alpha.gone("it").await;
+    holds(&target.rest, &place, "it-bob", &[("password", "foreign")]).await;
+    holds(&alpha.rest, &alpha.namespace, "it-connection", &[("uri", "mine")]).await;
+}
+
+/// Both refer to it by its own name. It goes with the last of them, and a source in another workspace has its own.
+async fn two_sources_share_the_copy_of_a_secret(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.with_secrets().await;
+    world.mappings.write("widgets.yaml", SHARED);
+    let _engine = world.engine().await;
+    let (alpha, target) = (&world.alpha, &world.target);
+    put(alpha, "login", &[("password", "shared")]).await;
+    for name in ["a", "b", "c"] {
+        alpha.create(name, json!({"size": 1, "tags": ["login"]})).await;
+        alpha.synced(name, "True", "Synced").await;
+    }
+    let place = namespace(&target.copy(alpha, "a").await);
+    let copy = holds(&target.rest, &place, "login", &[("password", "shared")]).await;
+    put(&world.beta, "login", &[("password", "marked-value-of-beta")]).await;
+    world.beta.create("a", json!({"size": 1, "tags": ["login"]})).await;
+    let other = namespace(&target.copy(&world.beta, "a").await);
+    holds(&target.rest, &other, "login", &[("password", "marked-value-of-beta")]).await;
+
+    alpha.delete("a").await;
+    alpha.gone("a").await;
+    alpha.patch("b", json!({"spec": {"tags": []}})).await;
+    target.has_spec(alpha, "b", json!({"size": 1, "tags": []})).await;
+    world.settled().await;
+    let same = holds(&target.rest, &place, "login", &[("password", "shared")]).await;
+    assert_eq!(same["metadata"]["uid"], copy["metadata"]["uid"], "c still needs it");
+    alpha.patch("c", json!({"spec": {"tags": []}})).await;
+    is_gone(&target.rest, &place, "login").await;
+    holds(&target.rest, &other, "login", &[("password", "marked-value-of-beta")]).await;
+}
+
+async fn a_claim_is_waited_for_and_followed_again(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.mappings.write("widgets.yaml", RELATED);
+    let provider = world.provider.as_ref().expect("the provider's workspace");
+    let (alpha, beta, target) = (&world.alpha, &world.beta, &world.target);
+    provider.claim(&world.api, &["secrets"]).await;
+    let [in_alpha, in_beta] = &world.workspaces[..] else { panic!("two workspaces") };
+    in_beta.accept(&world.api, &["secrets"]).await;
+    let _engine = world.engine().await;
+    for tenant in [alpha, beta] {
+        put(tenant, "alice", &[("password", "p")]).await;
+        tenant.create("it", json!({"size": 1, "tags": ["alice"]})).await;
+    }
+    // Who has accepted it waits for nobody else.
+    beta.synced("it", "True", "Synced").await;
+    let lacking = alpha.synced("it", "False", "ClaimNotAccepted").await;
+    assert!(lacking.to_string().contains("resource: secrets, verbs: [get, list, watch"), "{lacking}");
+    in_alpha.accept(&world.api, &["secrets"]).await;
+    alpha.synced("it", "True", "Synced").await;
+    let place = namespace(&target.copy(alpha, "it").await);
+    holds(&target.rest, &place, "it-alice", &[("password", "p")]).await;
+
+    in_alpha.take_back(&world.api).await;
+    alpha.synced("it", "False", "ClaimNotAccepted").await;
+    holds(&target.rest, &place, "it-alice", &[("password", "p")]).await;
+    let path = format!("{}/alice", secrets(&alpha.namespace));
+    alpha.rest.patch(Patch::Merge, &path, &json!({"data": {"password": BASE64.encode(b"q")}})).await;
+    in_alpha.accept(&world.api, &["secrets"]).await;
+    holds(&target.rest, &place, "it-alice", &[("password", "q")]).await;
+    alpha.synced("it", "True", "Synced").await;
+
+    // Without the claim, a consumer can still leave.
+    in_alpha.take_back(&world.api).await;
+    alpha.synced("it", "False", "ClaimNotAccepted").await;
+    alpha.delete("it").await;
+    alpha.gone("it").await;
+    is_gone(&target.rest, &place, "it-alice").await;
+}
+
+async fn a_related_secret_costs_one_write_and_its_change_one(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.with_secrets().await;
+    let _engine = world.engine().await;
+    let (alpha, target) = (&world.alpha, &world.target);
+    put(alpha, "alice", &[("password", "p")]).await;
+    alpha.create("it", json!({"size": 1, "tags": ["alice"]})).await;
+    alpha.synced("it", "True", "Synced").await;
+    let place = namespace(&target.copy(alpha, "it").await);
+    let writes = |requests: Vec<Request>| requests.into_iter().filter(Request::is_write).count();
+    let count = || [writes(world.source_requests()), writes(world.target_requests())];
+    let after = async |before: [usize; 2]| {
+        world.settled().await;
+        let now = count();
+        [now[0] - before[0], now[1] - before[1]]
+    };
+
+    let before = count();
+    let path = format!("{}/alice", secrets(&alpha.namespace));
+    alpha.rest.patch(Patch::Merge, &path, &json!({"data": {"password": BASE64.encode(b"q")}})).await;
+    holds(&target.rest, &place, "it-alice", &[("password", "q")]).await;
+    assert_eq!(after(before).await, [0, 1], "a change of the original");
+
+    let before = count();
+    target.rest.create(&secrets(&place), &secret("it-conn", &[("uri", "db://a")])).await;
+    holds(&alpha.rest, &alpha.namespace, "it-connection", &[("uri", "db://a")]).await;
+    alpha.status("it", json!({"message": "it-connection"})).await;
+    assert_eq!(after(before).await, [2, 0], "the copy, and its name in the status");
+
+    let before = count();
+    let path = format!("{}/it-conn", secrets(&place));
+    target.rest.patch(Patch::Merge, &path, &json!({"data": {"uri": BASE64.encode(b"db://b")}})).await;
+    holds(&alpha.rest, &alpha.namespace, "it-connection", &[("uri", "db://b")]).await;
+    assert_eq!(after(before).await, [1, 0], "a change on the target");
+    world.no_write(Duration::from_secs(3)).await;
+}
+
+async fn what_labels_select_is_copied_and_other_resources_are_read(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.with_secrets().await;
+    world.mappings.write("widgets.yaml", SELECTED);
+    let _engine = world.engine().await;
+    let (alpha, target) = (&world.alpha, &world.target);
+    let maps = |namespace: &str| format!("/api/v1/namespaces/{namespace}/configmaps");
+    let map = |name: &str, labels: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": {"of": name}});
+    alpha.rest.create(&maps(&alpha.namespace), &map("first", json!({"for": "widgets"}))).await;
+    alpha.rest.create(&maps(&alpha.namespace), &map("other", json!({"for": "others"}))).await;
+    alpha.create("it", json!({"size": 1})).await;
+    alpha.status("it", json!({"message": "none "})).await;
+    let place = namespace(&target.copy(alpha, "it").await);
+    let copied = async |expected: &[&str]| {
+        eventually(&format!("copied are {expected:?}"), async || {
+            let all = target.labelled(&maps(&place)).await;
+            let mut names: Vec<_> = all.iter().filter_map(|one| one["data"]["of"].as_str()).collect();
+            names.sort_unstable();
+            if names == expected { Ok(()) } else { Err(format!("{names:?}")) }
+        })
+        .await;
+    };
+    copied(&["first"]).await;
+
+    // Labels come and go.
+    let other = format!("{}/other", maps(&alpha.namespace));
+    alpha.rest.patch(Patch::Merge, &other, &json!({"metadata": {"labels": {"for": "widgets"}}})).await;
+    copied(&["first", "other"]).await;
+    alpha.rest.patch(Patch::Merge, &other, &json!({"metadata": {"labels": {"for": "others"}}})).await;
+    copied(&["first"]).await;
+
+    let backup = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "nightly", "labels": {"of": "backup"}},
+        "data": {"key": BASE64.encode(b"k")},
+    });
+    target.rest.create(&secrets(&place), &backup).await;
+    holds(&alpha.rest, &alpha.namespace, "nightly", &[("token", "k")]).await;
+    let front = world.api.object("it-front", json!({"version": "7"}));
+    target.rest.create(&world.api.collection(&place), &front).await;
+    alpha.status("it", json!({"message": "7 nightly"})).await;
+    assert!(alpha.get("it-front").await.is_none(), "it is only read");
+
+    alpha.delete("it").await;
+    alpha.gone("it").await;
+    copied(&[]).await;
+    is_gone(&alpha.rest, &alpha.namespace, "nightly").await;
+}

@@ -1,0 +1,128 @@
+//! Copies of Secrets, their originals, and the permission claim for them.
+
+use super::super::mapping::{CONNECTION, OPEN, PASSWORD};
+use super::*;
+
+/// The same with related objects.
+fn related(sources: Sources, steps: &[(u64, Action)]) -> Plan {
+    Plan { has_related: true, has_operators: true, ..world(sources, steps) }
+}
+
+/// Whenever it meets what the engine does about something else.
+const MOMENTS: [u64; 6] = [0, 5, 10, 20, 40, 400];
+
+#[test]
+fn a_copy_that_is_created_late_goes_with_its_source() {
+    let late = Weather { late: 30, only_writes: true, ..Weather::default() };
+    for sources in [Kcp, Plain] {
+        let steps = [
+            (0, Action::Weather(late)),
+            (0, Action::Create(X)),
+            (1_000, Action::Wire(X, Wiring::Connect)),
+            (1_000, Action::Delete(X)),
+            (70_000, Action::Weather(Weather::default())),
+        ];
+        holds(&related(sources, &steps), 24);
+    }
+}
+
+#[test]
+fn a_copy_follows_an_original_that_was_deleted_and_created_while_no_engine_ran() {
+    for change in [Secrecy::Put, Secrecy::Retype] {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Stop(0)),
+            (10, Action::Secret(X, Secrecy::Delete)),
+            (10, Action::Secret(X, Secrecy::Put)),
+            (10, Action::Secret(X, change)),
+            (10, Action::Wire(X, Wiring::Retype)),
+            (10, Action::Start(0)),
+        ];
+        holds(&related(Kcp, &steps), 4);
+    }
+}
+
+#[test]
+fn a_claim_that_is_taken_back_holds_no_deletion_up() {
+    for pause in MOMENTS {
+        for returns in [5, 500, 60_000] {
+            let steps = [
+                (0, Action::Create(X)),
+                (5_000, Action::Weather(Weather { slow: 40, ..Weather::default() })),
+                (0, Action::Delete(X)),
+                (pause, Action::Unclaim("a")),
+                (returns, Action::Claim("a")),
+            ];
+            holds(&related(Kcp, &steps), 2);
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_is_taken_back_for_ever_deletes_nothing() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Unclaim("a")),
+        (5_000, Action::Secret(X, Secrecy::Retype)),
+        (5_000, Action::Secret(X, Secrecy::Delete)),
+        (5_000, Action::Create(X_CA)),
+    ];
+    holds(&related(Kcp, &steps), 4);
+}
+
+#[test]
+fn a_copy_that_is_taken_over_and_has_another_type_is_created_anew() {
+    for pause in MOMENTS {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Secret(X, Secrecy::Retype)),
+            (pause / 10, Action::Recreate(X)),
+            (5_000, Action::Stop(0)),
+            (10, Action::Recreate(X)),
+            (10, Action::Secret(X, Secrecy::Retype)),
+            (10, Action::Start(0)),
+        ];
+        holds(&related(Kcp, &steps), 2);
+    }
+}
+
+#[test]
+fn a_foreign_secret_in_the_place_of_a_copy_is_left_alone() {
+    for pause in MOMENTS {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Wire(X, Wiring::DeleteCopy)),
+            (pause / 10, Action::Wire(X, Wiring::Squat)),
+            (5_000, Action::Secret(X, Secrecy::DeleteCopy)),
+            (pause / 10, Action::Secret(X, Secrecy::Squat)),
+            (5_000, Action::Secret(X, Secrecy::Retype)),
+            (5_000, Action::Wire(X, Wiring::Disconnect)),
+            (5_000, Action::Delete(X)),
+        ];
+        holds(&related(Plain, &steps), 2);
+    }
+}
+
+#[test]
+fn a_copy_whose_rule_is_removed_goes_unless_prune_guard_holds_it() {
+    for most in [0, OPEN] {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Edit(Edit::PruneGuard(most))),
+            (5_000, Action::Edit(Edit::Related(PASSWORD.id))),
+            (5_000, Action::Edit(Edit::Related(CONNECTION.id))),
+        ];
+        holds(&related(Kcp, &steps), 2);
+    }
+}
+
+#[test]
+fn a_former_source_out_of_sight_ends_the_watch_on_copies_whose_rule_is_gone() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::Related(PASSWORD.id))),
+        (5_000, Action::Edit(Edit::Resource("gadgets"))),
+        (20_000, Action::Rebuild(Side::Source, Ahead::Old)),
+    ];
+    holds(&related(Plain, &steps), 4);
+}
