@@ -69,12 +69,34 @@ struct State {
     names: Names,
     subscribers: Vec<(u64, Notify)>,
     last_id: u64,
+    /// What is kept where only what somebody asked for is; `None`: everything is kept.
+    asked: Option<HashMap<Key, Asked>>,
     /// Number of the list that is in force; 0 before the first.
     list: u32,
+    /// Number of the last list that was complete.
+    complete: u32,
     /// Versions that were heard before this list are of another history.
     doubted_before: u32,
-    /// Whether a list was ever complete.
-    listed: bool,
+}
+
+/// An object that somebody asked for.
+#[derive(Debug)]
+struct Asked {
+    /// The subscribers that asked for it.
+    by: Vec<u64>,
+    /// Number of the list that was in force then: what it showed before was not kept.
+    list: u32,
+    /// Whether a read found out since then what a list would have shown.
+    looked: bool,
+}
+
+/// What a store knows of an object that was asked for by name.
+#[derive(Debug)]
+pub enum Known {
+    /// It is this, or missing.
+    Answer(Option<Arc<Object>>),
+    /// Nobody asked for it before: it has to be read once. Its changes are kept from now on.
+    Unread,
 }
 
 #[derive(Debug, Clone)]
@@ -100,6 +122,12 @@ struct Pending {
 impl Store {
     pub fn new(clusters: ClustersOf) -> Arc<Self> {
         Arc::new(Self { clusters, state: Mutex::default() })
+    }
+
+    /// A store that keeps only what somebody [asked for](Subscription::ask).
+    pub fn of_asked(clusters: ClustersOf) -> Arc<Self> {
+        let state = State { asked: Some(HashMap::new()), ..State::default() };
+        Arc::new(Self { clusters, state: Mutex::new(state) })
     }
 
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
@@ -161,6 +189,9 @@ impl Store {
     pub fn delete(&self, last: Parsed<'_>) -> bool {
         let mut state = self.lock();
         let Some(key) = state.key(&self.clusters, &last) else { return false };
+        if !state.keeps(&key) {
+            return true;
+        }
         let told = state.remove(&key, &last);
         drop(state);
         told.tell(&key, Cause::Event);
@@ -171,7 +202,8 @@ impl Store {
     pub fn begin_list(&self) -> Listing<'_> {
         let mut state = self.lock();
         state.list += 1;
-        Listing { store: self, cause: if state.listed { Cause::Relist } else { Cause::InitialList } }
+        let cause = if state.complete > 0 { Cause::Relist } else { Cause::InitialList };
+        Listing { store: self, cause, number: state.list }
     }
 
     /// The server was restored to an earlier state: an object of the next list may be another one under the same version.
@@ -189,6 +221,9 @@ impl Store {
     fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {
         let mut state = self.lock();
         let Some(key) = state.key(&self.clusters, &parsed) else { return Ok(false) };
+        if !state.keeps(&key) {
+            return Ok(true);
+        }
         let told = state.put(&key, &parsed)?;
         drop(state);
         told.tell(&key, cause);
@@ -211,6 +246,7 @@ impl fmt::Debug for Store {
 pub struct Listing<'a> {
     store: &'a Store,
     cause: Cause,
+    number: u32,
 }
 
 impl Listing<'_> {
@@ -225,7 +261,7 @@ impl Listing<'_> {
     /// The list was complete as of `version`: what it did not hold is gone. Returns how many.
     pub fn finish(self, version: &str) -> usize {
         let mut state = self.store.lock();
-        state.listed = true;
+        state.complete = self.number;
         let stale = if mutants::active(Mutant::RelistNotDiffed) { Vec::new() } else { state.stale(version) };
         let gone: Vec<(Key, Told)> = stale.into_iter().map(|key| (key.clone(), state.forget(&key))).collect();
         drop(state);
@@ -247,6 +283,38 @@ impl Subscription {
         &self.store
     }
 
+    /// What is known of one object, which is kept from now on.
+    pub fn ask(&self, key: &Key) -> Known {
+        let mut state = self.store.lock();
+        let (list, complete) = (state.list, state.complete);
+        let known = state.entry(key).map(|entry| entry.object.clone());
+        let Some(asked) = &mut state.asked else { return Known::Answer(known) };
+        let asked = asked.entry(key.clone()).or_insert(Asked { by: Vec::new(), list, looked: false });
+        if !asked.by.contains(&self.id) {
+            asked.by.push(self.id);
+        }
+        let is_known = known.is_some() || asked.looked || complete > asked.list;
+        if is_known { Known::Answer(known) } else { Known::Unread }
+    }
+
+    /// The list that is in force, for [`looked`](Self::looked).
+    pub fn list(&self) -> u32 {
+        self.store.lock().list
+    }
+
+    /// A read that was sent while a list was in force has told what there is, and an object that it found is in the store.
+    pub fn looked(&self, key: &Key, list: u32) {
+        let mut state = self.store.lock();
+        let is_current = state.list == list;
+        let asked = state.asked.as_mut().and_then(|asked| asked.get_mut(key));
+        asked.into_iter().for_each(|asked| asked.looked |= is_current);
+    }
+
+    /// Withdraws what this subscriber asked for and needs no longer.
+    pub fn keep(&self, needs: impl Fn(&Key) -> bool) {
+        self.store.lock().withdraw(self.id, needs);
+    }
+
     /// Registers a write of this subscriber before it is sent: its event may overtake its answer.
     ///
     /// Until the [`PendingWrite`] is completed or dropped, events for `key` are stored and not told
@@ -266,6 +334,7 @@ impl Drop for Subscription {
         let mut state = self.store.lock();
         let at = state.subscribers.iter().position(|(id, _)| *id == self.id);
         let gone = at.map(|at| state.subscribers.swap_remove(at));
+        state.withdraw(self.id, |_| false);
         drop(state);
         // Dropped without the lock: what the closure owns may drop handles of this store.
         drop(gone);
@@ -300,18 +369,26 @@ impl PendingWrite {
         self.registered = false;
         let mut state = self.store.lock();
         let Some(pending) = state.unregister(&self.key, self.id) else { return Ok((object, true)) };
-        if pending.list < state.list {
-            // The list may be of a server that was restored meanwhile, and has lost the write.
-            return Ok((object, true));
-        }
         let version = object.resource_version();
         let own_seen = pending.seen.iter().any(|seen| seen.as_deref() == Some(version));
         let others_seen = !mutants::active(Mutant::OwnWritesHideOthers)
             && pending.seen.iter().any(|seen| seen.as_deref() != Some(version));
-        let told = if own_seen { Told::default() } else { state.put_answer(&self.key, object.clone(), &pending) };
+        // The list may be of a server that was restored meanwhile, and has lost the write.
+        let is_listed_since = pending.list < state.list;
+        let told = if own_seen || is_listed_since {
+            Told::default()
+        } else {
+            state.put_answer(&self.key, object.clone(), &pending)
+        };
+        let held_back = state.held_back(&self.key, pending);
         drop(state);
         told.tell(&self.key, Cause::Write);
-        Ok((object, others_seen))
+        // Another object was or is in its place: it may be one of another source, which the writer has to wake.
+        let is_another = |it: &Option<Arc<Object>>| it.as_ref().is_some_and(|it| it.uid() != object.uid());
+        if others_seen && (is_another(&held_back.before) || is_another(&held_back.after)) {
+            held_back.tell(&self.key, Cause::Event);
+        }
+        Ok((object, others_seen || is_listed_since))
     }
 }
 
@@ -325,10 +402,9 @@ impl Drop for PendingWrite {
         if pending.seen.is_empty() || mutants::active(Mutant::OwnWritesHideOthers) {
             return;
         }
-        let after = state.entry(&self.key).map(|entry| entry.object.clone());
-        let to = state.subscribers.iter().filter(|(id, _)| *id == pending.subscriber).cloned().collect();
+        let held_back = state.held_back(&self.key, pending);
         drop(state);
-        Told { before: pending.before, after, to }.tell(&self.key, Cause::Event);
+        held_back.tell(&self.key, Cause::Event);
     }
 }
 
@@ -336,6 +412,23 @@ impl State {
     fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
+    }
+
+    fn keeps(&self, key: &Key) -> bool {
+        self.asked.as_ref().is_none_or(|asked| asked.contains_key(key))
+    }
+
+    fn withdraw(&mut self, subscriber: u64, needs: impl Fn(&Key) -> bool) {
+        let Some(all) = &mut self.asked else { return };
+        let gone = all.extract_if(|key, asked| {
+            if !needs(key) {
+                asked.by.retain(|id| *id != subscriber);
+            }
+            asked.by.is_empty()
+        });
+        let gone: Vec<Key> = gone.map(|(key, _)| key).collect();
+        gone.iter().for_each(|key| drop(self.forget(key)));
+        self.plain.retain(|(key, _)| !gone.contains(key));
     }
 
     fn entry(&self, key: &Key) -> Option<&Entry> {
@@ -491,6 +584,13 @@ impl State {
         }
         let to = self.subscribers.iter().filter(|(id, _)| !held_back.contains(id)).cloned().collect();
         Told { before, after, to }
+    }
+
+    /// What the watch told of an object while a write was on its way, for the writer.
+    fn held_back(&self, key: &Key, pending: Pending) -> Told {
+        let after = self.entry(key).map(|entry| entry.object.clone());
+        let to = self.subscribers.iter().filter(|(id, _)| *id == pending.subscriber).cloned().collect();
+        Told { before: pending.before, after, to }
     }
 
     fn unregister(&mut self, key: &Key, id: u64) -> Option<Pending> {

@@ -277,6 +277,26 @@ fn a_lost_answer_tells_what_was_held_back() {
 }
 
 #[test]
+fn an_object_that_goes_while_its_successor_is_created_is_told() {
+    let scene = Scene::new();
+    scene.event("db", "former", 5);
+    scene.heard();
+    // By an event.
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.deletion("db", "former", 6);
+    assert!(answered(write, object("db", "new", 7)));
+    assert_eq!(scene.heard(), [told("db", Some(5), None, Cause::Event)]);
+    // By a list that began before the write.
+    scene.event("db", "new", 7);
+    scene.heard();
+    let listing = scene.store.begin_list();
+    let write = scene.subscription.expect(&key("c", "db"));
+    listing.finish("8");
+    assert!(answered(write, object("db", "newest", 9)));
+    assert_eq!(scene.heard(), [told("db", Some(7), None, Cause::Event)]);
+}
+
+#[test]
 fn other_subscribers_hear_of_a_write() {
     let scene = Scene::new();
     let (_other, heard) = listen(&scene.store);
