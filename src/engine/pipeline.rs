@@ -192,6 +192,7 @@ impl Pipeline {
             let known = self.feeds().forget_sources();
             self.interests.retain(|_| false);
             *self.shared_use() = SharedUse::default();
+            self.learned().forget_stripped();
             // What is known of sources of the former resource goes once they are found missing, also where one is in flight.
             let left: BTreeSet<Key> = known.into_iter().chain(self.unsettled().into_keys()).collect();
             left.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));

@@ -107,10 +107,10 @@ const WATCH_SECONDS: Duration = Duration::from_secs(240);
 const NEARLY: Duration = Duration::from_secs(2);
 /// A stream that brought nothing for this long is not resumed, also where the process stood still meanwhile. kube-apiserver sends a bookmark each minute, kcp more often.
 const SILENT: Duration = Duration::from_secs(90);
-/// So many short-lived streams on end are a failure; a single one is a server that was restarted.
-const SHORT_ENDS: u32 = 4;
-/// So many failures on end, and what we resume from is no longer trusted.
-const RELIST_AFTER: u32 = 8;
+/// After so many failures or short-lived streams on end, the version to resume from is no longer trusted: the server may be
+/// restored while the engine waits, and pass that version in another history. One short stream alone is a server that was
+/// restarted.
+const DISTRUST_AFTER: u32 = 4;
 
 /// The memory of one watch: how often it failed, and what it shows.
 #[derive(Debug)]
@@ -213,11 +213,13 @@ impl ListWatch {
 
     fn ended(&mut self, version: String, lived: Duration, silent: Duration) -> Phase {
         if lived < SHORT_LIVED {
-            if self.failures >= SHORT_ENDS {
+            let mut then = Phase::Verifying { version };
+            if self.failures >= DISTRUST_AFTER {
                 let reason = "the server ends each watch at once".to_owned();
                 self.state = WatchState::Failed { reason, code: None, synced_before: self.synced };
+                then = Phase::Listing { page: None };
             }
-            return self.pause(Phase::Verifying { version }, USUAL, None);
+            return self.pause(then, USUAL, None);
         }
         self.failures = 0;
         self.restored = false;
@@ -288,7 +290,7 @@ impl ListWatch {
             // Whoever was away may come back as another: only a list tells for sure. So may a server that does not even answer
             // which version it has: until it does, it may pass ours in another history.
             Phase::Opening { version } | Phase::Reading { version }
-                if !was_away && !error.is_invalid() && self.failures < RELIST_AFTER =>
+                if !was_away && !error.is_invalid() && self.failures < DISTRUST_AFTER =>
             {
                 Phase::Verifying { version }
             }

@@ -44,7 +44,8 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
             let governing = core.checker.governing(Some(&world.mapping), made);
             governing.is_some_and(|mapping| is_orphaned(mapping, made, source))
         };
-        let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && of(source);
+        let is_former = made.owner.mapping == world.mapping.name && resource_of(made) != world.mapping.resource;
+        let is_orphaned = |source| !is_former && runs_live_rows(world, &core.checker, made) && of(source);
         // What beside its source cannot be seen is not counted.
         let is_seen = made.side == Side::Target || claimed.contains(&made.owner.cluster);
         made.owner.engine == "main" && made.remains() && is_seen && source.is_none_or(is_orphaned)
@@ -52,7 +53,7 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
     orphaned.map(|made| (made.owner.mapping.clone(), format!("{} {}", resource_of(made), made.owner))).collect()
 }
 
-/// Whether an object is orphaned although a source of its name is live. Of a former source, its own document says which.
+/// Whether an object is orphaned although a source of its name is live.
 fn is_orphaned(mapping: &Mapping, made: &Made, source: &Value) -> bool {
     let finalizers = source["metadata"]["finalizers"].to_string();
     let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
@@ -61,6 +62,7 @@ fn is_orphaned(mapping: &Mapping, made: &Made, source: &Value) -> bool {
 }
 
 /// Whether the mapping that made an object looks at living sources: not while it is suspended, or retained without its file.
+/// (A former source is retained, too.)
 fn runs_live_rows(world: &World, checker: &Checker, made: &Made) -> bool {
     match made.owner.mapping == world.mapping.name {
         true => world.mapping.mode != "Suspend",

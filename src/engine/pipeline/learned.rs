@@ -154,9 +154,14 @@ impl Learned {
         self.stripped.retain(|reference, one| known.get(reference) != Some(one));
     }
 
+    /// The mapping reads another source: no plan would restore what its sources had.
+    pub fn forget_stripped(&mut self) {
+        self.stripped.clear();
+    }
+
     /// The target is another cluster.
     pub fn forget_target(&mut self) {
-        self.stripped.clear();
+        self.forget_stripped();
         self.unanswered.clear();
     }
 

@@ -121,7 +121,12 @@ impl Pipeline {
                 && state.retried.is_empty()
                 && state.guard.prune() == Prune::Allowed
         };
-        is_carried_out(&self.state()) && self.are_sources_listed() && self.are_clusters_followed()
+        let depth = self.queue.depth();
+        is_carried_out(&self.state())
+            && depth.ready + depth.in_flight == 0
+            && self.follows_every_kind()
+            && self.are_sources_listed()
+            && self.are_clusters_followed()
     }
 
     /// Whether deletions that the document asks for are held back.
@@ -202,9 +207,12 @@ impl Pipeline {
         }
     }
 
-    /// Whether this is a former source that is not confirmed: what its name leads to may be another source.
+    /// Whether this is a former source that is not confirmed: what its name leads to may be another source, or is known to be.
     pub fn is_out_of_sight(&self) -> bool {
-        self.generation().former.is_some() && self.unconfirmed().is_some()
+        let generation = self.generation();
+        let Some(former) = &generation.former else { return false };
+        let leads_to = self.shared.manager.identity(&generation.mapping.source.clusters);
+        self.unconfirmed().is_some() || leads_to.is_some_and(|identity| identity != former.identity)
     }
 
     /// Whether the target was found without a state store of the mapping, without which nothing is written.

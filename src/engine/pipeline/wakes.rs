@@ -162,7 +162,9 @@ impl Pipeline {
     /// Remembers an owned object that lost its ownership annotations, or left the watch with its label.
     fn note_stripped(&self, kind: &Kind, change: &Change<'_>) {
         let Some(before) = change.before else { return };
-        if change.after.is_some_and(|after| marks::says_the_same(&before.json(), &after.json())) {
+        // Another object in its place shows that it was deleted.
+        let is_gone = |after: &Object| after.uid() != before.uid();
+        if change.after.is_some_and(|after| is_gone(after) || marks::says_the_same(&before.json(), &after.json())) {
             return;
         }
         let reference = target_reference(kind, change.key);
