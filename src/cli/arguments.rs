@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use k8s_openapi::jiff::SignedDuration;
 use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -139,6 +141,47 @@ pub struct RunArguments {
 
     #[command(flatten)]
     pub engine: EngineArguments,
+
+    #[command(flatten)]
+    pub election: ElectionArguments,
+}
+
+/// Whether several replicas of the engine run, and how they agree on which of them writes.
+#[derive(Debug, Clone, Args)]
+pub struct ElectionArguments {
+    /// `lease`: several replicas run, and the one that holds a Lease writes. `none`: there is one replica.
+    ///
+    /// The Lease `sync-engine-ID` is in the namespace of the state store. All replicas need the same --home.
+    #[arg(long, value_name = "HOW", env = "SYNC_ENGINE_LEADER_ELECT", value_enum, default_value_t)]
+    pub leader_elect: LeaderElect,
+
+    /// The connection of the cluster that holds the Lease.
+    #[arg(long, value_name = "CONNECTION", env = "SYNC_ENGINE_HOME", default_value = "target")]
+    pub home: String,
+
+    /// Name of this replica, in the Lease and in the User-Agent of its requests. Default: the host's name and a random ending.
+    #[arg(long, value_name = "NAME", env = "SYNC_ENGINE_REPLICA", value_parser = replica)]
+    pub replica: Option<String>,
+
+    /// How long other replicas wait after the last renewal that they saw before one takes over.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
+    pub leader_elect_lease_duration: Duration,
+
+    /// How long the leader writes without a renewal.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub leader_elect_renew_deadline: Duration,
+
+    /// The pause between two renewals, or two attempts to take over.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    pub leader_elect_retry_period: Duration,
+}
+
+/// How replicas agree on which of them writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LeaderElect {
+    #[default]
+    None,
+    Lease,
 }
 
 /// The connections that mappings and providers name.
@@ -319,6 +362,20 @@ impl Arguments {
     pub fn read() -> (Verb, LogArguments) {
         let Self { verb, run, log } = Self::parse();
         (verb.unwrap_or(Verb::Run(run)), log)
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse::<SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
+    parsed.ok_or_else(|| "write a duration such as 15s or 1m30s".to_owned())
+}
+
+/// It becomes part of a header.
+fn replica(text: &str) -> Result<String, String> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    match !text.is_empty() && text.len() <= 253 && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("write at most 253 letters, digits, `-`, `_` and `.`".to_owned()),
     }
 }
 

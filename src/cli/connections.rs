@@ -10,13 +10,17 @@ use crate::catalog::Catalog;
 use crate::multicluster::connection::{Connection, ConnectionSpec};
 use crate::survey::Surveyor;
 
-/// Opens every connection.
+/// Opens every connection, as one replica of several where that has a name.
 ///
 /// # Errors
 /// For the first connection whose kubeconfig or context cannot be used.
-pub(super) fn open(given: BTreeMap<String, KubeconfigRef>) -> Result<BTreeMap<String, Arc<Connection>>, Misconfigured> {
+pub(super) fn open(
+    given: BTreeMap<String, KubeconfigRef>,
+    replica: Option<&str>,
+) -> Result<BTreeMap<String, Arc<Connection>>, Misconfigured> {
     let opened = |(name, reference): (String, KubeconfigRef)| {
-        let connection = Connection::open(ConnectionSpec { name: name.clone(), source: reference.into() });
+        let connection =
+            Connection::of_replica(ConnectionSpec { name: name.clone(), source: reference.into() }, replica);
         connection.map(|connection| (name, connection)).map_err(|error| Misconfigured(error.to_string()))
     };
     given.into_iter().map(opened).collect()
@@ -30,7 +34,7 @@ impl ConnectionArguments {
     pub(super) fn surveyor(&self, catalog: &Catalog, engine: &str) -> anyhow::Result<Surveyor> {
         let has_kubeconfig = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
         Ok(Surveyor {
-            connections: open(self.by_name(has_kubeconfig)?)?,
+            connections: open(self.by_name(has_kubeconfig)?, None)?,
             providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
             engine: engine.to_owned(),
         })

@@ -163,7 +163,7 @@ impl From<Exit> for ExitCode {
 }
 
 fn is_usage(error: &anyhow::Error) -> bool {
-    error.is::<Usage>() || error.is::<options::GivenTwice>()
+    error.is::<Usage>() || error.is::<options::GivenTwice>() || error.is::<options::Contradiction>()
 }
 
 impl From<OpenError> for Misconfigured {

@@ -1,13 +1,16 @@
 //! What is needed: arguments checked against each other and against the files they name.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::arguments::{ConnectionArguments, Connections, RunArguments};
-use crate::multicluster::connection::ConnectionSource;
+use super::arguments::{ConnectionArguments, Connections, ElectionArguments, LeaderElect, RunArguments};
+use crate::engine::election::Terms;
+use crate::multicluster::connection::{ConnectionSource, flag};
 use crate::object;
 
 /// Everything the engine is told from outside.
@@ -21,6 +24,8 @@ pub struct RunOptions {
     pub listen: Option<SocketAddr>,
     pub engine_id: String,
     pub state_namespace: String,
+    /// `None`: there is one replica.
+    pub election: Option<Terms>,
 }
 
 /// Where the command line says that a cluster is.
@@ -75,12 +80,32 @@ pub struct GivenTwice {
     pub other: KubeconfigRef,
 }
 
-impl TryFrom<RunArguments> for RunOptions {
-    type Error = GivenTwice;
+/// Flags that do not go together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Contradiction {
+    #[error(transparent)]
+    GivenTwice(#[from] GivenTwice),
+    #[error("--home names the connection `{home}`, which the command line does not give: add `{}`", flag(home))]
+    NoHome { home: String },
+    #[error("--leader-elect-…: {0}")]
+    Terms(String),
+}
 
-    fn try_from(arguments: RunArguments) -> Result<Self, GivenTwice> {
+impl TryFrom<RunArguments> for RunOptions {
+    type Error = Contradiction;
+
+    fn try_from(arguments: RunArguments) -> Result<Self, Contradiction> {
+        let connections = arguments.connections.by_name()?;
+        let election = arguments.election.terms();
+        if let Some(terms) = &election {
+            terms.check().map_err(Contradiction::Terms)?;
+            if !connections.contains_key(&terms.home) {
+                return Err(Contradiction::NoHome { home: terms.home.clone() });
+            }
+        }
         Ok(Self {
-            connections: arguments.connections.by_name()?,
+            connections,
+            election,
             mappings: arguments.mappings.unwrap_or_default(),
             schemas: arguments.schemas,
             listen: match arguments.listen {
@@ -91,6 +116,26 @@ impl TryFrom<RunArguments> for RunOptions {
             state_namespace: arguments.engine.state_namespace,
         })
     }
+}
+
+impl ElectionArguments {
+    fn terms(self) -> Option<Terms> {
+        (self.leader_elect == LeaderElect::Lease).then(|| Terms {
+            home: self.home,
+            replica: self.replica.unwrap_or_else(some_replica),
+            lease_duration: self.leader_elect_lease_duration,
+            renew_deadline: self.leader_elect_renew_deadline,
+            retry_period: self.leader_elect_retry_period,
+        })
+    }
+}
+
+/// The host's name, which is a Pod's own, and an ending that another process there does not have.
+fn some_replica() -> String {
+    let host = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let host = host.map(|host| host.trim().to_owned()).filter(|host| !host.is_empty());
+    let ending = RandomState::new().build_hasher().finish();
+    format!("{}_{ending:016x}", host.unwrap_or_else(|| "replica".to_owned()))
 }
 
 impl ConnectionArguments {

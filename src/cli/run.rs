@@ -12,7 +12,6 @@ use super::signals::{Hangups, StopSignals};
 use super::{Misconfigured, RunOptions, connections, inputs};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
-use crate::multicluster::permit::Lease;
 use crate::reload::{ReloadHandle, Reloader};
 use crate::server::{Instruments, Overview, Server};
 
@@ -21,7 +20,8 @@ use crate::server::{Instruments, Overview, Server};
 /// # Errors
 /// [`Misconfigured`] when something that the command line names is wrong; anything else is a failure.
 pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
-    let connections = connections::open(options.connections.clone())?;
+    let replica = options.election.as_ref().map(|terms| terms.replica.as_str());
+    let connections = connections::open(options.connections.clone(), replica)?;
     let (schemas, findings) = inputs::schemas(options.schemas.as_deref(), std::slice::from_ref(&options.mappings))?;
     findings.iter().for_each(|finding| warn!("{}", finding.render(false)));
     let instruments = Instruments::default();
@@ -58,7 +58,7 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
         connections,
         schemas,
         clock: Clock::default(),
-        lease: Lease::default(),
+        election: options.election,
     };
     tokio::select! {
         () = engine::run(settings, reloads, instruments, drain.clone()) => {}

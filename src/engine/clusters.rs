@@ -94,9 +94,14 @@ impl Engine {
         }
         self.targets.insert(name.to_owned(), target.clone());
         self.tasks.spawn(discover(target.clone(), self.shared.clone(), self.events.clone()));
+        self.read_retained(&target);
+        Some(target)
+    }
+
+    /// Reads, in the background, which mappings the state stores on a target name.
+    pub(super) fn read_retained(&mut self, target: &Arc<Target>) {
         let engine = self.settings.engine.clone();
         self.tasks.spawn(keeper::read_retained(target.clone(), engine, self.shared.clone(), self.events.clone()));
-        Some(target)
     }
 
     pub(super) fn target_changed(&self, name: &str) {

@@ -121,13 +121,21 @@ impl Inventories {
     /// # Errors
     /// The request's: a conflict where somebody else wrote it since it was read.
     pub async fn put(&self, inventory: &Inventory) -> Result<Inventory, RequestError> {
+        self.ensure_namespace().await?;
+        self.apply(inventory).await
+    }
+
+    /// Creates the namespace where it is missing. `true`: it was.
+    ///
+    /// # Errors
+    /// The request's.
+    pub async fn ensure_namespace(&self) -> Result<bool, RequestError> {
         let namespace = ApiPath::object(&namespaces(), "", &self.namespace)?;
         match self.endpoint.get(&namespace).await {
-            Err(error) if error.is_not_found_of(&self.namespace) => self.create_namespace().await?,
+            Err(error) if error.is_not_found_of(&self.namespace) => self.create_namespace().await,
             // Who may not read namespaces may still write into one that exists.
-            _ => {}
+            _ => Ok(false),
         }
-        self.apply(inventory).await
     }
 
     /// # Errors
@@ -167,14 +175,15 @@ impl Inventories {
         Ok(self.read(&parse(&reply.body, self.endpoint.url())?)?.unwrap_or_default())
     }
 
-    async fn create_namespace(&self) -> Result<(), RequestError> {
+    async fn create_namespace(&self) -> Result<bool, RequestError> {
         let path = ApiPath::all(&namespaces())?;
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": self.namespace, "labels": {marks::MANAGED_BY: marks::MANAGER},
         }});
         match self.endpoint.create(&path, marks::MANAGER, Bytes::from(body.to_string())).await {
-            Err(error) if !error.is_already_exists() => Err(error),
-            _ => Ok(()),
+            Ok(_) => Ok(true),
+            Err(error) if error.is_already_exists() => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

@@ -16,6 +16,7 @@ use super::{Event, Shared};
 use crate::health::Condition;
 use crate::mapping::{Kind, Mode, Side};
 use crate::multicluster::backoff::{Backoff, Jitter};
+use crate::multicluster::permit::Permit;
 use crate::multicluster::watch::WatchState;
 use crate::mutants::{self, Mutant};
 use crate::plan::Phase;
@@ -34,7 +35,11 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
     loop {
         note_unused(&pipeline, &mut unused);
         let generation = pipeline.generation();
-        let result = confirm(&pipeline, &generation, &unused).await;
+        let Some(permit) = pipeline.shared.lease.permit() else {
+            stand_by(&pipeline).await;
+            continue;
+        };
+        let result = confirm(&pipeline, &generation, &unused, &permit).await;
         if !Arc::ptr_eq(&generation, &pipeline.generation()) {
             // It says nothing of the document that runs now.
             continue;
@@ -50,13 +55,13 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
         {
             let _ = events.send(Event::Former(pipeline.writer.mapping().to_owned(), inventory.former.clone())).await;
         }
-        say(&pipeline, result);
+        say(&pipeline, result, &permit);
         if is_former_done(&pipeline) {
             let source = pipeline.generation().former.clone().unwrap_or_default();
             let _ = events.send(Event::FormerDone(pipeline.writer.mapping().to_owned(), source)).await;
             return;
         }
-        if has_left(&pipeline).await && remove(&pipeline).await {
+        if has_left(&pipeline).await && remove(&pipeline, &permit).await {
             let _ = events.send(Event::Left(pipeline.writer.mapping().to_owned())).await;
         }
         // Cancel-safe: a permit that is not taken stays stored.
@@ -94,7 +99,14 @@ pub fn component(pipeline: &Pipeline) -> String {
     format!("state store {}", pipeline.name())
 }
 
-fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
+/// Another replica keeps the state store. Returns when that may have changed.
+async fn stand_by(pipeline: &Pipeline) {
+    let health = &pipeline.shared.instruments.health;
+    health.set(&component(pipeline), Condition::ready("another replica keeps it"));
+    pipeline.inventory_due().await;
+}
+
+fn say(pipeline: &Pipeline, result: Result<Inventory, String>, permit: &Permit) {
     let health = &pipeline.shared.instruments.health;
     let what = component(pipeline);
     match &result {
@@ -105,7 +117,7 @@ fn say(pipeline: &Pipeline, result: Result<Inventory, String>) {
             }
         }
     }
-    pipeline.confirm(result);
+    pipeline.confirm(result, permit);
 }
 
 /// Reads the state store, and writes what is new.
@@ -113,10 +125,11 @@ async fn confirm(
     pipeline: &Pipeline,
     generation: &Arc<Generation>,
     unused: &BTreeMap<Kind, Instant>,
+    permit: &Permit,
 ) -> Result<Inventory, String> {
     generation.target.identity()?;
     let source = source_id(pipeline, generation)?;
-    let inventories = inventories(pipeline, generation);
+    let inventories = inventories(pipeline, generation, permit);
     let found =
         inventories.get(pipeline.writer.mapping()).await.map_err(|error| unreadable(generation, &error.to_string()))?;
     if let Some(former) = &generation.former {
@@ -253,9 +266,9 @@ fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
     pipeline.kind_feed(kind).is_some_and(|feed| is_empty(&feed))
 }
 
-fn inventories(pipeline: &Pipeline, generation: &Generation) -> Inventories {
+fn inventories(pipeline: &Pipeline, generation: &Generation, permit: &Permit) -> Inventories {
     Inventories {
-        endpoint: generation.target.endpoint(),
+        endpoint: generation.target.endpoint().permitted(permit.clone()),
         engine: pipeline.writer.engine().to_owned(),
         namespace: pipeline.shared.inventory_namespace.clone(),
     }
@@ -292,12 +305,12 @@ async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
     is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)
 }
 
-async fn remove(pipeline: &Pipeline) -> bool {
+async fn remove(pipeline: &Pipeline, permit: &Permit) -> bool {
     if pipeline.is_unrecorded() {
         return true;
     }
     let generation = pipeline.generation();
-    inventories(pipeline, &generation).remove(pipeline.writer.mapping()).await.is_ok()
+    inventories(pipeline, &generation, permit).remove(pipeline.writer.mapping()).await.is_ok()
 }
 
 /// Reads, once, which mappings a former engine of this id had on a target.

@@ -8,6 +8,7 @@ mod apply;
 pub mod clock;
 mod clusters;
 pub mod consumer_schema;
+pub mod election;
 mod facts;
 mod former;
 pub mod inventory;
@@ -52,6 +53,7 @@ pub use former::compiled;
 
 use clock::Clock;
 use consumer_schema::ConsumerSchemas;
+use election::{Election, Terms};
 use inventory::{Former, Inventory, SourceId};
 use pipeline::{Generation, Pipeline};
 use report::sources_component;
@@ -75,8 +77,8 @@ pub struct Settings {
     /// Schemas of `--schemas`.
     pub schemas: Schemas,
     pub clock: Clock,
-    /// Whether this process may write.
-    pub lease: Lease,
+    /// How replicas agree on which of them writes; `None`: there is one.
+    pub election: Option<Terms>,
 }
 
 /// What all pipelines share.
@@ -113,6 +115,8 @@ enum Event {
     Former(String, Vec<Former>),
     /// No source of a former document carries the engine's finalizer any more.
     FormerDone(String, SourceId),
+    /// This replica leads from now on, or no more.
+    Leadership,
     /// A person approves the deletions that `pruneGuard` holds; the answer says which.
     Approve(oneshot::Sender<Vec<String>>),
     Tick,
@@ -165,7 +169,7 @@ pub async fn run(
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         inventory_namespace: settings.inventory_namespace.clone(),
         clock: settings.clock.clone(),
-        lease: settings.lease.clone(),
+        lease: if settings.election.is_some() { Lease::of_standby() } else { Lease::default() },
     });
     let catalog = Catalog::checking(settings.schemas.clone());
     let mut engine = Engine {
@@ -186,11 +190,33 @@ pub async fn run(
     };
     engine.run_providers();
     engine.target(DEFAULT_TARGET);
+    let election = engine.election();
+    let drained = CancellationToken::new();
+    let mut candidate = JoinSet::new();
+    election.into_iter().for_each(|election| drop(candidate.spawn(election.run(drained.clone()))));
     engine.follow(reloads, clusters, received, shutdown).await;
     engine.drain().await;
+    drained.cancel();
+    while candidate.join_next().await.is_some() {}
 }
 
 impl Engine {
+    /// The part of this replica in leader election.
+    fn election(&self) -> Option<Election> {
+        let terms = self.settings.election.clone()?;
+        let home = self.settings.connections.get(&terms.home)?.clone();
+        let Shared { clock, lease, instruments, inventory_namespace, .. } = &*self.shared;
+        Some(Election {
+            terms,
+            engine: self.settings.engine.clone(),
+            namespace: inventory_namespace.clone(),
+            home,
+            clock: clock.clone(),
+            lease: lease.clone(),
+            health: instruments.health.clone(),
+        })
+    }
+
     async fn follow(
         &mut self,
         mut reloads: mpsc::Receiver<Reload>,
@@ -199,11 +225,12 @@ impl Engine {
         shutdown: CancellationToken,
     ) {
         let approvals = self.shared.instruments.approvals.clone();
+        let mut leadership = self.shared.lease.changes();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            // Each arm is cancel-safe: receiving from a channel, a request that stays where it is, a tick, and a token that
-            // stays cancelled.
+            // Each arm is cancel-safe: receiving from a channel, a request that stays where it is, a tick, a value that counts as
+            // unseen until it is taken, and a token that stays cancelled.
             let event = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
@@ -213,6 +240,7 @@ impl Engine {
                 Some(event) = clusters.next() => Event::Cluster(event),
                 Some(event) = received.recv() => event,
                 answer = approvals.next() => Event::Approve(answer),
+                Ok(()) = leadership.changed() => Event::Leadership,
             };
             self.handle(event);
         }
@@ -227,8 +255,19 @@ impl Engine {
             Event::Left(mapping) => self.forget(&mapping),
             Event::Former(mapping, former) => self.follow_former(&mapping, former),
             Event::FormerDone(mapping, source) => self.former_done(&mapping, source),
+            Event::Leadership => self.leadership(),
             Event::Approve(answer) => drop(answer.send(self.approve())),
             Event::Tick => self.tick(),
+        }
+    }
+
+    /// What the leader before it recorded is read anew; who leads no more knows nothing for sure.
+    fn leadership(&mut self) {
+        self.running().for_each(|pipeline| pipeline.leadership());
+        if self.shared.lease.is_held() {
+            self.retained.clear();
+            let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
+            targets.iter().for_each(|target| self.read_retained(target));
         }
     }
 

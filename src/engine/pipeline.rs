@@ -225,6 +225,12 @@ impl Pipeline {
         self.inventory_due.notified().await;
     }
 
+    /// This replica leads from now on, or no more: what the state store says may be another's word.
+    pub fn leadership(&self) {
+        self.state().unconfirmed = Some(NOT_READ.into());
+        self.check_inventory();
+    }
+
     /// The target is another cluster: nothing that was found out there holds here.
     pub fn target_replaced(&self) {
         self.feeds().forget_kinds();

@@ -42,7 +42,7 @@ enum Ended {
     /// `mode: Observe`: what would have been done, and whether it is about objects without a source.
     Observed(Vec<Action>, bool),
     Failed(ApplyError),
-    /// Its cluster is not engaged (any more).
+    /// Its cluster is not engaged (any more), or another replica leads.
     Dropped,
 }
 
@@ -436,10 +436,14 @@ fn places(generation: &Generation, observed: &Observed, source: &Arc<Value>) -> 
 /// Reports how it ended where that is news, and says when to look again.
 fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended) -> Finish {
     match ended {
-        Ended::InSync | Ended::Dropped => {
+        Ended::InSync => {
             if pipeline.settled(key, None) {
                 info!("in sync again");
             }
+            Finish::Done
+        }
+        Ended::Dropped => {
+            pipeline.settled(key, None);
             Finish::Done
         }
         Ended::Waiting(reasons) if reasons == Reasons::default() => Finish::Done,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use http::Uri;
+use http::{HeaderValue, Uri};
 use tokio::time::Instant;
 
 use super::endpoint::Endpoint;
@@ -102,7 +102,11 @@ pub struct Connection {
     identity: Confirmation,
     /// When the configuration was last read again because of a refusal.
     reread: Mutex<Option<Instant>>,
+    agent: HeaderValue,
 }
+
+/// The User-Agent of requests.
+const AGENT: &str = concat!("sync-engine/", env!("CARGO_PKG_VERSION"));
 
 const REREAD_PAUSE: Duration = Duration::from_secs(5);
 
@@ -127,6 +131,12 @@ struct Address {
 impl Connection {
     /// Reads the configuration. Talks to no server; an exec plugin runs with the first request.
     pub fn open(spec: ConnectionSpec) -> Result<Arc<Self>, ConnectionError> {
+        Self::of_replica(spec, None)
+    }
+
+    /// The same for one replica of several: servers are told its name in each request.
+    pub fn of_replica(spec: ConnectionSpec, replica: Option<&str>) -> Result<Arc<Self>, ConnectionError> {
+        let agent = replica.and_then(|name| HeaderValue::try_from(format!("{AGENT} ({name})")).ok());
         let current = Current::build(&spec, kubeconfig::load(&spec)?)?;
         Ok(Arc::new(Self {
             spec,
@@ -135,11 +145,16 @@ impl Connection {
             counters: Arc::default(),
             identity: Confirmation::default(),
             reread: Mutex::default(),
+            agent: agent.unwrap_or(HeaderValue::from_static(AGENT)),
         }))
     }
 
     pub fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    pub(super) fn agent(&self) -> HeaderValue {
+        self.agent.clone()
     }
 
     pub(super) fn in_process(&self) -> Option<&InProcess> {

@@ -28,7 +28,6 @@ use crate::mutants::{self, Mutant};
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 /// Why a connection that was just in use takes no request.
 const CLOSED: &str = "the connection closed";
-const AGENT: HeaderValue = HeaderValue::from_static(concat!("sync-engine/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// One address of an API server, cheap to clone. Views made by [`at`](Self::at) share HTTP stack, limits and counters.
@@ -284,7 +283,8 @@ impl Endpoint {
             let stack = self.site.load_full();
             let credential = stack.authorization().await;
             let header = credential.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
-            let request = stack.impersonating(build(&method, &uri, body.as_ref(), header.as_ref()));
+            let request =
+                stack.impersonating(build(&method, &uri, body.as_ref(), header.as_ref(), self.connection.agent()));
             let until = Instant::now() + deadline;
             let answer = self.head(&stack, path, request, deadline).await?;
             if answer.status().is_success() {
@@ -422,13 +422,19 @@ impl PartialEq for Endpoint {
 
 impl Eq for Endpoint {}
 
-fn build(method: &Method, uri: &Uri, body: Option<&Body>, header: Option<&HeaderValue>) -> Request<Full<Bytes>> {
+fn build(
+    method: &Method,
+    uri: &Uri,
+    body: Option<&Body>,
+    header: Option<&HeaderValue>,
+    agent: HeaderValue,
+) -> Request<Full<Bytes>> {
     let bytes = body.map(|body| body.bytes.clone()).unwrap_or_default();
     let mut request = Request::new(Full::new(bytes));
     *request.method_mut() = method.clone();
     *request.uri_mut() = uri.clone();
     let headers = request.headers_mut();
-    headers.insert(USER_AGENT, AGENT);
+    headers.insert(USER_AGENT, agent);
     headers.insert(ACCEPT, JSON);
     if let Some(body) = body {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(body.content_type));

@@ -4,9 +4,10 @@
 //! the server asked for, for a credential. Whatever ends the right meanwhile advances an [`Epoch`], and a request whose
 //! [`Permit`] is of an earlier one is never sent.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 /// A number that advances whenever what was known before may no longer hold.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +50,7 @@ impl Epoch {
 
     /// The right to write for as long as the epoch lasts.
     pub fn permit(&self) -> Permit {
-        Permit { epoch: self.clone(), granted: self.now() }
+        Permit { epoch: self.clone(), granted: self.now(), term: Term::default() }
     }
 }
 
@@ -87,48 +88,81 @@ impl Follower {
     }
 }
 
-/// The right to write within one epoch.
+/// The right to write within one epoch, and not beyond the term of a lease.
 #[derive(Debug, Clone)]
 pub struct Permit {
     epoch: Epoch,
     granted: u64,
+    term: Term,
 }
 
 impl Permit {
     pub fn holds(&self) -> bool {
-        self.epoch.now() == self.granted
+        self.epoch.now() == self.granted && self.term.lasts()
     }
 }
 
-/// Whether this process may write at all. A single replica always may.
+/// Until when a lease counts; `None`: for ever. It is compared with the clock at the moment of each write, so that a process
+/// that stood still sends nothing once it goes on.
+#[derive(Debug, Clone, Default)]
+struct Term(Arc<Mutex<Option<Instant>>>);
+
+impl Term {
+    fn lasts(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none_or(|until| Instant::now() < until)
+    }
+
+    fn set(&self, until: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+}
+
+/// Whether this process may write at all. A single replica always may; one of several while it leads.
 #[derive(Debug, Clone)]
 pub struct Lease {
     held: watch::Sender<bool>,
+    term: Term,
     epoch: Epoch,
 }
 
 impl Default for Lease {
     fn default() -> Self {
-        Self { held: watch::Sender::new(true), epoch: Epoch::default() }
+        Self { held: watch::Sender::new(true), term: Term::default(), epoch: Epoch::default() }
     }
 }
 
 impl Lease {
+    /// The lease of a replica that does not lead yet.
+    pub fn of_standby() -> Self {
+        Self { held: watch::Sender::new(false), ..Self::default() }
+    }
+
     /// `None`: another process holds the lease.
     pub fn permit(&self) -> Option<Permit> {
-        let permit = self.epoch.permit();
-        self.held.borrow().then_some(permit)
+        let permit = Permit { term: self.term.clone(), ..self.epoch.permit() };
+        (*self.held.borrow() && permit.holds()).then_some(permit)
+    }
+
+    /// Whether permits are granted now.
+    pub fn is_held(&self) -> bool {
+        self.permit().is_some()
+    }
+
+    /// To wait until permits are granted, or end.
+    pub fn changes(&self) -> watch::Receiver<bool> {
+        self.held.subscribe()
     }
 
     /// Ends every permit, and grants none until the lease is [taken](Self::take).
     pub fn lose(&self) {
-        self.held.send_replace(false);
         self.epoch.advance();
+        self.held.send_if_modified(|held| std::mem::replace(held, false));
     }
 
-    /// Grants permits again. Those of an earlier epoch stay void.
-    pub fn take(&self) {
-        self.held.send_replace(true);
+    /// Grants permits until then (`None`: until the lease is lost). Those of an earlier epoch stay void.
+    pub fn take(&self, until: Option<Instant>) {
+        self.term.set(until);
+        self.held.send_if_modified(|held| !std::mem::replace(held, true));
     }
 }
 
@@ -143,8 +177,21 @@ mod tests {
         assert!(first.holds());
         lease.lose();
         assert!(!first.holds() && lease.permit().is_none());
-        lease.take();
+        lease.take(None);
         assert!(!first.holds() && lease.permit().is_some_and(|permit| permit.holds()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_permit_outlives_the_term_of_its_lease() {
+        let lease = Lease::of_standby();
+        assert!(!lease.is_held());
+        let term = std::time::Duration::from_secs(10);
+        lease.take(Some(Instant::now() + term));
+        let permit = lease.permit().expect("it leads");
+        tokio::time::advance(term).await;
+        assert!(!permit.holds() && !lease.is_held(), "before anybody noticed");
+        lease.take(Some(Instant::now() + term));
+        assert!(permit.holds(), "nobody else led in between");
     }
 
     #[test]

@@ -357,6 +357,8 @@ pub struct Plan {
     pub has_related: bool,
     /// Whether operators connect what is new by themselves.
     pub has_operators: bool,
+    /// Whether the replicas of an engine elect a leader.
+    pub elects: bool,
     pub steps: Vec<Step>,
     pub forever: Option<Forever>,
 }

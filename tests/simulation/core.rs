@@ -14,6 +14,7 @@ use super::action::Forever;
 use super::checker::Checker;
 use super::dice::Dice;
 use super::network::Link;
+use super::replicas::Leaders;
 use super::server::{Outcome, Server, Side};
 
 /// The moment at which every world begins.
@@ -33,6 +34,9 @@ pub struct Core {
     source: Server,
     target: Server,
     pub checker: Checker,
+    pub leaders: Leaders,
+    /// Whether replicas elect a leader.
+    pub elects: bool,
     pub trace: Vec<String>,
     /// Whether the trace is printed as it comes.
     pub aloud: bool,
@@ -103,6 +107,8 @@ impl Shared {
             source: Server::new(Side::Source, flavor, now, seed, shards),
             target: Server::new(Side::Target, Flavor::Kubernetes, now, seed, 1),
             checker: Checker::default(),
+            leaders: Leaders::default(),
+            elects: false,
             trace: Vec::new(),
             aloud: false,
             dice: Dice::new(seed),
@@ -190,6 +196,7 @@ impl Core {
     /// A process goes on, or is gone.
     pub fn resume(&mut self, process: u32) {
         self.paused.remove(&process);
+        self.leaders.resumed(self.age(), process);
         self.resumed.notify_waiters();
     }
 

@@ -21,6 +21,7 @@ mod plan;
 mod process;
 mod quiet;
 mod records;
+mod replicas;
 mod scenarios;
 mod seeds;
 mod server;

@@ -51,11 +51,12 @@ pub fn differences(world: &World) -> Vec<String> {
     }
     if !world.forgot {
         let released = world.shared.lock().checker.released.clone();
-        // Where the workspace is gone too, nobody is there any more to delete what came late.
+        // Where the workspace is gone too, or the cluster was rebuilt, nobody is there any more to delete what came late.
         let outlives = |made: &&Made| {
             let cluster = &made.owner.cluster;
             let is_claimed = made.side == Side::Target || (world.is_claimed(cluster) && !made.is_left);
-            let is_reached = world.is_served(cluster) && is_claimed && !view.is_cut_off(cluster);
+            let is_there = world.is_kcp || world.identity(cluster) == *cluster;
+            let is_reached = is_there && world.is_served(cluster) && is_claimed && !view.is_cut_off(cluster);
             // What came late for a source of the same name before it is up to `onSourceRecreated`.
             let follows = |key: &SourceKey| {
                 let here = !world.is_kcp || made.owner.cluster == key.cluster;

@@ -21,9 +21,10 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::action::Forever;
-use super::checker::RECORDS;
+use super::checker::{LEASES, RECORDS};
 use super::core::{Core, Held, Shared, Weather};
 use super::dice::Dice;
+use super::replicas;
 use super::server::{Outcome, SHARD, Side};
 
 /// As long as a request may be under way.
@@ -181,6 +182,11 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (u64, Fat
     }
     let age = core.age();
     core.checker.sent(age, link.process, link.side, request);
+    let call = request.call();
+    let is_write = !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
+    if core.elects && is_write {
+        replicas::judge(core, link.process, call.resource == LEASES);
+    }
     if let Some(until) = fate.trouble() {
         core.checker.is_troubled(age + until);
     }

@@ -11,9 +11,19 @@ use super::server::{Ahead, RESOURCES, Side};
 /// Set: the worlds have no related objects. They are those of the seeds before there were any.
 const PLAIN: &str = "SYNC_ENGINE_PLAIN";
 
+/// Set: two replicas run from the beginning, and elect a leader.
+const REPLICAS: &str = "SYNC_ENGINE_REPLICAS";
+
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
-    plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All })
+    let plan = plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All });
+    if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
+}
+
+/// The same with two replicas from the beginning.
+pub fn of_replicas(mut plan: Plan) -> Plan {
+    plan.steps.insert(0, Step { after_ms: plan.seed % 3_000, action: Action::Start(1) });
+    Plan { elects: true, ..plan }
 }
 
 /// Whether the worlds have no related objects.
@@ -57,7 +67,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         let pair = [Step { after_ms: pause(&mut dice), action: fault }, Step { after_ms: dice.below(3_000), action }];
         steps.splice(at..at, pair);
     }
-    Plan { seed, is_kcp, has_related, has_operators: has_related, steps, forever: None }
+    Plan { seed, is_kcp, has_related, has_operators: has_related, elects: false, steps, forever: None }
 }
 
 /// Whether a kind of action is one of a tenant of kcp.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use sync_engine::engine::clock::Clock;
+use sync_engine::engine::election::Terms;
 use sync_engine::engine::{self, Settings};
 use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
-use sync_engine::multicluster::permit::Lease;
 use sync_engine::reload::{Reload, Snapshot};
 use sync_engine::server::Instruments;
 use tokio::sync::mpsc;
@@ -22,6 +22,8 @@ use super::server::Side;
 
 /// The process with another engine id.
 pub const OTHER: u32 = 2;
+
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 
 /// The id of a process.
 fn engine(process: u32) -> &'static str {
@@ -36,7 +38,7 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(shared: &Shared, number: u32, is_kcp: bool) -> Self {
+    pub fn start(shared: &Shared, number: u32, is_kcp: bool, elects: bool) -> Self {
         let (reloads, receiver) = mpsc::channel(16);
         let shutdown = CancellationToken::new();
         let settings = Settings {
@@ -45,7 +47,7 @@ impl Process {
             connections: connections(shared, number, is_kcp),
             schemas: Schemas::default(),
             clock: clock(shared.clone(), number),
-            lease: Lease::default(),
+            election: elects.then(|| terms(number)),
         };
         let (mut task, instruments) = (JoinSet::new(), Instruments::default());
         task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));
@@ -112,6 +114,22 @@ async fn settle() {
     for _ in 0..64 {
         tokio::task::yield_now().await;
     }
+}
+
+/// As `--leader-elect lease` has them.
+fn terms(process: u32) -> Terms {
+    Terms {
+        home: "target".into(),
+        replica: replica(process),
+        lease_duration: LEASE_DURATION,
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    }
+}
+
+/// The name of a process in the Lease.
+pub fn replica(process: u32) -> String {
+    format!("replica-{process}")
 }
 
 fn connections(shared: &Shared, process: u32, is_kcp: bool) -> BTreeMap<String, Arc<Connection>> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::action::TENANTS;
-use super::checker::RECORDS;
+use super::checker::{LEASES, RECORDS};
 use super::world::{File, World};
 
 /// How often one request may be repeated meanwhile, by its backoff.
@@ -84,5 +84,5 @@ fn is_routine(request: &str) -> bool {
     let is_store = request.contains(&format!("/namespaces/{RECORDS}/configmaps/"));
     let is_discovery = request.contains("/openapi") || request.ends_with("/v1");
     let is_identity = request.ends_with("/namespaces/kube-system") || request.ends_with("/namespaces/default");
-    is_store || is_discovery || is_identity
+    is_store || is_discovery || is_identity || request.contains(&format!("/{LEASES}"))
 }

@@ -94,6 +94,7 @@ fn run_here(plan: &Plan, aloud: bool) -> Run {
         let mut world = World::new(plan);
         world.shared.lock().aloud = aloud;
         world.shared.lock().forever = plan.forever;
+        world.shared.lock().elects = plan.elects;
         world.live(plan).await;
         let view = std::mem::take(&mut world.view);
         let log = log.text();
@@ -279,7 +280,8 @@ impl World {
         self.view = super::twins::view(self, TENANTS[0]);
         let reports: Vec<_> = self.processes.values().flat_map(Process::reports).collect();
         self.core(|core| reports.iter().for_each(|(what, text)| core.checker.check_report(what, text)));
-        if !self.is_over() {
+        // A process that starts beside a leader does nothing that could be compared.
+        if !self.is_over() && !plan.elects {
             super::aftermath::check(self).await;
         }
         self.end().await;
@@ -398,7 +400,7 @@ impl World {
         if self.processes.is_empty() {
             self.publish();
         }
-        let process = Process::start(&self.shared, number, self.is_kcp);
+        let process = Process::start(&self.shared, number, self.is_kcp, self.core(|core| core.elects));
         process.reload(&self.shared, self.documents(number), self.file != File::Broken);
         self.processes.insert(number, process);
         self.other_served |= number == OTHER;

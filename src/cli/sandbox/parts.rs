@@ -17,7 +17,6 @@ use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
-use crate::multicluster::permit::Lease;
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
 use crate::sandbox::story::{Player, Side, ToyOperator, Trouble};
 use crate::sandbox::{Event, Sandbox};
@@ -170,6 +169,6 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
         connections,
         schemas,
         clock: Clock::default(),
-        lease: Lease::default(),
+        election: None,
     })
 }

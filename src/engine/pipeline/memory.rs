@@ -10,6 +10,7 @@ use super::{Inventory, Pipeline, Reason, State, Unsettled};
 use crate::engine::former;
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, SourceClusters, placement};
+use crate::multicluster::permit::Permit;
 use crate::multicluster::queue::Priority;
 use crate::object::Key;
 use crate::plan::Prune;
@@ -223,9 +224,13 @@ impl Pipeline {
 
     /// Notes what became of the state store. Once it is confirmed, every source is planned: what was planned before knew
     /// neither the target nor what is held back.
-    pub fn confirm(&self, result: Result<Inventory, String>) {
+    pub fn confirm(&self, result: Result<Inventory, String>, permit: &Permit) {
         let generation = self.generation();
         let mut state = self.state();
+        if !permit.holds() {
+            // Another replica leads. Under the lock: whoever ended the permit doubts the state store after that.
+            return;
+        }
         let was_unconfirmed = state.unconfirmed.is_some();
         match result {
             Ok(store) => {

@@ -3,6 +3,7 @@
 mod aftermath;
 mod identity;
 mod related;
+mod replicas;
 
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, Wiring};
 use super::checker::Violation;
@@ -26,7 +27,15 @@ use Sources::{Kcp, Plain};
 /// A scenario: what happens, each so many milliseconds after the one before.
 fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
     let steps = steps.iter().map(|&(after_ms, action)| Step { after_ms, action }).collect();
-    Plan { seed: 0, is_kcp: sources == Kcp, has_related: false, has_operators: false, steps, forever: None }
+    Plan {
+        seed: 0,
+        is_kcp: sources == Kcp,
+        has_related: false,
+        has_operators: false,
+        elects: false,
+        steps,
+        forever: None,
+    }
 }
 
 /// What is violated where the network decides differently each time.

@@ -1,0 +1,65 @@
+//! Two replicas of one engine with leader election: one of them writes.
+
+use std::time::Duration;
+
+use super::super::process::LEASE_DURATION;
+use super::super::{plan, seeds};
+use super::*;
+
+fn replicas(steps: &[(u64, Action)]) -> Plan {
+    Plan { elects: true, ..world(Kcp, steps) }
+}
+
+#[test]
+fn one_replica_writes_at_a_time_and_the_world_is_as_with_one() {
+    let range = seeds::seeds("SYNC_ENGINE_SEEDS_REPLICAS", 0..24);
+    let found = seeds::each(range, |seed| run(&plan::of_replicas(plan::plan(seed))).violations);
+    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// How long after the end of the leader the other replica writes for the first time.
+fn gap(end: Action) -> Duration {
+    let steps = [(0, Action::Create(X)), (1_000, Action::Start(1)), (30_000, end), (1, Action::Create(X_CA))];
+    let plan = replicas(&steps);
+    let run = run(&plan);
+    assert!(run.violations.is_empty(), "{:#?}", run.violations);
+    let second = |line: &String| line.trim_start().split(' ').next().and_then(|second| second.parse::<f64>().ok());
+    let at = |text: &str| run.trace.iter().find(|line| line.contains(text)).and_then(second).expect(text);
+    let ended = at(&format!("** {end}"));
+    let is_write = |line: &&String| ["patch things", "apply configmaps"].iter().any(|write| line.contains(write));
+    let writes = run.trace.iter().filter(|line| line.contains("engine 1 ")).filter(is_write).filter_map(second);
+    let first = writes.fold(f64::MAX, f64::min);
+    assert!(first > ended, "engine 1 writes before");
+    Duration::from_secs_f64(first - ended)
+}
+
+#[test]
+fn another_replica_takes_over_within_the_lease_duration_and_a_second() {
+    let gap = gap(Action::Crash(0));
+    assert!(gap <= LEASE_DURATION + Duration::from_secs(1), "{gap:?}");
+}
+
+#[test]
+fn a_leader_that_stops_hands_over_within_two_seconds() {
+    let gap = gap(Action::Stop(0));
+    assert!(gap <= Duration::from_secs(2), "{gap:?}");
+}
+
+#[test]
+fn a_restored_lease_makes_nobody_lead_beside_the_leader() {
+    let steps = [
+        (0, Action::Create(X)),
+        (1_000, Action::Start(1)),
+        (5_000, Action::BackUp(Side::Target)),
+        (5_000, Action::Stop(0)),
+        (10_000, Action::Start(0)),
+        (20_000, Action::Restore(Side::Target, Ahead::Silent)),
+        (500, Action::Create(X_CA)),
+        (1_000, Action::Edit(Edit::Toggle("extra"))),
+    ];
+    for seed in 0..8 {
+        let run = run(&Plan { seed, ..replicas(&steps) });
+        assert!(run.violations.is_empty(), "{seed}: {:#?}", run.violations);
+    }
+}
