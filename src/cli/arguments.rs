@@ -146,9 +146,9 @@ pub struct RunArguments {
     pub election: ElectionArguments,
 }
 
-/// Whether several replicas of the engine run, and how they agree on which of them writes.
+/// Whether several replicas of the engine run, and where they agree on which of them writes.
 #[derive(Debug, Clone, Args)]
-pub struct ElectionArguments {
+pub struct HomeArguments {
     /// `lease`: several replicas run, and the one that holds a Lease writes. `none`: there is one replica.
     ///
     /// The Lease `sync-engine-ID` is in the namespace of the state store. All replicas need the same --home.
@@ -158,6 +158,20 @@ pub struct ElectionArguments {
     /// The connection of the cluster that holds the Lease.
     #[arg(long, value_name = "CONNECTION", env = "SYNC_ENGINE_HOME", default_value = "target")]
     pub home: String,
+}
+
+impl HomeArguments {
+    /// The connection of the cluster that holds the Lease; `None`: there is one replica.
+    pub(super) fn connection(&self) -> Option<&str> {
+        (self.leader_elect == LeaderElect::Lease).then_some(&*self.home)
+    }
+}
+
+/// How the replicas of an engine agree on which of them writes.
+#[derive(Debug, Clone, Args)]
+pub struct ElectionArguments {
+    #[command(flatten)]
+    pub home: HomeArguments,
 
     /// Name of this replica, in the Lease and in the User-Agent of its requests. Default: the host's name and a random ending.
     #[arg(long, value_name = "NAME", env = "SYNC_ENGINE_REPLICA", value_parser = replica)]

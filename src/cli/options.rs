@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::arguments::{ConnectionArguments, Connections, ElectionArguments, LeaderElect, RunArguments};
+use super::arguments::{ConnectionArguments, Connections, ElectionArguments, RunArguments};
 use crate::engine::election::Terms;
 use crate::multicluster::connection::{ConnectionSource, flag};
 use crate::object;
@@ -120,8 +120,9 @@ impl TryFrom<RunArguments> for RunOptions {
 
 impl ElectionArguments {
     fn terms(self) -> Option<Terms> {
-        (self.leader_elect == LeaderElect::Lease).then(|| Terms {
-            home: self.home,
+        let home = self.home.connection()?.to_owned();
+        Some(Terms {
+            home,
             replica: self.replica.unwrap_or_else(some_replica),
             lease_duration: self.leader_elect_lease_duration,
             renew_deadline: self.leader_elect_renew_deadline,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::arguments::{Format, MappingArguments};
+use super::arguments::{Format, HomeArguments, MappingArguments};
 use super::{Exit, inputs, terminal};
 use crate::catalog::Catalog;
 use crate::mapping::{Mapping, ProviderKind};
@@ -47,6 +47,9 @@ pub struct RbacArguments {
     /// Namespace of the state store on each target, as `run` has it.
     #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_STATE_NAMESPACE", default_value = "sync-engine")]
     pub state_namespace: String,
+
+    #[command(flatten)]
+    pub home: HomeArguments,
 
     /// Output format. `text` is YAML documents with comments; `table` shows why each rule is needed.
     #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
@@ -90,8 +93,12 @@ impl FromStr for SubjectName {
 pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
     let catalog = inputs::sound(&arguments.from.mappings)?;
     let (schemas, _) = arguments.from.schemas()?;
-    let setting =
-        Setting { schemas: &schemas, inventory_namespace: &arguments.state_namespace, providers: providers(&catalog) };
+    let setting = Setting {
+        schemas: &schemas,
+        inventory_namespace: &arguments.state_namespace,
+        providers: providers(&catalog),
+        home: arguments.home.connection(),
+    };
     let mappings: Vec<&Mapping> = catalog.mappings().map(|(_, entry)| &*entry.mapping).collect();
     let mut rights = rights(mappings, &setting);
     for (kind, plural) in &rights.guessed {

@@ -71,6 +71,8 @@ pub struct Setting<'a> {
     pub inventory_namespace: &'a str,
     /// Connections of `ClusterProvider`s, by provider.
     pub providers: BTreeMap<String, ProviderKind>,
+    /// The connection of the cluster that holds the Lease of leader election.
+    pub home: Option<&'a str>,
 }
 
 /// The group of APIExports.
@@ -83,6 +85,9 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
         rights.on_target(mapping, setting);
         rights.on_source(mapping, setting);
         rights.of_related(mapping, setting);
+    }
+    if let Some(home) = setting.home {
+        rights.at_home(home, setting);
     }
     rights
 }
@@ -108,6 +113,13 @@ impl Rights {
             }
         }
         granted::rules(mapping).into_iter().for_each(|rule| self.add(&place, rule));
+    }
+
+    /// What leader election needs.
+    fn at_home(&mut self, home: &str, setting: &Setting<'_>) {
+        let leases = rule("coordination.k8s.io", "leases", &["get", "create", "update"], "leader election");
+        let namespace = Some(setting.inventory_namespace.to_owned());
+        self.add(&Place::Target(home.to_owned()), Rule { namespace, ..leases });
     }
 
     /// What every target is asked, whatever the mappings are.

@@ -24,6 +24,7 @@ fn of(mappings: &[Arc<Mapping>]) -> Rights {
         schemas: &schemas,
         inventory_namespace: "sync-engine",
         providers: BTreeMap::from([("fleet".to_owned(), provider)]),
+        home: None,
     };
     rights(mappings.iter().map(|mapping| &**mapping), &setting)
 }

@@ -188,6 +188,16 @@ impl Engine {
         self.process.end(DEADLINE).await
     }
 
+    /// SIGSTOP: it stands still.
+    pub fn pause(&self) {
+        self.process.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        self.process.signal(Signal::CONT);
+    }
+
     /// SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();

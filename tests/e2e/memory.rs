@@ -158,6 +158,7 @@ fn request(exchange: &Exchange, user: &str, began: Instant) -> Request {
         // A watch is told when it is opened.
         stage: if exchange.call.verb == Verb::Watch { "ResponseStarted" } else { "ResponseComplete" }.to_owned(),
         user: user.to_owned(),
+        agent: exchange.user_agent.clone(),
         received: format!("{:020}", began.elapsed().as_nanos()),
     }
 }

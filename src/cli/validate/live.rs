@@ -63,6 +63,8 @@ impl Visit<'_> {
             schemas: &self.schemas,
             inventory_namespace: self.inventory_namespace,
             providers: self.surveyor.providers.clone(),
+            // Flags of `run` are none of this verb's.
+            home: None,
         };
         let needed = rights([mapping], &setting);
         let source = place_of(spec, "source");

@@ -39,6 +39,8 @@ pub struct Request {
     /// `ResponseStarted` (a watch that is open) or `ResponseComplete`.
     pub stage: String,
     pub user: String,
+    /// What the client calls itself: `sync-engine/VERSION (REPLICA)`.
+    pub agent: String,
     /// When it was received, in the servers' form of time, which sorts.
     pub received: String,
 }
@@ -86,12 +88,18 @@ impl Request {
             code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
             stage: text(&event["stage"]),
             user: text(&event["user"]["username"]),
+            agent: text(&event["userAgent"]),
             received: text(&event["requestReceivedTimestamp"]),
         }
     }
 
     pub fn is_write(&self) -> bool {
         matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+    }
+
+    /// The replica that sent it, where it has a name.
+    pub fn replica(&self) -> Option<&str> {
+        Some(self.agent.split_once('(')?.1.trim_end_matches(')'))
     }
 
     pub fn is_list(&self) -> bool {

@@ -19,6 +19,7 @@ mod ownership;
 mod refusals;
 mod related;
 mod reload;
+mod replicas;
 mod restarts;
 mod retention;
 mod rights;
@@ -38,6 +39,7 @@ pub fn cases() -> Vec<Case> {
         status::cases(),
         deletion::cases(),
         ownership::cases(),
+        replicas::cases(),
         restarts::cases(),
         reload::cases(),
         cost::cases(),

@@ -1,0 +1,153 @@
+//! Several replicas of one engine: one writes, and another takes over.
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, Stage, case};
+use crate::engine::{Engine, Launch};
+use crate::eventually::eventually;
+use crate::rest::Rest;
+use crate::world::World;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(another_replica_takes_over_from_a_killed_leader),
+        case!(a_leader_that_stood_still_past_its_lease_writes_nothing_more),
+        case!(a_leader_that_stops_hands_its_lease_back),
+        case!(a_deleted_lease_makes_nobody_lead_beside_the_leader),
+    ]
+}
+
+const REPLICAS: [&str; 3] = ["one", "two", "three"];
+
+/// Replicas of one engine on one world.
+struct Group<'w> {
+    world: &'w World<'w>,
+    engines: Vec<(&'static str, Engine)>,
+    target: Rest,
+    /// Where the Lease is.
+    path: String,
+}
+
+impl<'w> Group<'w> {
+    /// Starts so many, and waits until each says that it is ready: one leads, the others stand by.
+    async fn start(world: &'w World<'w>, replicas: usize) -> Self {
+        let target = world.target.rest.clone();
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/notes-{}/leases/sync-engine-main", world.stage.id);
+        let mut engines = Vec::new();
+        for name in &REPLICAS[..replicas] {
+            engines.push((*name, launch(world, name).ready().await));
+        }
+        let group = Self { world, engines, target, path };
+        group.led_by_other_than("").await;
+        group
+    }
+
+    async fn lease(&self) -> Value {
+        self.target.get(&self.path).await.unwrap_or_default()
+    }
+
+    /// Waits until another replica holds the Lease; says which.
+    async fn led_by_other_than(&self, former: &str) -> String {
+        eventually("another replica leads", async || {
+            let lease = self.lease().await;
+            let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+            let is_another = !holder.is_empty() && holder != former;
+            is_another.then(|| holder.to_owned()).ok_or_else(|| lease.to_string())
+        })
+        .await
+    }
+
+    fn engine(&mut self, name: &str) -> &mut Engine {
+        let found = self.engines.iter_mut().find(|(replica, _)| *replica == name);
+        &mut found.expect("a replica of the group").1
+    }
+
+    /// A source is created, and synced by whoever leads.
+    async fn syncs(&self, name: &str) {
+        self.world.alpha.create(name, json!({"size": 1})).await;
+        self.world.alpha.synced(name, "True", "Synced").await;
+    }
+
+    /// The replicas that wrote objects, each reign once: what both servers noted, by the User-Agent.
+    async fn reigns(&self) -> Vec<String> {
+        let writes = self.world.settled().await;
+        let mut reigns: Vec<String> =
+            writes.iter().map(|write| write.replica().expect("a replica's name").to_owned()).collect();
+        reigns.dedup();
+        reigns
+    }
+}
+
+fn launch(world: &World<'_>, replica: &str) -> Launch {
+    world
+        .launch()
+        .flag("--leader-elect", "lease")
+        .flag("--replica", replica)
+        .flag("--leader-elect-lease-duration", "6s")
+        .flag("--leader-elect-renew-deadline", "4s")
+        .flag("--leader-elect-retry-period", "1s")
+}
+
+async fn another_replica_takes_over_from_a_killed_leader(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut group = Group::start(&world, 3).await;
+    let first = group.led_by_other_than("").await;
+    group.syncs("a").await;
+    group.engine(&first).kill();
+    // Nobody tells the others that it is gone.
+    group.syncs("b").await;
+    let second = group.led_by_other_than(&first).await;
+    assert_eq!(group.reigns().await, [first, second]);
+}
+
+async fn a_leader_that_stood_still_past_its_lease_writes_nothing_more(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut group = Group::start(&world, 2).await;
+    let first = group.led_by_other_than("").await;
+    group.syncs("a").await;
+    group.engine(&first).pause();
+    let second = group.led_by_other_than(&first).await;
+    group.syncs("b").await;
+    group.engine(&first).resume();
+    group.engine(&first).says(&["leads no more"]).await;
+    group.syncs("c").await;
+    world.alpha.delete("a").await;
+    world.alpha.gone("a").await;
+    assert_eq!(group.reigns().await, [first, second]);
+}
+
+async fn a_leader_that_stops_hands_its_lease_back(stage: &Stage) {
+    let world = stage.widgets().await;
+    let mut group = Group::start(&world, 2).await;
+    let first = group.led_by_other_than("").await;
+    group.syncs("a").await;
+    let ended = group.engine(&first).terminate().await;
+    assert!(ended.success(), "{ended}");
+    let second = group.led_by_other_than(&first).await;
+    group.syncs("b").await;
+    assert_eq!(group.reigns().await, [first.clone(), second.clone()]);
+    let log = group.engine(&first).log();
+    assert!(log.iter().any(|line| line.contains("handed the Lease back")), "{log:#?}");
+    let lease = group.lease().await;
+    assert_eq!(lease["spec"]["leaseTransitions"], 1, "{lease}");
+}
+
+async fn a_deleted_lease_makes_nobody_lead_beside_the_leader(stage: &Stage) {
+    let world = stage.widgets().await;
+    let group = Group::start(&world, 3).await;
+    group.syncs("a").await;
+    let uid = group.lease().await["metadata"]["uid"].clone();
+    group.target.delete(&group.path).await;
+    world.alpha.patch("a", json!({"spec": {"size": 2}})).await;
+    group.syncs("b").await;
+    eventually("the Lease is there again", async || {
+        let lease = group.lease().await;
+        let is_new = lease["metadata"]["uid"].is_string() && lease["metadata"]["uid"] != uid;
+        is_new.then_some(()).ok_or_else(|| lease.to_string())
+    })
+    .await;
+    world.target.has_spec(&world.alpha, "a", json!({"size": 2})).await;
+    group.syncs("c").await;
+    let reigns = group.reigns().await;
+    assert!(reigns.len() <= 2, "nobody writes beside the leader: {reigns:?}");
+}
