@@ -357,6 +357,11 @@ impl<'a> Selection<'a> {
         })
     }
 
+    /// Whether no document held it before: a file that broke since then brings no mapping back.
+    fn was_retained(&self, name: &str) -> bool {
+        self.before.mappings.get(name).is_some_and(|entry| entry.standing == Standing::Retained)
+    }
+
     /// The file whose broken text may hold this mapping's document (`Some(None)`: some file does); `None`: the document is
     /// gone.
     #[allow(clippy::option_option, reason = "a mapping of the inventory is suspected in no certain file")]
@@ -369,7 +374,7 @@ impl<'a> Selection<'a> {
         }
         match &entry.file {
             Some(file) => self.opaque.contains(file.as_str()).then(|| Some(file.clone())),
-            None => self.nameless.then_some(None),
+            None => (self.nameless && !self.was_retained(name)).then_some(None),
         }
     }
 

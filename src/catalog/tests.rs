@@ -316,6 +316,10 @@ fn what_the_inventory_knows() {
     ");
     assert_eq!(world.standing("mongodb"), Some((Standing::Retained, 1)));
     assert!(!world.catalog.mapping("mongodb").expect("retained").removal_seen);
+    // The file breaks: it held another mapping, and brings this one not back.
+    world.write("a.yaml", "{{{");
+    assert_eq!(world.standing("other"), Some((Standing::KeptOnError, 1)));
+    assert_eq!(world.standing("mongodb"), Some((Standing::Retained, 1)));
 
     let mut named = World { retained: world.retained.clone(), ..World::default() };
     insta::assert_snapshot!(named.write("a.yaml", "kind: Mapping\nmetadata: {name: mongodb}\n"), @r"

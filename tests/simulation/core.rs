@@ -50,6 +50,8 @@ pub struct Core {
     pub jumped: i64,
     /// By how many seconds more those of single processes.
     pub skewed: BTreeMap<u32, i64>,
+    /// Processes that may not touch Leases.
+    pub barred: BTreeSet<u32>,
     /// Processes that stand still.
     pub paused: BTreeSet<u32>,
     /// Notified when one of them goes on.
@@ -117,6 +119,7 @@ impl Shared {
             start: Instant::now(),
             jumped: 0,
             skewed: BTreeMap::new(),
+            barred: BTreeSet::new(),
             paused: BTreeSet::new(),
             resumed: Arc::default(),
             requests: 0,

@@ -183,6 +183,9 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (u64, Fat
     let age = core.age();
     core.checker.sent(age, link.process, link.side, request);
     let call = request.call();
+    if core.barred.contains(&link.process) && call.resource == LEASES {
+        fate.error = Some(Error::Forbidden);
+    }
     let is_write = !matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
     if core.elects && is_write {
         replicas::judge(core, link.process, call.resource == LEASES);

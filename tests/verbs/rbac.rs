@@ -17,6 +17,19 @@ fn it_prints_what_to_apply_where() {
 }
 
 #[test]
+fn leader_election_takes_leases_at_home() {
+    let flags = ["rbac", "--leader-elect", "lease", "--for", "target", "-o", "table"];
+    let leases = |table: String| table.lines().find(|line| line.contains("leases")).map(str::to_owned);
+    let row = leases(shown(&flags)).expect("a rule for Leases");
+    let words: Vec<&str> = row.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
+    let rule = ["target target, namespace sync-engine", "leases.coordination.k8s.io", "get,create,update", "leader election"];
+    assert_eq!(words, rule);
+    let row = leases(shown(&[&flags[..], &["--home", "hub"]].concat())).expect("a rule for Leases");
+    assert!(row.starts_with("target hub,"), "{row}");
+    assert_eq!(leases(shown(&["rbac", "-o", "table"])), None);
+}
+
+#[test]
 fn what_travels_along_takes_a_claim() {
     let related = "  related:
     - {id: passwords, direction: ToTarget, resource: secrets.v1, from: {name: passwords}}

@@ -47,6 +47,18 @@ fn a_leader_that_stops_hands_over_within_two_seconds() {
 }
 
 #[test]
+fn a_leader_that_cannot_renew_its_lease_stops_before_another_writes() {
+    let mut steps = vec![(0, Action::Create(X)), (1_000, Action::Start(1)), (5_000, Action::Bar(0))];
+    steps.extend((0..40).map(|_| (700, Action::Change(X))));
+    for seed in 0..8 {
+        let run = run(&Plan { seed, ..replicas(&steps) });
+        assert!(run.violations.is_empty(), "{seed}: {:#?}", run.violations);
+        let is_by_other = |line: &String| line.contains("engine 1 apply configmaps");
+        assert!(run.trace.iter().any(is_by_other), "{seed}: engine 1 never led");
+    }
+}
+
+#[test]
 fn a_restored_lease_makes_nobody_lead_beside_the_leader() {
     let steps = [
         (0, Action::Create(X)),
