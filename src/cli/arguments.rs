@@ -178,15 +178,33 @@ pub struct ElectionArguments {
     pub replica: Option<String>,
 
     /// How long other replicas wait after the last renewal that they saw before one takes over.
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "SYNC_ENGINE_LEADER_ELECT_LEASE_DURATION",
+        default_value = "15s",
+        value_parser = duration
+    )]
     pub leader_elect_lease_duration: Duration,
 
     /// How long the leader writes without a renewal.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "SYNC_ENGINE_LEADER_ELECT_RENEW_DEADLINE",
+        default_value = "10s",
+        value_parser = duration
+    )]
     pub leader_elect_renew_deadline: Duration,
 
     /// The pause between two renewals, or two attempts to take over.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "SYNC_ENGINE_LEADER_ELECT_RETRY_PERIOD",
+        default_value = "2s",
+        value_parser = duration
+    )]
     pub leader_elect_retry_period: Duration,
 }
 

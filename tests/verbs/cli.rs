@@ -156,6 +156,47 @@ fn help_is_for_strangers() {
               [env: SYNC_ENGINE_STATE_NAMESPACE=]
               [default: sync-engine]
 
+          --leader-elect <HOW>
+              `lease`: several replicas run, and the one that holds a Lease writes. `none`: there is one
+              replica.
+              
+              The Lease `sync-engine-ID` is in the namespace of the state store. All replicas need the
+              same --home.
+              
+              [env: SYNC_ENGINE_LEADER_ELECT=]
+              [default: none]
+              [possible values: none, lease]
+
+          --home <CONNECTION>
+              The connection of the cluster that holds the Lease
+              
+              [env: SYNC_ENGINE_HOME=]
+              [default: target]
+
+          --replica <NAME>
+              Name of this replica, in the Lease and in the User-Agent of its requests. Default: the
+              host's name and a random ending
+              
+              [env: SYNC_ENGINE_REPLICA=]
+
+          --leader-elect-lease-duration <DURATION>
+              How long other replicas wait after the last renewal that they saw before one takes over
+              
+              [env: SYNC_ENGINE_LEADER_ELECT_LEASE_DURATION=]
+              [default: 15s]
+
+          --leader-elect-renew-deadline <DURATION>
+              How long the leader writes without a renewal
+              
+              [env: SYNC_ENGINE_LEADER_ELECT_RENEW_DEADLINE=]
+              [default: 10s]
+
+          --leader-elect-retry-period <DURATION>
+              The pause between two renewals, or two attempts to take over
+              
+              [env: SYNC_ENGINE_LEADER_ELECT_RETRY_PERIOD=]
+              [default: 2s]
+
           --log-format <LOG_FORMAT>
               Print each event as a line for people, or as one JSON object
 
@@ -233,6 +274,21 @@ fn what_cannot_be_understood_exits_with_2() {
     insta::assert_snapshot!(with_connections(&root, &["--log-level", "inof"]), @"
     exit 2
     error: invalid value 'inof' for '--log-level <LEVEL|FILTER>': `inof` is neither a level (off, error, warn, info, debug, trace) nor a filter such as `info,sync_engine::engine=debug`
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(
+        with_connections(&root, &["--leader-elect", "lease", "--leader-elect-renew-deadline", "20s"]), @"
+    exit 2
+    error: --leader-elect-…: the renew deadline (20 s) must be shorter than the lease duration (15 s)
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--leader-elect", "lease", "--home", "hub"]), @"
+    exit 2
+    error: --home names the connection `hub`, which the command line does not give: add `--connection hub=PATH[#CONTEXT]`
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--leader-elect-retry-period", "soon"]), @"
+    exit 2
+    error: invalid value 'soon' for '--leader-elect-retry-period <DURATION>': write a duration such as 15s or 1m30s
 
     For more information, try '--help'.
     ");

@@ -22,7 +22,8 @@ fn leader_election_takes_leases_at_home() {
     let leases = |table: String| table.lines().find(|line| line.contains("leases")).map(str::to_owned);
     let row = leases(shown(&flags)).expect("a rule for Leases");
     let words: Vec<&str> = row.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
-    let rule = ["target target, namespace sync-engine", "leases.coordination.k8s.io", "get,create,update", "leader election"];
+    let rule =
+        ["target target, namespace sync-engine", "leases.coordination.k8s.io", "get,create,update", "leader election"];
     assert_eq!(words, rule);
     let row = leases(shown(&[&flags[..], &["--home", "hub"]].concat())).expect("a rule for Leases");
     assert!(row.starts_with("target hub,"), "{row}");
