@@ -352,9 +352,12 @@ fn holder(record: &Record) -> &str {
     record.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-/// Remembers what was read, and since when it is so.
+/// Remembers what was read, and since when it is so. By the version too: a leader whose clock stands still renews all the
+/// same.
 fn note(seen: &mut Option<Seen>, record: Record) {
-    let is_same = seen.as_ref().is_some_and(|seen| seen.record.spec == record.spec);
+    let version = |record: &Record| record.metadata.resource_version.clone();
+    let is_same = |seen: &Seen| seen.record.spec == record.spec && version(&seen.record) == version(&record);
+    let is_same = seen.as_ref().is_some_and(is_same);
     let since = seen.as_ref().filter(|_| is_same).map_or_else(Instant::now, |seen| seen.since);
     *seen = Some(Seen { record, since });
 }
@@ -368,5 +371,40 @@ fn decide(seen: &Seen, replica: &str, now: Instant) -> Decision {
         holder if holder == replica => Decision::Renew,
         _ if now >= until => Decision::Take,
         _ => Decision::Wait(until),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(holder: &str, seconds: i32, version: &str) -> Record {
+        Record {
+            metadata: ObjectMeta { resource_version: Some(version.to_owned()), ..ObjectMeta::default() },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(holder.to_owned()),
+                lease_duration_seconds: Some(seconds),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_runs_out_by_the_clock_of_who_looks_and_from_the_last_change_that_it_saw() {
+        let (mut seen, start) = (None, Instant::now());
+        note(&mut seen, record("other", 15, "1"));
+        let decision = |seen: &Option<Seen>| decide(seen.as_ref().unwrap(), "me", Instant::now());
+        assert_eq!(decision(&seen), Decision::Wait(start + Duration::from_secs(15)));
+        tokio::time::advance(Duration::from_secs(14)).await;
+        note(&mut seen, record("other", 15, "1"));
+        assert_eq!(decision(&seen), Decision::Wait(start + Duration::from_secs(15)), "it is as it was");
+        note(&mut seen, record("other", 15, "2"));
+        assert_eq!(decision(&seen), Decision::Wait(start + Duration::from_secs(29)), "it was renewed");
+        tokio::time::advance(Duration::from_secs(15)).await;
+        assert_eq!(decision(&seen), Decision::Take);
+        note(&mut seen, record("me", 15, "3"));
+        assert_eq!(decision(&seen), Decision::Renew);
+        note(&mut seen, record("", 1, "4"));
+        assert_eq!(decision(&seen), Decision::Take, "handed back");
     }
 }
