@@ -5,15 +5,17 @@ use serde_json::{Value, json};
 use crate::case::{Case, Stage, case};
 use crate::engine::{Engine, Launch};
 use crate::eventually::eventually;
+use crate::proxy::Proxy;
 use crate::rest::Rest;
 use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(another_replica_takes_over_from_a_killed_leader),
-        case!(a_leader_that_stood_still_past_its_lease_writes_nothing_more),
-        case!(a_leader_that_stops_hands_its_lease_back),
-        case!(a_deleted_lease_makes_nobody_lead_beside_the_leader),
+        case!(another_replica_takes_over_from_a_killed_leader).in_memory(),
+        case!(a_leader_that_stood_still_past_its_lease_writes_nothing_more).in_memory(),
+        case!(a_leader_that_is_cut_off_is_followed_by_another),
+        case!(a_leader_that_stops_hands_its_lease_back).in_memory(),
+        case!(a_deleted_lease_makes_nobody_lead_beside_the_leader).in_memory(),
     ]
 }
 
@@ -33,13 +35,17 @@ impl<'w> Group<'w> {
     async fn start(world: &'w World<'w>, replicas: usize) -> Self {
         let target = world.target.rest.clone();
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/notes-{}/leases/sync-engine-main", world.stage.id);
-        let mut engines = Vec::new();
+        let mut group = Self { world, engines: Vec::new(), target, path };
         for name in &REPLICAS[..replicas] {
-            engines.push((*name, launch(world, name).ready().await));
+            group.join(name, world.launch()).await;
         }
-        let group = Self { world, engines, target, path };
-        group.led_by_other_than("").await;
         group
+    }
+
+    /// One replica more; the first leads.
+    async fn join(&mut self, name: &'static str, launch: Launch) {
+        self.engines.push((name, electing(launch, name).ready().await));
+        self.led_by_other_than("").await;
     }
 
     async fn lease(&self) -> Value {
@@ -78,9 +84,8 @@ impl<'w> Group<'w> {
     }
 }
 
-fn launch(world: &World<'_>, replica: &str) -> Launch {
-    world
-        .launch()
+fn electing(launch: Launch, replica: &str) -> Launch {
+    launch
         .flag("--leader-elect", "lease")
         .flag("--replica", replica)
         .flag("--leader-elect-lease-duration", "6s")
@@ -114,6 +119,24 @@ async fn a_leader_that_stood_still_past_its_lease_writes_nothing_more(stage: &St
     world.alpha.delete("a").await;
     world.alpha.gone("a").await;
     assert_eq!(group.reigns().await, [first, second]);
+}
+
+async fn a_leader_that_is_cut_off_is_followed_by_another(stage: &Stage) {
+    let world = stage.widgets().await;
+    let proxy = Proxy::start().await;
+    let mut group = Group::start(&world, 0).await;
+    group.join("one", world.launch_through(&proxy.url)).await;
+    group.join("two", world.launch()).await;
+    group.syncs("a").await;
+    assert_eq!(group.reigns().await, ["one"]);
+    proxy.cut(true);
+    assert_eq!(group.led_by_other_than("one").await, "two");
+    group.syncs("b").await;
+    proxy.cut(false);
+    group.syncs("c").await;
+    world.alpha.delete("a").await;
+    world.alpha.gone("a").await;
+    assert_eq!(group.reigns().await, ["one", "two"]);
 }
 
 async fn a_leader_that_stops_hands_its_lease_back(stage: &Stage) {
