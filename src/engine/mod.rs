@@ -190,6 +190,7 @@ pub async fn run(
     };
     engine.run_providers();
     engine.target(DEFAULT_TARGET);
+    engine.report_leadership();
     let election = engine.election();
     let drained = CancellationToken::new();
     let mut candidate = JoinSet::new();
@@ -261,8 +262,13 @@ impl Engine {
         }
     }
 
+    fn report_leadership(&self) {
+        self.shared.instruments.metrics.set_leader(self.shared.lease.is_held());
+    }
+
     /// What the leader before it recorded is read anew; who leads no more knows nothing for sure.
     fn leadership(&mut self) {
+        self.report_leadership();
         self.running().for_each(|pipeline| pipeline.leadership());
         if self.shared.lease.is_held() {
             self.retained.clear();

@@ -49,6 +49,7 @@ pub struct Metrics {
     reload_last_success: FloatGauge,
     generation: Family<Labels<1>, Gauge>,
     invalid_documents: Gauge,
+    leader: Gauge,
     clusters: Family<Labels<1>, Gauge>,
     orphans: Family<Labels<1>, Gauge>,
     not_synced: Family<Labels<2>, Gauge>,
@@ -197,6 +198,7 @@ impl Metrics {
             ),
             generation: names.add("mapping_generation", "Generation of the mapping that runs", Family::default()),
             invalid_documents: names.add("invalid_documents", "Documents that do not run as they are written", Gauge::default()),
+            leader: names.add("leader", "1 while this replica writes, else 0", Gauge::default()),
             clusters: names.add("clusters_engaged", "Workspaces or clusters that a provider serves", Family::default()),
             orphans: names.add("orphans", "Sources with orphaned objects: a person must decide about them", Family::default()),
             not_synced: names.add(
@@ -265,6 +267,11 @@ impl Metrics {
         if result == ReloadResult::Success {
             self.reload_last_success.set(epoch_seconds());
         }
+    }
+
+    /// Whether this replica writes.
+    pub fn set_leader(&self, leads: bool) {
+        self.leader.set(leads.into());
     }
 
     pub fn set_generation(&self, mapping: &str, generation: u64) {
@@ -393,6 +400,7 @@ mod tests {
         metrics.set_requests("target", "patch", 0, 1);
         metrics.set_queue("mongodb", 2, Duration::from_millis(1_500));
         metrics.reloaded(ReloadResult::Partial, 1);
+        metrics.set_leader(true);
         metrics.set_generation("mongodb", 7);
         metrics.set_orphans("mongodb", 0);
         metrics.set_not_synced("mongodb", &BTreeMap::from([(Cause::Conflict, 3)]));
@@ -411,6 +419,7 @@ mod tests {
         sync_engine_client_requests_total{connection="target",verb="patch",code="none"} 1
         sync_engine_clusters_engaged{provider="kcp"} 2
         sync_engine_invalid_documents 1
+        sync_engine_leader 1
         sync_engine_mapping_generation{mapping="mongodb"} 7
         sync_engine_objects{mapping="mongodb",side="source"} 4
         sync_engine_orphans{mapping="mongodb"} 0

@@ -102,7 +102,10 @@ async fn another_replica_takes_over_from_a_killed_leader(stage: &Stage) {
     // Nobody tells the others that it is gone.
     group.syncs("b").await;
     let second = group.led_by_other_than(&first).await;
-    assert_eq!(group.reigns().await, [first, second]);
+    assert_eq!(group.reigns().await, [first.clone(), second.clone()]);
+    for (name, engine) in group.engines.iter().filter(|(name, _)| *name != first) {
+        assert_eq!(engine.metric("sync_engine_leader").await, f64::from(u8::from(*name == second)), "{name}");
+    }
 }
 
 async fn a_leader_that_stood_still_past_its_lease_writes_nothing_more(stage: &Stage) {
