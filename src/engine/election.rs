@@ -119,7 +119,7 @@ impl Election {
     pub async fn run(self, stop: CancellationToken) {
         let mut jitter = Jitter::new(self.home.entropy());
         let mut seen = None;
-        // Nothing is written before, and no renewal that fails moves it.
+        // When this replica may write at the earliest: set when it takes the Lease, and kept by renewals.
         let mut from = Instant::now();
         loop {
             let (sent, retry) = (Instant::now(), self.terms.retry_period);
@@ -163,9 +163,9 @@ impl Election {
     fn report(&self, attempt: &Result<Attempt, RequestError>, seen: Option<&Seen>) {
         let condition = match attempt {
             Ok(Attempt::Leads { .. }) if self.lease.is_held() => Condition::ready("this replica leads"),
-            Ok(Attempt::Leads { .. }) => Condition::ready(
-                "this replica leads soon: the Lease was missing, and its last holder may still be writing",
-            ),
+            Ok(Attempt::Leads { .. }) => {
+                Condition::ready("this replica leads soon: the last holder of the Lease may still be writing")
+            }
             Ok(Attempt::Waits { .. }) => {
                 self.stand_back("another replica leads");
                 let leader = seen.map(|seen| holder(&seen.record)).unwrap_or_default();
