@@ -12,9 +12,11 @@ use std::sync::Arc;
 use futures::FutureExt;
 use libtest_mimic::{Completion, Failed, Trial};
 use tokio::runtime::Runtime;
+use tokio::sync::OnceCell;
 
 use crate::credentials;
 use crate::fleet::{Fleet, On};
+use crate::kcp::Kcp;
 use crate::process::tail;
 use crate::servers;
 
@@ -27,6 +29,7 @@ pub struct Stage {
     pub folder: PathBuf,
     /// The user that the case's engines act as.
     pub user: String,
+    kcp: OnceCell<Arc<Kcp>>,
 }
 
 type Body = Box<dyn for<'s> Fn(&'s Stage) -> Pin<Box<dyn Future<Output = ()> + 's>> + Send + Sync>;
@@ -165,7 +168,12 @@ impl Stage {
         let number = fleet.next_engine();
         let folder = fleet.folder().join(name.replace("::", "-"));
         fs::create_dir_all(&folder).expect("the case's folder");
-        Self { fleet, on, id: format!("c{number:03}"), folder, user: credentials::engine(number) }
+        Self { fleet, on, id: format!("c{number:03}"), folder, user: credentials::engine(number), kcp: OnceCell::new() }
+    }
+
+    /// The case's kcp.
+    pub async fn kcp(&self) -> &Kcp {
+        self.kcp.get_or_init(|| self.fleet.kcp()).await
     }
 
     /// What went wrong, and the last words of every engine of the case.

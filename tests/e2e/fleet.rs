@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use tokio::sync::{OnceCell, RwLock};
+use tokio::sync::{Mutex as AsyncMutex, OnceCell, RwLock};
 
 use crate::kcp::Kcp;
 use crate::kube::{ApiServer, CARETAKERS, Controllers, Etcd};
 use crate::servers::{self, Binaries};
+
+/// One kcp serves so many cases. With a hundred and seventy cases on one, its controllers keep a processor and a half busy
+/// with the workspaces of the cases that have ended, and the next workspace takes minutes on a small machine.
+const CASES_OF_ONE_KCP: usize = 35;
 
 /// Where the consumers' objects live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +43,19 @@ pub struct Fleet {
     binaries: Result<Binaries, String>,
     kcp_binary: Result<PathBuf, String>,
     kubernetes: OnceCell<Kubernetes>,
-    kcp: OnceCell<Kcp>,
+    kcp: AsyncMutex<Shared>,
     engines: AtomicUsize,
     not_run: Mutex<BTreeMap<String, usize>>,
     /// Read by the cases that share the servers, written by those that stop one.
     pub turn: RwLock<()>,
+}
+
+/// The kcp of the cases that begin now.
+#[derive(Default)]
+struct Shared {
+    /// Those that have begun, on this one and those before it.
+    cases: usize,
+    kcp: Option<Arc<Kcp>>,
 }
 
 /// The plain clusters: one to sync to, one to sync from.
@@ -63,7 +75,7 @@ impl Fleet {
             binaries: servers::pinned(),
             kcp_binary: servers::kcp(),
             kubernetes: OnceCell::new(),
-            kcp: OnceCell::new(),
+            kcp: AsyncMutex::default(),
             engines: AtomicUsize::new(0),
             not_run: Mutex::default(),
             turn: RwLock::new(()),
@@ -102,9 +114,16 @@ impl Fleet {
         self.kubernetes.get_or_init(|| Kubernetes::start(self.binaries(), &self.folder)).await
     }
 
-    pub async fn kcp(&self) -> &Kcp {
-        let binary = self.kcp_binary.clone().expect("a case on kcp runs only where there is one");
-        self.kcp.get_or_init(|| Kcp::start(binary, &self.folder)).await
+    /// The kcp for one case more. A former one ends with the last case that has it.
+    pub async fn kcp(&self) -> Arc<Kcp> {
+        let mut shared = self.kcp.lock().await;
+        if shared.cases.is_multiple_of(CASES_OF_ONE_KCP) {
+            let binary = self.kcp_binary.clone().expect("a case on kcp runs only where there is one");
+            let folder = self.folder.join(format!("kcp-{}", shared.cases));
+            shared.kcp = Some(Arc::new(Kcp::start(binary, &folder).await));
+        }
+        shared.cases += 1;
+        shared.kcp.clone().expect("the first case starts one")
     }
 
     /// A plain cluster that one case may do with as it likes.

@@ -147,7 +147,7 @@ impl Stage {
     }
 
     async fn kcp_source(&self, api: &Api) -> Source {
-        let kcp = self.fleet.kcp().await;
+        let kcp = self.kcp().await;
         let names = ["provider", "alpha", "beta"].map(|name| format!("{}-{name}", self.id));
         let [provider, alpha, beta] = &names;
         let (provider, alpha, beta) = tokio::join!(kcp.workspace(provider), kcp.workspace(alpha), kcp.workspace(beta));
@@ -285,7 +285,7 @@ impl World<'_> {
     pub async fn new_workspace(&self, name: &str) -> Workspace {
         match &self.memory {
             Some(memory) => memory.workspace(name).await,
-            None => self.stage.fleet.kcp().await.workspace(name).await,
+            None => self.stage.kcp().await.workspace(name).await,
         }
     }
 
@@ -314,7 +314,7 @@ impl World<'_> {
     pub async fn root(&self) -> Rest {
         match &self.memory {
             Some(memory) => memory.root().await,
-            None => self.stage.fleet.kcp().await.root().await,
+            None => self.stage.kcp().await.root().await,
         }
     }
 
@@ -326,10 +326,9 @@ impl World<'_> {
 
     /// The launch whose engine may do nothing at the source.
     pub async fn launch_powerless_at_the_source(&self) -> Launch {
-        let fleet = &self.stage.fleet;
         let text = match self.stage.on {
-            On::Kcp => fleet.kcp().await.kubeconfig("root", credentials::NOBODY),
-            On::Kube => fleet.kubernetes().await.source.kubeconfig(credentials::NOBODY),
+            On::Kcp => self.stage.kcp().await.kubeconfig("root", credentials::NOBODY),
+            On::Kube => self.stage.fleet.kubernetes().await.source.kubeconfig(credentials::NOBODY),
             On::Sandbox => panic!("in-memory servers know no users"),
         };
         let kubeconfig = self.stage.keep("powerless-source.kubeconfig", &text);

@@ -56,12 +56,13 @@ fn copy(from: &Path, to: &Path) {
 }
 
 impl Kcp {
+    /// Starts one with all that it keeps in `folder`.
     pub async fn start(binary: PathBuf, folder: &Path) -> Self {
-        let folder = folder.join("kcp");
-        fs::create_dir_all(&folder).expect("kcp's folder");
+        fs::create_dir_all(folder).expect("kcp's folder");
         write_tokens(&folder.join("tokens.csv"), "system:kcp:admin", "engines");
-        write_policy(&folder, &watched());
+        write_policy(folder, &watched());
         let etcd_ports = [free_port(), free_port()];
+        let folder = folder.to_owned();
         let kcp = Self { binary, folder, port: free_port(), etcd_ports, process: Mutex::new(None) };
         kcp.resume().await;
         kcp

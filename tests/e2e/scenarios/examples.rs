@@ -13,7 +13,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 async fn kcp_and_kubernetes_take_every_example(stage: &Stage) {
-    let kcp = stage.fleet.kcp().await;
+    let kcp = stage.kcp().await;
     let provider = kcp.workspace(&format!("{}-provider", stage.id)).await;
     let consumer = kcp.workspace(&format!("{}-consumer", stage.id)).await;
     let target = stage.fleet.own_cluster(&stage.id).await;

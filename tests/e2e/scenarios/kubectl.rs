@@ -105,7 +105,7 @@ impl Shells {
                 (real, Options::kubernetes().encrypted().start().await.expect("a sandbox"), None)
             }
             On::Kcp => {
-                let kcp = stage.fleet.kcp().await;
+                let kcp = stage.kcp().await;
                 let path = kcp.workspace(&stage.id).await.path;
                 let sandbox = Options::kcp().encrypted().start().await.expect("a sandbox");
                 sandbox.create_workspace("root", &stage.id).expect("a workspace");

@@ -153,7 +153,7 @@ pub fn target_kubeconfig(stage: &Stage, server: &ApiServer) -> PathBuf {
 const CONSUMER_FILES: [&str; 2] = ["examples/mongodb/secret.yaml", "examples/mongodb/mongodb.yaml"];
 
 async fn in_workspaces(stage: &Stage, prefix: &str) -> Story {
-    let kcp = stage.fleet.kcp().await;
+    let kcp = stage.kcp().await;
     let provider = kcp.workspace(&format!("{prefix}mongodb")).await;
     let as_provider = kubectl(stage, "provider", &kcp.kubeconfig(&provider.path, ADMIN));
     as_provider.apply(&["schemas/mongodb/apiresourceschema.yaml", "schemas/mongodb/apiexport.yaml"]);

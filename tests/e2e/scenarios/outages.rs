@@ -152,7 +152,7 @@ impl Backup {
         if world.stage.on == On::Sandbox {
             return Self::Memory(Box::new(world.memory().backup_of_source().await));
         }
-        let kcp = world.stage.fleet.kcp().await;
+        let kcp = world.stage.kcp().await;
         kcp.kill();
         kcp.backup();
         kcp.resume().await;
@@ -167,7 +167,7 @@ impl Backup {
                 world.memory().resume_source().await;
             }
             Self::Real => {
-                let kcp = world.stage.fleet.kcp().await;
+                let kcp = world.stage.kcp().await;
                 kcp.kill();
                 kcp.restore();
                 kcp.resume().await;
@@ -182,7 +182,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
     world.alpha.create("it", json!({"size": 1})).await;
     let copy = world.target.copy(&world.alpha, "it").await;
     match stage.on {
-        On::Kcp => stage.fleet.kcp().await.kill(),
+        On::Kcp => stage.kcp().await.kill(),
         On::Kube => stage.fleet.kubernetes().await.source.kill(),
         On::Sandbox => world.memory().kill_source().await,
     }
@@ -197,7 +197,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
     .await;
 
     match stage.on {
-        On::Kcp => stage.fleet.kcp().await.resume().await,
+        On::Kcp => stage.kcp().await.resume().await,
         On::Kube => stage.fleet.kubernetes().await.source.resume().await,
         On::Sandbox => world.memory().resume_source().await,
     }

@@ -102,7 +102,7 @@ impl<'s> Scene<'s> {
     }
 
     async fn in_workspace(stage: &'s Stage, target: Target) -> Self {
-        let kcp = stage.fleet.kcp().await;
+        let kcp = stage.kcp().await;
         let provider = kcp.workspace(&format!("{}-provider", stage.id)).await;
         let source = kubectl(stage, "provider", &kcp.kubeconfig(&provider.path, ADMIN));
         source.apply(&["schemas/mongodb/apiresourceschema.yaml", "schemas/mongodb/apiexport.yaml"]);

@@ -14,7 +14,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 async fn the_api_of_the_tutorial_is_published(stage: &Stage) {
-    let kcp = stage.fleet.kcp().await;
+    let kcp = stage.kcp().await;
     let provider = kcp.workspace("queues").await;
     let consumer = kcp.workspace(&format!("{}-consumer", stage.id)).await;
     let target = stage.fleet.own_cluster(&stage.id).await;
