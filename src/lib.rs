@@ -52,6 +52,8 @@ pub mod health;
 
 pub mod table;
 
+mod directory;
+
 pub mod multicluster;
 
 pub mod provider;

@@ -7,7 +7,6 @@
 pub mod mount;
 pub mod scan;
 pub mod settle;
-mod watch;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,9 +21,9 @@ use tracing::{info, warn};
 
 pub use scan::{Files, Problem, Snapshot, Trouble};
 
+use crate::directory::Watch;
 use crate::health::{Condition, Health};
 use settle::{Pace, Settle};
-use watch::Watch;
 
 /// Name of the reloader's condition in [`Health`].
 pub const COMPONENT: &str = "mappings directory";

@@ -388,7 +388,7 @@ fn what_no_mapping_reads_is_said_once() {
 #[test]
 fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
     let renamed = mapping("db", "x: $.x").replace("  objects:", "  replaces: [database]\n  objects:");
-    let provider = PROVIDER.replace("kubeconfig: {connection: target}", "clusterApi: {connection: target}");
+    let provider = PROVIDER.replace("kubeconfig: {connection: target}", "namespaces: {connection: target}");
     let files = format!("{renamed}---\n{provider}");
     insta::assert_snapshot!(World::default().write("a.yaml", &files), @"
     mapping db: generation 1: added
@@ -396,7 +396,7 @@ fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
     ");
     insta::assert_snapshot!(World::checking().write("a.yaml", &files), @"
     a.yaml:6:3: error[SE0190]: `replaces` is not supported yet (leave it out; it is refused rather than ignored)
-    a.yaml:15:8: error[SE0190]: the provider `clusterApi` is not supported yet (leave it out; it is refused rather than ignored)
+    a.yaml:15:8: error[SE0190]: the provider `namespaces` is not supported yet (leave it out; it is refused rather than ignored)
     ");
 }
 

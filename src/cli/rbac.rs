@@ -129,7 +129,7 @@ fn side_of(place: &Place) -> Side {
     match place {
         Place::Target(_) => Side::Target,
         Place::Provider { .. } => Side::Provider,
-        Place::Source(_) => Side::Source,
+        Place::Source(_) | Place::Fleet(_) | Place::Hub(_) => Side::Source,
     }
 }
 
@@ -155,7 +155,7 @@ fn documents(arguments: &RbacArguments, rights: &Rights) -> Vec<(String, Value)>
 fn default_subject(arguments: &RbacArguments, place: &Place) -> Subject {
     match place {
         Place::Provider { .. } => Subject::User("sync-engine".to_owned()),
-        Place::Target(_) | Place::Source(_) => {
+        Place::Target(_) | Place::Source(_) | Place::Fleet(_) | Place::Hub(_) => {
             Subject::ServiceAccount { namespace: arguments.state_namespace.clone(), name: "sync-engine".to_owned() }
         }
     }
@@ -167,6 +167,8 @@ fn place_name(place: &Place) -> String {
         Place::Provider { connection, path: Some(path) } => format!("the workspace {path} (connection `{connection}`)"),
         Place::Provider { connection, path: None } => format!("the workspace of the connection `{connection}`"),
         Place::Source(connection) => format!("the source cluster of the connection `{connection}`"),
+        Place::Hub(connection) => format!("the hub of the connection `{connection}`, which lists other clusters"),
+        Place::Fleet(provider) => format!("each cluster of the ClusterProvider `{provider}`"),
     }
 }
 
@@ -197,6 +199,9 @@ fn row(place: &Place, rule: &Rule) -> [String; 4] {
         (Place::Provider { path: Some(path), .. }, _) => format!("workspace {path}"),
         (Place::Provider { connection, path: None }, _) => format!("workspace of {connection}"),
         (Place::Source(name), _) => format!("source {name}"),
+        (Place::Hub(name), None) => format!("hub {name}"),
+        (Place::Hub(name), Some(namespace)) => format!("hub {name}, namespace {namespace}"),
+        (Place::Fleet(provider), _) => format!("each source of {provider}"),
     };
     let names = if rule.names.is_empty() { String::new() } else { format!(" {}", rule.names.join(",")) };
     let what = if rule.urls.is_empty() { grouped(&rule.resource, &rule.group) } else { rule.urls.join(",") };

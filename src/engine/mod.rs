@@ -160,7 +160,8 @@ pub async fn run(
     shutdown: CancellationToken,
 ) {
     let (events, received) = mpsc::channel(64);
-    let manager = provider::manager(settings.connections.clone(), instruments.health.clone());
+    let replica = settings.election.as_ref().map(|terms| terms.replica.as_str());
+    let manager = provider::manager(settings.connections.clone(), instruments.health.clone(), replica);
     let clusters = manager.subscribe();
     let shared = Arc::new(Shared {
         manager,

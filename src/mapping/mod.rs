@@ -14,7 +14,7 @@ pub mod jsonpath;
 pub mod names;
 pub mod placement;
 pub mod schema;
-mod selector;
+pub(crate) mod selector;
 pub mod template;
 #[cfg(test)]
 mod tests;
@@ -24,6 +24,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use document::{
@@ -120,12 +121,35 @@ pub struct ClusterProvider {
 impl ClusterProvider {
     /// Its document, for the state store; `None` where an engine refuses it.
     pub fn document(&self) -> Option<String> {
-        let ProviderKind::Kubeconfig { connection } = &self.kind else { return None };
+        let spec = match &self.kind {
+            ProviderKind::Kubeconfig { connection } => json!({"kubeconfig": {"connection": connection}}),
+            ProviderKind::KubeconfigFiles { directory, glob } => {
+                json!({"kubeconfigFiles": {"directory": directory, "glob": glob}})
+            }
+            ProviderKind::KubeconfigSecrets { connection, namespace, selector, key } => json!({"kubeconfigSecrets": {
+                "connection": connection, "namespace": namespace, "selector": selector, "key": key,
+            }}),
+            ProviderKind::Kind => json!({"kind": {}}),
+            ProviderKind::ClusterApi { connection, namespace, selector } => json!({"clusterApi": {
+                "connection": connection, "namespace": namespace, "selector": selector,
+            }}),
+            ProviderKind::NotYet(_) => return None,
+        };
         let document = json!({
             "apiVersion": document::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": self.name},
-            "spec": {"kubeconfig": {"connection": connection}},
+            "spec": spec,
         });
         Some(document.to_string())
+    }
+}
+
+impl ProviderKind {
+    /// The connection of the cluster that says where the provider's clusters are.
+    pub fn hub(&self) -> Option<&str> {
+        match self {
+            Self::KubeconfigSecrets { connection, .. } | Self::ClusterApi { connection, .. } => Some(connection),
+            Self::Kubeconfig { .. } | Self::KubeconfigFiles { .. } | Self::Kind | Self::NotYet(_) => None,
+        }
     }
 }
 
@@ -134,6 +158,14 @@ impl ClusterProvider {
 pub enum ProviderKind {
     /// One plain cluster, reached through a connection.
     Kubeconfig { connection: String },
+    /// Every context of every kubeconfig file of a directory; `glob` `None`: of every file.
+    KubeconfigFiles { directory: String, glob: Option<String> },
+    /// The kubeconfigs in Secrets of a hub.
+    KubeconfigSecrets { connection: String, namespace: String, selector: Selector, key: String },
+    /// The clusters of kind on this machine.
+    Kind,
+    /// The Clusters of Cluster API on a hub; `namespace` `None`: in all namespaces.
+    ClusterApi { connection: String, namespace: Option<String>, selector: Selector },
     /// A way that has no run time yet, by its name: an engine refuses its document.
     NotYet(String),
 }
@@ -218,7 +250,8 @@ pub struct GroupVersionKind {
 }
 
 /// A label selector, evaluated by the engine. Empty matches everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Selector {
     pub match_labels: BTreeMap<String, String>,
     pub match_expressions: Vec<SelectorRequirement>,

@@ -97,7 +97,7 @@ impl NamespaceFilter {
 }
 
 /// `*` stands for any run of characters, `?` for one. Linear but for the last star, which alone is tried again.
-fn glob_matches(glob: &[u8], text: &[u8]) -> bool {
+pub(crate) fn glob_matches(glob: &[u8], text: &[u8]) -> bool {
     let (mut at, mut in_text) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while in_text < text.len() {

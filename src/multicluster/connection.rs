@@ -36,8 +36,54 @@ pub enum ConnectionSource {
     InCluster,
     /// As kubectl: `KUBECONFIG` (a list), else `~/.kube/config`.
     Default { context: Option<String> },
+    /// A kubeconfig that a cluster holds; `context` `None`: its current context.
+    Held { kubeconfig: Held, context: Option<String> },
     /// Servers in this process: no file is read and no network used.
     InProcess(InProcess),
+}
+
+/// A kubeconfig that stands in a cluster, in a Secret for example: its text is replaced when it changes there.
+#[derive(Debug, Clone)]
+pub struct Held(Arc<HeldText>);
+
+struct HeldText {
+    origin: String,
+    text: ArcSwap<String>,
+}
+
+impl Held {
+    /// `origin` says in messages where it stands.
+    pub fn new(origin: String, text: String) -> Self {
+        Self(Arc::new(HeldText { origin, text: ArcSwap::from_pointee(text) }))
+    }
+
+    /// It says something else now: [`Connection::reload`] takes that up.
+    pub fn replace(&self, text: String) {
+        self.0.text.store(Arc::new(text));
+    }
+
+    pub fn origin(&self) -> &str {
+        &self.0.origin
+    }
+
+    pub fn text(&self) -> Arc<String> {
+        self.0.text.load_full()
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Held {}
+
+impl fmt::Debug for HeldText {
+    /// Without the text: it is a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.origin).finish()
+    }
 }
 
 /// What is wrong with a connection as it was given: the command line's to mend (exit code 78).
@@ -57,6 +103,10 @@ pub enum ConnectionError {
     UnknownContext { connection: String, origin: String, context: String, contexts: String },
     #[error("connection `{connection}`: context `{context}` of {origin} cannot be used: {reason}")]
     InvalidContext { connection: String, origin: String, context: String, reason: String },
+    #[error(
+        "connection `{connection}`: context `{context}` of {origin} {what}; a kubeconfig that a cluster holds must contain what it needs, so write {instead} into it"
+    )]
+    NotContained { connection: String, origin: String, context: String, what: String, instead: &'static str },
     #[error("connection `{connection}`: `in-cluster` needs the service account of a Pod: {reason}")]
     InCluster { connection: String, reason: String },
     #[error("connection `{connection}`: no kubeconfig is given, and there is none in KUBECONFIG or ~/.kube/config; {fix}", fix = fix(connection))]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::connection::{Connection, flag};
+use super::connection::{Connection, ConnectionError, ConnectionSpec, Reloaded, flag};
 use super::registry::{ProviderEvent, ProviderName};
 use crate::health::Health;
 use crate::mapping::{ApiExportRef, ClusterProvider, SourceClusters};
+use crate::object::ClusterName;
 
 /// A restartable, level-based stream of cluster descriptions.
 pub trait Provider: Send + 'static {
@@ -26,6 +27,8 @@ pub type Describe =
 pub struct Environment {
     pub connections: Arc<BTreeMap<String, Arc<Connection>>>,
     pub health: Health,
+    /// This replica's name, where there are several: servers are told it.
+    pub replica: Option<Arc<str>>,
 }
 
 impl Environment {
@@ -39,9 +42,22 @@ impl Environment {
         self.connections.get(name).cloned().ok_or_else(missing)
     }
 
+    /// A connection that no command line named: a provider found its configuration.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn open(&self, spec: ConnectionSpec) -> Result<Arc<Connection>, ConnectionError> {
+        Connection::of_replica(spec, self.replica.as_deref())
+    }
+
     /// The condition of a provider.
     pub fn reporter(&self, provider: &ProviderName) -> Reporter {
         Reporter { health: self.health.clone(), what: condition_name(provider) }
+    }
+
+    /// The condition of a connection's configuration.
+    pub fn configuration_of(&self, connection: &str) -> Reporter {
+        Reporter { health: self.health.clone(), what: format!("configuration of connection {connection}") }
     }
 }
 
@@ -60,14 +76,15 @@ pub fn condition_name(provider: &ProviderName) -> String {
 
 /// The connection at whose address a provider finds the addresses of its clusters: where that changes, it starts anew. A
 /// provider of one cluster follows its connection itself.
-pub fn connection_of(provider: &ProviderName) -> Option<&str> {
+pub fn connection_of<'a>(provider: &'a ProviderName, document: Option<&'a ClusterProvider>) -> Option<&'a str> {
     match provider {
         ProviderName::Source(SourceClusters::ApiExport(export)) => Some(&export.connection),
-        ProviderName::Source(SourceClusters::Provider(_)) | ProviderName::Connection(_) => None,
+        ProviderName::Source(SourceClusters::Provider(_)) => document?.kind.hub(),
+        ProviderName::Connection(_) => None,
     }
 }
 
-/// A provider's own condition.
+/// A condition of a provider's own.
 #[derive(Debug, Clone)]
 pub struct Reporter {
     health: Health,
@@ -83,6 +100,27 @@ impl Reporter {
                 Some(message) => tracing::warn!("{}: {message}", self.what),
                 None => tracing::info!("{}: in order", self.what),
             }
+        }
+    }
+    /// The condition of one of the provider's clusters.
+    pub fn of_cluster(&self, name: &ClusterName) -> Self {
+        Self { health: self.health.clone(), what: format!("{}, cluster {name}", self.what) }
+    }
+
+    /// There is nothing to report on any more.
+    pub fn withdraw(&self) {
+        self.health.remove(&self.what);
+    }
+
+    /// Says what a reload of a connection's configuration found; a broken one leaves what works in use.
+    pub fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
+        let changed = self.health.report(&self.what, found.as_ref().map(|_| ()).map_err(ToString::to_string));
+        match found {
+            Ok(Reloaded::Unchanged) => {}
+            Ok(Reloaded::Credential) => tracing::info!(connection, "another credential is in use"),
+            Ok(Reloaded::Address) => tracing::info!(connection, "another address is in use"),
+            Err(error) if changed => tracing::error!("{error}; what was read before stays in use"),
+            Err(_) => {}
         }
     }
 }

@@ -66,7 +66,7 @@ fn command(plugin: &ExecConfig) -> Result<Command, String> {
 }
 
 /// What a command prints, if it ends well and in time.
-fn output(mut command: Command, deadline: Duration) -> Result<Vec<u8>, String> {
+pub(crate) fn output(mut command: Command, deadline: Duration) -> Result<Vec<u8>, String> {
     let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
     let stdout = read_to_end(child.stdout.take());
     let stderr = read_to_end(child.stderr.take());

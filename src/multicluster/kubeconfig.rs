@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kube::config::{Config, Kubeconfig, KubeconfigError};
 
-use super::connection::{ConnectionError, ConnectionSource, ConnectionSpec};
+use super::connection::{ConnectionError, ConnectionSource, ConnectionSpec, Held};
 use super::in_process::InProcess;
 use super::proxy::Proxies;
 
@@ -27,6 +27,7 @@ pub(super) fn load(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
         ConnectionSource::Kubeconfig { path, context } => {
             from_files(spec, std::slice::from_ref(path), context.as_deref())
         }
+        ConnectionSource::Held { kubeconfig, context } => held(spec, kubeconfig, context.as_deref()),
         ConnectionSource::InCluster => in_cluster(spec),
         ConnectionSource::Default { context } => by_default(spec, context.as_deref()),
         ConnectionSource::InProcess(servers) => Ok(in_process(servers)),
@@ -75,7 +76,68 @@ fn in_cluster(spec: &ConnectionSpec) -> Result<Loaded, ConnectionError> {
 
 fn from_files(spec: &ConnectionSpec, paths: &[PathBuf], context: Option<&str>) -> Result<Loaded, ConnectionError> {
     let origin = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    let mut merged = merge(spec, paths)?;
+    let merged = merge(spec, paths)?;
+    let fingerprint = fingerprint(paths, &merged);
+    of_context(spec, merged, context, origin, fingerprint)
+}
+
+fn held(spec: &ConnectionSpec, held: &Held, context: Option<&str>) -> Result<Loaded, ConnectionError> {
+    let (text, origin) = (held.text(), held.origin().to_owned());
+    let config = Kubeconfig::from_yaml(&text).map_err(|error| unreadable(spec, Path::new(&origin), &error))?;
+    let context = chosen_context(spec, &config, context, &origin)?;
+    if let Some((what, instead)) = reaches_out(&config, &context) {
+        let connection = spec.name.clone();
+        return Err(ConnectionError::NotContained { connection, origin, context, what, instead });
+    }
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    of_context(spec, config, Some(&context), origin, hasher.finish())
+}
+
+/// What makes a kubeconfig run a program of this machine, or read a file of it, and what to write instead. Who can write the
+/// kubeconfig need not be one who may do that.
+fn reaches_out(config: &Kubeconfig, context: &str) -> Option<(String, &'static str)> {
+    let context = config.contexts.iter().find(|entry| entry.name == context)?.context.as_ref()?;
+    let cluster = config.clusters.iter().find(|known| known.name == context.cluster).and_then(|it| it.cluster.as_ref());
+    let user = config.auth_infos.iter().find(|known| Some(&known.name) == context.user.as_ref());
+    let user = user.and_then(|known| known.auth_info.as_ref());
+    let file = |path: &String| format!("names the file {path}");
+    let authority = cluster.and_then(|cluster| cluster.certificate_authority.as_ref()).map(file);
+    let plugin = user.and_then(|user| user.exec.as_ref()).map(|_| "runs a program".to_owned());
+    let token = user.and_then(|user| user.token_file.as_ref()).map(file);
+    let certificate = user.and_then(|user| user.client_certificate.as_ref()).map(file);
+    let key = user.and_then(|user| user.client_key.as_ref()).map(file);
+    let found = [
+        (authority, "`certificate-authority-data`"),
+        (plugin, "a `token` or a client certificate"),
+        (token, "`token`"),
+        (certificate, "`client-certificate-data`"),
+        (key, "`client-key-data`"),
+    ];
+    found.into_iter().find_map(|(what, instead)| Some((what?, instead)))
+}
+
+/// The contexts of a kubeconfig file.
+///
+/// # Errors
+/// Why it cannot be read, in words that name the file.
+pub fn contexts_of(path: &Path) -> Result<Vec<String>, String> {
+    let config = Kubeconfig::read_from(path).map_err(|error| match &error {
+        KubeconfigError::ReadConfig(error, _) => format!("cannot read {}: {}", path.display(), plain(error)),
+        KubeconfigError::Parse(error) => format!("{} is no kubeconfig: {}", path.display(), first_line(error)),
+        error => format!("{} is no kubeconfig: {error}", path.display()),
+    })?;
+    Ok(config.contexts.into_iter().map(|context| context.name).collect())
+}
+
+/// What one context of a kubeconfig says.
+fn of_context(
+    spec: &ConnectionSpec,
+    mut merged: Kubeconfig,
+    context: Option<&str>,
+    origin: String,
+    fingerprint: u64,
+) -> Result<Loaded, ConnectionError> {
     let context = chosen_context(spec, &merged, context, &origin)?;
     if let Some(user) = missing_user(&merged, &context) {
         let (connection, reason) = (spec.name.clone(), format!("its user `{user}` is not in the file"));
@@ -88,7 +150,6 @@ fn from_files(spec: &ConnectionSpec, paths: &[PathBuf], context: Option<&str>) -
         })?,
         None => Proxies::of_environment(),
     };
-    let fingerprint = fingerprint(paths, &merged);
     let config = Config::try_from(Kubeconfig { current_context: Some(context.clone()), ..merged })
         .map_err(|e| invalid(spec, &origin, &context, &e))?;
     Ok(Loaded { config, proxies, fingerprint, origin: format!("{origin}, context {context}") })

@@ -182,17 +182,9 @@ impl Manager {
     }
 
     fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
-        let what = format!("configuration of connection {connection}");
-        let changed = self.health().report(&what, found.as_ref().map(|_| ()).map_err(ToString::to_string));
-        match found {
-            Ok(Reloaded::Unchanged) => {}
-            Ok(Reloaded::Credential) => tracing::info!(connection, "another credential is in use"),
-            Ok(Reloaded::Address) => {
-                tracing::info!(connection, "another address is in use");
-                self.replace_users_of(connection);
-            }
-            Err(error) if changed => tracing::error!("{error}; what was read before stays in use"),
-            Err(_) => {}
+        self.0.environment.configuration_of(connection).heed(connection, found);
+        if matches!(found, Ok(Reloaded::Address)) {
+            self.replace_users_of(connection);
         }
     }
 
@@ -212,8 +204,10 @@ impl Manager {
 
     fn replace_users_of(&self, connection: &str) {
         let mut state = self.0.lock();
-        let uses = |name: &ProviderName| connection_of(name) == Some(connection);
-        let users: Vec<ProviderName> = state.running.keys().filter(|name| uses(name)).cloned().collect();
+        let uses = |(name, running): &(&ProviderName, &Running)| {
+            connection_of(name, running.document.as_ref()) == Some(connection)
+        };
+        let users: Vec<ProviderName> = state.running.iter().filter(uses).map(|(name, _)| name.clone()).collect();
         for provider in users {
             state.stop(&provider, Reason::Replaced);
             self.start(&mut state, provider);

@@ -12,7 +12,7 @@ pub mod connection;
 mod credential;
 pub mod endpoint;
 pub mod environment;
-mod exec_plugin;
+pub(crate) mod exec_plugin;
 mod http_stack;
 pub mod identity;
 pub mod in_process;
@@ -38,6 +38,7 @@ pub mod work_queue;
 
 pub use api_path::ApiPath;
 pub use endpoint::{Body, Endpoint, Reply};
+pub use kubeconfig::contexts_of;
 pub use lane::{Counters, Latency, WRITES_AT_ONCE};
 pub use raw::Object;
 pub use registry::{Cluster, ClusterSpec, ProviderName, Reason, WatchScope};

@@ -50,6 +50,9 @@ impl fmt::Display for WatchKey {
         if let ClustersOf::One(cluster) = &self.clusters {
             write!(f, " ({cluster})")?;
         }
+        if !self.selectors.namespace.is_empty() {
+            write!(f, " in {}", self.selectors.namespace)?;
+        }
         for selector in [&self.selectors.label, &self.selectors.field] {
             if !selector.is_empty() {
                 write!(f, " where {selector}")?;
@@ -64,6 +67,8 @@ impl fmt::Display for WatchKey {
 pub struct Selectors {
     pub label: String,
     pub field: String,
+    /// One namespace alone; empty: all.
+    pub namespace: String,
     /// Whether only objects are kept that somebody asks for by name. Others pass by and are forgotten at once.
     pub by_name: bool,
 }
@@ -423,7 +428,7 @@ impl Worker {
     }
 
     fn path(&self) -> Result<ApiPath, RequestError> {
-        let mut path = ApiPath::all(&self.key.resource)?;
+        let mut path = ApiPath::collection(&self.key.resource, &self.key.selectors.namespace)?;
         for (key, selector) in
             [("labelSelector", &self.key.selectors.label), ("fieldSelector", &self.key.selectors.field)]
         {

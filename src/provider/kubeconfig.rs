@@ -44,9 +44,28 @@ impl KubeconfigProvider {
         Ok(ClusterSpec { name: self.name.clone(), identity, path: None, endpoint, scope, claims: None })
     }
 
-    fn report(&self, state: Result<(), String>) {
-        if let Some(condition) = &self.condition {
-            condition.report(state);
+    /// Tells which cluster the connection leads to, or why that cannot be told, now and whenever it was doubtful. Ends where
+    /// `tell` answers that nobody listens.
+    pub(super) async fn follow<F: Future<Output = bool> + Send>(
+        &self,
+        tell: impl Fn(Result<ClusterSpec, String>) -> F + Send,
+    ) {
+        let mut doubts = self.connection.identity().doubts();
+        let mut jitter = Jitter::new(self.name.as_str().len() as u64);
+        let mut failures = 0;
+        loop {
+            // Before the address is read: what becomes doubtful during the look is looked at again.
+            let as_of = *doubts.borrow_and_update();
+            let found = self.look().await.map_err(|error| advice(&error));
+            let outcome = found.as_ref().map(|spec| spec.identity.clone()).map_err(String::clone);
+            failures = if found.is_ok() { 0 } else { failures + 1 };
+            if !tell(found).await {
+                return;
+            }
+            self.connection.identity().confirm(as_of, outcome);
+            let pause = if failures == 0 { LOOK_AGAIN } else { BACKOFF.delay(failures - 1, &mut jitter) };
+            // Cancel-safe: a doubt that comes meanwhile is kept.
+            let _ = timeout(pause, doubts.changed()).await;
         }
     }
 }
@@ -55,41 +74,25 @@ impl Provider for KubeconfigProvider {
     /// The cluster is applied once it is known which one it is, and whenever it is another. One that does not answer stays
     /// as it was described: losing sight of a cluster does not end it.
     async fn run(self, events: mpsc::Sender<ProviderEvent>) {
-        let mut doubts = self.connection.identity().doubts();
-        let mut jitter = Jitter::new(self.name.as_str().len() as u64);
-        let mut failures = 0;
-        loop {
-            // Before the address is read: what becomes doubtful during the look is looked at again.
-            let as_of = *doubts.borrow_and_update();
-            let pause = match self.look().await {
-                Ok(spec) => {
-                    failures = 0;
-                    self.report(Ok(()));
-                    let identity = spec.identity.clone();
-                    let described = [
-                        ProviderEvent::Apply(Box::new(spec)),
-                        ProviderEvent::Identity(identity.clone()),
-                        ProviderEvent::Synced,
-                    ];
-                    for event in described {
-                        if events.send(event).await.is_err() {
-                            return;
-                        }
-                    }
-                    self.connection.identity().confirm(as_of, Ok(identity));
-                    LOOK_AGAIN
-                }
-                Err(error) => {
-                    self.report(Err(advice(&error)));
-                    self.connection.identity().confirm(as_of, Err(advice(&error)));
-                    failures += 1;
-                    BACKOFF.delay(failures - 1, &mut jitter)
-                }
-            };
-            // Cancel-safe: a doubt that comes meanwhile is kept.
-            let _ = timeout(pause, doubts.changed()).await;
+        let report = |state| self.condition.as_ref().map(|condition| condition.report(state));
+        let tell = |found: Result<ClusterSpec, String>| {
+            report(found.as_ref().map(|_| ()).map_err(String::clone));
+            describe(&events, found.ok())
+        };
+        self.follow(tell).await;
+    }
+}
+
+/// Whether somebody still listens.
+async fn describe(events: &mpsc::Sender<ProviderEvent>, spec: Option<ClusterSpec>) -> bool {
+    let Some(spec) = spec else { return true };
+    let identity = ProviderEvent::Identity(spec.identity.clone());
+    for event in [ProviderEvent::Apply(Box::new(spec)), identity, ProviderEvent::Synced] {
+        if events.send(event).await.is_err() {
+            return false;
         }
     }
+    true
 }
 
 /// What is wrong, and what to do about it.

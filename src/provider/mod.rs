@@ -1,8 +1,16 @@
 //! Where clusters come from: one file a provider. A provider only describes; the manager decides.
 
 pub mod api_export;
+mod cluster_api;
+mod files;
+pub(crate) mod fleet;
+mod hub;
 pub(crate) mod kcp;
+mod kind;
 pub mod kubeconfig;
+pub(crate) mod members;
+mod roll;
+mod secrets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +18,8 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
+use self::fleet::Fleet;
+use self::members::AnyMembers;
 use crate::health::Health;
 use crate::mapping::{ClusterProvider, ProviderKind, SourceClusters};
 use crate::multicluster::connection::Connection;
@@ -17,15 +27,16 @@ use crate::multicluster::environment::{Environment, Provider};
 use crate::multicluster::manager::Manager;
 use crate::multicluster::registry::{ProviderEvent, ProviderName};
 
-/// A manager that knows every kind of provider.
-pub fn manager(connections: BTreeMap<String, Arc<Connection>>, health: Health) -> Manager {
-    Manager::new(Environment { connections: Arc::new(connections), health }, run)
+/// A manager that knows every kind of provider. `replica` is the name of this one, where there are several.
+pub fn manager(connections: BTreeMap<String, Arc<Connection>>, health: Health, replica: Option<&str>) -> Manager {
+    Manager::new(Environment { connections: Arc::new(connections), health, replica: replica.map(Into::into) }, run)
 }
 
 /// Every kind of provider.
 pub enum AnyProvider {
     ApiExport(api_export::ApiExportProvider),
     Kubeconfig(kubeconfig::KubeconfigProvider),
+    Fleet(Fleet<AnyMembers>),
     /// It cannot be made from what was given: its condition says why.
     Unusable,
 }
@@ -37,28 +48,32 @@ impl AnyProvider {
         document: Option<ClusterProvider>,
     ) -> Result<Self, String> {
         let condition = environment.reporter(name);
-        match (name, document.map(|document| (document.name, document.kind))) {
-            (ProviderName::Connection(name), _) => {
-                let connection = environment.connection(name)?;
-                kubeconfig::KubeconfigProvider::new(connection, name, None).map(Self::Kubeconfig)
+        let connection = |name: &str| environment.connection(name);
+        let clusters = match name {
+            ProviderName::Connection(name) => {
+                return kubeconfig::KubeconfigProvider::new(connection(name)?, name, None).map(Self::Kubeconfig);
             }
-            (ProviderName::Source(SourceClusters::ApiExport(export)), _) => {
-                let connection = environment.connection(&export.connection)?;
+            ProviderName::Source(clusters) => clusters,
+        };
+        match (clusters, document) {
+            (SourceClusters::ApiExport(export), _) => {
+                let connection = connection(&export.connection)?;
                 api_export::ApiExportProvider::new(connection, export.clone(), condition).map(Self::ApiExport)
             }
-            (
-                ProviderName::Source(SourceClusters::Provider(_)),
-                Some((name, ProviderKind::Kubeconfig { connection })),
-            ) => {
-                let connection = environment.connection(&connection)?;
-                kubeconfig::KubeconfigProvider::new(connection, &name, Some(condition)).map(Self::Kubeconfig)
-            }
-            (ProviderName::Source(SourceClusters::Provider(_)), Some((name, ProviderKind::NotYet(kind)))) => {
-                Err(format!("the provider `{kind}` of ClusterProvider `{name}` is not supported yet"))
-            }
-            (ProviderName::Source(SourceClusters::Provider(name)), None) => {
+            (SourceClusters::Provider(name), None) => {
                 Err(format!("there is no ClusterProvider `{name}`: add its document, or correct `source.provider`"))
             }
+            (SourceClusters::Provider(_), Some(ClusterProvider { name, kind })) => match &kind {
+                ProviderKind::Kubeconfig { connection: to } => {
+                    kubeconfig::KubeconfigProvider::new(connection(to)?, &name, Some(condition)).map(Self::Kubeconfig)
+                }
+                kind => match AnyMembers::of(kind, connection)? {
+                    Some(members) => {
+                        Ok(Self::Fleet(Fleet { name, members, environment: environment.clone(), condition }))
+                    }
+                    None => Err(format!("ClusterProvider `{name}` is of a kind that is not supported yet")),
+                },
+            },
         }
     }
 }
@@ -82,6 +97,7 @@ impl Provider for AnyProvider {
         match self {
             Self::ApiExport(provider) => provider.run(events).await,
             Self::Kubeconfig(provider) => provider.run(events).await,
+            Self::Fleet(provider) => provider.run(events).await,
             // Nothing will come: only another document or command line changes that.
             Self::Unusable => std::future::pending().await,
         }

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::directory::Identity;
 
 /// Content by path, relative to the directory and with `/` between its parts.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -142,19 +143,6 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// Which folder it is, whatever path leads there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-impl Identity {
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        Self { device: metadata.dev(), inode: metadata.ino() }
-    }
-}
-
 #[derive(Default)]
 struct Walk {
     scan: Scan,
@@ -260,11 +248,6 @@ fn read_capped(path: &Path, most: u64) -> io::Result<Result<Vec<u8>, Trouble>> {
         return Ok(Err(Trouble::TooLarge { bytes, most }));
     }
     Ok(Ok(content))
-}
-
-/// What the directory is now, to see when it is replaced.
-pub(super) fn identity(directory: &PathBuf) -> Option<Identity> {
-    fs::metadata(directory).ok().as_ref().map(Identity::of)
 }
 
 #[cfg(test)]

@@ -27,6 +27,10 @@ pub enum Place {
     Provider { connection: String, path: Option<String> },
     /// A plain cluster whose objects are sources, by its connection's name.
     Source(String),
+    /// Each cluster of a `ClusterProvider` of several, by the provider's name.
+    Fleet(String),
+    /// The cluster that says where others are, by its connection's name.
+    Hub(String),
 }
 
 /// One rule, and what it is for.
@@ -171,6 +175,7 @@ impl Rights {
     }
 
     fn on_cluster(&mut self, mapping: &Mapping, provider: &str, setting: &Setting<'_>) {
+        self.at_hub(provider, setting);
         let place = source_of(provider, setting);
         self.identify(&place, &[], "tells the cluster from others");
         self.add(&place, urls(&["/openapi/v3", "/openapi/v3/*"], "the schema of the status"));
@@ -182,6 +187,32 @@ impl Rights {
         if writes {
             let status = format!("{}/status", resource.plural);
             self.add(&place, rule(&resource.group, &status, &["patch"], &format!("{why}, their status")));
+        }
+    }
+
+    /// What the cluster that lists a provider's clusters is asked.
+    fn at_hub(&mut self, provider: &str, setting: &Setting<'_>) {
+        let why = format!("ClusterProvider {provider}: where its clusters are");
+        match setting.providers.get(provider) {
+            Some(ProviderKind::KubeconfigSecrets { connection, namespace, .. }) => {
+                let place = Place::Hub(connection.clone());
+                let secrets = rule("", "secrets", &["list", "watch"], &why);
+                self.add(&place, Rule { namespace: Some(namespace.clone()), ..secrets });
+            }
+            Some(ProviderKind::ClusterApi { connection, namespace, .. }) => {
+                let place = Place::Hub(connection.clone());
+                let clusters = rule("cluster.x-k8s.io", "clusters", &["list", "watch"], &why);
+                self.add(&place, Rule { namespace: namespace.clone(), ..clusters });
+                let secrets = rule("", "secrets", &["get"], &format!("{why}, their kubeconfigs"));
+                self.add(&place, Rule { namespace: namespace.clone(), ..secrets });
+            }
+            Some(
+                ProviderKind::Kubeconfig { .. }
+                | ProviderKind::KubeconfigFiles { .. }
+                | ProviderKind::Kind
+                | ProviderKind::NotYet(_),
+            )
+            | None => {}
         }
     }
 
@@ -259,13 +290,13 @@ impl Rights {
     }
 }
 
-/// The cluster of a provider; one whose connection nothing names goes by its own name.
+/// The clusters of a provider; one that nothing names goes by its own name.
 fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
-    let connection = match setting.providers.get(provider) {
-        Some(ProviderKind::Kubeconfig { connection }) => connection,
-        Some(ProviderKind::NotYet(_)) | None => provider,
-    };
-    Place::Source(connection.to_owned())
+    match setting.providers.get(provider) {
+        Some(ProviderKind::Kubeconfig { connection }) => Place::Source(connection.clone()),
+        None | Some(ProviderKind::NotYet(_)) => Place::Source(provider.to_owned()),
+        Some(_) => Place::Fleet(provider.to_owned()),
+    }
 }
 
 fn rule(group: &str, resource: &str, verbs: &[&str], why: &str) -> Rule {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
+use crate::mapping::Selector;
 use crate::mapping::compile::{Compiled, compile};
 use crate::yaml;
 
@@ -17,9 +18,12 @@ fn mapping(text: &str) -> Arc<Mapping> {
 const SHIPPED: &str = include_str!("../../mappings/mongodb.yaml");
 
 fn of(mappings: &[Arc<Mapping>]) -> Rights {
+    of_fleet(mappings, ProviderKind::Kubeconfig { connection: "edge".to_owned() })
+}
+
+fn of_fleet(mappings: &[Arc<Mapping>], provider: ProviderKind) -> Rights {
     let mut schemas = Schemas::default();
     schemas.add_file(include_bytes!("../../schemas/mongodb/crd.yaml"));
-    let provider = ProviderKind::Kubeconfig { connection: "edge".to_owned() };
     let setting = Setting {
         schemas: &schemas,
         inventory_namespace: "sync-engine",
@@ -68,6 +72,30 @@ fn a_cluster_that_is_a_source_is_asked_for_its_own() {
     insta::assert_snapshot!(shown(&rights.places[&Place::Source("edge".to_owned())]));
     let target = shown(&rights.places[&Place::Target("target".to_owned())]);
     assert!(target.contains("rbac.authorization.k8s.io/clusterroles view: bind"), "{target}");
+}
+
+#[test]
+fn a_hub_lets_its_list_of_clusters_be_read_and_each_cluster_its_sources() {
+    let text = SHIPPED.replace("apiExport: {name: mongodb, path: root:mongodb}", "provider: fleet");
+    let (connection, selector) = ("hub".to_owned(), Selector::default());
+    let of = |kind| of_fleet(&[mapping(&text)], kind).places;
+    let namespace = "fleet".to_owned();
+    let key = "kubeconfig".to_owned();
+    let places = of(ProviderKind::KubeconfigSecrets {
+        connection: connection.clone(),
+        namespace,
+        selector: selector.clone(),
+        key,
+    });
+    let hub = &places[&Place::Hub("hub".to_owned())];
+    assert_eq!(hub[0].namespace.as_deref(), Some("fleet"));
+    insta::assert_snapshot!(shown(hub), @"/secrets: list watch (ClusterProvider fleet: where its clusters are)");
+    assert!(shown(&places[&Place::Fleet("fleet".to_owned())]).contains("its sources"));
+    let places = of(ProviderKind::ClusterApi { connection, namespace: None, selector });
+    insta::assert_snapshot!(shown(&places[&Place::Hub("hub".to_owned())]), @r"
+    cluster.x-k8s.io/clusters: list watch (ClusterProvider fleet: where its clusters are)
+    /secrets: get (ClusterProvider fleet: where its clusters are, their kubeconfigs)
+    ");
 }
 
 #[test]

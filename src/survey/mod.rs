@@ -20,13 +20,15 @@ use serde_json::Value;
 use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
 use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
-use crate::multicluster::connection::{Connection, flag};
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, flag};
 use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::ClusterName;
 use crate::object::marks::{self, Writer};
+use crate::provider::fleet::Members;
 use crate::provider::kcp::{self, Binding, EndpointSlice};
+use crate::provider::members::AnyMembers;
 
 pub use observe::{Rehearsed, Scene};
 pub use whole::{Former, Whole};
@@ -162,28 +164,48 @@ impl Surveyor {
         match &mapping.source.clusters {
             SourceClusters::ApiExport(export) => self.sources_of_export(mapping, export).await,
             SourceClusters::Provider(provider) => {
-                let shard = self.provider(provider)?;
-                let name =
-                    ClusterName::try_from(provider.as_str()).map_err(|error| Unseen::Connection(error.to_string()))?;
-                let sources = items(&shard, &mapping.source.resource, None).await?.into_iter().map(Arc::new).collect();
-                let identity = cluster_identity(&shard).await?;
-                let own = shard.clone();
-                Ok(vec![SourceCluster { name, identity, path: None, own, shard, engaged: true, sources }])
+                let mut found: Vec<SourceCluster> = Vec::new();
+                for (name, endpoint) in self.clusters(provider).await? {
+                    let identity = cluster_identity(&endpoint).await?;
+                    if found.iter().any(|other| other.identity == identity) {
+                        continue;
+                    }
+                    let sources = items(&endpoint, &mapping.source.resource, None).await?;
+                    let sources = sources.into_iter().map(Arc::new).collect();
+                    let (own, shard) = (endpoint.clone(), endpoint);
+                    found.push(SourceCluster { name, identity, path: None, own, shard, engaged: true, sources });
+                }
+                Ok(found)
             }
         }
     }
 
-    /// The cluster of a provider.
-    pub fn provider(&self, provider: &str) -> Result<Endpoint, Unseen> {
-        let connection = match self.providers.get(provider) {
-            Some(ProviderKind::Kubeconfig { connection }) => connection,
-            Some(ProviderKind::NotYet(_)) | None => {
-                return Err(Unseen::Connection(format!(
-                    "there is no ClusterProvider `{provider}` that can be looked at"
-                )));
-            }
+    /// The clusters of a `ClusterProvider`, by the names that the engine gives them.
+    ///
+    /// # Errors
+    /// Where one of them cannot be told or used: whoever asks wants to know of all.
+    pub async fn clusters(&self, provider: &str) -> Result<Vec<(ClusterName, Endpoint)>, Unseen> {
+        let kind = self.providers.get(provider).ok_or_else(|| {
+            Unseen::Connection(format!("there is no ClusterProvider `{provider}` that can be looked at"))
+        })?;
+        if let ProviderKind::Kubeconfig { connection } = kind {
+            let name = ClusterName::try_from(provider).map_err(|error| Unseen::Connection(error.to_string()))?;
+            return Ok(vec![(name, self.connection(connection)?.endpoint())]);
+        }
+        let connection = |name: &str| self.connection(name).cloned().map_err(|error| error.to_string());
+        let members = AnyMembers::of(kind, connection).map_err(Unseen::Connection)?;
+        let mut members = members.ok_or_else(|| {
+            Unseen::Connection(format!("the ClusterProvider `{provider}` is of a kind that is not supported yet"))
+        })?;
+        let listed = members.look().await.map_err(Unseen::Connection)?;
+        if let Some(why) = listed.refused.into_iter().next() {
+            return Err(Unseen::Connection(why));
+        }
+        let open = |(name, source): (ClusterName, ConnectionSource)| {
+            let connection = Connection::open(ConnectionSpec { name: format!("{provider}/{name}"), source });
+            connection.map(|one| (name, one.endpoint())).map_err(|error| Unseen::Connection(error.to_string()))
         };
-        Ok(self.connection(connection)?.endpoint())
+        listed.members.into_iter().map(open).collect()
     }
 
     async fn sources_of_export(&self, mapping: &Mapping, export: &ApiExportRef) -> Result<Vec<SourceCluster>, Unseen> {

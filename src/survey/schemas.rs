@@ -27,9 +27,14 @@ impl Surveyor {
         match &mapping.source.clusters {
             SourceClusters::ApiExport(export) => self.consumer_schemas(export, documents).await?,
             SourceClusters::Provider(provider) => {
-                let endpoint = self.provider(provider)?;
                 let resource = &mapping.source.resource;
-                let found = definition(&endpoint, resource).await?;
+                let mut found = None;
+                for (_, endpoint) in self.clusters(provider).await? {
+                    found = definition(&endpoint, resource).await?;
+                    if found.is_some() {
+                        break;
+                    }
+                }
                 match found {
                     Some(found) => drop(documents.insert(file(provider, &name_of(&found)), found)),
                     None => missing.push(format!("{resource} at the provider {provider}")),

@@ -136,9 +136,11 @@ impl Visit<'_> {
 
     async fn rights(&self, spec: &Node, needed: &Rights, findings: &mut Vec<Finding>) {
         for (place, rules) in &needed.places {
-            let (endpoint, side, at) = match place {
-                Place::Target(name) => (self.surveyor.connection(name).map(|one| one.endpoint()), "target", "target"),
-                Place::Source(name) => (self.surveyor.connection(name).map(|one| one.endpoint()), "source", "source"),
+            let of = |name: &str| Ok(vec![self.surveyor.connection(name)?.endpoint()]);
+            let (endpoints, side, at) = match place {
+                Place::Target(name) => (of(name), "target", "target"),
+                Place::Source(name) | Place::Hub(name) => (of(name), "source", "source"),
+                Place::Fleet(provider) => (self.endpoints(provider).await, "source", "source"),
                 Place::Provider { connection, path } => {
                     let export = ApiExportRef {
                         connection: connection.clone(),
@@ -146,20 +148,26 @@ impl Visit<'_> {
                         name: String::new(),
                         endpoint_slice: None,
                     };
-                    (self.surveyor.workspace(&export), "provider", "source")
+                    (self.surveyor.workspace(&export).map(|one| vec![one]), "provider", "source")
                 }
             };
             // A place that cannot be reached is said where it is looked at.
-            let Ok(endpoint) = endpoint else { continue };
-            let lacking = self.lacking(&endpoint, rules).await;
-            if lacking.is_empty() {
-                continue;
+            for endpoint in endpoints.into_iter().flatten() {
+                let lacking = self.lacking(&endpoint, rules).await;
+                if lacking.is_empty() {
+                    continue;
+                }
+                let message = format!("the engine's user may not do all that it needs on the {side}");
+                let finding = Finding::new("SE0806", place_of(spec, at), message)
+                    .help(format!("`sync-engine rbac --for {side}` prints what to apply there"))
+                    .note(format!("asked at {}", endpoint.url()));
+                findings.push(lacking.into_iter().fold(finding, |finding, line| finding.note(line)));
             }
-            let message = format!("the engine's user may not do all that it needs on the {side}");
-            let finding = Finding::new("SE0806", place_of(spec, at), message)
-                .help(format!("`sync-engine rbac --for {side}` prints what to apply there"));
-            findings.push(lacking.into_iter().fold(finding, |finding, line| finding.note(line)));
         }
+    }
+
+    async fn endpoints(&self, provider: &str) -> Result<Vec<Endpoint>, Unseen> {
+        Ok(self.surveyor.clusters(provider).await?.into_iter().map(|(_, endpoint)| endpoint).collect())
     }
 
     /// A line for each rule of which something is refused.

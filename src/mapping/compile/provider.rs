@@ -1,8 +1,9 @@
 //! `ClusterProvider`: where clusters come from.
 
+use super::source::selector;
 use super::{names, not_yet};
 use crate::mapping::diagnostic::Finding;
-use crate::mapping::document::{ClusterProviderDocument, ClusterProviderSpec};
+use crate::mapping::document::{ClusterProviderDocument, ClusterProviderSpec, KindSpec};
 use crate::mapping::{ClusterProvider, ProviderKind};
 use crate::yaml::NodeValue;
 
@@ -27,6 +28,27 @@ pub(super) fn compile(
     }
     let kind = match &spec.value {
         ClusterProviderSpec::Kubeconfig(spec) => ProviderKind::Kubeconfig { connection: spec.connection.value.clone() },
+        ClusterProviderSpec::KubeconfigFiles(spec) => {
+            ProviderKind::KubeconfigFiles { directory: spec.directory.clone(), glob: spec.glob.clone() }
+        }
+        ClusterProviderSpec::KubeconfigSecrets(spec) => {
+            names::check_dns_label(&spec.namespace, "a namespace", findings);
+            ProviderKind::KubeconfigSecrets {
+                connection: spec.connection.value.clone(),
+                namespace: spec.namespace.value.clone(),
+                selector: selector(&spec.selector, findings),
+                key: spec.key.clone().unwrap_or_else(|| "kubeconfig".to_owned()),
+            }
+        }
+        ClusterProviderSpec::Kind(KindSpec {}) => ProviderKind::Kind,
+        ClusterProviderSpec::ClusterApi(spec) => {
+            spec.namespace.iter().for_each(|name| names::check_dns_label(name, "a namespace", findings));
+            ProviderKind::ClusterApi {
+                connection: spec.connection.value.clone(),
+                namespace: spec.namespace.as_ref().map(|namespace| namespace.value.clone()),
+                selector: selector(&spec.selector, findings),
+            }
+        }
         _ => {
             let name = match &spec.node.value {
                 NodeValue::Mapping(entries) => entries.first().and_then(|(key, _)| key.as_str()).unwrap_or_default(),

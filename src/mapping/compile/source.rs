@@ -79,29 +79,7 @@ impl Compiler {
     }
 
     pub(super) fn selector(&mut self, spec: &SelectorSpec) -> Selector {
-        for (key, value) in &spec.match_labels {
-            if !is_label_key(key) || !is_label_value(value) {
-                let message = format!("no object can have the label `{key}: {}`", value.value);
-                self.report(Finding::new("SE0116", value.span(), message));
-            }
-        }
-        let requirements = spec.match_expressions.iter().map(|requirement| {
-            let takes_values = matches!(requirement.operator, SelectorOperator::In | SelectorOperator::NotIn);
-            let said = match (takes_values, requirement.values.is_empty()) {
-                (true, true) => Some("`In` and `NotIn` need `values`"),
-                (false, false) => Some("`Exists` and `DoesNotExist` take no `values`"),
-                _ if !is_label_key(&requirement.key) => Some("no object can have a label of this key"),
-                _ => None,
-            };
-            if let Some(message) = said {
-                self.findings.push(Finding::new("SE0116", requirement.span(), message));
-            }
-            requirement.value.clone()
-        });
-        let match_expressions = requirements.collect();
-        let match_labels: BTreeMap<_, _> =
-            spec.match_labels.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect();
-        Selector { match_labels, match_expressions }
+        selector(spec, &mut self.findings)
     }
 
     fn namespaces(&mut self, spec: &NamespacesSpec) -> NamespaceFilter {
@@ -230,4 +208,31 @@ pub(super) fn namespace_reads_source(spec: Option<&PlacementSpec>) -> bool {
     let namespace = spec.and_then(|spec| spec.namespace.as_ref());
     let text = namespace.and_then(|namespace| namespace.0.as_str()).unwrap_or_default();
     text.replace("source.metadata.namespace", "").contains("source.")
+}
+
+/// A label selector; what no object can have is a finding.
+pub(super) fn selector(spec: &SelectorSpec, findings: &mut Vec<Finding>) -> Selector {
+    for (key, value) in &spec.match_labels {
+        if !is_label_key(key) || !is_label_value(value) {
+            let message = format!("no object can have the label `{key}: {}`", value.value);
+            findings.push(Finding::new("SE0116", value.span(), message));
+        }
+    }
+    let requirements = spec.match_expressions.iter().map(|requirement| {
+        let takes_values = matches!(requirement.operator, SelectorOperator::In | SelectorOperator::NotIn);
+        let said = match (takes_values, requirement.values.is_empty()) {
+            (true, true) => Some("`In` and `NotIn` need `values`"),
+            (false, false) => Some("`Exists` and `DoesNotExist` take no `values`"),
+            _ if !is_label_key(&requirement.key) => Some("no object can have a label of this key"),
+            _ => None,
+        };
+        if let Some(message) = said {
+            findings.push(Finding::new("SE0116", requirement.span(), message));
+        }
+        requirement.value.clone()
+    });
+    let match_expressions = requirements.collect();
+    let match_labels: BTreeMap<_, _> =
+        spec.match_labels.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect();
+    Selector { match_labels, match_expressions }
 }

@@ -77,11 +77,11 @@ pub struct KubeconfigSecretsSpec {
     /// The hub, as named on the command line.
     pub connection: Spanned<String>,
     /// The Secrets' namespace.
-    pub namespace: String,
+    pub namespace: Spanned<String>,
     /// The Secrets' labels.
     #[serde(default)]
     pub selector: SelectorSpec,
-    /// The key of the Secret that holds the kubeconfig.
+    /// The key of the Secret that holds the kubeconfig. Default: `kubeconfig`.
     pub key: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub struct HubSpec {
     /// The hub, as named on the command line.
     pub connection: Spanned<String>,
     /// Their namespace. Default: all.
-    pub namespace: Option<String>,
+    pub namespace: Option<Spanned<String>>,
     /// Their labels.
     #[serde(default)]
     pub selector: SelectorSpec,

@@ -59,7 +59,7 @@ pub struct SelectorSpec {
 }
 
 /// One requirement of a label selector.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SelectorRequirement {
     /// The label.
@@ -72,7 +72,7 @@ pub struct SelectorRequirement {
 }
 
 /// How a label is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SelectorOperator {
     In,
     NotIn,

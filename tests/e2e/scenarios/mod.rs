@@ -4,6 +4,7 @@ mod bad_input;
 mod cost;
 mod deletion;
 mod examples;
+mod fleets;
 mod former_sources;
 mod harness;
 mod informers;
@@ -58,6 +59,7 @@ pub fn cases() -> Vec<Case> {
         workspaces::cases(),
         operation::cases(),
         replicas::cases(),
+        fleets::cases(),
         bad_input::cases(),
         examples::cases(),
         tutorial::cases(),

@@ -2,6 +2,7 @@
 
 mod connections;
 mod consumer_schemas;
+mod fleets;
 mod pool;
 mod providers;
 mod proxies;

@@ -32,10 +32,10 @@ fn export(name: &str, path: Option<&str>) -> SourceClusters {
     SourceClusters::ApiExport(ApiExportRef { connection: "kcp".into(), path, name: name.into(), endpoint_slice: None })
 }
 
-fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Health) {
+pub fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Health) {
     let health = Health::default();
     let connections: BTreeMap<_, _> = connections.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
-    (sync_engine::provider::manager(connections, health.clone()), health)
+    (sync_engine::provider::manager(connections, health.clone(), None), health)
 }
 
 impl Scene {
@@ -75,24 +75,27 @@ impl Scene {
         }
     }
 
-    /// What the first condition complains of, once there is one that does.
     async fn complaint(&self) -> String {
-        let mut changes = self.health.changes();
-        let wait = async {
-            loop {
-                changes.mark_unchanged();
-                if let Some(ill) = self.health.standings().into_iter().find(|one| !one.condition.ready) {
-                    return format!("{}: {}", ill.component, ill.condition.message);
-                }
-                changes.changed().await.expect("health outlive the wait");
-            }
-        };
-        let text = tokio::time::timeout(PATIENCE, wait).await.expect("a complaint");
-        text.replace(&self.url, "URL")
+        complaint(&self.health).await.replace(&self.url, "URL")
     }
 }
 
-async fn next(events: &mut ClusterEvents) -> String {
+/// What the first condition complains of, once there is one that does.
+pub async fn complaint(health: &Health) -> String {
+    let mut changes = health.changes();
+    let wait = async {
+        loop {
+            changes.mark_unchanged();
+            if let Some(ill) = health.standings().into_iter().find(|one| !one.condition.ready) {
+                return format!("{}: {}", ill.component, ill.condition.message);
+            }
+            changes.changed().await.expect("health outlive the wait");
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.expect("a complaint")
+}
+
+pub async fn next(events: &mut ClusterEvents) -> String {
     match tokio::time::timeout(PATIENCE, events.next()).await.expect("an event in time") {
         None => "end".into(),
         Some(ClusterEvent::Engaged(cluster)) => {
@@ -311,7 +314,7 @@ async fn a_connection_that_moves_replaces_its_clusters_and_a_broken_one_is_said(
 }
 
 /// The identity of a plain cluster.
-fn uid_of(sandbox: &Sandbox) -> String {
+pub fn uid_of(sandbox: &Sandbox) -> String {
     let namespaces = ApiRef { cluster: "", resource: "namespaces.v1" };
     let namespace = sandbox.get(namespaces, "", "kube-system").expect("the namespace");
     namespace["metadata"]["uid"].as_str().expect("a uid").to_owned()

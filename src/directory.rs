@@ -1,5 +1,7 @@
-//! Hints from the file system: something in the directory may have changed.
+//! Hints from the file system: something in a directory may have changed.
 
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use notify::event::{AccessKind, AccessMode};
@@ -7,11 +9,9 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use super::scan::{self, Identity};
-
 /// A watch on one directory that survives the directory's replacement.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     directory: PathBuf,
     hints: mpsc::Receiver<()>,
     sender: mpsc::Sender<()>,
@@ -23,7 +23,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(directory: &Path) -> Self {
+    pub(crate) fn new(directory: &Path) -> Self {
         // One place is enough: any number of events is one hint.
         let (sender, hints) = mpsc::channel(1);
         let directory = directory.to_owned();
@@ -33,7 +33,7 @@ impl Watch {
     }
 
     /// Waits until something may have changed. Cancel-safe.
-    pub(super) async fn hint(&mut self) {
+    pub(crate) async fn hint(&mut self) {
         match self.hints.recv().await {
             Some(()) => {}
             // Not reached while `sender` lives; waiting for ever is what a watch without events does.
@@ -42,8 +42,8 @@ impl Watch {
     }
 
     /// Watches the directory that stands at the path now, if it is not the one that is watched already.
-    pub(super) fn renew(&mut self) {
-        let identity = scan::identity(&self.directory);
+    pub(crate) fn renew(&mut self) {
+        let identity = identity(&self.directory);
         if identity == self.watched {
             return;
         }
@@ -62,7 +62,7 @@ impl Watch {
         self.watcher = Some(watcher);
         self.watched = identity;
         if self.told.take().is_some() {
-            info!(directory = %self.directory.display(), "watching the mappings directory again");
+            info!(directory = %self.directory.display(), "watching the directory again");
         }
         // What changed before the watch stood has sent no event.
         let _ = self.sender.try_send(());
@@ -96,4 +96,22 @@ fn is_change(kind: EventKind) -> bool {
         EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
         _ => true,
     }
+}
+
+/// Which folder it is, whatever path leads there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// What the directory is now, to see when it is replaced.
+fn identity(directory: &Path) -> Option<Identity> {
+    fs::metadata(directory).ok().as_ref().map(Identity::of)
 }

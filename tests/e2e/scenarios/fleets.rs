@@ -1,0 +1,255 @@
+//! A `ClusterProvider` of several clusters: sources on each of them, objects on one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use data_encoding::BASE64;
+use serde_json::{Value, json};
+
+use crate::case::{Case, Stage, case};
+use crate::credentials::NOBODY;
+use crate::eventually::eventually;
+use crate::kube::ApiServer;
+use crate::rest::Patch;
+use crate::tenant::Tenant;
+use crate::world::World;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_its_objects).on_kube(),
+        case!(a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing).on_kube(),
+        case!(secrets_of_a_hub_list_clusters).on_kube(),
+        case!(the_clusters_that_kind_lists_are_followed).on_kube(),
+        case!(a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported).on_kube(),
+    ]
+}
+
+const PROVIDER: &str = r#"apiVersion: sync-engine.dev/v1alpha1
+kind: ClusterProvider
+metadata: {name: <name>-source}
+spec:
+  kubeconfigFiles: {directory: "<directory>", glob: "*.yaml"}
+"#;
+
+/// What a case puts another kind of provider in the place of.
+const FILES: &str = r#"kubeconfigFiles: {directory: "<directory>", glob: "*.yaml"}"#;
+
+/// In place of kind, for a machine without containers.
+const KIND: &str = r#"#!/bin/sh
+case "$*" in
+  "get clusters") cd "<directory>" && ls *.yaml 2>/dev/null | sed 's/\.yaml$//' ;;
+  "get kubeconfig --name "*) cat "<directory>/$4.yaml" ;;
+  *) echo "unknown command: kind $*" >&2; exit 1 ;;
+esac
+"#;
+
+/// The kubeconfigs of a fleet, and the world whose mapping it is the source of.
+struct Fleet<'w> {
+    world: World<'w>,
+    folder: PathBuf,
+}
+
+impl<'w> Fleet<'w> {
+    /// A fleet of the shared source cluster, called `a`.
+    async fn of(stage: &'w Stage) -> Self {
+        let world = stage.widgets().await;
+        let folder = stage.folder.join("fleet");
+        fs::create_dir_all(&folder).expect("the fleet's folder");
+        world.mappings.write("provider.yaml", &PROVIDER.replace("<directory>", &folder.display().to_string()));
+        let fleet = Self { world, folder };
+        fleet.list("a", &stage.fleet.kubernetes().await.source.kubeconfig(&stage.user));
+        fleet
+    }
+
+    fn list(&self, name: &str, kubeconfig: &str) {
+        // As whoever distributes credentials does it: nobody reads half a file.
+        let (file, new) = (self.file(name), self.folder.join(format!(".{name}.new")));
+        fs::write(&new, kubeconfig).expect("a kubeconfig");
+        fs::rename(new, file).expect("a kubeconfig");
+    }
+
+    fn unlist(&self, name: &str) {
+        fs::remove_file(self.file(name)).expect("a kubeconfig");
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.yaml"))
+    }
+
+    /// One cluster more, with the API and a namespace of the same name as the first's.
+    async fn cluster(&self, name: &str) -> (ApiServer, Tenant) {
+        let stage = self.world.stage;
+        let server = stage.fleet.own_cluster(&format!("{}-{name}", stage.id)).await;
+        let admin = server.admin().await;
+        self.world.api.install(&admin).await;
+        let tenant = Tenant::new(admin, "default".to_owned(), None, self.world.api.clone());
+        let tenant = tenant.with_namespace(&self.world.alpha.namespace).await;
+        (server, tenant)
+    }
+}
+
+async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_its_objects(stage: &Stage) {
+    let fleet = Fleet::of(stage).await;
+    let (server, second) = fleet.cluster("b").await;
+    let first = &fleet.world.alpha;
+    let mut engine = fleet.world.engine().await;
+    first.create("same", json!({"size": 1})).await;
+    second.create("same", json!({"size": 2})).await;
+    first.synced("same", "True", "Synced").await;
+    // A cluster that is listed later is seen at once.
+    fleet.list("b", &server.kubeconfig(&stage.user));
+    second.synced("same", "True", "Synced").await;
+    let copies = fleet.world.target.copies().await;
+    let mut sizes: Vec<_> = copies.iter().map(|copy| copy["spec"]["size"].as_i64()).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [Some(1), Some(2)], "each source has an object of its own");
+
+    // One cluster is down: the other goes on. What its sources had stays.
+    server.kill();
+    first.create("other", json!({"size": 3})).await;
+    first.synced("other", "True", "Synced").await;
+    server.resume().await;
+    fleet.unlist("b");
+    engine.says(&["b.it", "cluster disengaged"]).await;
+    second.patch("same", json!({"spec": {"size": 4}})).await;
+    first.delete("same").await;
+    first.gone("same").await;
+    let left = fleet.world.target.copies().await;
+    let mut sizes: Vec<_> = left.iter().map(|copy| copy["spec"]["size"].as_i64()).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [Some(2), Some(3)], "out of sight is not deleted, and is not followed");
+
+    fleet.list("b", &server.kubeconfig(&stage.user));
+    eventually("the change made meanwhile is carried out", async || {
+        let copies = fleet.world.target.copies().await;
+        let found = copies.iter().any(|copy| copy["spec"]["size"] == 4);
+        found.then_some(()).ok_or_else(|| format!("{copies:?}"))
+    })
+    .await;
+    second.delete("same").await;
+    second.gone("same").await;
+    assert_eq!(fleet.world.target.copies().await.len(), 1);
+}
+
+async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &Stage) {
+    let fleet = Fleet::of(stage).await;
+    let (server, former) = fleet.cluster("b").await;
+    fleet.list("b", &server.kubeconfig(&stage.user));
+    let mut engine = fleet.world.engine().await;
+    former.create("same", json!({"size": 1})).await;
+    former.synced("same", "True", "Synced").await;
+    let made = fleet.world.target.copies().await;
+
+    let (rebuilt, tenant) = fleet.cluster("c").await;
+    fleet.list("b", &rebuilt.kubeconfig(&stage.user));
+    engine.says(&["b.it", "cluster disengaged"]).await;
+    // The name and the place are the former's, so are the objects; the source is another.
+    tenant.create("same", json!({"size": 2})).await;
+    tenant.synced("same", "False", "Conflict").await;
+    tenant.create("new", json!({"size": 3})).await;
+    tenant.synced("new", "True", "Synced").await;
+    tenant.delete("same").await;
+    tenant.gone("same").await;
+    let stands = fleet.world.target.again(&made[0]).await;
+    assert_eq!(stands["metadata"]["uid"], made[0]["metadata"]["uid"]);
+    assert_eq!(stands["spec"], json!({"size": 1}));
+}
+
+async fn a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported(stage: &Stage) {
+    let fleet = Fleet::of(stage).await;
+    let mut engine = fleet.world.engine().await;
+    let first = &fleet.world.alpha;
+    first.create("a", json!({"size": 1})).await;
+    first.synced("a", "True", "Synced").await;
+    let source = &stage.fleet.kubernetes().await.source;
+    let lists = |user: &str| {
+        let resource = format!("/apis/{}/v1/", fleet.world.api.group);
+        let asked = source.audit().requests(user).into_iter();
+        asked.filter(|request| request.is_list() && request.uri.starts_with(&resource)).count()
+    };
+    let before = lists(&stage.user);
+
+    fs::write(fleet.file("a"), "clusters: [").expect("a kubeconfig");
+    engine.becomes_unready("ClusterProvider", "is no kubeconfig").await;
+    first.patch("a", json!({"spec": {"size": 2}})).await;
+    fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    assert_eq!(lists(&stage.user), before, "what was read before stays in use");
+
+    // Another user with the same rights: the engines' users are all administrators of plain clusters.
+    let other = crate::credentials::engine(stage.fleet.next_engine());
+    fleet.list("a", &source.kubeconfig(&other));
+    engine.becomes_ready().await;
+    first.patch("a", json!({"spec": {"size": 3}})).await;
+    fleet.world.target.has_spec(first, "a", json!({"size": 3})).await;
+    first.create("b", json!({"size": 1})).await;
+    first.synced("b", "True", "Synced").await;
+    let writes = source.audit().requests(&other).into_iter().filter(|request| request.is_write()).count();
+    assert!(writes > 0, "the new credential is in use");
+    assert_eq!((lists(&stage.user), lists(&other)), (before, 0), "nothing was listed again");
+
+    fleet.list("a", &source.kubeconfig(NOBODY));
+    engine.becomes_unready("ClusterProvider", "forbidden").await;
+}
+
+/// A kubeconfig that names no file.
+fn contained(kubeconfig: &str) -> String {
+    let (before, rest) = kubeconfig.split_once("certificate-authority: \"").expect("a kubeconfig of the tests");
+    let (path, after) = rest.split_once('"').expect("a kubeconfig of the tests");
+    let authority = BASE64.encode(&fs::read(path).expect("the certificate"));
+    format!("{before}certificate-authority-data: \"{authority}\"{after}")
+}
+
+fn secret(kubeconfig: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "labels": {"fleet": "edge"}},
+        "data": {"kubeconfig": BASE64.encode(contained(kubeconfig).as_bytes())},
+    })
+}
+
+async fn secrets_of_a_hub_list_clusters(stage: &Stage) {
+    let fleet = Fleet::of(stage).await;
+    let (hub, first) = (&fleet.world.target.rest, &fleet.world.alpha);
+    let namespace = format!("fleet-{}", stage.id);
+    fleet.world.target.make_namespace(&namespace).await;
+    let list = format!(
+        "kubeconfigSecrets: {{connection: target, namespace: {namespace}, selector: {{matchLabels: {{fleet: edge}}}}}}"
+    );
+    fleet.world.mappings.write("provider.yaml", &PROVIDER.replace(FILES, &list));
+    let source = &stage.fleet.kubernetes().await.source;
+    let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
+    first.create("a", json!({"size": 1})).await;
+    let mut engine = fleet.world.engine().await;
+    hub.create(&secrets, &secret(&source.kubeconfig(&stage.user))).await;
+    first.synced("a", "True", "Synced").await;
+
+    let path = format!("{secrets}/a");
+    hub.patch(Patch::Merge, &path, &secret(&source.kubeconfig(NOBODY))).await;
+    engine.becomes_unready("ClusterProvider", "forbidden").await;
+    hub.patch(Patch::Merge, &path, &secret(&source.kubeconfig(&stage.user))).await;
+    first.patch("a", json!({"spec": {"size": 2}})).await;
+    fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    hub.delete(&path).await;
+    engine.says(&["cluster disengaged", "Removed"]).await;
+    assert_eq!(fleet.world.target.copies().await.len(), 1);
+}
+
+async fn the_clusters_that_kind_lists_are_followed(stage: &Stage) {
+    let fleet = Fleet::of(stage).await;
+    fleet.world.mappings.write("provider.yaml", &PROVIDER.replace(FILES, "kind: {}"));
+    fleet.list("a", &contained(&stage.fleet.kubernetes().await.source.kubeconfig(&stage.user)));
+    let programs = stage.folder.join("bin");
+    fs::create_dir_all(&programs).expect("a folder");
+    let kind = programs.join("kind");
+    fs::write(&kind, KIND.replace("<directory>", &fleet.folder.display().to_string())).expect("a program");
+    fs::set_permissions(&kind, fs::Permissions::from_mode(0o755)).expect("a program");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let launch = fleet.world.launch().environment("PATH", format!("{}:{path}", programs.display()));
+    let mut engine = launch.ready().await;
+    let first = &fleet.world.alpha;
+    first.create("a", json!({"size": 1})).await;
+    first.synced("a", "True", "Synced").await;
+    fleet.unlist("a");
+    engine.says(&["cluster disengaged", "Removed"]).await;
+    assert_eq!(fleet.world.target.copies().await.len(), 1);
+}

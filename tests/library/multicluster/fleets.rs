@@ -1,0 +1,238 @@
+//! Providers of several clusters.
+
+use std::sync::Arc;
+
+use data_encoding::BASE64;
+use serde_json::{Value, json};
+use sync_engine::health::Health;
+use sync_engine::mapping::{ClusterProvider, ProviderKind, Selector, SourceClusters};
+use sync_engine::multicluster::connection::Connection;
+use sync_engine::multicluster::manager::{ClusterEvents, Manager};
+use sync_engine::multicluster::registry::Cluster;
+use sync_engine::sandbox::{ApiRef, Options, Sandbox};
+use tokio::net::TcpListener;
+
+use crate::multicluster::providers::{complaint, manager, next, uid_of};
+use crate::multicluster::scene::{Folder, connection, kubeconfig};
+
+/// A fleet of the kubeconfigs in a folder.
+struct Fleet {
+    manager: Manager,
+    events: ClusterEvents,
+    health: Health,
+    folder: Folder,
+}
+
+/// A hub in which objects say where clusters are.
+const SECRETS: ApiRef<'static> = ApiRef { cluster: "", resource: "secrets.v1" };
+const CLUSTERS: ApiRef<'static> = ApiRef { cluster: "", resource: "clusters.v1beta1.cluster.x-k8s.io" };
+
+fn fleet() -> SourceClusters {
+    SourceClusters::Provider("fleet".into())
+}
+
+impl Fleet {
+    async fn start(files: &[(&str, String)]) -> Self {
+        let folder = Folder::new();
+        files.iter().for_each(|(name, text)| drop(folder.write(name, text)));
+        let directory = folder.0.path().display().to_string();
+        let kind = ProviderKind::KubeconfigFiles { directory, glob: Some("*.yaml".into()) };
+        Self::run(folder, &[], kind).await
+    }
+
+    /// A fleet that objects of a hub list.
+    async fn of_hub(hub: &Sandbox, kind: ProviderKind) -> Self {
+        let connection = connection(&hub.kubeconfig(None));
+        Self::run(Folder::new(), &[("hub", connection)], kind).await
+    }
+
+    async fn run(folder: Folder, connections: &[(&str, Arc<Connection>)], kind: ProviderKind) -> Self {
+        let (manager, health) = manager(connections);
+        let events = manager.subscribe();
+        manager.configure(vec![ClusterProvider { name: "fleet".into(), kind }]);
+        manager.run([fleet()]);
+        let mut fleet = Self { manager, events, health, folder };
+        assert_eq!(fleet.next().await, "identity fleet/fleet");
+        fleet
+    }
+
+    async fn next(&mut self) -> String {
+        next(&mut self.events).await
+    }
+
+    async fn complaint(&self) -> String {
+        complaint(&self.health).await.replace(&self.folder.0.path().display().to_string(), "DIR")
+    }
+
+    fn clusters(&self) -> Vec<Arc<Cluster>> {
+        self.manager.clusters(&fleet())
+    }
+}
+
+async fn cluster(seed: &str) -> Sandbox {
+    Options::kubernetes().seed(seed).start().await.expect("a sandbox")
+}
+
+#[tokio::test]
+async fn each_context_is_a_cluster_and_files_come_and_go() {
+    let (one, two) = (cluster("one").await, cluster("two").await);
+    let mut fleet = Fleet::start(&[("a.yaml", one.kubeconfig(None)), ("notes.txt", "no kubeconfig".into())]).await;
+    assert_eq!(fleet.next().await, "+a.sandbox -");
+    assert_eq!(fleet.next().await, "synced");
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&one));
+    let second = fleet.folder.write("b.yaml", &two.kubeconfig(None));
+    assert_eq!(fleet.next().await, "+b.sandbox -");
+    assert_eq!(fleet.clusters()[1].identity(), uid_of(&two));
+    std::fs::remove_file(second).expect("the file is removed");
+    assert_eq!(fleet.next().await, "-b.sandbox Removed");
+    assert!(fleet.health.is_ready(), "{:?}", fleet.health.standings());
+    let conditions: Vec<String> = fleet.health.standings().into_iter().map(|one| one.component).collect();
+    assert!(!conditions.iter().any(|name| name.contains("b.sandbox")), "{conditions:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_hangs_delays_no_other() {
+    let hung = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", hung.local_addr().expect("an address"));
+    let one = cluster("one").await;
+    let files = [("a.yaml", kubeconfig(&url, json!({}))), ("b.yaml", one.kubeconfig(None))];
+    let mut fleet = Fleet::start(&files).await;
+    assert_eq!(fleet.next().await, "+b.sandbox -");
+}
+
+#[tokio::test]
+async fn a_cluster_is_engaged_once_however_many_contexts_lead_to_it() {
+    let one = cluster("one").await;
+    let mut fleet = Fleet::start(&[("a.yaml", one.kubeconfig(None))]).await;
+    assert_eq!(fleet.next().await, "+a.sandbox -");
+    assert_eq!(fleet.next().await, "synced");
+    fleet.folder.write("b.yaml", &one.kubeconfig(None));
+    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet, cluster b.sandbox: it is the same cluster as `a.sandbox`, through which it is served; remove one of the two");
+    std::fs::remove_file(fleet.folder.0.path().join("a.yaml")).expect("the file is removed");
+    assert_eq!(fleet.next().await, "-a.sandbox Removed");
+    assert_eq!(fleet.next().await, "+b.sandbox -");
+}
+
+#[tokio::test]
+async fn a_broken_kubeconfig_leaves_what_works_and_another_cluster_under_the_name_is_another() {
+    let (one, two) = (cluster("one").await, cluster("two").await);
+    let mut fleet = Fleet::start(&[("a.yaml", one.kubeconfig(None))]).await;
+    assert_eq!(fleet.next().await, "+a.sandbox -");
+    assert_eq!(fleet.next().await, "synced");
+    fleet.folder.write("a.yaml", "clusters: [");
+    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: DIR/a.yaml is no kubeconfig: line 1 column 11: unclosed bracket '['");
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&one));
+    fleet.folder.write("a.yaml", &two.kubeconfig(None));
+    assert_eq!(fleet.next().await, "-a.sandbox Replaced");
+    assert_eq!(fleet.next().await, "+a.sandbox -");
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&two));
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_read_ends_no_cluster() {
+    let one = cluster("one").await;
+    let mut fleet = Fleet::start(&[("a.yaml", one.kubeconfig(None))]).await;
+    assert_eq!(fleet.next().await, "+a.sandbox -");
+    assert_eq!(fleet.next().await, "synced");
+    let path = fleet.folder.0.path().to_owned();
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).expect("the directory is moved");
+    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: there is no directory DIR");
+    assert_eq!(fleet.clusters().len(), 1);
+    std::fs::rename(&aside, &path).expect("the directory is back");
+    let two = cluster("two").await;
+    fleet.folder.write("b.yaml", &two.kubeconfig(None));
+    assert_eq!(fleet.next().await, "+b.sandbox -");
+}
+
+fn secret(name: &str, key: &str, text: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": name, "namespace": "default", "labels": {"fleet": "edge"}},
+        "data": {key: BASE64.encode(text.as_bytes())},
+    })
+}
+
+#[tokio::test]
+async fn secrets_of_a_hub_list_clusters_and_may_not_reach_out_of_themselves() {
+    let (hub, one, two) = (cluster("hub").await, cluster("one").await, cluster("two").await);
+    hub.create(SECRETS, &secret("one", "kubeconfig", &one.kubeconfig(None))).expect("a Secret");
+    let mut unlabelled = secret("other", "kubeconfig", &two.kubeconfig(None));
+    unlabelled["metadata"]["labels"] = json!({});
+    hub.create(SECRETS, &unlabelled).expect("a Secret");
+    let mut fleet = Fleet::of_hub(
+        &hub,
+        ProviderKind::KubeconfigSecrets {
+            connection: "hub".into(),
+            namespace: "default".into(),
+            selector: "fleet=edge".parse::<Selector>().expect("a selector"),
+            key: "kubeconfig".into(),
+        },
+    )
+    .await;
+    assert_eq!(fleet.next().await, "+one -");
+    assert_eq!(fleet.next().await, "synced");
+    // Another cluster behind the name is followed as soon as the Secret says so.
+    let moved = secret("one", "kubeconfig", &two.kubeconfig(None));
+    hub.merge(SECRETS, "default", "one", &moved).expect("a change");
+    assert_eq!(fleet.next().await, "-one Replaced");
+    assert_eq!(fleet.next().await, "+one -");
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&two));
+    // Who may write Secrets on the hub may not run programs where the engine runs.
+    let user =
+        json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "id", "interactiveMode": "Never"}});
+    let program = secret("one", "kubeconfig", &kubeconfig("http://127.0.0.1:1", user));
+    hub.merge(SECRETS, "default", "one", &program).expect("a change");
+    insta::assert_snapshot!(fleet.complaint().await, @"configuration of connection fleet/one: connection `fleet/one`: context `here` of Secret default/one runs a program; a kubeconfig that a cluster holds must contain what it needs, so write a `token` or a client certificate into it");
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&two), "what was read before stays in use");
+    hub.delete(SECRETS, "default", "one").expect("the Secret is deleted");
+    assert_eq!(fleet.next().await, "-one Removed");
+}
+
+/// The definition of Cluster API's clusters, as an older version serves it.
+fn clusters() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clusters.cluster.x-k8s.io"},
+        "spec": {
+            "group": "cluster.x-k8s.io", "scope": "Namespaced",
+            "names": {"plural": "clusters", "singular": "cluster", "kind": "Cluster", "listKind": "ClusterList"},
+            "versions": [{
+                "name": "v1beta1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is_gone() {
+    let (hub, one) = (cluster("hub").await, cluster("one").await);
+    let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+    hub.create(definitions, &clusters()).expect("the definition");
+    let kind = ProviderKind::ClusterApi { connection: "hub".into(), namespace: None, selector: Selector::default() };
+    let mut fleet = Fleet::of_hub(&hub, kind).await;
+    assert_eq!(fleet.next().await, "synced");
+    let document = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
+        "metadata": {"name": "one", "namespace": "default", "finalizers": ["cluster.cluster.x-k8s.io"]},
+    });
+    hub.create(CLUSTERS, &document).expect("a Cluster");
+    let phase = |phase: &str| {
+        hub.merge_status(CLUSTERS, "default", "one", &json!({"phase": phase})).expect("a status");
+    };
+    phase("Provisioning");
+    phase("Provisioned");
+    insta::assert_snapshot!(fleet.complaint().await, @r#"ClusterProvider fleet: Cluster default/one: secrets "one-kubeconfig" not found (404 NotFound)"#);
+    hub.create(SECRETS, &secret("one-kubeconfig", "value", &one.kubeconfig(None))).expect("a Secret");
+    // The hub tells nothing of it at the Cluster; any change of that does.
+    hub.merge(CLUSTERS, "default", "one", &json!({"metadata": {"labels": {"a": "b"}}})).expect("a change");
+    assert_eq!(fleet.next().await, "+default.one -");
+    // It is being deleted, and its Secret is gone first: sources there still carry the engine's finalizers.
+    hub.delete(CLUSTERS, "default", "one").expect("the Cluster is being deleted");
+    phase("Deleting");
+    hub.delete(SECRETS, "default", "one-kubeconfig").expect("the Secret is deleted");
+    assert_eq!(fleet.clusters().len(), 1);
+    hub.merge(CLUSTERS, "default", "one", &json!({"metadata": {"finalizers": null}})).expect("a change");
+    assert_eq!(fleet.next().await, "-default.one Removed");
+}
