@@ -108,6 +108,14 @@ impl Terms {
     }
 }
 
+/// A time for which this replica holds the Lease.
+struct Tenure {
+    /// When it may write at the earliest: set when it takes the Lease, and kept by renewals.
+    from: Instant,
+    /// When it ends, if the Lease is not renewed before.
+    until: Instant,
+}
+
 /// How an attempt ended.
 enum Attempt {
     Leads { from: Instant },
@@ -119,15 +127,17 @@ impl Election {
     pub async fn run(self, stop: CancellationToken) {
         let mut jitter = Jitter::new(self.home.entropy());
         let mut seen = None;
-        // When this replica may write at the earliest: set when it takes the Lease, and kept by renewals.
-        let mut from = Instant::now();
+        let mut tenure = Tenure { from: Instant::now(), until: Instant::now() };
         loop {
             let (sent, retry) = (Instant::now(), self.terms.retry_period);
-            let attempt = self.attempt(&mut seen, &mut from).await;
+            let attempt = self.attempt(&mut seen, &mut tenure).await;
+            if matches!(attempt, Ok(Attempt::Leads { .. })) {
+                tenure.until = sent + self.terms.renew_deadline;
+            }
             let pause = match &attempt {
                 Ok(Attempt::Leads { from }) if *from > Instant::now() => retry.min(*from - Instant::now()),
                 Ok(Attempt::Leads { .. }) => {
-                    self.lead(sent + self.terms.renew_deadline);
+                    self.lead(tenure.until);
                     retry
                 }
                 Ok(Attempt::Waits { until }) => {
@@ -192,15 +202,15 @@ impl Election {
     /// One look at the Lease, or one write where this replica holds it. A write that conflicts is decided on anew, once.
     ///
     /// A Lease that names this replica although it did not know is of an earlier state of the server, or the answer of its
-    /// own write was lost. Another replica may have led since then, and be writing.
-    async fn attempt(&self, seen: &mut Option<Seen>, from: &mut Instant) -> Result<Attempt, RequestError> {
-        let was_mine = self.is_mine(seen.as_ref());
+    /// own write was lost. Another replica may have led since then, and be writing. The same where its term has ended.
+    async fn attempt(&self, seen: &mut Option<Seen>, tenure: &mut Tenure) -> Result<Attempt, RequestError> {
+        let was_mine = self.is_mine(seen.as_ref()) && Instant::now() < tenure.until;
         let mut must_look = !was_mine;
         loop {
             if must_look {
                 match self.get().await? {
                     Some(record) => note(seen, record),
-                    None => return self.create(seen, from).await,
+                    None => return self.create(seen, was_mine, tenure).await,
                 }
             }
             let Some(known) = seen.as_ref() else { return Ok(Attempt::Waits { until: Instant::now() }) };
@@ -213,11 +223,11 @@ impl Election {
                 Ok(stored) => {
                     note(seen, stored);
                     if is_taken {
-                        *from = Instant::now();
+                        tenure.from = Instant::now();
                     } else if !was_mine {
-                        *from = Instant::now() + self.terms.renew_deadline;
+                        tenure.from = Instant::now() + self.terms.renew_deadline;
                     }
-                    return Ok(Attempt::Leads { from: *from });
+                    return Ok(Attempt::Leads { from: tenure.from });
                 }
                 // Somebody else wrote or deleted it, or an earlier write took effect whose answer was lost.
                 Err(error) if !must_look && (error.code() == Some(409) || error.code() == Some(404)) => {
@@ -233,7 +243,12 @@ impl Election {
     }
 
     /// Creates a missing Lease. Somebody may have deleted it while its holder writes.
-    async fn create(&self, seen: &mut Option<Seen>, from: &mut Instant) -> Result<Attempt, RequestError> {
+    async fn create(
+        &self,
+        seen: &mut Option<Seen>,
+        was_mine: bool,
+        tenure: &mut Tenure,
+    ) -> Result<Attempt, RequestError> {
         let is_new = self.store().ensure_namespace().await?;
         let metadata = ObjectMeta {
             name: Some(self.name()),
@@ -246,11 +261,11 @@ impl Election {
             Ok(stored) => {
                 // In a namespace that was missing, no other replica had one.
                 let is_first = is_new && seen.is_none();
-                if !self.is_mine(seen.as_ref()) && !is_first {
-                    *from = Instant::now() + self.terms.renew_deadline;
+                if !was_mine && !is_first {
+                    tenure.from = Instant::now() + self.terms.renew_deadline;
                 }
                 note(seen, stored);
-                Ok(Attempt::Leads { from: *from })
+                Ok(Attempt::Leads { from: tenure.from })
             }
             // Another replica was faster.
             Err(error) if error.is_already_exists() => {

@@ -203,6 +203,8 @@ pub enum Action {
     Skew(u32, i64),
     /// A process may not touch Leases any more.
     Bar(u32),
+    /// It may again.
+    Unbar(u32),
     /// The kubeconfigs name another address of the same server.
     Address(Side),
     /// The kubeconfigs hold another token, and the server knows the former one no longer.
@@ -283,6 +285,7 @@ impl fmt::Display for Action {
             Self::Pause(process) => write!(f, "engine {process} stands still"),
             Self::Resume(process) => write!(f, "engine {process} goes on"),
             Self::Bar(process) => write!(f, "engine {process} may not touch Leases any more"),
+            Self::Unbar(process) => write!(f, "engine {process} may touch Leases again"),
             Self::Skew(process, seconds) => write!(f, "the clock of engine {process} jumps by {seconds} s"),
             Self::Address(side) => write!(f, "the kubeconfigs name another address of the {} server", side.name()),
             Self::Token(side) => {

@@ -75,3 +75,26 @@ fn a_restored_lease_makes_nobody_lead_beside_the_leader() {
         assert!(run.violations.is_empty(), "{seed}: {:#?}", run.violations);
     }
 }
+
+#[test]
+fn a_former_leader_whom_a_restored_lease_names_waits_for_the_present_one() {
+    let steps = [
+        (0, Action::Create(X)),
+        (1_000, Action::Start(1)),
+        (5_000, Action::BackUp(Side::Target)),
+        (1_000, Action::Bar(0)),
+        // The other leads by now, and cannot look at the Lease again.
+        (20_000, Action::Bar(1)),
+        (0, Action::Restore(Side::Target, Ahead::Silent)),
+        (0, Action::Unbar(0)),
+    ];
+    let changes = (0..30).map(|_| (400, Action::Change(X)));
+    let steps: Vec<_> = steps.into_iter().chain(changes).chain([(0, Action::Unbar(1))]).collect();
+    for seed in 0..8 {
+        let run = run(&Plan { seed, ..replicas(&steps) });
+        assert!(run.violations.is_empty(), "{seed}: {:#?}", run.violations);
+        let writes =
+            |engine: u32| run.trace.iter().any(|line| line.contains(&format!("engine {engine} apply configmaps")));
+        assert!(writes(0) && writes(1), "{seed}: one of the two never led");
+    }
+}

@@ -92,6 +92,7 @@ impl World {
             Action::Pause(number) => drop(self.core(|core| core.paused.insert(number))),
             Action::Resume(number) => self.core(|core| core.resume(number)),
             Action::Bar(number) => drop(self.core(|core| core.barred.insert(number))),
+            Action::Unbar(number) => drop(self.core(|core| core.barred.remove(&number))),
             Action::Skew(number, seconds) => self.core(|core| *core.skewed.entry(number).or_default() += seconds),
             Action::Address(side) => self.core(|core| core.server(side).kubeconfig.address += 1),
             Action::Token(side) => self.core(|core| core.server(side).kubeconfig.token += 1),
