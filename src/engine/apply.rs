@@ -1,5 +1,6 @@
 //! The only writer: carries out one action, and returns what the server answered. It decides nothing.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -358,7 +359,7 @@ impl Executor<'_> {
         let pending = feed.as_deref().map(|feed| expect(feed, reference, cluster));
         self.tally.sent(1);
         let manager = self.pipeline.writer.field_manager();
-        let (path, text) = (self.path(reference)?, json_text(body));
+        let (path, text) = (self.path(reference)?, json_text(&self.of_this_epoch(side, body)));
         let sent = match (side, intent) {
             (Side::Target, _) => self.at_target.apply(&path, manager, force, text).await,
             // Through a virtual workspace, server-side apply does not work as on Kubernetes.
@@ -399,6 +400,19 @@ impl Executor<'_> {
                 self.look_for_other(reference, uid, error).await
             }
             (Err(error), _) => Err(error),
+        }
+    }
+
+    /// What is written to a target says which epoch of the Lease it is of. That is no part of what was rendered: an object in
+    /// sync is not written because another replica leads.
+    fn of_this_epoch<'b>(&self, side: Side, body: &'b Value) -> Cow<'b, Value> {
+        match self.pipeline.shared.lease.transitions() {
+            Some(number) if side == Side::Target => {
+                let mut body = body.clone();
+                body["metadata"]["annotations"][marks::EPOCH] = number.to_string().into();
+                Cow::Owned(body)
+            }
+            _ => Cow::Borrowed(body),
         }
     }
 

@@ -137,7 +137,7 @@ impl Election {
             let pause = match &attempt {
                 Ok(Attempt::Leads { from }) if *from > Instant::now() => retry.min(*from - Instant::now()),
                 Ok(Attempt::Leads { .. }) => {
-                    self.lead(tenure.until);
+                    self.lead(tenure.until, seen.as_ref().map_or(0, |seen| transitions(&seen.record)));
                     retry
                 }
                 Ok(Attempt::Waits { until }) => {
@@ -161,13 +161,13 @@ impl Election {
         self.terms.retry_period.mul_f64(0.3 + 0.15 * jitter.unit())
     }
 
-    fn lead(&self, until: Instant) {
+    fn lead(&self, until: Instant, transitions: i32) {
         if !self.lease.is_held() {
             // Where its term ended unnoticed, what was dropped since then is looked at again.
             self.lease.lose();
             info!(replica = self.terms.replica, "leads: this replica writes from now on");
         }
-        self.lease.take(Some(until));
+        self.lease.take(Some(until), Some(transitions));
     }
 
     fn report(&self, attempt: &Result<Attempt, RequestError>, seen: Option<&Seen>) {
@@ -257,7 +257,9 @@ impl Election {
             ..ObjectMeta::default()
         };
         let path = ApiPath::collection(&leases(), &self.namespace)?;
-        match self.send(Method::POST, &path, &self.taken(&Record { metadata, spec: None })).await {
+        // Who deletes the Lease does not make its epochs begin anew, as long as a replica remembers it.
+        let spec = seen.as_ref().and_then(|seen| seen.record.spec.clone());
+        match self.send(Method::POST, &path, &self.taken(&Record { metadata, spec })).await {
             Ok(stored) => {
                 // In a namespace that was missing, no other replica had one.
                 let is_first = is_new && seen.is_none();
@@ -300,13 +302,13 @@ impl Election {
 
     fn taken(&self, record: &Record) -> Record {
         let now = MicroTime(self.clock.now());
-        let transitions = record.spec.as_ref().and_then(|spec| spec.lease_transitions);
+        let is_first = record.spec.is_none();
         let spec = LeaseSpec {
             holder_identity: Some(self.terms.replica.clone()),
             lease_duration_seconds: i32::try_from(self.terms.lease_duration.as_secs()).ok(),
             acquire_time: Some(now.clone()),
             renew_time: Some(now),
-            lease_transitions: Some(transitions.map_or(0, |number| number.saturating_add(1))),
+            lease_transitions: Some(if is_first { 0 } else { transitions(record).saturating_add(1) }),
             ..LeaseSpec::default()
         };
         Record { spec: Some(spec), ..record.clone() }
@@ -365,6 +367,11 @@ fn leases() -> Resource {
 
 fn holder(record: &Record) -> &str {
     record.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+}
+
+/// How often it changed hands: the epoch of its holder.
+fn transitions(record: &Record) -> i32 {
+    record.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default()
 }
 
 /// Remembers what was read, and since when it is so. By the version too: a leader whose clock stands still renews all the

@@ -120,6 +120,8 @@ impl Term {
 /// Whether this process may write at all. A single replica always may; one of several while it leads.
 #[derive(Debug, Clone)]
 pub struct Lease {
+    /// How often the Lease had changed hands when this process took it.
+    transitions: Arc<Mutex<Option<i32>>>,
     held: watch::Sender<bool>,
     term: Term,
     epoch: Epoch,
@@ -127,7 +129,12 @@ pub struct Lease {
 
 impl Default for Lease {
     fn default() -> Self {
-        Self { held: watch::Sender::new(true), term: Term::default(), epoch: Epoch::default() }
+        Self {
+            transitions: Arc::default(),
+            held: watch::Sender::new(true),
+            term: Term::default(),
+            epoch: Epoch::default(),
+        }
     }
 }
 
@@ -148,6 +155,12 @@ impl Lease {
         self.permit().is_some()
     }
 
+    /// How often the Lease had changed hands when this process took it; `None`: there is no Lease. A request is sent with a
+    /// permit of the same tenure or not at all, so whoever builds one may ask now.
+    pub fn transitions(&self) -> Option<i32> {
+        *self.transitions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// To wait until permits are granted, or end.
     pub fn changes(&self) -> watch::Receiver<bool> {
         self.held.subscribe()
@@ -160,7 +173,8 @@ impl Lease {
     }
 
     /// Grants permits until then (`None`: until the lease is lost). Those of an earlier epoch stay void.
-    pub fn take(&self, until: Option<Instant>) {
+    pub fn take(&self, until: Option<Instant>, transitions: Option<i32>) {
+        *self.transitions.lock().unwrap_or_else(PoisonError::into_inner) = transitions;
         self.term.set(until);
         self.held.send_if_modified(|held| !std::mem::replace(held, true));
     }
@@ -177,7 +191,7 @@ mod tests {
         assert!(first.holds());
         lease.lose();
         assert!(!first.holds() && lease.permit().is_none());
-        lease.take(None);
+        lease.take(None, None);
         assert!(!first.holds() && lease.permit().is_some_and(|permit| permit.holds()));
     }
 
@@ -186,11 +200,11 @@ mod tests {
         let lease = Lease::of_standby();
         assert!(!lease.is_held());
         let term = std::time::Duration::from_secs(10);
-        lease.take(Some(Instant::now() + term));
+        lease.take(Some(Instant::now() + term), None);
         let permit = lease.permit().expect("it leads");
         tokio::time::advance(term).await;
         assert!(!permit.holds() && !lease.is_held(), "before anybody noticed");
-        lease.take(Some(Instant::now() + term));
+        lease.take(Some(Instant::now() + term), None);
         assert!(permit.holds(), "nobody else led in between");
     }
 

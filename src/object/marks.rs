@@ -45,6 +45,9 @@ pub const ADOPTED_FROM: &str = "sync-engine.dev/adopted-from";
 pub const TOUCHED: &str = "sync-engine.dev/touched";
 /// Somebody asked for the end of the ownership. Who knew the object as owned before does not take it back.
 pub const RELEASED: &str = "sync-engine.dev/released";
+/// How often the Lease had changed hands when a leader wrote the object: an admission policy can refuse what an earlier leader
+/// sends late.
+pub const EPOCH: &str = "sync-engine.dev/epoch";
 /// The placement's name, where the object's own is another.
 pub const PLACEMENT_NAME: &str = "sync-engine.dev/placement-name";
 

@@ -3,10 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
+use crate::credentials::ADMIN;
 use crate::engine::{Engine, Launch};
 use crate::eventually::eventually;
+use crate::kubectl::Kubectl;
 use crate::proxy::Proxy;
-use crate::rest::Rest;
+use crate::rest::{Patch, Rest};
+use crate::target::namespace;
 use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
@@ -16,8 +19,12 @@ pub fn cases() -> Vec<Case> {
         case!(a_leader_that_is_cut_off_is_followed_by_another),
         case!(a_leader_that_stops_hands_its_lease_back).in_memory(),
         case!(a_deleted_lease_makes_nobody_lead_beside_the_leader).in_memory(),
+        case!(a_policy_refuses_what_an_earlier_leader_sends_late).on_kube(),
     ]
 }
+
+const OPERATIONS: &str = include_str!("../../../docs/operations.md");
+const EPOCH: &str = "sync-engine.dev/epoch";
 
 const REPLICAS: [&str; 3] = ["one", "two", "three"];
 
@@ -176,4 +183,60 @@ async fn a_deleted_lease_makes_nobody_lead_beside_the_leader(stage: &Stage) {
     group.syncs("c").await;
     let reigns = group.reigns().await;
     assert!(reigns.len() <= 2, "nobody writes beside the leader: {reigns:?}");
+}
+
+/// The policy of the page on operations, for the user and the Lease of a case.
+fn policy(stage: &Stage) -> String {
+    let (_, rest) = OPERATIONS.split_once("<!-- policy -->\n```yaml\n").expect("the page has the policy");
+    let (text, _) = rest.split_once("```").expect("the policy ends");
+    text.replace("system:serviceaccount:sync-engine:sync-engine", &stage.user)
+        .replace("namespace: sync-engine,", &format!("namespace: notes-{},", stage.id))
+        .replace("sync-engine-epoch", &format!("epoch-{}", stage.id))
+}
+
+async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
+    let world = stage.widgets().await;
+    let file = stage.keep("policy.yaml", &policy(stage)).display().to_string();
+    let target = &stage.fleet.kubernetes().await.target;
+    let kubeconfig = stage.keep("admin.kubeconfig", &target.kubeconfig(ADMIN));
+    Kubectl::new(stage.fleet.kubectl(), kubeconfig).run(&["apply", "--validate=strict", "-f", &file]);
+    let mut group = Group::start(&world, 2).await;
+    group.syncs("a").await;
+    let first = group.led_by_other_than("").await;
+    group.engine(&first).kill();
+    group.syncs("b").await;
+    let unwritten = world.target.copy(&world.alpha, "a").await;
+    assert_eq!(unwritten["metadata"]["annotations"][EPOCH], "0", "what is in sync is not written for the epoch");
+    world.alpha.patch("a", json!({"spec": {"size": 2}})).await;
+    let copy = world.target.has_spec(&world.alpha, "a", json!({"size": 2})).await;
+    assert_eq!(copy["metadata"]["annotations"][EPOCH], "1");
+
+    // What the first leader might have sent before it was killed.
+    let user = std::fs::read_to_string(world.target_kubeconfig()).expect("the kubeconfig");
+    let engine = Rest::of_kubeconfig(&user).await;
+    let late = |epoch: &str| json!({"metadata": {"annotations": {EPOCH: epoch}}, "spec": {"size": 9}});
+    eventually("the policy is in force", async || {
+        let path = format!("{}?dryRun=All", world.target.path(&copy));
+        let answer = engine.try_patch(Patch::Merge, &path, &late("0")).await;
+        let is_refused = answer.status == 422 && answer.body.to_string().contains("earlier leader");
+        is_refused.then_some(()).ok_or_else(|| format!("{answer:?}"))
+    })
+    .await;
+    for (name, epoch) in [("a", "0"), ("b", "0")] {
+        let copy = world.target.copy(&world.alpha, name).await;
+        let answer = engine.try_patch(Patch::Merge, &world.target.path(&copy), &late(epoch)).await;
+        assert_eq!(answer.status, 422, "{answer:?}");
+        assert_eq!(world.target.again(&copy).await["spec"], copy["spec"]);
+    }
+    let copy = world.target.copy(&world.alpha, "b").await;
+    let namespace = namespace(&copy);
+    let collection = world.api.collection(&namespace);
+    let create = json!({
+        "apiVersion": copy["apiVersion"], "kind": copy["kind"],
+        "metadata": {"name": "late", "namespace": namespace, "annotations": {EPOCH: "0"}}, "spec": {"size": 9},
+    });
+    assert_eq!(engine.try_create(&collection, &create).await.status, 422);
+    group.syncs("c").await;
+    world.alpha.delete("a").await;
+    world.alpha.gone("a").await;
 }

@@ -183,6 +183,10 @@ fn marks() -> Vec<String> {
             "ADOPTED_FROM" => ("annotation", "uid of the earlier source, if the object was adopted from it"),
             "TOUCHED" => ("annotation", "time of a write that makes a late delete fail"),
             "RELEASED" => ("annotation", "the ownership ended on purpose; no engine takes the object back"),
+            "EPOCH" => (
+                "annotation",
+                "with leader election: how often the Lease had changed hands when the object was written",
+            ),
             "PLACEMENT_NAME" => ("annotation", "name of the placement, if the object has another name"),
             other => panic!("src/object/marks.rs: describe `{other}`"),
         };
