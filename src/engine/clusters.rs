@@ -20,7 +20,13 @@ impl Engine {
                 match &cluster.provider {
                     ProviderName::Connection(name) => self.engage_target(name, &cluster),
                     ProviderName::Source(provider) => {
-                        self.each_of(provider, |pipeline| pipeline.engage(&cluster));
+                        self.each_of(provider, |pipeline| {
+                            pipeline.engage(&cluster);
+                            if pipeline.has_former() {
+                                // It may be the one of a former source.
+                                pipeline.check_inventory();
+                            }
+                        });
                         self.running().for_each(|pipeline| pipeline.engaged(&cluster));
                     }
                 }

@@ -25,7 +25,18 @@ impl Engine {
         for one in &former {
             self.start_former(mapping, one);
         }
+        self.end_served(mapping, &former);
         self.run_providers();
+    }
+
+    /// Former sources that the mapping serves itself are taken off the state store.
+    fn end_served(&self, mapping: &str, former: &[Former]) {
+        if let Some(running) = self.pipelines.get(mapping)
+            && let Some(one) = former.iter().find(|one| running.pipeline.serves(&one.source))
+        {
+            info!(mapping, cluster = one.source.identity, "the former source is served through the fleet now");
+            running.pipeline.check_inventory();
+        }
     }
 
     pub(super) fn start_former(&mut self, mapping: &str, former: &Former) {

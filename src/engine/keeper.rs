@@ -229,10 +229,13 @@ fn wanted(
     wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
     wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     wanted.placements.insert(generation.mapping.placement.namespace_text.clone());
-    wanted.former.retain(|one| one.source != wanted.source && !pipeline.is_done(&one.source));
+    wanted
+        .former
+        .retain(|one| one.source != wanted.source && !pipeline.is_done(&one.source) && !pipeline.serves(&one.source));
     let left = !mutants::active(Mutant::FormerSourceForgotten)
         && !former.source.resource.is_empty()
-        && former.source != wanted.source;
+        && former.source != wanted.source
+        && !pipeline.serves(&former.source);
     if left && !wanted.former.iter().any(|one| one.source == former.source) {
         wanted.former.push(Former { source: former.source, document: former.document });
     }

@@ -265,6 +265,14 @@ impl Pipeline {
         }
     }
 
+    /// Whether a former source is one of the clusters that the mapping's sources come from: a cluster that had a provider of
+    /// its own may be one of a fleet now. Owners name the cluster, so nothing changes for its sources.
+    pub fn serves(&self, former: &SourceId) -> bool {
+        let source = &self.generation().mapping.source;
+        let engaged = self.shared.manager.cluster_of_identity(&source.clusters, &former.identity);
+        former.resource == source.resource.group_plural() && engaged.is_some()
+    }
+
     /// A former source of the mapping carries the engine's finalizer no more.
     pub fn former_is_done(&self, source: SourceId) {
         self.state().done.insert(source);

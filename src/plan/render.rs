@@ -127,7 +127,7 @@ pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
     scope.record(observed.recorder.clone());
     scope.set(Root::Source, Arc::new(view(source)));
     let path = observed.workspace_path.as_deref();
-    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.key.cluster.as_str(), "path": path})));
+    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.origin.cluster, "path": path})));
     scope.set(Root::Mapping, mapping.constants.mapping.clone());
     let target = match &mapping.target_rule {
         None => Some(mapping.constants.target.clone()),
@@ -183,6 +183,7 @@ pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
 /// What of a source cannot change: all that a namespace rule reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Fixed<'a> {
+    /// The cluster's identity. Its name may change: a kubeconfig file is renamed, a provider becomes a fleet.
     pub cluster: &'a str,
     pub workspace_path: Option<&'a str>,
     /// Empty for cluster-scoped sources.
@@ -193,7 +194,7 @@ pub struct Fixed<'a> {
 impl<'a> Fixed<'a> {
     fn of(observed: &'a Observed) -> Self {
         let (key, path) = (&observed.key, observed.workspace_path.as_deref());
-        Self { cluster: key.cluster.as_str(), workspace_path: path, namespace: &key.namespace, name: &key.name }
+        Self { cluster: &observed.origin.cluster, workspace_path: path, namespace: &key.namespace, name: &key.name }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Rehearsed, SourceCluster, Surveyor, TargetCluster, Unseen, Whole, object};
-use crate::mapping::{Mapping, SourceClusters, placement};
+use crate::mapping::{Mapping, placement};
 use crate::multicluster::RequestError;
 use crate::object::marks::{self, Origin, Reference};
 use crate::object::{Key, has_finalizer, metadata};
@@ -126,16 +126,10 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
 fn is_placed(mapping: &Mapping, whole: &Whole, origin: &Origin, namespace: &str) -> bool {
     let rules = whole.target.inventory.iter().flat_map(|store| &store.placements);
     let rules: Vec<_> = rules.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
-    let gives = |cluster: &str, workspace_path: Option<&str>| {
-        let source = Fixed { cluster, workspace_path, namespace: &origin.namespace, name: &origin.name };
-        render::namespaces_of(mapping, &rules, source).contains(namespace)
-    };
-    match (&mapping.source.clusters, whole.clusters.iter().find(|one| one.identity == origin.cluster)) {
-        (_, Some(cluster)) => gives(cluster.name.as_str(), cluster.path.as_deref()),
-        // A workspace is named by its identity, also where it is not seen; a plain cluster goes by its provider's name.
-        (SourceClusters::ApiExport(_), None) => gives(&origin.cluster, None),
-        (SourceClusters::Provider(provider), None) => gives(provider, None),
-    }
+    let seen = whole.clusters.iter().find(|one| one.identity == origin.cluster);
+    let workspace_path = seen.and_then(|cluster| cluster.path.as_deref());
+    let source = Fixed { cluster: &origin.cluster, workspace_path, namespace: &origin.namespace, name: &origin.name };
+    render::namespaces_of(mapping, &rules, source).contains(namespace)
 }
 
 /// The plans of all sources.

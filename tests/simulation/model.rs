@@ -157,7 +157,7 @@ impl View<'_> {
     /// What is wrong with the object of the mapping beside, which takes every source and reports nothing.
     fn of_guest(&self, key: &SourceKey, source: &Value) -> Option<String> {
         let guest = guest();
-        let wanted = guest.objects(&placement(&key.cluster, &key.namespace), source).pop()?;
+        let wanted = guest.objects(&placement(&self.world.identity(&key.cluster), &key.namespace), source).pop()?;
         match self.of_object(&guest, key, source, &wanted) {
             Found::Missing | Found::Wrong(_) if self.is_broken(wanted.kind, &wanted.name) => None,
             Found::Missing => Some(format!("the guest of {} {} is missing", key.resource, key.name)),
@@ -176,9 +176,10 @@ impl View<'_> {
     /// Where the objects of a source are: where some of them are already, or where today's rule puts them.
     fn namespace(&self, key: &SourceKey) -> String {
         let today = self.world.mapping.namespace;
-        let places = NAMESPACES.map(|suffix| format!("{}{suffix}", placement(&key.cluster, &key.namespace)));
+        let places = NAMESPACES
+            .map(|suffix| format!("{}{suffix}", placement(&self.world.identity(&key.cluster), &key.namespace)));
         let used = |place: &String| self.owned(&self.world.mapping, key).any(|made| made.namespace == *place);
-        let current = format!("{}{today}", placement(&key.cluster, &key.namespace));
+        let current = format!("{}{today}", placement(&self.world.identity(&key.cluster), &key.namespace));
         let former = places.into_iter().find(|place| *place != current && used(place) && !used(&current));
         former.unwrap_or(current)
     }

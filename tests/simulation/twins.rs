@@ -35,7 +35,7 @@ pub fn view(world: &World, tenant: &str) -> BTreeMap<String, Value> {
     if cluster.is_empty() {
         return BTreeMap::new();
     }
-    let namespace = placement(&cluster, "default");
+    let namespace = placement(&world.identity(&cluster), "default");
     let objects = world.target_objects().into_iter().filter(|object| text(object, "namespace") == namespace);
     let sources = world.sources().into_iter().filter(|(key, _)| key.cluster == cluster);
     let objects = objects.map(|object| (format!("{} {}", object["kind"], text(&object, "name")), object));

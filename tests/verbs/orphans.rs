@@ -423,12 +423,12 @@ async fn objects_of_a_plain_cluster_belong_to_its_identity() {
     let namespaces = ApiRef { cluster: "", resource: "namespaces.v1" };
     let identity = scene.target.get(namespaces, "", "kube-system").expect("a namespace");
     let identity = metadata(&identity, "uid");
-    let placed = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed("plain")}});
+    let placed = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed(identity)}});
     scene.target.create(namespaces, &placed).expect("a namespace");
     let resource = Resource { group: String::new(), version: "v1".into(), plural: "serviceaccounts".into() };
     let of = ("things", &*resource.group_plural());
     let source = (identity, "gone", "u");
-    scene.made_at(&scene.placed("plain"), of, ("ConfigMap", "gone", "gone"), "settings", source);
+    scene.made_at(&scene.placed(identity), of, ("ConfigMap", "gone", "gone"), "settings", source);
     let mapping = MAPPING
         .replace("apiExport: {name: things, path: root:provider}", "provider: plain")
         .replace("things.v1.example.com", "serviceaccounts.v1");

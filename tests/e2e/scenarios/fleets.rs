@@ -19,6 +19,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         case!(sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_its_objects).on_kube(),
         case!(a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing).on_kube(),
+        case!(a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources).on_kube(),
         case!(secrets_of_a_hub_list_clusters).on_kube(),
         case!(the_clusters_that_kind_lists_are_followed).on_kube(),
         case!(a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported).on_kube(),
@@ -29,11 +30,8 @@ const PROVIDER: &str = r#"apiVersion: sync-engine.dev/v1alpha1
 kind: ClusterProvider
 metadata: {name: <name>-source}
 spec:
-  kubeconfigFiles: {directory: "<directory>", glob: "*.yaml"}
+  <clusters>
 "#;
-
-/// What a case puts another kind of provider in the place of.
-const FILES: &str = r#"kubeconfigFiles: {directory: "<directory>", glob: "*.yaml"}"#;
 
 /// In place of kind, for a machine without containers.
 const KIND: &str = r#"#!/bin/sh
@@ -56,10 +54,19 @@ impl<'w> Fleet<'w> {
         let world = stage.widgets().await;
         let folder = stage.folder.join("fleet");
         fs::create_dir_all(&folder).expect("the fleet's folder");
-        world.mappings.write("provider.yaml", &PROVIDER.replace("<directory>", &folder.display().to_string()));
         let fleet = Self { world, folder };
+        fleet.world.mappings.write("provider.yaml", &fleet.provider());
         fleet.list("a", &stage.fleet.kubernetes().await.source.kubeconfig(&stage.user));
         fleet
+    }
+
+    /// The document of the provider.
+    fn provider(&self) -> String {
+        PROVIDER.replace("<clusters>", &self.files())
+    }
+
+    fn files(&self) -> String {
+        format!("kubeconfigFiles: {{directory: \"{}\", glob: \"*.yaml\"}}", self.folder.display())
     }
 
     fn list(&self, name: &str, kubeconfig: &str) {
@@ -132,6 +139,27 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
     assert_eq!(fleet.world.target.copies().await.len(), 1);
 }
 
+async fn a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources(stage: &Stage) {
+    let fleet = Fleet::of(stage).await;
+    let (provider, first) = (fleet.provider(), &fleet.world.alpha);
+    fleet.world.mappings.write("provider.yaml", &provider.replace(&fleet.files(), "kubeconfig: {connection: source}"));
+    let mut engine = fleet.world.engine().await;
+    first.create("a", json!({"size": 1})).await;
+    first.synced("a", "True", "Synced").await;
+    let made = fleet.world.target.copy(first, "a").await;
+
+    fleet.world.mappings.write("provider.yaml", &provider);
+    engine.says(&["a.it", "cluster engaged"]).await;
+    first.patch("a", json!({"spec": {"size": 2}})).await;
+    let copy = fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    assert_eq!(copy["metadata"]["uid"], made["metadata"]["uid"]);
+    engine.says(&["served through the fleet now"]).await;
+    engine.becomes_ready().await;
+    first.delete("a").await;
+    first.gone("a").await;
+    assert_eq!(fleet.world.target.copies().await.len(), 0);
+}
+
 async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &Stage) {
     let fleet = Fleet::of(stage).await;
     let (server, former) = fleet.cluster("b").await;
@@ -144,11 +172,11 @@ async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &St
     let (rebuilt, tenant) = fleet.cluster("c").await;
     fleet.list("b", &rebuilt.kubeconfig(&stage.user));
     engine.says(&["b.it", "cluster disengaged"]).await;
-    // The name and the place are the former's, so are the objects; the source is another.
+    engine.counts_orphans(1).await;
+    // The name is the former's, the cluster is another: so are its objects, and where they are.
     tenant.create("same", json!({"size": 2})).await;
-    tenant.synced("same", "False", "Conflict").await;
-    tenant.create("new", json!({"size": 3})).await;
-    tenant.synced("new", "True", "Synced").await;
+    tenant.synced("same", "True", "Synced").await;
+    assert_eq!(fleet.world.target.copies().await.len(), 2);
     tenant.delete("same").await;
     tenant.gone("same").await;
     let stands = fleet.world.target.again(&made[0]).await;
@@ -215,7 +243,7 @@ async fn secrets_of_a_hub_list_clusters(stage: &Stage) {
     let list = format!(
         "kubeconfigSecrets: {{connection: target, namespace: {namespace}, selector: {{matchLabels: {{fleet: edge}}}}}}"
     );
-    fleet.world.mappings.write("provider.yaml", &PROVIDER.replace(FILES, &list));
+    fleet.world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", &list));
     let source = &stage.fleet.kubernetes().await.source;
     let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
     first.create("a", json!({"size": 1})).await;
@@ -236,7 +264,7 @@ async fn secrets_of_a_hub_list_clusters(stage: &Stage) {
 
 async fn the_clusters_that_kind_lists_are_followed(stage: &Stage) {
     let fleet = Fleet::of(stage).await;
-    fleet.world.mappings.write("provider.yaml", &PROVIDER.replace(FILES, "kind: {}"));
+    fleet.world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", "kind: {}"));
     fleet.list("a", &contained(&stage.fleet.kubernetes().await.source.kubeconfig(&stage.user)));
     let programs = stage.folder.join("bin");
     fs::create_dir_all(&programs).expect("a folder");

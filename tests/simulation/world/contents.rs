@@ -108,7 +108,7 @@ impl World {
 
     /// Where today's rule puts the objects of a source.
     pub(super) fn namespace(&self, source: SourceRef) -> String {
-        format!("{}{}", placement(&self.cluster(source.tenant), "default"), self.mapping.namespace)
+        format!("{}{}", placement(&self.identity(&self.cluster(source.tenant)), "default"), self.mapping.namespace)
     }
 
     pub(super) fn secret_url(&self, tenant: &str, name: &str) -> String {
