@@ -42,6 +42,10 @@ impl Members for KubeconfigSecrets {
         for secret in self.secrets.objects().await? {
             let name = ClusterName::try_from(secret["metadata"]["name"].as_str().unwrap_or_default());
             let Ok(name) = name else { continue };
+            if secret["data"][&self.key].is_null() && !self.holding.has(&name) {
+                // The selector may find Secrets that are none of the fleet's.
+                continue;
+            }
             let kubeconfig = of_secret(&secret, &self.key).or_else(|why| {
                 refused.push(why);
                 // A Secret that is edited badly is no reason to lose its cluster.

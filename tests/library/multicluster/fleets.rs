@@ -160,6 +160,7 @@ async fn secrets_of_a_hub_list_clusters_and_may_not_reach_out_of_themselves() {
     let mut unlabelled = secret("other", "kubeconfig", &two.kubeconfig(None));
     unlabelled["metadata"]["labels"] = json!({});
     hub.create(SECRETS, &unlabelled).expect("a Secret");
+    hub.create(SECRETS, &secret("no-kubeconfig", "password", "x")).expect("a Secret");
     let mut fleet = Fleet::of_hub(
         &hub,
         ProviderKind::KubeconfigSecrets {
@@ -172,6 +173,7 @@ async fn secrets_of_a_hub_list_clusters_and_may_not_reach_out_of_themselves() {
     .await;
     assert_eq!(fleet.next().await, "+one -");
     assert_eq!(fleet.next().await, "synced");
+    assert!(fleet.health.is_ready(), "a Secret of something else is none of the fleet's: {:?}", fleet.health.standings());
     // Another cluster behind the name is followed as soon as the Secret says so.
     let moved = secret("one", "kubeconfig", &two.kubeconfig(None));
     hub.merge(SECRETS, "default", "one", &moved).expect("a change");
