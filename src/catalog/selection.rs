@@ -10,7 +10,7 @@ use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
 use crate::mapping::check::common_object;
 use crate::mapping::compile::{Compiled, compile};
 use crate::mapping::diagnostic::{Diagnostic, Finding};
-use crate::mapping::{ClusterProvider, Mapping, SourceClusters};
+use crate::mapping::{ClusterProvider, Mapping, ProviderKind, SourceClusters};
 use crate::yaml;
 
 /// A good mapping document.
@@ -78,6 +78,7 @@ impl<'a> Selection<'a> {
         self.keep_what_has_no_document(&candidates);
         self.admit(candidates);
         self.keep_providers_in_use();
+        self.join_providers();
         self.conclude();
     }
 
@@ -348,13 +349,40 @@ impl<'a> Selection<'a> {
         documents.into_iter().filter_map(|document| compile(&document).compiled)
     }
 
-    fn retained_provider(&self, mapping: &str, name: &str) -> Option<ProviderEntry> {
-        self.retained_documents(mapping).find_map(|compiled| match compiled {
-            Compiled::ClusterProvider(provider) if provider.name == name => {
-                Some(ProviderEntry { provider, file: String::new() })
-            }
+    /// The provider of a mapping's source as the state store has it, and those that it joins.
+    fn retained_providers(&self, mapping: &str) -> Vec<ProviderEntry> {
+        let providers = self.retained_documents(mapping).filter_map(|compiled| match compiled {
+            Compiled::ClusterProvider(provider) => Some(ProviderEntry { provider, file: String::new() }),
             _ => None,
-        })
+        });
+        providers.collect()
+    }
+
+    /// A provider that joins others gets their documents, so that it is another one where one of them is. A name that means
+    /// nothing is said, and keeps none of the others back.
+    fn join_providers(&mut self) {
+        let kinds: BTreeMap<String, ProviderKind> =
+            self.providers.iter().map(|(name, entry)| (name.clone(), entry.provider.kind.clone())).collect();
+        let mut missing = Vec::new();
+        for (name, entry) in &mut self.providers {
+            let ProviderKind::Multi(parts) = &mut entry.provider.kind else { continue };
+            for part in parts {
+                part.kind = kinds.get(&part.name).filter(|kind| kind.can_be_part()).cloned();
+                if part.kind.is_none() {
+                    missing.push((name.clone(), entry.file.clone(), part.name.clone()));
+                }
+            }
+        }
+        for (name, file, part) in missing {
+            let span = self.span_of_provider(&file, &name);
+            let Some((path, _)) = self.files.get_key_value(&file) else { continue };
+            let message = match kinds.contains_key(&part) {
+                true => format!("the ClusterProvider `{part}` cannot be joined by `multi`"),
+                false => format!("no document defines the ClusterProvider `{part}`, which `{name}` joins"),
+            };
+            let help = "`multi` joins providers of plain clusters; the others of its list are served";
+            self.placed.push(Placed { path, finding: Finding::new("SE0120", span, message).help(help), about: None });
+        }
     }
 
     /// Whether no document held it before: a file that broke since then brings no mapping back.
@@ -386,7 +414,18 @@ impl<'a> Selection<'a> {
                 continue;
             }
             let before = self.before.providers.get(name).cloned();
-            let Some(before) = before.or_else(|| self.retained_provider(&entry.mapping.name, name)) else { continue };
+            let retained = self.retained_providers(&entry.mapping.name);
+            let before = before.or_else(|| retained.iter().find(|one| one.provider.name == *name).cloned());
+            let Some(before) = before else { continue };
+            if let ProviderKind::Multi(parts) = &before.provider.kind {
+                for part in parts {
+                    let known = self.before.providers.get(&part.name).cloned();
+                    let known = known.or_else(|| retained.iter().find(|one| one.provider.name == part.name).cloned());
+                    if let Some(known) = known {
+                        self.providers.entry(part.name.clone()).or_insert(known);
+                    }
+                }
+            }
             self.providers.insert(name.clone(), before);
             let path = entry.file.as_deref().and_then(|file| self.files.get_key_value(file));
             if let Some((path, _)) = path.filter(|_| entry.standing == Standing::Running) {

@@ -285,6 +285,38 @@ fn providers() {
 }
 
 #[test]
+fn a_provider_that_joins_others_changes_with_them() {
+    let mut world = World::default();
+    let joint = PROVIDER
+        .replace("name: edge", "name: joint")
+        .replace("kubeconfig: {connection: target}", "multi: [edge, cloud]");
+    let all = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: joint");
+    world.files.insert("m.yaml".into(), all.clone().into_bytes());
+    world.files.insert("joint.yaml".into(), joint.into_bytes());
+    insta::assert_snapshot!(world.write("p.yaml", PROVIDER), @r"
+    mapping m: generation 1: added
+    provider edge: added
+    provider joint: added
+    joint.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `cloud`, which `joint` joins (`multi` joins providers of plain clusters; the others of its list are served)
+    ");
+    let cloud = PROVIDER.replace("name: edge", "name: cloud");
+    insta::assert_snapshot!(world.write("cloud.yaml", &cloud), @r"
+    provider cloud: added
+    provider joint: changed
+    ");
+    insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("target", "other")), @r"
+    provider edge: changed
+    provider joint: changed
+    ");
+    let joint = world.catalog.providers().find(|one| one.name == "joint").expect("the provider").clone();
+    // A state store keeps it with those that it joins.
+    let mut after = World::default();
+    after.retained.insert("m".into(), format!("{}\n---\n{all}", joint.document().expect("a document")));
+    after.write("a.yaml", &mapping("other", "x: $.x"));
+    assert_eq!(after.catalog.providers().find(|one| one.name == "joint"), Some(&joint));
+}
+
+#[test]
 fn what_the_state_store_knows_of_a_provider_serves_a_mapping_without_files() {
     let mut world = World::default();
     let edge = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");

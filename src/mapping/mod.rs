@@ -119,9 +119,17 @@ pub struct ClusterProvider {
 }
 
 impl ClusterProvider {
-    /// Its document, for the state store; `None` where an engine refuses it.
+    /// Its document, for the state store, with those of the providers that it joins; `None` where an engine refuses it.
     pub fn document(&self) -> Option<String> {
         let spec = match &self.kind {
+            ProviderKind::Multi(parts) => {
+                let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+                let parts = parts
+                    .iter()
+                    .filter_map(|part| Self { name: part.name.clone(), kind: part.kind.clone()? }.document());
+                let joint = written(&self.name, &json!({"multi": names}));
+                return Some([joint].into_iter().chain(parts).collect::<Vec<_>>().join("\n---\n"));
+            }
             ProviderKind::Kubeconfig { connection } => json!({"kubeconfig": {"connection": connection}}),
             ProviderKind::KubeconfigFiles { directory, glob } => {
                 json!({"kubeconfigFiles": {"directory": directory, "glob": glob}})
@@ -135,12 +143,23 @@ impl ClusterProvider {
             }}),
             ProviderKind::NotYet(_) => return None,
         };
-        let document = json!({
-            "apiVersion": document::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": self.name},
-            "spec": spec,
-        });
-        Some(document.to_string())
+        Some(written(&self.name, &spec))
     }
+}
+
+fn written(provider: &str, spec: &Value) -> String {
+    let document = json!({
+        "apiVersion": document::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": provider}, "spec": spec,
+    });
+    document.to_string()
+}
+
+/// A provider that another joins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    pub name: String,
+    /// `None`: no document defines it, or it cannot be joined.
+    pub kind: Option<ProviderKind>,
 }
 
 impl ProviderKind {
@@ -148,8 +167,23 @@ impl ProviderKind {
     pub fn hub(&self) -> Option<&str> {
         match self {
             Self::KubeconfigSecrets { connection, .. } | Self::ClusterApi { connection, .. } => Some(connection),
-            Self::Kubeconfig { .. } | Self::KubeconfigFiles { .. } | Self::Kind | Self::NotYet(_) => None,
+            Self::Kubeconfig { .. } | Self::KubeconfigFiles { .. } | Self::Kind | Self::NotYet(_) | Self::Multi(_) => {
+                None
+            }
         }
+    }
+
+    /// Itself, or the kinds of the providers that it joins.
+    pub fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::Multi(parts) => parts.iter().filter_map(|part| part.kind.as_ref()).collect(),
+            other => vec![other],
+        }
+    }
+
+    /// Whether a provider that joins others can join it.
+    pub fn can_be_part(&self) -> bool {
+        !matches!(self, Self::Multi(_) | Self::NotYet(_))
     }
 }
 
@@ -166,6 +200,8 @@ pub enum ProviderKind {
     Kind,
     /// The Clusters of Cluster API on a hub; `namespace` `None`: in all namespaces.
     ClusterApi { connection: String, namespace: Option<String>, selector: Selector },
+    /// The clusters of other providers.
+    Multi(Vec<Part>),
     /// A way that has no run time yet, by its name: an engine refuses its document.
     NotYet(String),
 }

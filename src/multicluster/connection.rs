@@ -203,6 +203,10 @@ impl Connection {
         &self.spec.name
     }
 
+    pub fn source(&self) -> &ConnectionSource {
+        &self.spec.source
+    }
+
     pub(super) fn agent(&self) -> HeaderValue {
         self.agent.clone()
     }

@@ -74,13 +74,15 @@ pub fn condition_name(provider: &ProviderName) -> String {
     }
 }
 
-/// The connection at whose address a provider finds the addresses of its clusters: where that changes, it starts anew. A
-/// provider of one cluster follows its connection itself.
-pub fn connection_of<'a>(provider: &'a ProviderName, document: Option<&'a ClusterProvider>) -> Option<&'a str> {
-    match provider {
-        ProviderName::Source(SourceClusters::ApiExport(export)) => Some(&export.connection),
-        ProviderName::Source(SourceClusters::Provider(_)) => document?.kind.hub(),
-        ProviderName::Connection(_) => None,
+/// Whether a provider finds the addresses of its clusters at the address of this connection: where that changes, it starts
+/// anew. A provider of one cluster follows its connection itself.
+pub fn finds_by(provider: &ProviderName, document: Option<&ClusterProvider>, connection: &str) -> bool {
+    match (provider, document) {
+        (ProviderName::Source(SourceClusters::ApiExport(export)), _) => export.connection == connection,
+        (ProviderName::Source(SourceClusters::Provider(_)), Some(document)) => {
+            document.kind.parts().into_iter().any(|kind| kind.hub() == Some(connection))
+        }
+        (ProviderName::Source(SourceClusters::Provider(_)), None) | (ProviderName::Connection(_), _) => false,
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::connection::{Connection, ConnectionError, Reloaded};
-use super::environment::{Describe, Environment, condition_name, connection_of};
+use super::environment::{Describe, Environment, condition_name, finds_by};
 use super::mailbox::Mailbox;
 use super::registry::{Cluster, ProviderEvent, ProviderName, ProviderRef, Reason, Registry, Transition};
 use crate::health::Health;
@@ -204,9 +204,7 @@ impl Manager {
 
     fn replace_users_of(&self, connection: &str) {
         let mut state = self.0.lock();
-        let uses = |(name, running): &(&ProviderName, &Running)| {
-            connection_of(name, running.document.as_ref()) == Some(connection)
-        };
+        let uses = |(name, running): &(&ProviderName, &Running)| finds_by(name, running.document.as_ref(), connection);
         let users: Vec<ProviderName> = state.running.iter().filter(uses).map(|(name, _)| name.clone()).collect();
         for provider in users {
             state.stop(&provider, Reason::Replaced);

@@ -8,13 +8,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{AbortHandle, Abortable, Aborted, BoxFuture};
+use futures::future::{AbortHandle, Abortable, Aborted, BoxFuture, join_all, pending};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
 use super::kubeconfig::KubeconfigProvider;
+use super::members::{Group, Groups};
 use super::roll::Roll;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::multicluster::environment::{Environment, Provider, Reporter};
@@ -42,10 +43,10 @@ pub struct Listed {
 }
 
 /// Describes every cluster that its members' kubeconfigs lead to.
-pub struct Fleet<M> {
+pub struct Fleet {
     /// Name of the `ClusterProvider`.
     pub name: String,
-    pub members: M,
+    pub groups: Groups,
     pub environment: Environment,
     pub condition: Reporter,
 }
@@ -54,7 +55,8 @@ pub struct Fleet<M> {
 const REST: Duration = Duration::from_secs(1);
 
 enum News {
-    Listed(Result<Listed, String>),
+    /// What a look at a group found: its number, and the members by the names that they have in the fleet.
+    Listed(usize, Result<Listed, String>),
     /// What a member leads to, or why that cannot be told. The number tells it from a former member of its name.
     Told(ClusterName, u64, Result<Box<ClusterSpec>, String>),
 }
@@ -74,12 +76,17 @@ struct Followed {
 
 type Tasks = FuturesUnordered<Abortable<BoxFuture<'static, ()>>>;
 
-impl<M: Members> Provider for Fleet<M> {
+impl Provider for Fleet {
     async fn run(self, events: mpsc::Sender<ProviderEvent>) {
-        let Self { name, members, environment, condition } = self;
+        let Self { name, groups: Groups { groups, refused }, environment, condition } = self;
         // The set may change as it likes: ownership goes by the identity of each cluster.
         if events.send(ProviderEvent::Identity(format!("fleet/{name}"))).await.is_err() {
             return;
+        }
+        if groups.is_empty() {
+            let why = refused.into_iter().next().unwrap_or_else(|| "it joins no provider".to_owned());
+            condition.report(Err(why));
+            return pending().await;
         }
         let (tell, mut news) = mpsc::channel(16);
         let mut fleet = Running {
@@ -87,18 +94,21 @@ impl<M: Members> Provider for Fleet<M> {
             environment,
             condition,
             tell: tell.clone(),
+            refused,
+            listed: vec![Known::default(); groups.len()],
             roll: Roll::default(),
             followed: BTreeMap::new(),
             next: 0,
         };
         let mut tasks = Tasks::new();
-        let mut listing = std::pin::pin!(list(members, tell));
+        let lists = groups.into_iter().enumerate().map(|(number, group)| list(group, number, tell.clone()));
+        let mut listing = std::pin::pin!(join_all(lists));
         loop {
             let found = tokio::select! {
                 biased;
                 Some(one) = news.recv() => fleet.heed(one, &tasks),
                 Some(Ok(()) | Err(Aborted)) = tasks.next() => continue,
-                () = &mut listing => return,
+                _ = &mut listing => return,
             };
             for event in found {
                 if events.send(event).await.is_err() {
@@ -109,14 +119,26 @@ impl<M: Members> Provider for Fleet<M> {
     }
 }
 
-async fn list(mut members: impl Members, tell: mpsc::Sender<News>) {
+/// Lists the members of a group, for good; a panic starts it again.
+async fn list(mut group: Group, number: usize, tell: mpsc::Sender<News>) {
     loop {
-        let listed = members.look().await;
-        if tell.send(News::Listed(listed)).await.is_err() {
+        let listed = AssertUnwindSafe(group.members.look()).catch_unwind().await;
+        let listed = listed.unwrap_or_else(|_| Err("it broke down, which is a bug; it begins anew".to_owned()));
+        let listed = listed.map(|listed| Listed { members: group.named(&listed), ..listed });
+        if tell.send(News::Listed(number, listed)).await.is_err() {
             return;
         }
-        members.changed().await;
+        group.members.changed().await;
     }
+}
+
+/// What is known of a group.
+#[derive(Debug, Default, Clone)]
+struct Known {
+    /// As it was listed last.
+    listed: Option<Listed>,
+    /// Why it cannot be listed now.
+    trouble: Option<String>,
 }
 
 /// The members as they are followed now.
@@ -125,6 +147,9 @@ struct Running {
     environment: Environment,
     condition: Reporter,
     tell: mpsc::Sender<News>,
+    /// What can never be listed, and why.
+    refused: Vec<String>,
+    listed: Vec<Known>,
     roll: Roll,
     followed: BTreeMap<ClusterName, Followed>,
     next: u64,
@@ -133,10 +158,12 @@ struct Running {
 impl Running {
     fn heed(&mut self, news: News, tasks: &Tasks) -> Vec<ProviderEvent> {
         match news {
-            News::Listed(Ok(listed)) => self.follow(listed, tasks),
-            News::Listed(Err(why)) => {
-                self.condition.report(Err(why));
-                Vec::new()
+            News::Listed(number, found) => {
+                if let Some(known) = self.listed.get_mut(number) {
+                    known.trouble = found.as_ref().err().cloned();
+                    known.listed = found.ok().or(known.listed.take());
+                }
+                self.follow(tasks)
             }
             News::Told(name, number, found) => {
                 let Some(followed) = self.followed.get_mut(&name).filter(|followed| followed.number == number) else {
@@ -150,8 +177,17 @@ impl Running {
         }
     }
 
-    /// Follows exactly these members. One that is still listed is looked at again: its kubeconfig may be another.
-    fn follow(&mut self, Listed { members, mut refused }: Listed, tasks: &Tasks) -> Vec<ProviderEvent> {
+    /// Follows exactly the members that are listed. One that still is is looked at again: its kubeconfig may be another.
+    fn follow(&mut self, tasks: &Tasks) -> Vec<ProviderEvent> {
+        let mut refused = self.refused.clone();
+        let mut members = BTreeMap::new();
+        for known in &self.listed {
+            refused.extend(known.trouble.clone());
+            if let Some(listed) = &known.listed {
+                refused.extend(listed.refused.iter().cloned());
+                members.extend(listed.members.clone());
+            }
+        }
         self.followed.retain(|name, followed| members.get(name) == Some(&followed.source));
         for (name, source) in members {
             match self.followed.get(&name) {
@@ -159,8 +195,9 @@ impl Running {
                 None => refused.extend(self.start(name, source, tasks).err()),
             }
         }
-        self.condition.report(refused.into_iter().next().map_or(Ok(()), Err));
-        let events = self.roll.list(&self.followed.keys().cloned().collect());
+        self.condition.report(if refused.is_empty() { Ok(()) } else { Err(summed_up(&refused)) });
+        let is_complete = self.listed.iter().all(|known| known.listed.is_some());
+        let events = self.roll.list(&self.followed.keys().cloned().collect(), is_complete);
         self.report(|_| true);
         events
     }
@@ -198,6 +235,14 @@ impl Running {
             }
         }
     }
+}
+
+/// The first of several troubles in full: a condition is a line.
+fn summed_up(troubles: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let more = troubles.len().saturating_sub(SHOWN);
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    format!("{}{more}", troubles[..troubles.len().min(SHOWN)].join("; "))
 }
 
 impl Drop for Followed {

@@ -1,34 +1,91 @@
 //! Every way of listing the clusters of a fleet.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use super::cluster_api::ClusterApi;
 use super::files::KubeconfigFiles;
 use super::fleet::{Listed, Members};
 use super::kind::Kind;
 use super::secrets::KubeconfigSecrets;
-use crate::mapping::ProviderKind;
-use crate::multicluster::connection::Connection;
+use crate::mapping::{ClusterProvider, Part, ProviderKind};
+use crate::multicluster::connection::{Connection, ConnectionSource};
+use crate::object::ClusterName;
+
+/// How often the kubeconfig of a connection is read.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Where a provider lists its clusters.
 pub enum AnyMembers {
+    One(One),
     Files(KubeconfigFiles),
     Secrets(KubeconfigSecrets),
     Kind(Kind),
     ClusterApi(ClusterApi),
 }
 
-impl AnyMembers {
-    /// `None`: the provider has one cluster, or clusters that no list of kubeconfigs tells.
-    ///
+/// The members of a provider, or of one that it joins.
+pub struct Group {
+    /// What stands before the members' names: the name of the provider that is joined.
+    pub prefix: Option<String>,
+    pub members: AnyMembers,
+}
+
+/// The members of a provider, and why some cannot be had.
+#[derive(Default)]
+pub struct Groups {
+    pub groups: Vec<Group>,
+    pub refused: Vec<String>,
+}
+
+impl Groups {
     /// # Errors
-    /// There is no such connection.
+    /// There is no such connection, or the provider lists no kubeconfigs.
     pub fn of(
+        provider: &ClusterProvider,
+        connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
+    ) -> Result<Self, String> {
+        let ProviderKind::Multi(parts) = &provider.kind else {
+            let members = AnyMembers::of(&provider.name, &provider.kind, &connection)?;
+            return Ok(Self { groups: vec![Group { prefix: None, members }], refused: Vec::new() });
+        };
+        let mut joint = Self::default();
+        for Part { name, kind } in parts {
+            let missing = || format!("there is no ClusterProvider `{name}` to be joined: add its document");
+            let members = kind.as_ref().ok_or_else(missing).and_then(|kind| AnyMembers::of(name, kind, &connection));
+            match members {
+                // Its one cluster has the provider's name already.
+                Ok(members @ AnyMembers::One(_)) => joint.groups.push(Group { prefix: None, members }),
+                Ok(members) => joint.groups.push(Group { prefix: Some(name.clone()), members }),
+                Err(why) => joint.refused.push(why),
+            }
+        }
+        Ok(joint)
+    }
+}
+
+impl Group {
+    /// The members by the names that they have among those of all groups.
+    pub fn named(&self, listed: &Listed) -> BTreeMap<ClusterName, ConnectionSource> {
+        let name = |name: &ClusterName| match &self.prefix {
+            Some(prefix) => ClusterName::try_from(format!("{prefix}.{name}").as_str()),
+            None => Ok(name.clone()),
+        };
+        listed.members.iter().filter_map(|(of, source)| Some((name(of).ok()?, source.clone()))).collect()
+    }
+}
+
+impl AnyMembers {
+    fn of(
+        provider: &str,
         kind: &ProviderKind,
         connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
-    ) -> Result<Option<Self>, String> {
-        Ok(Some(match kind {
-            ProviderKind::Kubeconfig { .. } | ProviderKind::NotYet(_) => return Ok(None),
+    ) -> Result<Self, String> {
+        Ok(match kind {
+            ProviderKind::Kubeconfig { connection: to } => Self::One(One::new(provider, connection(to)?.source())?),
             ProviderKind::KubeconfigFiles { directory, glob } => {
                 Self::Files(KubeconfigFiles::new(directory, glob.as_deref()))
             }
@@ -41,13 +98,40 @@ impl AnyMembers {
                 namespace.as_deref().unwrap_or_default(),
                 selector,
             )?),
-        }))
+            ProviderKind::Multi(_) | ProviderKind::NotYet(_) => {
+                return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
+            }
+        })
+    }
+}
+
+/// The cluster of a connection of the command line, among others.
+pub struct One {
+    listed: Listed,
+}
+
+impl One {
+    fn new(provider: &str, source: &ConnectionSource) -> Result<Self, String> {
+        let name = ClusterName::try_from(provider).map_err(|error| error.to_string())?;
+        let members = BTreeMap::from([(name, source.clone())]);
+        Ok(Self { listed: Listed { members, refused: Vec::new() } })
+    }
+}
+
+impl Members for One {
+    async fn look(&mut self) -> Result<Listed, String> {
+        Ok(self.listed.clone())
+    }
+
+    async fn changed(&mut self) {
+        sleep(LOOK_AGAIN).await;
     }
 }
 
 impl Members for AnyMembers {
     async fn look(&mut self) -> Result<Listed, String> {
         match self {
+            Self::One(members) => members.look().await,
             Self::Files(members) => members.look().await,
             Self::Secrets(members) => members.look().await,
             Self::Kind(members) => members.look().await,
@@ -57,6 +141,7 @@ impl Members for AnyMembers {
 
     async fn changed(&mut self) {
         match self {
+            Self::One(members) => members.changed().await,
             Self::Files(members) => members.changed().await,
             Self::Secrets(members) => members.changed().await,
             Self::Kind(members) => members.changed().await,

@@ -19,7 +19,7 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use self::fleet::Fleet;
-use self::members::AnyMembers;
+use self::members::Groups;
 use crate::health::Health;
 use crate::mapping::{ClusterProvider, ProviderKind, SourceClusters};
 use crate::multicluster::connection::Connection;
@@ -36,7 +36,7 @@ pub fn manager(connections: BTreeMap<String, Arc<Connection>>, health: Health, r
 pub enum AnyProvider {
     ApiExport(api_export::ApiExportProvider),
     Kubeconfig(kubeconfig::KubeconfigProvider),
-    Fleet(Fleet<AnyMembers>),
+    Fleet(Fleet),
     /// It cannot be made from what was given: its condition says why.
     Unusable,
 }
@@ -63,17 +63,15 @@ impl AnyProvider {
             (SourceClusters::Provider(name), None) => {
                 Err(format!("there is no ClusterProvider `{name}`: add its document, or correct `source.provider`"))
             }
-            (SourceClusters::Provider(_), Some(ClusterProvider { name, kind })) => match &kind {
-                ProviderKind::Kubeconfig { connection: to } => {
-                    kubeconfig::KubeconfigProvider::new(connection(to)?, &name, Some(condition)).map(Self::Kubeconfig)
-                }
-                kind => match AnyMembers::of(kind, connection)? {
-                    Some(members) => {
-                        Ok(Self::Fleet(Fleet { name, members, environment: environment.clone(), condition }))
-                    }
-                    None => Err(format!("ClusterProvider `{name}` is of a kind that is not supported yet")),
-                },
-            },
+            (
+                SourceClusters::Provider(_),
+                Some(ClusterProvider { name, kind: ProviderKind::Kubeconfig { connection: to } }),
+            ) => kubeconfig::KubeconfigProvider::new(connection(&to)?, &name, Some(condition)).map(Self::Kubeconfig),
+            (SourceClusters::Provider(_), Some(provider)) => {
+                let groups = Groups::of(&provider, connection)?;
+                let environment = environment.clone();
+                Ok(Self::Fleet(Fleet { name: provider.name, groups, environment, condition }))
+            }
         }
     }
 }

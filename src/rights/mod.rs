@@ -190,29 +190,29 @@ impl Rights {
         }
     }
 
-    /// What the cluster that lists a provider's clusters is asked.
+    /// What the clusters that list a provider's clusters are asked.
     fn at_hub(&mut self, provider: &str, setting: &Setting<'_>) {
         let why = format!("ClusterProvider {provider}: where its clusters are");
-        match setting.providers.get(provider) {
-            Some(ProviderKind::KubeconfigSecrets { connection, namespace, .. }) => {
-                let place = Place::Hub(connection.clone());
-                let secrets = rule("", "secrets", &["list", "watch"], &why);
-                self.add(&place, Rule { namespace: Some(namespace.clone()), ..secrets });
-            }
-            Some(ProviderKind::ClusterApi { connection, namespace, .. }) => {
-                let place = Place::Hub(connection.clone());
-                let clusters = rule("cluster.x-k8s.io", "clusters", &["list", "watch"], &why);
-                self.add(&place, Rule { namespace: namespace.clone(), ..clusters });
-                let secrets = rule("", "secrets", &["get"], &format!("{why}, their kubeconfigs"));
-                self.add(&place, Rule { namespace: namespace.clone(), ..secrets });
-            }
-            Some(
+        for kind in setting.providers.get(provider).into_iter().flat_map(ProviderKind::parts) {
+            match kind {
+                ProviderKind::KubeconfigSecrets { connection, namespace, .. } => {
+                    let place = Place::Hub(connection.clone());
+                    let secrets = rule("", "secrets", &["list", "watch"], &why);
+                    self.add(&place, Rule { namespace: Some(namespace.clone()), ..secrets });
+                }
+                ProviderKind::ClusterApi { connection, namespace, .. } => {
+                    let place = Place::Hub(connection.clone());
+                    let clusters = rule("cluster.x-k8s.io", "clusters", &["list", "watch"], &why);
+                    self.add(&place, Rule { namespace: namespace.clone(), ..clusters });
+                    let secrets = rule("", "secrets", &["get"], &format!("{why}, their kubeconfigs"));
+                    self.add(&place, Rule { namespace: namespace.clone(), ..secrets });
+                }
                 ProviderKind::Kubeconfig { .. }
                 | ProviderKind::KubeconfigFiles { .. }
                 | ProviderKind::Kind
-                | ProviderKind::NotYet(_),
-            )
-            | None => {}
+                | ProviderKind::Multi(_)
+                | ProviderKind::NotYet(_) => {}
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
-use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
+use crate::mapping::{ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, flag};
 use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
@@ -28,7 +28,7 @@ use crate::object::ClusterName;
 use crate::object::marks::{self, Writer};
 use crate::provider::fleet::Members;
 use crate::provider::kcp::{self, Binding, EndpointSlice};
-use crate::provider::members::AnyMembers;
+use crate::provider::members::Groups;
 
 pub use observe::{Rehearsed, Scene};
 pub use whole::{Former, Whole};
@@ -193,19 +193,22 @@ impl Surveyor {
             return Ok(vec![(name, self.connection(connection)?.endpoint())]);
         }
         let connection = |name: &str| self.connection(name).cloned().map_err(|error| error.to_string());
-        let members = AnyMembers::of(kind, connection).map_err(Unseen::Connection)?;
-        let mut members = members.ok_or_else(|| {
-            Unseen::Connection(format!("the ClusterProvider `{provider}` is of a kind that is not supported yet"))
-        })?;
-        let listed = members.look().await.map_err(Unseen::Connection)?;
-        if let Some(why) = listed.refused.into_iter().next() {
+        let document = ClusterProvider { name: provider.to_owned(), kind: kind.clone() };
+        let Groups { groups, mut refused } = Groups::of(&document, connection).map_err(Unseen::Connection)?;
+        let mut members = BTreeMap::new();
+        for mut group in groups {
+            let listed = group.members.look().await.map_err(Unseen::Connection)?;
+            members.extend(group.named(&listed));
+            refused.extend(listed.refused);
+        }
+        if let Some(why) = refused.into_iter().next() {
             return Err(Unseen::Connection(why));
         }
         let open = |(name, source): (ClusterName, ConnectionSource)| {
             let connection = Connection::open(ConnectionSpec { name: format!("{provider}/{name}"), source });
             connection.map(|one| (name, one.endpoint())).map_err(|error| Unseen::Connection(error.to_string()))
         };
-        listed.members.into_iter().map(open).collect()
+        members.into_iter().map(open).collect()
     }
 
     async fn sources_of_export(&self, mapping: &Mapping, export: &ApiExportRef) -> Result<Vec<SourceCluster>, Unseen> {

@@ -4,8 +4,8 @@ use super::source::selector;
 use super::{names, not_yet};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::{ClusterProviderDocument, ClusterProviderSpec, KindSpec};
-use crate::mapping::{ClusterProvider, ProviderKind};
-use crate::yaml::NodeValue;
+use crate::mapping::{ClusterProvider, Part, ProviderKind};
+use crate::yaml::{NodeValue, Spanned};
 
 pub(super) fn compile(
     document: &ClusterProviderDocument,
@@ -39,6 +39,11 @@ pub(super) fn compile(
                 selector: selector(&spec.selector, findings),
                 key: spec.key.clone().unwrap_or_else(|| "kubeconfig".to_owned()),
             }
+        }
+        ClusterProviderSpec::Multi(names) => {
+            names.iter().for_each(|name| names::check_dns_label(name, "a ClusterProvider's name", findings));
+            let part = |name: &Spanned<String>| Part { name: name.value.clone(), kind: None };
+            ProviderKind::Multi(names.iter().map(part).collect())
         }
         ClusterProviderSpec::Kind(KindSpec {}) => ProviderKind::Kind,
         ClusterProviderSpec::ClusterApi(spec) => {

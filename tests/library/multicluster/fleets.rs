@@ -1,11 +1,12 @@
 //! Providers of several clusters.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 use sync_engine::health::Health;
-use sync_engine::mapping::{ClusterProvider, ProviderKind, Selector, SourceClusters};
+use sync_engine::mapping::{ClusterProvider, Part, ProviderKind, Selector, SourceClusters};
 use sync_engine::multicluster::connection::Connection;
 use sync_engine::multicluster::manager::{ClusterEvents, Manager};
 use sync_engine::multicluster::registry::Cluster;
@@ -13,7 +14,7 @@ use sync_engine::sandbox::{ApiRef, Options, Sandbox};
 use tokio::net::TcpListener;
 
 use crate::multicluster::providers::{complaint, manager, next, uid_of};
-use crate::multicluster::scene::{Folder, connection, kubeconfig};
+use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig};
 
 /// A fleet of the kubeconfigs in a folder.
 struct Fleet {
@@ -67,6 +68,19 @@ impl Fleet {
     fn clusters(&self) -> Vec<Arc<Cluster>> {
         self.manager.clusters(&fleet())
     }
+}
+
+/// Waits until some condition complains of this.
+async fn until(health: &Health, text: &str) {
+    let mut changes = health.changes();
+    let complains =
+        || health.standings().iter().any(|one| !one.condition.ready && one.condition.message.contains(text));
+    let wait = async {
+        while !complains() {
+            changes.changed().await.expect("health outlives the wait");
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.expect("a complaint");
 }
 
 async fn cluster(seed: &str) -> Sandbox {
@@ -173,7 +187,11 @@ async fn secrets_of_a_hub_list_clusters_and_may_not_reach_out_of_themselves() {
     .await;
     assert_eq!(fleet.next().await, "+one -");
     assert_eq!(fleet.next().await, "synced");
-    assert!(fleet.health.is_ready(), "a Secret of something else is none of the fleet's: {:?}", fleet.health.standings());
+    assert!(
+        fleet.health.is_ready(),
+        "a Secret of something else is none of the fleet's: {:?}",
+        fleet.health.standings()
+    );
     // Another cluster behind the name is followed as soon as the Secret says so.
     let moved = secret("one", "kubeconfig", &two.kubeconfig(None));
     hub.merge(SECRETS, "default", "one", &moved).expect("a change");
@@ -189,6 +207,36 @@ async fn secrets_of_a_hub_list_clusters_and_may_not_reach_out_of_themselves() {
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&two), "what was read before stays in use");
     hub.delete(SECRETS, "default", "one").expect("the Secret is deleted");
     assert_eq!(fleet.next().await, "-one Removed");
+}
+
+#[tokio::test]
+async fn joined_providers_fail_each_for_itself() {
+    let (one, two) = (cluster("one").await, cluster("two").await);
+    let folder = Folder::new();
+    folder.write("a.yaml", &one.kubeconfig(None));
+    let directory = folder.0.path().display().to_string();
+    let part = |name: &str, kind| Part { name: name.into(), kind };
+    let files = ProviderKind::KubeconfigFiles { directory: directory.clone(), glob: None };
+    let parts = vec![
+        part("files", Some(files)),
+        part("plain", Some(ProviderKind::Kubeconfig { connection: "plain".into() })),
+        part("missing", None),
+    ];
+    let plain = Folder::with(&two.kubeconfig(None));
+    let mut fleet = Fleet::run(folder, &[("plain", plain.connection())], ProviderKind::Multi(parts)).await;
+    let mut seen = [fleet.next().await, fleet.next().await, fleet.next().await];
+    seen.sort_unstable();
+    assert_eq!(seen, ["+files.a.sandbox -", "+plain -", "synced"]);
+    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: there is no ClusterProvider `missing` to be joined: add its document");
+    // One of them is gone: its clusters stay, and the other's go on.
+    let (path, aside) = (PathBuf::from(&directory), PathBuf::from(format!("{directory}.aside")));
+    std::fs::rename(&path, &aside).expect("the directory is moved");
+    until(&fleet.health, "there is no directory").await;
+    assert_eq!(fleet.clusters().len(), 2);
+    std::fs::rename(&aside, &path).expect("the directory is back");
+    std::fs::remove_file(path.join("a.yaml")).expect("the file is removed");
+    assert_eq!(fleet.next().await, "-files.a.sandbox Removed");
+    assert_eq!(fleet.clusters().len(), 1);
 }
 
 /// The definition of Cluster API's clusters, as an older version serves it.

@@ -82,7 +82,7 @@ These are read and checked, and refused in plain words ([SE0190](errors.md#se019
     // The fixture has one of the providers that do not run.
     let plain = |what| {
         if str::starts_with(what, "the provider `") {
-            "the providers `apiExport`, `clusterInventory`, `multi`, `namespaces` and `workspaceTypes`"
+            "the providers `apiExport`, `clusterInventory`, `namespaces` and `workspaceTypes`"
         } else {
             what
         }
