@@ -13,6 +13,7 @@ pub mod hash;
 pub mod jsonpath;
 pub mod names;
 pub mod placement;
+mod provider;
 pub mod schema;
 pub(crate) mod selector;
 pub mod template;
@@ -31,6 +32,8 @@ pub use document::{
     Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, Propagation,
     RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated, SourceVanished, Take,
 };
+
+pub use provider::{ClusterProvider, Part, ProviderKind};
 
 use expression::Expression;
 use jsonpath::JsonPath;
@@ -109,101 +112,6 @@ pub struct ApiExportRef {
     pub name: String,
     /// Name of the APIExportEndpointSlice; `None`: the one kcp creates, named as the export.
     pub endpoint_slice: Option<String>,
-}
-
-/// A compiled `ClusterProvider` document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterProvider {
-    pub name: String,
-    pub kind: ProviderKind,
-}
-
-impl ClusterProvider {
-    /// Its document, for the state store, with those of the providers that it joins; `None` where an engine refuses it.
-    pub fn document(&self) -> Option<String> {
-        let spec = match &self.kind {
-            ProviderKind::Multi(parts) => {
-                let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
-                let parts = parts
-                    .iter()
-                    .filter_map(|part| Self { name: part.name.clone(), kind: part.kind.clone()? }.document());
-                let joint = written(&self.name, &json!({"multi": names}));
-                return Some([joint].into_iter().chain(parts).collect::<Vec<_>>().join("\n---\n"));
-            }
-            ProviderKind::Kubeconfig { connection } => json!({"kubeconfig": {"connection": connection}}),
-            ProviderKind::KubeconfigFiles { directory, glob } => {
-                json!({"kubeconfigFiles": {"directory": directory, "glob": glob}})
-            }
-            ProviderKind::KubeconfigSecrets { connection, namespace, selector, key } => json!({"kubeconfigSecrets": {
-                "connection": connection, "namespace": namespace, "selector": selector, "key": key,
-            }}),
-            ProviderKind::Kind => json!({"kind": {}}),
-            ProviderKind::ClusterApi { connection, namespace, selector } => json!({"clusterApi": {
-                "connection": connection, "namespace": namespace, "selector": selector,
-            }}),
-            ProviderKind::NotYet(_) => return None,
-        };
-        Some(written(&self.name, &spec))
-    }
-}
-
-fn written(provider: &str, spec: &Value) -> String {
-    let document = json!({
-        "apiVersion": document::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": provider}, "spec": spec,
-    });
-    document.to_string()
-}
-
-/// A provider that another joins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    pub name: String,
-    /// `None`: no document defines it, or it cannot be joined.
-    pub kind: Option<ProviderKind>,
-}
-
-impl ProviderKind {
-    /// The connection of the cluster that says where the provider's clusters are.
-    pub fn hub(&self) -> Option<&str> {
-        match self {
-            Self::KubeconfigSecrets { connection, .. } | Self::ClusterApi { connection, .. } => Some(connection),
-            Self::Kubeconfig { .. } | Self::KubeconfigFiles { .. } | Self::Kind | Self::NotYet(_) | Self::Multi(_) => {
-                None
-            }
-        }
-    }
-
-    /// Itself, or the kinds of the providers that it joins.
-    pub fn parts(&self) -> Vec<&Self> {
-        match self {
-            Self::Multi(parts) => parts.iter().filter_map(|part| part.kind.as_ref()).collect(),
-            other => vec![other],
-        }
-    }
-
-    /// Whether a provider that joins others can join it.
-    pub fn can_be_part(&self) -> bool {
-        !matches!(self, Self::Multi(_) | Self::NotYet(_))
-    }
-}
-
-/// How a provider finds its clusters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProviderKind {
-    /// One plain cluster, reached through a connection.
-    Kubeconfig { connection: String },
-    /// Every context of every kubeconfig file of a directory; `glob` `None`: of every file.
-    KubeconfigFiles { directory: String, glob: Option<String> },
-    /// The kubeconfigs in Secrets of a hub.
-    KubeconfigSecrets { connection: String, namespace: String, selector: Selector, key: String },
-    /// The clusters of kind on this machine.
-    Kind,
-    /// The Clusters of Cluster API on a hub; `namespace` `None`: in all namespaces.
-    ClusterApi { connection: String, namespace: Option<String>, selector: Selector },
-    /// The clusters of other providers.
-    Multi(Vec<Part>),
-    /// A way that has no run time yet, by its name: an engine refuses its document.
-    NotYet(String),
 }
 
 /// An expression that chooses the target of a source.

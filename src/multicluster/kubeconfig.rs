@@ -83,7 +83,12 @@ fn from_files(spec: &ConnectionSpec, paths: &[PathBuf], context: Option<&str>) -
 
 fn held(spec: &ConnectionSpec, held: &Held, context: Option<&str>) -> Result<Loaded, ConnectionError> {
     let (text, origin) = (held.text(), held.origin().to_owned());
-    let config = Kubeconfig::from_yaml(&text).map_err(|error| unreadable(spec, Path::new(&origin), &error))?;
+    // The parser's own words may quote the text, which is a secret.
+    let config = Kubeconfig::from_yaml(&text).map_err(|_| ConnectionError::NoKubeconfig {
+        connection: spec.name.clone(),
+        path: PathBuf::from(&origin),
+        reason: "its text cannot be read as one".to_owned(),
+    })?;
     let context = chosen_context(spec, &config, context, &origin)?;
     if let Some((what, instead)) = reaches_out(&config, &context) {
         let connection = spec.name.clone();
@@ -301,5 +306,16 @@ mod tests {
         seen.dedup();
         assert_eq!(seen.len(), 4);
         assert_eq!(fingerprint(), fingerprint());
+    }
+
+    #[test]
+    fn what_a_secret_holds_in_place_of_a_kubeconfig_is_not_repeated() {
+        for text in
+            ["hunter2", "{\"users\": \"hunter2\"}", "clusters: [hunter2", "users: [{name: u, user: {exec: hunter2}}]"]
+        {
+            let held = Held::new("Secret fleet/a".to_owned(), text.to_owned());
+            let Err(error) = super::held(&spec(), &held, None) else { panic!("{text} is taken for a kubeconfig") };
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
     }
 }

@@ -38,8 +38,6 @@ pub(super) fn clusters() -> [Resource; 2] {
 }
 
 impl ClusterApi {
-    /// # Errors
-    /// Never: it is what providers of its kind can have.
     pub fn new(hub: &Arc<Connection>, namespace: &str, selector: &Selector) -> Result<Self, String> {
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };

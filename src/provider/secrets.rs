@@ -26,8 +26,6 @@ pub(super) fn secrets() -> Resource {
 }
 
 impl KubeconfigSecrets {
-    /// # Errors
-    /// Never: it is what providers of its kind can have.
     pub fn new(hub: &Arc<Connection>, namespace: &str, selector: &Selector, key: &str) -> Result<Self, String> {
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
