@@ -10,7 +10,7 @@ use crate::kubectl::Kubectl;
 use crate::proxy::Proxy;
 use crate::rest::{Patch, Rest};
 use crate::target::namespace;
-use crate::world::World;
+use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -195,11 +195,23 @@ fn policy(stage: &Stage) -> String {
 }
 
 async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
-    let world = stage.widgets().await;
+    // While the Lease is missing, the policy holds up whatever it selects: the other cases have another cluster.
+    let server = stage.fleet.own_cluster(&stage.id).await;
+    let world = stage.world_on(&server, true).await;
+    world.mappings.write("widgets.yaml", WIDGETS);
     let file = stage.keep("policy.yaml", &policy(stage)).display().to_string();
-    let target = &stage.fleet.kubernetes().await.target;
-    let kubeconfig = stage.keep("admin.kubeconfig", &target.kubeconfig(ADMIN));
+    let kubeconfig = stage.keep("admin.kubeconfig", &server.kubeconfig(ADMIN));
     Kubectl::new(stage.fleet.kubectl(), kubeconfig).run(&["apply", "--validate=strict", "-f", &file]);
+    let config_map = |labels: Value| json!({"metadata": {"name": "of-others", "labels": labels}});
+    let config_maps = "/api/v1/namespaces/default/configmaps";
+    eventually("the policy refuses what looks like the engine's while there is no Lease", async || {
+        let owned = config_map(json!({"sync-engine.dev/owner": "somebody"}));
+        let answer = world.target.rest.try_create(&format!("{config_maps}?dryRun=All"), &owned).await;
+        (answer.status == 422).then_some(()).ok_or_else(|| format!("{answer:?}"))
+    })
+    .await;
+    world.target.rest.create(config_maps, &config_map(json!({}))).await;
+
     let mut group = Group::start(&world, 2).await;
     group.syncs("a").await;
     let first = group.led_by_other_than("").await;
@@ -233,9 +245,13 @@ async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
     let collection = world.api.collection(&namespace);
     let create = json!({
         "apiVersion": copy["apiVersion"], "kind": copy["kind"],
-        "metadata": {"name": "late", "namespace": namespace, "annotations": {EPOCH: "0"}}, "spec": {"size": 9},
+        "metadata": {
+            "name": "late", "namespace": namespace, "labels": copy["metadata"]["labels"], "annotations": {EPOCH: "0"},
+        },
+        "spec": {"size": 9},
     });
     assert_eq!(engine.try_create(&collection, &create).await.status, 422);
+    group.target.delete(&group.path).await;
     group.syncs("c").await;
     world.alpha.delete("a").await;
     world.alpha.gone("a").await;
