@@ -9,20 +9,30 @@ use tokio::sync::watch;
 
 /// The shared registry. Cloning gives another handle to the same one.
 ///
-/// A component that is not in it says nothing, so the engine is ready when every condition in it is:
-/// whatever readiness has to wait for must be set before the server starts to answer.
+/// A component that is not in it says nothing. The engine is ready while no condition is [`Level::Waiting`], so whatever
+/// readiness has to wait for must be set before the server starts to answer.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
     entries: Arc<Mutex<BTreeMap<String, Entry>>>,
     changes: watch::Sender<u64>,
 }
 
-/// Standing of one component, as the component itself reports it.
+/// Condition of one component, as the component itself reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    pub ready: bool,
-    /// Why, and what to do about it, in a sentence. May be empty where `ready`.
+    pub level: Level,
+    /// Why, and what to do about it, in a sentence. May be empty where nothing is wrong.
     pub message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Ready,
+    /// Part of the work cannot be done, for one cluster of a fleet or one tenant. The engine is ready all the same, so that
+    /// none of them can hold up a roll-out.
+    Degraded,
+    /// The engine is not ready.
+    Waiting,
 }
 
 /// A condition together with how long it has stood like this.
@@ -30,7 +40,7 @@ pub struct Condition {
 pub struct Standing {
     pub component: String,
     pub condition: Condition,
-    /// Since `ready` last changed; a new message alone does not start it again.
+    /// Since its level last changed; a new message alone does not start it again.
     pub lasted: Duration,
 }
 
@@ -42,11 +52,20 @@ struct Entry {
 
 impl Condition {
     pub fn ready(message: impl Into<String>) -> Self {
-        Self { ready: true, message: message.into() }
+        Self { level: Level::Ready, message: message.into() }
+    }
+
+    pub fn degraded(message: impl Into<String>) -> Self {
+        Self { level: Level::Degraded, message: message.into() }
     }
 
     pub fn waiting(message: impl Into<String>) -> Self {
-        Self { ready: false, message: message.into() }
+        Self { level: Level::Waiting, message: message.into() }
+    }
+
+    /// An error is `otherwise`.
+    pub fn of(result: Result<(), String>, otherwise: Level) -> Self {
+        result.map_or_else(|message| Self { level: otherwise, message }, |()| Self::ready(""))
     }
 }
 
@@ -65,7 +84,7 @@ impl Health {
         match entries.get_mut(component) {
             Some(entry) if entry.condition == condition => false,
             Some(entry) => {
-                if entry.condition.ready != condition.ready {
+                if entry.condition.level != condition.level {
                     entry.since = Instant::now();
                 }
                 entry.condition = condition;
@@ -80,7 +99,7 @@ impl Health {
 
     /// [`set`](Self::set) from a result: an error is what is waited for.
     pub fn report(&self, component: &str, state: Result<(), String>) -> bool {
-        self.set(component, state.map_or_else(Condition::waiting, |()| Condition::ready("")))
+        self.set(component, Condition::of(state, Level::Waiting))
     }
 
     /// Forgets a component that is no longer there to be waited for.
@@ -97,7 +116,12 @@ impl Health {
 
     /// Whether no component is waiting.
     pub fn is_ready(&self) -> bool {
-        self.lock().values().all(|entry| entry.condition.ready)
+        self.count(Level::Waiting) == 0
+    }
+
+    /// How many components are at this level.
+    pub fn count(&self, level: Level) -> usize {
+        self.lock().values().filter(|entry| entry.condition.level == level).count()
     }
 
     /// All conditions by the name of their component.
@@ -117,23 +141,25 @@ impl Health {
     }
 }
 
-/// The body of `/readyz`: one line for each condition that is not ready, or for all of them.
+/// The body of `/readyz`: one line for each condition in which something is wrong, or for all of them.
 pub fn report(standings: &[Standing], all: bool) -> String {
     let mut text = String::new();
-    for standing in standings.iter().filter(|standing| all || !standing.condition.ready) {
-        let mark = if standing.condition.ready { "[+]" } else { "[-]" };
-        let lasted = humanize(standing.lasted);
-        let _ = match (standing.condition.ready, standing.condition.message.as_str()) {
-            (true, "") => writeln!(text, "{mark} {} ready for {lasted}", standing.component),
-            (true, why) => writeln!(text, "{mark} {} ready for {lasted}: {why}", standing.component),
-            (false, why) => writeln!(text, "{mark} {} not ready for {lasted}: {why}", standing.component),
+    for Standing { component, condition: Condition { level, message }, lasted } in standings {
+        let (mark, level) = match level {
+            Level::Ready if !all => continue,
+            Level::Ready => ("[+]", "ready"),
+            Level::Degraded => ("[!]", "degraded"),
+            Level::Waiting => ("[-]", "not ready"),
         };
+        let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let _ = writeln!(text, "{mark} {component} {level} for {}{message}", humanize(*lasted));
     }
-    let waiting = standings.iter().filter(|standing| !standing.condition.ready).count();
-    let _ = match waiting {
-        0 => writeln!(text, "ready"),
-        1 => writeln!(text, "not ready: 1 condition of {}", standings.len()),
-        several => writeln!(text, "not ready: {several} conditions of {}", standings.len()),
+    let count = |level| standings.iter().filter(|standing| standing.condition.level == level).count();
+    let conditions = |count| if count == 1 { "condition" } else { "conditions" };
+    let _ = match (count(Level::Waiting), count(Level::Degraded)) {
+        (0, 0) => writeln!(text, "ready"),
+        (0, some) => writeln!(text, "ready; degraded: {some} {} of {}", conditions(some), standings.len()),
+        (some, _) => writeln!(text, "not ready: {some} {} of {}", conditions(some), standings.len()),
     };
     text
 }
@@ -172,6 +198,8 @@ mod tests {
         assert!(!health.set("connection target", Condition::waiting("connection refused")), "nothing new was said");
         health.remove("connection target");
         assert!(health.is_ready());
+        health.set("cluster b of a fleet", Condition::degraded("connection refused"));
+        assert!(health.is_ready(), "one cluster of many holds up no roll-out");
     }
 
     #[test]
@@ -205,5 +233,10 @@ mod tests {
         not ready: 1 condition of 3
         ");
         insta::assert_snapshot!(report(&standings[..1], false), @"ready");
+        let degraded = standing("cluster b", Condition::degraded("connection refused"), 65);
+        insta::assert_snapshot!(report(&[degraded, standings[2].clone()], false), @r"
+        [!] cluster b degraded for 1m5s: connection refused
+        ready; degraded: 1 condition of 2
+        ");
     }
 }

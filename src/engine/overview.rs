@@ -23,6 +23,7 @@ pub fn publish(engine: &Engine) {
         metrics.set_tables(&overview.name, tables(engine, running));
         metrics.set_not_synced(&overview.name, &running.pipeline.reasons());
     }
+    metrics.set_conditions(&engine.shared.instruments.health);
     for (name, connection) in &engine.settings.connections {
         for (verb, code, sent) in connection.counters().snapshot() {
             metrics.set_requests(name, verb, code, sent);
@@ -91,10 +92,8 @@ fn standing(entry: &Entry, running: Option<&Running>) -> String {
 }
 
 fn providers(engine: &Engine) -> Vec<ProviderOverview> {
-    let mut all: Vec<&SourceClusters> =
+    let all: BTreeSet<&SourceClusters> =
         engine.catalog.mappings().map(|(_, entry)| &entry.mapping.source.clusters).collect();
-    all.sort();
-    all.dedup();
     let overview = |provider: &&SourceClusters| ProviderOverview {
         name: provider.to_string(),
         clusters: engine.shared.manager.clusters(*provider).len(),

@@ -20,7 +20,7 @@ impl Engine {
         for running in self.pipelines.values().chain(former) {
             let component = sources_component(&running.pipeline);
             match blocked(&running.pipeline) {
-                Some(why) => drop(self.shared.instruments.health.set(&component, Condition::waiting(why))),
+                Some(condition) => drop(self.shared.instruments.health.set(&component, condition)),
                 None => self.shared.instruments.health.remove(&component),
             }
         }
@@ -68,17 +68,22 @@ pub(super) fn sources_component(pipeline: &Pipeline) -> String {
 }
 
 /// What an operator has to mend for a mapping's sources: a refused request, a deletion that hangs, deletions to approve.
-pub(super) fn blocked(pipeline: &Pipeline) -> Option<String> {
+///
+/// What one tenant can cause only degrades: a roll-out must not wait for a tenant.
+pub(super) fn blocked(pipeline: &Pipeline) -> Option<Condition> {
     let unsettled = pipeline.unsettled();
     let is_operators =
         |cause: &Cause| matches!(cause, Cause::TargetChanged | Cause::Refused | Cause::RequestFailed | Cause::Stuck);
     let mut blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
     if let Some(held) = pipeline.held() {
-        return Some(format!(
+        return Some(Condition::waiting(format!(
             "{held} deletions follow from the changed document, more than pruneGuard allows: approve them with \
              `POST /-/approve`, or go back to the former document"
-        ));
+        )));
     }
     let (key, first) = blocked.next()?;
-    Some(format!("{} sources are blocked; the first is {key}: {}", blocked.count() + 1, first.why))
+    let mut is_target_changed = first.cause == Some(Cause::TargetChanged);
+    let others = blocked.inspect(|(_, how)| is_target_changed |= how.cause == Some(Cause::TargetChanged)).count();
+    let why = format!("{} sources are blocked; the first is {key}: {}", others + 1, first.why);
+    Some(if is_target_changed { Condition::waiting(why) } else { Condition::degraded(why) })
 }

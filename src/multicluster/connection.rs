@@ -19,6 +19,7 @@ use super::in_process::InProcess;
 use super::kubeconfig::{self, Loaded};
 use super::lane::{Counters, Lane};
 use super::pool::Origin;
+use crate::health::Level;
 
 /// One connection of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,6 +151,8 @@ pub struct Connection {
     lanes: Mutex<HashMap<String, Weak<Lane>>>,
     counters: Arc<Counters>,
     identity: Confirmation,
+    /// One of the clusters of a fleet.
+    is_of_fleet: bool,
     /// When the configuration was last read again because of a refusal.
     reread: Mutex<Option<Instant>>,
     agent: HeaderValue,
@@ -186,6 +189,15 @@ impl Connection {
 
     /// The same for one replica of several: servers are told its name in each request.
     pub fn of_replica(spec: ConnectionSpec, replica: Option<&str>) -> Result<Arc<Self>, ConnectionError> {
+        Self::build(spec, replica, false)
+    }
+
+    /// The same for one of many clusters, which a provider found: what is wrong with it leaves the engine ready.
+    pub fn of_fleet(spec: ConnectionSpec, replica: Option<&str>) -> Result<Arc<Self>, ConnectionError> {
+        Self::build(spec, replica, true)
+    }
+
+    fn build(spec: ConnectionSpec, replica: Option<&str>, is_of_fleet: bool) -> Result<Arc<Self>, ConnectionError> {
         let agent = replica.and_then(|name| HeaderValue::try_from(format!("{AGENT} ({name})")).ok());
         let current = Current::build(&spec, kubeconfig::load(&spec)?)?;
         Ok(Arc::new(Self {
@@ -194,6 +206,7 @@ impl Connection {
             lanes: Mutex::default(),
             counters: Arc::default(),
             identity: Confirmation::default(),
+            is_of_fleet,
             reread: Mutex::default(),
             agent: agent.unwrap_or(HeaderValue::from_static(AGENT)),
         }))
@@ -205,6 +218,11 @@ impl Connection {
 
     pub fn source(&self) -> &ConnectionSource {
         &self.spec.source
+    }
+
+    /// What it means for the engine's readiness that something is wrong with it.
+    pub fn trouble(&self) -> Level {
+        if self.is_of_fleet { Level::Degraded } else { Level::Waiting }
     }
 
     pub(super) fn agent(&self) -> HeaderValue {

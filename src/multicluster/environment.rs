@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::connection::{Connection, ConnectionError, ConnectionSpec, Reloaded, flag};
 use super::registry::{ProviderEvent, ProviderName};
-use crate::health::Health;
+use crate::health::{Condition, Health, Level};
 use crate::mapping::{ApiExportRef, ClusterProvider, SourceClusters};
 use crate::object::ClusterName;
 
@@ -47,17 +47,17 @@ impl Environment {
     /// # Errors
     /// The configuration cannot be used.
     pub fn open(&self, spec: ConnectionSpec) -> Result<Arc<Connection>, ConnectionError> {
-        Connection::of_replica(spec, self.replica.as_deref())
+        Connection::of_fleet(spec, self.replica.as_deref())
     }
 
     /// The condition of a provider.
     pub fn reporter(&self, provider: &ProviderName) -> Reporter {
-        Reporter { health: self.health.clone(), what: condition_name(provider) }
+        Reporter { health: self.health.clone(), what: condition_name(provider), trouble: Level::Waiting }
     }
 
     /// The condition of a connection's configuration.
-    pub fn configuration_of(&self, connection: &str) -> Reporter {
-        Reporter { health: self.health.clone(), what: format!("configuration of connection {connection}") }
+    pub fn configuration_of(&self, connection: &str, trouble: Level) -> Reporter {
+        Reporter { health: self.health.clone(), what: format!("configuration of connection {connection}"), trouble }
     }
 }
 
@@ -91,22 +91,34 @@ pub fn finds_by(provider: &ProviderName, document: Option<&ClusterProvider>, con
 pub struct Reporter {
     health: Health,
     what: String,
+    /// What it means that something is wrong.
+    trouble: Level,
 }
 
 impl Reporter {
     /// Shows the state, and says a change aloud.
     pub fn report(&self, state: Result<(), String>) {
-        let message = state.as_ref().err().cloned();
-        if self.health.report(&self.what, state) {
-            match message {
-                Some(message) => tracing::warn!("{}: {message}", self.what),
-                None => tracing::info!("{}: in order", self.what),
+        self.set(Condition::of(state, self.trouble));
+    }
+
+    /// Only part of what the provider lists is wrong.
+    pub fn degrade(&self, message: String) {
+        self.set(Condition::degraded(message));
+    }
+
+    fn set(&self, condition: Condition) {
+        let (is_in_order, message) = (condition.level == Level::Ready, condition.message.clone());
+        if self.health.set(&self.what, condition) {
+            match is_in_order {
+                false => tracing::warn!("{}: {message}", self.what),
+                true => tracing::info!("{}: in order", self.what),
             }
         }
     }
+
     /// The condition of one of the provider's clusters.
     pub fn of_cluster(&self, name: &ClusterName) -> Self {
-        Self { health: self.health.clone(), what: format!("{}, cluster {name}", self.what) }
+        Self { health: self.health.clone(), what: format!("{}, cluster {name}", self.what), trouble: Level::Degraded }
     }
 
     /// There is nothing to report on any more.
@@ -116,7 +128,8 @@ impl Reporter {
 
     /// Says what a reload of a connection's configuration found; a broken one leaves what works in use.
     pub fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
-        let changed = self.health.report(&self.what, found.as_ref().map(|_| ()).map_err(ToString::to_string));
+        let state = found.as_ref().map(|_| ()).map_err(ToString::to_string);
+        let changed = self.health.set(&self.what, Condition::of(state, self.trouble));
         match found {
             Ok(Reloaded::Unchanged) => {}
             Ok(Reloaded::Credential) => tracing::info!(connection, "another credential is in use"),

@@ -14,7 +14,7 @@ use super::connection::{Connection, ConnectionError, Reloaded};
 use super::environment::{Describe, Environment, condition_name, finds_by};
 use super::mailbox::Mailbox;
 use super::registry::{Cluster, ProviderEvent, ProviderName, ProviderRef, Reason, Registry, Transition};
-use crate::health::Health;
+use crate::health::{Health, Level};
 use crate::mapping::{ClusterProvider, SourceClusters};
 use crate::object::ClusterName;
 
@@ -182,7 +182,7 @@ impl Manager {
     }
 
     fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
-        self.0.environment.configuration_of(connection).heed(connection, found);
+        self.0.environment.configuration_of(connection, Level::Waiting).heed(connection, found);
         if matches!(found, Ok(Reloaded::Address)) {
             self.replace_users_of(connection);
         }

@@ -20,7 +20,7 @@ use super::raw::{NotAnObject, Parsed};
 use super::registry::{ClustersOf, WatchScope};
 use super::request_error::RequestError;
 use super::store::{Listing, Store};
-use crate::health::Health;
+use crate::health::{Condition, Health};
 use crate::mapping::Resource;
 
 pub use super::list_watch::WatchState;
@@ -453,7 +453,8 @@ impl Worker {
         let what = self.key.to_string();
         match state {
             WatchState::Failed { reason, .. } => {
-                if self.health.report(&what, Err(reason.clone())) {
+                let trouble = self.endpoint.connection().trouble();
+                if self.health.set(&what, Condition::of(Err(reason.clone()), trouble)) {
                     tracing::warn!(%reason, "{what} fails and is retried");
                 }
             }

@@ -181,8 +181,8 @@ impl Running {
     fn follow(&mut self, tasks: &Tasks) -> Vec<ProviderEvent> {
         let mut refused = self.refused.clone();
         let mut members = BTreeMap::new();
+        let troubles: Vec<String> = self.listed.iter().filter_map(|known| known.trouble.clone()).collect();
         for known in &self.listed {
-            refused.extend(known.trouble.clone());
             if let Some(listed) = &known.listed {
                 refused.extend(listed.refused.iter().cloned());
                 members.extend(listed.members.clone());
@@ -195,7 +195,11 @@ impl Running {
                 None => refused.extend(self.start(name, source, tasks).err()),
             }
         }
-        self.condition.report(if refused.is_empty() { Ok(()) } else { Err(summed_up(&refused)) });
+        match (troubles.is_empty(), refused.is_empty()) {
+            (true, true) => self.condition.report(Ok(())),
+            (true, false) => self.condition.degrade(summed_up(&refused)),
+            (false, _) => self.condition.report(Err(summed_up(&[troubles, refused].concat()))),
+        }
         let is_complete = self.listed.iter().all(|known| known.listed.is_some());
         let events = self.roll.list(&self.followed.keys().cloned().collect(), is_complete);
         self.report(|_| true);
@@ -209,7 +213,7 @@ impl Running {
         self.next += 1;
         let provider = KubeconfigProvider::new(connection.clone(), name.as_str(), None)?;
         let following = follow(provider, name.clone(), number, self.tell.clone(), condition.clone());
-        let configuration = self.environment.configuration_of(connection.name());
+        let configuration = self.environment.configuration_of(connection.name(), connection.trouble());
         let reloading = reload(connection, look_again.clone(), configuration.clone());
         let both = async {
             tokio::join!(following, reloading);

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::health::Level;
 
 /// Longer than anything here takes, on a machine that is busy with something else.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -129,7 +130,7 @@ async fn a_directory_that_goes_away_removes_nothing_and_its_successor_is_followe
     assert_eq!(content(&lost, "a.yaml"), Some("one"));
     assert!(lost.problems[0].is_root());
     let standings = bench.health.standings();
-    assert!(standings[0].condition.ready, "what ran before runs on");
+    assert!(standings[0].condition.level == Level::Ready, "what ran before runs on");
     assert!(standings[0].condition.message.contains("it does not exist"), "{standings:?}");
 
     fs::create_dir(bench.root.path().join("new")).expect("created");

@@ -20,6 +20,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
 
 use super::process::ProcessCollector;
+use crate::health::{Health, Level};
 use crate::multicluster::Latency;
 use crate::plan::Cause;
 
@@ -49,6 +50,7 @@ pub struct Metrics {
     reload_last_success: FloatGauge,
     generation: Family<Labels<1>, Gauge>,
     invalid_documents: Gauge,
+    conditions: Family<[(&'static str, String); 1], Gauge>,
     leader: Gauge,
     clusters: Family<Labels<1>, Gauge>,
     orphans: Family<Labels<1>, Gauge>,
@@ -198,6 +200,11 @@ impl Metrics {
             ),
             generation: names.add("mapping_generation", "Generation of the mapping that runs", Family::default()),
             invalid_documents: names.add("invalid_documents", "Documents that do not run as they are written", Gauge::default()),
+            conditions: names.add(
+                "conditions",
+                "Conditions of `/readyz` in which something is wrong, by level: `degraded` or `waiting`",
+                Family::default(),
+            ),
             leader: names.add("leader", "1 while this replica writes, else 0", Gauge::default()),
             clusters: names.add("clusters_engaged", "Workspaces or clusters that a provider serves", Family::default()),
             orphans: names.add("orphans", "Sources with orphaned objects: a person must decide about them", Family::default()),
@@ -266,6 +273,13 @@ impl Metrics {
         self.invalid_documents.set(count(errors));
         if result == ReloadResult::Success {
             self.reload_last_success.set(epoch_seconds());
+        }
+    }
+
+    /// In how many conditions something is wrong.
+    pub fn set_conditions(&self, health: &Health) {
+        for (name, level) in [("degraded", Level::Degraded), ("waiting", Level::Waiting)] {
+            self.conditions.get_or_create(&[("level", name.to_owned())]).set(count(health.count(level)));
         }
     }
 
@@ -401,6 +415,7 @@ mod tests {
         metrics.set_queue("mongodb", 2, Duration::from_millis(1_500));
         metrics.reloaded(ReloadResult::Partial, 1);
         metrics.set_leader(true);
+        metrics.set_conditions(&Health::default());
         metrics.set_generation("mongodb", 7);
         metrics.set_orphans("mongodb", 0);
         metrics.set_not_synced("mongodb", &BTreeMap::from([(Cause::Conflict, 3)]));
@@ -418,6 +433,8 @@ mod tests {
         sync_engine_client_requests_total{connection="target",verb="patch",code="200"} 1
         sync_engine_client_requests_total{connection="target",verb="patch",code="none"} 1
         sync_engine_clusters_engaged{provider="kcp"} 2
+        sync_engine_conditions{level="degraded"} 0
+        sync_engine_conditions{level="waiting"} 0
         sync_engine_invalid_documents 1
         sync_engine_leader 1
         sync_engine_mapping_generation{mapping="mongodb"} 7

@@ -104,7 +104,7 @@ async fn healthz() -> &'static str {
 
 async fn readyz(State(shared): State<Shared>, RawQuery(query): RawQuery) -> (StatusCode, String) {
     let standings = shared.instruments.health.standings();
-    let ready = standings.iter().all(|standing| standing.condition.ready);
+    let ready = standings.iter().all(|standing| standing.condition.level != health::Level::Waiting);
     let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, health::report(&standings, is_verbose(query.as_deref())))
 }

@@ -78,24 +78,36 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Waits until nothing is degraded either.
     pub async fn becomes_ready(&mut self) {
         eventually("the engine is ready", async || {
             self.process.must_run();
             let answer = self.http.look("/readyz").await?;
-            answer.is_success().then_some(()).ok_or_else(|| format!("{} {}", answer.status, answer.body))
+            let is_ready = answer.is_success() && answer.body == "ready\n";
+            is_ready.then_some(()).ok_or_else(|| format!("{} {}", answer.status, answer.body))
         })
         .await;
     }
 
     /// Waits until `/readyz` is 503 because of `component`, for a reason that contains `reason`; gives that line.
     pub async fn becomes_unready(&mut self, component: &str, reason: &str) -> String {
-        eventually(&format!("/readyz says 503, {component} and {reason:?}"), async || {
+        self.reports(503, &format!("[-] {component}"), reason).await
+    }
+
+    /// Waits until `/readyz` is 200 and says that `component` is degraded, for a reason that contains `reason`; gives that
+    /// line.
+    pub async fn becomes_degraded(&mut self, component: &str, reason: &str) -> String {
+        self.reports(200, &format!("[!] {component}"), reason).await
+    }
+
+    async fn reports(&mut self, status: u16, start: &str, reason: &str) -> String {
+        eventually(&format!("/readyz says {status}, {start} and {reason:?}"), async || {
             self.process.must_run();
             let answer = self.http.look("/readyz").await?;
             let text = answer.body.as_str().map_or_else(|| answer.body.to_string(), str::to_owned);
-            let start = format!("[-] {component}");
-            let line = text.lines().find(|line| line.starts_with(&start) && line.contains(reason));
-            line.filter(|_| answer.status == 503).map(str::to_owned).ok_or_else(|| format!("{} {text}", answer.status))
+            let line = text.lines().find(|line| line.starts_with(start) && line.contains(reason));
+            let line = line.filter(|_| answer.status == status).map(str::to_owned);
+            line.ok_or_else(|| format!("{} {text}", answer.status))
         })
         .await
     }

@@ -15,6 +15,7 @@ use crate::cli::run::{failed, start_server};
 use crate::cli::{Misconfigured, inputs};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
+use crate::health::Level;
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
@@ -79,7 +80,12 @@ impl Parts {
 
     /// What the engine is waiting for; `None` where it is ready.
     pub fn waits_for(&self) -> Option<String> {
-        let waiting = self.instruments.health.standings().into_iter().find(|standing| !standing.condition.ready)?;
+        let waiting = self
+            .instruments
+            .health
+            .standings()
+            .into_iter()
+            .find(|standing| standing.condition.level == Level::Waiting)?;
         Some(format!("{}: {}", waiting.component, waiting.condition.message))
     }
 

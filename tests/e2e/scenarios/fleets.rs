@@ -100,10 +100,15 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
     let fleet = Fleet::of(stage).await;
     let (server, second) = fleet.cluster("b").await;
     let first = &fleet.world.alpha;
-    let mut engine = fleet.world.engine().await;
+    // One that forbids everything is listed before the engine starts, and delays no other.
+    fleet.list("closed", &server.kubeconfig(NOBODY));
+    let mut engine = fleet.world.launch().start();
     first.create("same", json!({"size": 1})).await;
     second.create("same", json!({"size": 2})).await;
     first.synced("same", "True", "Synced").await;
+    engine.becomes_degraded("ClusterProvider", "forbidden").await;
+    fleet.unlist("closed");
+    engine.becomes_ready().await;
     // A cluster that is listed later is seen at once.
     fleet.list("b", &server.kubeconfig(&stage.user));
     second.synced("same", "True", "Synced").await;
@@ -116,6 +121,7 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
     server.kill();
     first.create("other", json!({"size": 3})).await;
     first.synced("other", "True", "Synced").await;
+    engine.becomes_degraded("watch of widgets", "cannot reach").await;
     server.resume().await;
     fleet.unlist("b");
     engine.says(&["b.it", "cluster disengaged"]).await;
@@ -199,7 +205,7 @@ async fn a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported(stag
     let before = lists(&stage.user);
 
     fs::write(fleet.file("a"), "clusters: [").expect("a kubeconfig");
-    engine.becomes_unready("ClusterProvider", "is no kubeconfig").await;
+    engine.becomes_degraded("ClusterProvider", "is no kubeconfig").await;
     first.patch("a", json!({"spec": {"size": 2}})).await;
     fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
     assert_eq!(lists(&stage.user), before, "what was read before stays in use");
@@ -217,7 +223,7 @@ async fn a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported(stag
     assert_eq!((lists(&stage.user), lists(&other)), (before, 0), "nothing was listed again");
 
     fleet.list("a", &source.kubeconfig(NOBODY));
-    engine.becomes_unready("ClusterProvider", "forbidden").await;
+    engine.becomes_degraded("ClusterProvider", "forbidden").await;
 }
 
 /// A kubeconfig that names no file.
@@ -253,7 +259,7 @@ async fn secrets_of_a_hub_list_clusters(stage: &Stage) {
 
     let path = format!("{secrets}/a");
     hub.patch(Patch::Merge, &path, &secret(&source.kubeconfig(NOBODY))).await;
-    engine.becomes_unready("ClusterProvider", "forbidden").await;
+    engine.becomes_degraded("ClusterProvider", "forbidden").await;
     hub.patch(Patch::Merge, &path, &secret(&source.kubeconfig(&stage.user))).await;
     first.patch("a", json!({"spec": {"size": 2}})).await;
     fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;

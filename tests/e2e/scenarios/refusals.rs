@@ -158,7 +158,7 @@ async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) 
 
     world.alpha.delete(NAME).await;
     world.alpha.synced(NAME, "False", "Refused").await;
-    engine.becomes_unready(&format!("mapping {}: sources", world.name), "denied by a policy").await;
+    engine.becomes_degraded(&format!("mapping {}: sources", world.name), "denied by a policy").await;
     let before = deletions(&world);
     throughout(
         Duration::from_secs(10),
@@ -213,7 +213,7 @@ async fn others_go_on(stage: &Stage, refused: Refused, reason: &str, words: &str
     world.alpha.create(NAME, json!({"size": 1})).await;
     world.alpha.synced(NAME, "False", reason).await;
     world.alpha.status(NAME, json!({"version": "1"})).await;
-    engine.becomes_unready(&format!("mapping {}: sources", world.name), words).await;
+    engine.becomes_degraded(&format!("mapping {}: sources", world.name), words).await;
     assert_eq!(world.target.find(&world.alpha, NAME).await, None);
 
     // A change of the source reaches the other object as well.
@@ -267,7 +267,7 @@ async fn a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status
     world.alpha.status(NAME, json!({"version": "1"})).await;
     engine.says(&["user may not create roles"]).await;
     engine.says(&["roles.rbac.authorization.k8s.io", "not found"]).await;
-    engine.becomes_unready(&format!("mapping {}: sources", world.name), "user may not create roles").await;
+    engine.becomes_degraded(&format!("mapping {}: sources", world.name), "user may not create roles").await;
 
     memory.refuse_no_more().await;
     world.alpha.synced(NAME, "True", "Synced").await;
@@ -311,7 +311,7 @@ async fn a_missing_namespace_is_reported(stage: &Stage) {
         refused.ok_or_else(|| "no write was answered by 404".to_owned())
     })
     .await;
-    engine.becomes_unready(&format!("mapping {}: sources", world.name), "not found").await;
+    engine.becomes_degraded(&format!("mapping {}: sources", world.name), "not found").await;
     let missing =
         missing.uri.split("/namespaces/").nth(1).and_then(|rest| rest.split('/').next()).expect("a namespace");
     assert_ne!(missing, place);

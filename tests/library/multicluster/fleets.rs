@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
-use sync_engine::health::Health;
+use sync_engine::health::{Health, Level};
 use sync_engine::mapping::{ClusterProvider, Part, ProviderKind, Selector, SourceClusters};
 use sync_engine::multicluster::connection::Connection;
 use sync_engine::multicluster::manager::{ClusterEvents, Manager};
@@ -73,8 +73,9 @@ impl Fleet {
 /// Waits until some condition complains of this.
 async fn until(health: &Health, text: &str) {
     let mut changes = health.changes();
-    let complains =
-        || health.standings().iter().any(|one| !one.condition.ready && one.condition.message.contains(text));
+    let complains = || {
+        health.standings().iter().any(|one| one.condition.level != Level::Ready && one.condition.message.contains(text))
+    };
     let wait = async {
         while !complains() {
             changes.changed().await.expect("health outlives the wait");

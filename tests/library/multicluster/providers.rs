@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
-use sync_engine::health::Health;
+use sync_engine::health::{Health, Level};
 use sync_engine::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
 use sync_engine::multicluster::connection::Connection;
 use sync_engine::multicluster::identity::{Known, cluster_identity};
@@ -86,7 +86,7 @@ pub async fn complaint(health: &Health) -> String {
     let wait = async {
         loop {
             changes.mark_unchanged();
-            if let Some(ill) = health.standings().into_iter().find(|one| !one.condition.ready) {
+            if let Some(ill) = health.standings().into_iter().find(|one| one.condition.level != Level::Ready) {
                 return format!("{}: {}", ill.component, ill.condition.message);
             }
             changes.changed().await.expect("health outlive the wait");

@@ -166,7 +166,7 @@ async fn a_server_that_is_killed_is_waited_for_and_what_was_missed_is_found() {
         matches!(state, WatchState::Failed { synced_before: true, reason, .. } if reason.contains("connection refused"))
     })
     .await;
-    assert!(!scene.health.standings().pop().expect("a condition").condition.ready);
+    assert!(!scene.health.is_ready());
     assert_eq!(watch.store().len(), 2, "what is out of sight is kept");
     scene.sandbox.delete(CONFIG_MAPS, "default", "gone").expect("deleted");
     scene.create("new");

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
+use sync_engine::health::Health;
 use sync_engine::multicluster::Latency;
 use sync_engine::object::marks::Writer;
 use sync_engine::plan::Cause;
@@ -84,6 +85,7 @@ fn every_series() -> Metrics {
     metrics.set_latencies("target", BTreeMap::from([("get", Latency::default())]));
     metrics.set_queue("m", 0, Duration::ZERO);
     metrics.reloaded(ReloadResult::Success, 0);
+    metrics.set_conditions(&Health::default());
     metrics.set_generation("m", 1);
     metrics.set_orphans("m", 0);
     metrics.set_not_synced("m", &BTreeMap::new());
