@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use sync_engine::multicluster::environment::CustomProviders;
 use sync_engine::{cli, telemetry};
 
 /// Reconciling is making and dropping small trees: a tenth to a quarter less time than with the system's allocator, in as
@@ -13,7 +14,7 @@ fn main() -> ExitCode {
     keep_to_small_pages();
     let (verb, log) = cli::Arguments::read();
     telemetry::start(log.log_format, &log.filter(&verb));
-    cli::execute(verb).into()
+    cli::execute(verb, CustomProviders::default()).into()
 }
 
 /// Where Linux is set to back memory with huge pages that nobody asked for, an engine with some thousand objects would

@@ -277,7 +277,7 @@ fn providers() {
     insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("target", "other")), @"provider edge: changed");
     insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("kubeconfig", "kubeconf")), @r"
     m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use
-    p.yaml:4:8: error[SE0104]: `kubeconf` is not one of `kubeconfig`, `kubeconfigFiles`, `kubeconfigSecrets`, `kind`, `clusterApi`, `clusterInventory`, `namespaces`, `apiExport`, `workspaceTypes`, `multi` (did you mean `kubeconfig`?)
+    p.yaml:4:8: error[SE0104]: `kubeconf` is not one of `kubeconfig`, `kubeconfigFiles`, `kubeconfigSecrets`, `kind`, `clusterApi`, `clusterInventory`, `namespaces`, `apiExport`, `workspaceTypes`, `custom`, `multi` (did you mean `kubeconfig`?)
     ");
     insta::assert_snapshot!(world.remove("p.yaml"), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use");
     assert!(provider(&world.catalog).is_some());

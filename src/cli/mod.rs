@@ -35,6 +35,7 @@ use anyhow::Context;
 pub use arguments::{Arguments, Verb};
 pub use options::{KubeconfigRef, RunOptions};
 
+use crate::multicluster::environment::CustomProviders;
 use crate::reload::OpenError;
 use sandbox::SandboxArguments;
 
@@ -62,15 +63,18 @@ pub struct Usage(pub String);
 #[error("{0}")]
 pub struct Misconfigured(pub String);
 
-/// Runs a verb to its end, and says on standard error why it could not.
-pub fn execute(verb: Verb) -> Exit {
+/// Runs a verb to its end, and says on standard error why it could not. `custom_providers` are those of a program that embeds
+/// the engine.
+pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
     let of_error = match verb {
         Verb::Run(_) => Exit::of_run,
         Verb::Sandbox(_) => Exit::of_sandbox,
         _ => Exit::of_check,
     };
     let result = match verb {
-        Verb::Run(arguments) => RunOptions::try_from(arguments).map_err(Into::into).and_then(run_engine),
+        Verb::Run(arguments) => RunOptions::try_from(arguments)
+            .map_err(Into::into)
+            .and_then(|options| run_engine(options, custom_providers)),
         Verb::Sandbox(arguments) => play_sandbox(arguments),
         Verb::Init(arguments) => init::init(&arguments),
         Verb::Diff(arguments) => diff::diff(&arguments),
@@ -102,10 +106,10 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn run_engine(options: RunOptions) -> anyhow::Result<Exit> {
+fn run_engine(options: RunOptions, custom_providers: CustomProviders) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime that the engine runs on")?;
-    let result = runtime.block_on(run::run(options));
+    let result = runtime.block_on(run::run(options, custom_providers));
     // What is still under way was told to stop and did not: a second signal, or a lost file system.
     runtime.shutdown_background();
     result.map(|()| Exit::Success)

@@ -12,6 +12,7 @@ use super::signals::{Hangups, StopSignals};
 use super::{Misconfigured, RunOptions, connections, inputs};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
+use crate::multicluster::environment::CustomProviders;
 use crate::reload::{ReloadHandle, Reloader};
 use crate::server::{Instruments, Overview, Server};
 
@@ -19,7 +20,7 @@ use crate::server::{Instruments, Overview, Server};
 ///
 /// # Errors
 /// [`Misconfigured`] when something that the command line names is wrong; anything else is a failure.
-pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
+pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) -> anyhow::Result<()> {
     let replica = options.election.as_ref().map(|terms| terms.replica.as_str());
     let connections = connections::open(options.connections.clone(), replica)?;
     let (schemas, findings) = inputs::schemas(options.schemas.as_deref(), std::slice::from_ref(&options.mappings))?;
@@ -59,6 +60,7 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
         schemas,
         clock: Clock::default(),
         election: options.election,
+        custom_providers,
     };
     tokio::select! {
         () = engine::run(settings, reloads, instruments, drain.clone()) => {}

@@ -37,6 +37,7 @@ use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, MappingRemoved, Mode, OnExit, SourceClusters};
 use crate::multicluster::connection::{Connection, flag};
+use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::ProviderName;
@@ -79,6 +80,8 @@ pub struct Settings {
     pub clock: Clock,
     /// How replicas agree on which of them writes; `None`: there is one.
     pub election: Option<Terms>,
+    /// Providers of a program that embeds the engine.
+    pub custom_providers: CustomProviders,
 }
 
 /// What all pipelines share.
@@ -160,8 +163,12 @@ pub async fn run(
     shutdown: CancellationToken,
 ) {
     let (events, received) = mpsc::channel(64);
-    let replica = settings.election.as_ref().map(|terms| terms.replica.as_str());
-    let manager = provider::manager(settings.connections.clone(), instruments.health.clone(), replica);
+    let manager = provider::manager(Environment {
+        connections: Arc::new(settings.connections.clone()),
+        health: instruments.health.clone(),
+        replica: settings.election.as_ref().map(|terms| terms.replica.as_str().into()),
+        custom: settings.custom_providers.clone(),
+    });
     let clusters = manager.subscribe();
     let shared = Arc::new(Shared {
         manager,

@@ -34,6 +34,7 @@ impl ClusterProvider {
             ProviderKind::ClusterApi { connection, namespace, selector } => json!({"clusterApi": {
                 "connection": connection, "namespace": namespace, "selector": selector,
             }}),
+            ProviderKind::Custom { name, parameters } => json!({"custom": {"name": name, "parameters": parameters}}),
             ProviderKind::NotYet(_) => return None,
         };
         Some(written(&self.name, &spec))
@@ -60,9 +61,12 @@ impl ProviderKind {
     pub fn hub(&self) -> Option<&str> {
         match self {
             Self::KubeconfigSecrets { connection, .. } | Self::ClusterApi { connection, .. } => Some(connection),
-            Self::Kubeconfig { .. } | Self::KubeconfigFiles { .. } | Self::Kind | Self::NotYet(_) | Self::Multi(_) => {
-                None
-            }
+            Self::Kubeconfig { .. }
+            | Self::KubeconfigFiles { .. }
+            | Self::Kind
+            | Self::Custom { .. }
+            | Self::NotYet(_)
+            | Self::Multi(_) => None,
         }
     }
 
@@ -93,6 +97,8 @@ pub enum ProviderKind {
     Kind,
     /// The Clusters of Cluster API on a hub; `namespace` `None`: in all namespaces.
     ClusterApi { connection: String, namespace: Option<String>, selector: Selector },
+    /// What a program lists that embeds the engine, by the name under which it registered that.
+    Custom { name: String, parameters: Value },
     /// The clusters of other providers.
     Multi(Vec<Part>),
     /// A way that has no run time yet, by its name: an engine refuses its document.
@@ -119,6 +125,8 @@ mod tests {
             },
             ProviderKind::Kind,
             ProviderKind::ClusterApi { connection, namespace: None, selector },
+            ProviderKind::Custom { name: "inventory".into(), parameters: json!({"region": ["eu", 1]}) },
+            ProviderKind::Custom { name: "inventory".into(), parameters: Value::Null },
         ];
         for kind in kinds {
             let provider = ClusterProvider { name: "edge".into(), kind };

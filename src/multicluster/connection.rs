@@ -220,6 +220,11 @@ impl Connection {
         &self.spec.source
     }
 
+    /// Whether its servers are in this process: no file is read.
+    pub fn is_in_process(&self) -> bool {
+        self.in_process().is_some()
+    }
+
     /// What it means for the engine's readiness that something is wrong with it.
     pub fn trouble(&self) -> Level {
         if self.is_of_fleet { Level::Degraded } else { Level::Waiting }

@@ -1,12 +1,16 @@
 //! What a provider is, and what providers are made from. The providers themselves stand in [`crate::provider`].
+//!
+//! A program that embeds the engine adds providers of its own: see [`Members`].
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::connection::{Connection, ConnectionError, ConnectionSpec, Reloaded, flag};
+use super::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Reloaded, flag};
 use super::registry::{ProviderEvent, ProviderName};
 use crate::health::{Condition, Health, Level};
 use crate::mapping::{ApiExportRef, ClusterProvider, SourceClusters};
@@ -16,6 +20,83 @@ use crate::object::ClusterName;
 pub trait Provider: Send + 'static {
     /// Describes clusters until dropped. Never ends on a server's failure: it says so in its condition and goes on trying.
     fn run(self, events: mpsc::Sender<ProviderEvent>) -> impl Future<Output = ()> + Send;
+}
+
+/// Lists clusters. This is what a provider of your own has to say; the engine does the rest: it follows each cluster, tells
+/// clusters apart by their identity, and swaps credentials. `examples/custom_provider.rs` shows a whole one.
+pub trait Members: Send + 'static {
+    /// Every cluster there is, by its name. A cluster that is left out is out of sight: its objects stay.
+    ///
+    /// # Errors
+    /// Why that cannot be told now, for `/readyz`. The clusters of the last answer stay.
+    fn look(&mut self) -> impl Future<Output = Result<Listed, String>> + Send;
+
+    /// Until another look may find something else.
+    fn changed(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+/// What a look found.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// How each cluster is reached. A cluster whose source is another than before is left and joined anew; so a kubeconfig that
+    /// changes stays the same [`Held`](super::connection::Held), and is replaced in it.
+    pub members: BTreeMap<ClusterName, ConnectionSource>,
+    /// What is listed and cannot be a member, and why.
+    pub refused: Vec<String>,
+}
+
+/// [`Members`] of any type.
+pub trait AnyMembers: Send {
+    fn look(&mut self) -> BoxFuture<'_, Result<Listed, String>>;
+    fn changed(&mut self) -> BoxFuture<'_, ()>;
+}
+
+impl<M: Members> AnyMembers for M {
+    fn look(&mut self) -> BoxFuture<'_, Result<Listed, String>> {
+        Box::pin(Members::look(self))
+    }
+
+    fn changed(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(Members::changed(self))
+    }
+}
+
+/// The providers of a program that embeds the engine, by the names that `spec.custom.name` of a `ClusterProvider` refers to.
+#[derive(Clone, Default)]
+pub struct CustomProviders(BTreeMap<String, Arc<Make>>);
+
+type Make = dyn Fn(&Value) -> Result<Box<dyn AnyMembers>, String> + Send + Sync;
+
+impl CustomProviders {
+    /// Registers a provider. `make` is given `spec.custom.parameters`, and says what is wrong with them; it may be called
+    /// again at any time.
+    #[must_use]
+    pub fn with<M: Members>(
+        mut self,
+        name: &str,
+        make: impl Fn(&Value) -> Result<M, String> + Send + Sync + 'static,
+    ) -> Self {
+        let make = move |parameters: &Value| Ok(Box::new(make(parameters)?) as Box<dyn AnyMembers>);
+        self.0.insert(name.to_owned(), Arc::new(make));
+        self
+    }
+
+    /// # Errors
+    /// There is none of this name, or it refuses the parameters.
+    pub fn make(&self, name: &str, parameters: &Value) -> Result<Box<dyn AnyMembers>, String> {
+        let make = self.0.get(name).ok_or_else(|| {
+            let known = self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let known = if known.is_empty() { "none".to_owned() } else { known };
+            format!("this program has no custom provider `{name}` (it has: {known}); see docs/providers.md")
+        })?;
+        make(parameters).map_err(|why| format!("`spec.custom.parameters` of the provider `{name}`: {why}"))
+    }
+}
+
+impl fmt::Debug for CustomProviders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// Runs the provider of a name; the document is the `ClusterProvider` that the name refers to.
@@ -29,6 +110,7 @@ pub struct Environment {
     pub health: Health,
     /// This replica's name, where there are several: servers are told it.
     pub replica: Option<Arc<str>>,
+    pub custom: CustomProviders,
 }
 
 impl Environment {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::fleet::{Listed, Members};
 use super::hub::{Collection, Holding, Kubeconfig, of_secret};
 use super::secrets::secrets;
 use crate::mapping::{Resource, Selector};
 use crate::multicluster::connection::Connection;
+use crate::multicluster::environment::{Listed, Members};
 use crate::multicluster::watch::Selectors;
 use crate::multicluster::{ApiPath, RequestError};
 use crate::object::ClusterName;

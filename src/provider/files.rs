@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::fleet::{Listed, Members};
 use crate::directory::Watch;
 use crate::mapping::hash::tuple_hash;
 use crate::mapping::selector::glob_matches;
 use crate::multicluster::connection::ConnectionSource;
 use crate::multicluster::contexts_of;
+use crate::multicluster::environment::{Listed, Members};
 use crate::object::{ClusterName, is_dns_label};
 
 /// How often the directory is read, whether or not something in it changed.

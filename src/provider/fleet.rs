@@ -1,6 +1,6 @@
 //! The clusters of several kubeconfigs.
 //!
-//! [`Members`] list the kubeconfigs, and each cluster is followed on its own: one that hangs delays no other. A list that
+//! [`Members`](crate::multicluster::environment::Members) list the kubeconfigs, and each cluster is followed on its own: one that hangs delays no other. A list that
 //! cannot be read, and a kubeconfig that is broken, leave what was read before in use.
 
 use std::collections::BTreeMap;
@@ -18,29 +18,9 @@ use super::kubeconfig::KubeconfigProvider;
 use super::members::{Group, Groups};
 use super::roll::Roll;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
-use crate::multicluster::environment::{Environment, Provider, Reporter};
+use crate::multicluster::environment::{Environment, Listed, Provider, Reporter};
 use crate::multicluster::registry::{ClusterSpec, ProviderEvent};
 use crate::object::ClusterName;
-
-/// Where a fleet's kubeconfigs are listed.
-pub trait Members: Send + 'static {
-    /// Every kubeconfig there is.
-    ///
-    /// # Errors
-    /// Why that cannot be told now.
-    fn look(&mut self) -> impl Future<Output = Result<Listed, String>> + Send;
-
-    /// Until another look may find something else.
-    fn changed(&mut self) -> impl Future<Output = ()> + Send;
-}
-
-/// What a look found.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Listed {
-    pub members: BTreeMap<ClusterName, ConnectionSource>,
-    /// What is listed and cannot be a member, and why.
-    pub refused: Vec<String>,
-}
 
 /// Describes every cluster that its members' kubeconfigs lead to.
 pub struct Fleet {
@@ -283,6 +263,10 @@ async fn follow(
 async fn reload(connection: Arc<Connection>, look_again: Arc<Notify>, configuration: Reporter) {
     loop {
         look_again.notified().await;
+        if connection.is_in_process() {
+            configuration.heed(connection.name(), &connection.reload());
+            continue;
+        }
         let read = connection.clone();
         if let Ok(found) = tokio::task::spawn_blocking(move || read.reload()).await {
             configuration.heed(connection.name(), &found);

@@ -9,11 +9,11 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::fleet::Listed;
 use crate::health::Health;
 use crate::mapping::Resource;
 use crate::multicluster::Subscription;
 use crate::multicluster::connection::{Connection, ConnectionSource, Held};
+use crate::multicluster::environment::Listed;
 use crate::multicluster::registry::{ClustersOf, WatchScope};
 use crate::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use crate::object::ClusterName;

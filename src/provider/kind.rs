@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::fleet::{Listed, Members};
 use super::hub::{Holding, Kubeconfig};
+use crate::multicluster::environment::{Listed, Members};
 use crate::multicluster::exec_plugin::output;
 use crate::object::ClusterName;
 

@@ -8,30 +8,21 @@ use tokio::time::sleep;
 
 use super::cluster_api::ClusterApi;
 use super::files::KubeconfigFiles;
-use super::fleet::{Listed, Members};
 use super::kind::Kind;
 use super::secrets::KubeconfigSecrets;
 use crate::mapping::{ClusterProvider, Part, ProviderKind};
 use crate::multicluster::connection::{Connection, ConnectionSource};
+use crate::multicluster::environment::{AnyMembers, CustomProviders, Listed, Members};
 use crate::object::ClusterName;
 
 /// How often the kubeconfig of a connection is read.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Where a provider lists its clusters.
-pub enum AnyMembers {
-    One(One),
-    Files(KubeconfigFiles),
-    Secrets(KubeconfigSecrets),
-    Kind(Kind),
-    ClusterApi(ClusterApi),
-}
-
 /// The members of a provider, or of one that it joins.
 pub struct Group {
     /// What stands before the members' names: the name of the provider that is joined.
     pub prefix: Option<String>,
-    pub members: AnyMembers,
+    pub members: Box<dyn AnyMembers>,
 }
 
 /// The members of a provider, and why some cannot be had.
@@ -47,19 +38,21 @@ impl Groups {
     pub fn of(
         provider: &ClusterProvider,
         connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
+        custom: &CustomProviders,
     ) -> Result<Self, String> {
         let ProviderKind::Multi(parts) = &provider.kind else {
-            let members = AnyMembers::of(&provider.name, &provider.kind, &connection)?;
+            let members = members_of(&provider.name, &provider.kind, &connection, custom)?;
             return Ok(Self { groups: vec![Group { prefix: None, members }], refused: Vec::new() });
         };
         let mut joint = Self::default();
         for Part { name, kind } in parts {
             let missing = || format!("there is no ClusterProvider `{name}` to be joined: add its document");
-            let members = kind.as_ref().ok_or_else(missing).and_then(|kind| AnyMembers::of(name, kind, &connection));
+            let members =
+                kind.as_ref().ok_or_else(missing).and_then(|kind| members_of(name, kind, &connection, custom));
+            // The one cluster of a kubeconfig has the provider's name already.
+            let prefix = (!matches!(kind, Some(ProviderKind::Kubeconfig { .. }))).then(|| name.clone());
             match members {
-                // Its one cluster has the provider's name already.
-                Ok(members @ AnyMembers::One(_)) => joint.groups.push(Group { prefix: None, members }),
-                Ok(members) => joint.groups.push(Group { prefix: Some(name.clone()), members }),
+                Ok(members) => joint.groups.push(Group { prefix, members }),
                 Err(why) => joint.refused.push(why),
             }
         }
@@ -78,31 +71,28 @@ impl Group {
     }
 }
 
-impl AnyMembers {
-    fn of(
-        provider: &str,
-        kind: &ProviderKind,
-        connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
-    ) -> Result<Self, String> {
-        Ok(match kind {
-            ProviderKind::Kubeconfig { connection: to } => Self::One(One::new(provider, connection(to)?.source())?),
-            ProviderKind::KubeconfigFiles { directory, glob } => {
-                Self::Files(KubeconfigFiles::new(directory, glob.as_deref()))
-            }
-            ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => {
-                Self::Secrets(KubeconfigSecrets::new(&connection(hub)?, namespace, selector, key)?)
-            }
-            ProviderKind::Kind => Self::Kind(Kind::default()),
-            ProviderKind::ClusterApi { connection: hub, namespace, selector } => Self::ClusterApi(ClusterApi::new(
-                &connection(hub)?,
-                namespace.as_deref().unwrap_or_default(),
-                selector,
-            )?),
-            ProviderKind::Multi(_) | ProviderKind::NotYet(_) => {
-                return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
-            }
-        })
-    }
+/// Where a provider lists its clusters.
+fn members_of(
+    provider: &str,
+    kind: &ProviderKind,
+    connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
+    custom: &CustomProviders,
+) -> Result<Box<dyn AnyMembers>, String> {
+    Ok(match kind {
+        ProviderKind::Kubeconfig { connection: to } => Box::new(One::new(provider, connection(to)?.source())?),
+        ProviderKind::KubeconfigFiles { directory, glob } => Box::new(KubeconfigFiles::new(directory, glob.as_deref())),
+        ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => {
+            Box::new(KubeconfigSecrets::new(&connection(hub)?, namespace, selector, key)?)
+        }
+        ProviderKind::Kind => Box::new(Kind::default()),
+        ProviderKind::ClusterApi { connection: hub, namespace, selector } => {
+            Box::new(ClusterApi::new(&connection(hub)?, namespace.as_deref().unwrap_or_default(), selector)?)
+        }
+        ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,
+        ProviderKind::Multi(_) | ProviderKind::NotYet(_) => {
+            return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
+        }
+    })
 }
 
 /// The cluster of a connection of the command line, among others.
@@ -125,27 +115,5 @@ impl Members for One {
 
     async fn changed(&mut self) {
         sleep(LOOK_AGAIN).await;
-    }
-}
-
-impl Members for AnyMembers {
-    async fn look(&mut self) -> Result<Listed, String> {
-        match self {
-            Self::One(members) => members.look().await,
-            Self::Files(members) => members.look().await,
-            Self::Secrets(members) => members.look().await,
-            Self::Kind(members) => members.look().await,
-            Self::ClusterApi(members) => members.look().await,
-        }
-    }
-
-    async fn changed(&mut self) {
-        match self {
-            Self::One(members) => members.changed().await,
-            Self::Files(members) => members.changed().await,
-            Self::Secrets(members) => members.changed().await,
-            Self::Kind(members) => members.changed().await,
-            Self::ClusterApi(members) => members.changed().await,
-        }
     }
 }

@@ -12,24 +12,19 @@ pub(crate) mod members;
 mod roll;
 mod secrets;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use self::fleet::Fleet;
 use self::members::Groups;
-use crate::health::Health;
 use crate::mapping::{ClusterProvider, ProviderKind, SourceClusters};
-use crate::multicluster::connection::Connection;
 use crate::multicluster::environment::{Environment, Provider};
 use crate::multicluster::manager::Manager;
 use crate::multicluster::registry::{ProviderEvent, ProviderName};
 
-/// A manager that knows every kind of provider. `replica` is the name of this one, where there are several.
-pub fn manager(connections: BTreeMap<String, Arc<Connection>>, health: Health, replica: Option<&str>) -> Manager {
-    Manager::new(Environment { connections: Arc::new(connections), health, replica: replica.map(Into::into) }, run)
+/// A manager that knows every kind of provider.
+pub fn manager(environment: Environment) -> Manager {
+    Manager::new(environment, run)
 }
 
 /// Every kind of provider.
@@ -68,7 +63,7 @@ impl AnyProvider {
                 Some(ClusterProvider { name, kind: ProviderKind::Kubeconfig { connection: to } }),
             ) => kubeconfig::KubeconfigProvider::new(connection(&to)?, &name, Some(condition)).map(Self::Kubeconfig),
             (SourceClusters::Provider(_), Some(provider)) => {
-                let groups = Groups::of(&provider, connection)?;
+                let groups = Groups::of(&provider, connection, &environment.custom)?;
                 let environment = environment.clone();
                 Ok(Self::Fleet(Fleet { name: provider.name, groups, environment, condition }))
             }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fleet::{Listed, Members};
 use super::hub::{Collection, Holding, of_secret};
 use crate::mapping::{Resource, Selector};
 use crate::multicluster::connection::Connection;
+use crate::multicluster::environment::{Listed, Members};
 use crate::multicluster::watch::Selectors;
 use crate::object::ClusterName;
 

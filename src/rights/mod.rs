@@ -210,6 +210,7 @@ impl Rights {
                 ProviderKind::Kubeconfig { .. }
                 | ProviderKind::KubeconfigFiles { .. }
                 | ProviderKind::Kind
+                | ProviderKind::Custom { .. }
                 | ProviderKind::Multi(_)
                 | ProviderKind::NotYet(_) => {}
             }

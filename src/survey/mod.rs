@@ -21,12 +21,12 @@ use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
 use crate::mapping::{ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, flag};
+use crate::multicluster::environment::CustomProviders;
 use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::ClusterName;
 use crate::object::marks::{self, Writer};
-use crate::provider::fleet::Members;
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 use crate::provider::members::Groups;
 
@@ -194,7 +194,8 @@ impl Surveyor {
         }
         let connection = |name: &str| self.connection(name).cloned().map_err(|error| error.to_string());
         let document = ClusterProvider { name: provider.to_owned(), kind: kind.clone() };
-        let Groups { groups, mut refused } = Groups::of(&document, connection).map_err(Unseen::Connection)?;
+        let Groups { groups, mut refused } =
+            Groups::of(&document, connection, &CustomProviders::default()).map_err(Unseen::Connection)?;
         let mut members = BTreeMap::new();
         for mut group in groups {
             let listed = group.members.look().await.map_err(Unseen::Connection)?;

@@ -10,6 +10,7 @@ use sync_engine::engine::election::Terms;
 use sync_engine::engine::{self, Settings};
 use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use sync_engine::multicluster::environment::CustomProviders;
 use sync_engine::reload::{Reload, Snapshot};
 use sync_engine::server::Instruments;
 use tokio::sync::mpsc;
@@ -48,6 +49,7 @@ impl Process {
             schemas: Schemas::default(),
             clock: clock(shared.clone(), number),
             election: elects.then(|| terms(number)),
+            custom_providers: CustomProviders::default(),
         };
         let (mut task, instruments) = (JoinSet::new(), Instruments::default());
         task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));

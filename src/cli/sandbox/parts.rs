@@ -18,6 +18,7 @@ use crate::engine::{self, Settings};
 use crate::health::Level;
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::multicluster::environment::CustomProviders;
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
 use crate::sandbox::story::{Player, Side, ToyOperator, Trouble};
 use crate::sandbox::{Event, Sandbox};
@@ -176,5 +177,6 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
         schemas,
         clock: Clock::default(),
         election: None,
+        custom_providers: CustomProviders::default(),
     })
 }

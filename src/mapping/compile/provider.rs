@@ -46,6 +46,9 @@ pub(super) fn compile(
             ProviderKind::Multi(names.iter().map(part).collect())
         }
         ClusterProviderSpec::Kind(KindSpec {}) => ProviderKind::Kind,
+        ClusterProviderSpec::Custom(spec) => {
+            ProviderKind::Custom { name: spec.name.clone(), parameters: spec.parameters.clone() }
+        }
         ClusterProviderSpec::ClusterApi(spec) => {
             spec.namespace.iter().for_each(|name| names::check_dns_label(name, "a namespace", findings));
             ProviderKind::ClusterApi {

@@ -48,6 +48,8 @@ pub enum ClusterProviderSpec {
     ApiExport(ApiExportSpec),
     /// The workspaces of a kcp WorkspaceType.
     WorkspaceTypes(WorkspaceTypesSpec),
+    /// Clusters that a program lists which embeds the engine.
+    Custom(CustomProviderSpec),
     /// The clusters of several providers.
     Multi(Vec<Spanned<String>>),
 }
@@ -127,6 +129,17 @@ pub struct NamespacesProviderSpec {
     /// The namespaces' labels.
     #[serde(default)]
     pub selector: SelectorSpec,
+}
+
+/// Clusters that a program lists which embeds the engine.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CustomProviderSpec {
+    /// The name under which the program registered the provider.
+    pub name: String,
+    /// What the program is told: any value. Default: nothing.
+    #[serde(default)]
+    pub parameters: serde_json::Value,
 }
 
 /// The workspaces of a kcp WorkspaceType.

@@ -287,3 +287,27 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     hub.merge(CLUSTERS, "default", "one", &json!({"metadata": {"finalizers": null}})).expect("a change");
     assert_eq!(fleet.next().await, "-default.one Removed");
 }
+
+/// The one of `examples/custom_provider.rs`.
+#[tokio::test]
+async fn a_program_lists_clusters_by_a_provider_of_its_own() {
+    let (one, folder) = (cluster("one").await, Folder::new());
+    let kubeconfig = folder.write("one.yaml", &one.kubeconfig(None)).display().to_string();
+    let file = folder.write("inventory.txt", &format!("edge-1 {kubeconfig}\nnonsense\n"));
+    let custom = |name: &str, parameters| ProviderKind::Custom { name: name.into(), parameters };
+    let kind = custom("inventory", json!({"file": file.display().to_string()}));
+    let mut fleet = Fleet::run(folder, &[], kind).await;
+    assert_eq!(fleet.next().await, "+edge-1 -");
+    assert_eq!(fleet.next().await, "synced");
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&one));
+    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: the line `nonsense` is not `<name> <path of its kubeconfig>`");
+    assert!(fleet.health.is_ready(), "one wrong line leaves the others in use");
+
+    for (kind, complains) in [
+        (custom("inventory", json!({"path": 1})), "`spec.custom.parameters` of the provider `inventory`: add `file`"),
+        (custom("missing", Value::Null), "no custom provider `missing` (it has: inventory)"),
+    ] {
+        fleet.manager.configure(vec![ClusterProvider { name: "fleet".into(), kind }]);
+        until(&fleet.health, complains).await;
+    }
+}

@@ -7,12 +7,14 @@ use serde_json::json;
 use sync_engine::health::{Health, Level};
 use sync_engine::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
 use sync_engine::multicluster::connection::Connection;
+use sync_engine::multicluster::environment::{CustomProviders, Environment};
 use sync_engine::multicluster::identity::{Known, cluster_identity};
 use sync_engine::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use sync_engine::multicluster::registry::ProviderName;
 use sync_engine::multicluster::watch::{Selectors, WatchState, Watches};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
 
+use crate::custom_provider::Inventory;
 use crate::multicluster::scene::{Folder, PATIENCE, connection, resource, until_state};
 use crate::multicluster::watches::schema;
 
@@ -35,7 +37,10 @@ fn export(name: &str, path: Option<&str>) -> SourceClusters {
 pub fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Health) {
     let health = Health::default();
     let connections: BTreeMap<_, _> = connections.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
-    (sync_engine::provider::manager(connections, health.clone(), None), health)
+    let custom = CustomProviders::default().with("inventory", Inventory::new);
+    let connections = Arc::new(connections);
+    let environment = Environment { connections, health: health.clone(), replica: None, custom };
+    (sync_engine::provider::manager(environment), health)
 }
 
 impl Scene {
