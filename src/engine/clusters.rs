@@ -69,8 +69,8 @@ impl Engine {
     /// Forgets the schemas of addresses that no pipeline watches any more.
     pub(super) fn forget_schemas(&mut self) {
         let feeds = self.running().flat_map(|pipeline| pipeline.source_feeds());
-        let used: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.url().to_owned()).collect();
-        self.shared.schemas.retain(|url| used.contains(url));
+        let used: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.place()).collect();
+        self.shared.schemas.retain(|place| used.contains(place));
     }
 
     /// Whether what is watched for a cluster is watched for another engaged one too.

@@ -27,7 +27,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// How soon a schema that cannot be read, or is not published yet, is asked for again.
 const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: PERIOD };
 
-/// Schemas of source resources, by the address they were read from.
+/// Schemas of source resources, by the place they were read from ([`Endpoint::place`]).
 #[derive(Debug)]
 pub struct ConsumerSchemas {
     files: Schemas,
@@ -55,8 +55,8 @@ impl ConsumerSchemas {
     }
 
     /// `None`: not read yet.
-    pub fn get(&self, url: &str, resource: &Resource) -> Option<Known> {
-        self.live().get(&(url.to_owned(), resource.clone())).cloned()
+    pub fn get(&self, place: &str, resource: &Resource) -> Option<Known> {
+        self.live().get(&(place.to_owned(), resource.clone())).cloned()
     }
 
     /// Looks at what an address publishes now, and reads a schema whose version is another.
@@ -65,7 +65,7 @@ impl ConsumerSchemas {
     /// What time may mend.
     pub async fn check(&self, endpoint: &Endpoint, resource: &Resource) -> Result<Known, RequestError> {
         let indexed = indexed(endpoint, resource).await?;
-        let former = self.get(endpoint.url(), resource);
+        let former = self.get(&endpoint.place(), resource);
         if let Some(former) =
             former.filter(|former| former.is_published() && Some(&*former.version) == indexed.as_deref())
         {
@@ -75,13 +75,13 @@ impl ConsumerSchemas {
             Some(reply) => self.published(&reply.body, indexed, resource),
             None => self.unpublished(resource),
         };
-        self.live().insert((endpoint.url().to_owned(), resource.clone()), known.clone());
+        self.live().insert((endpoint.place(), resource.clone()), known.clone());
         Ok(known)
     }
 
     /// Forgets what was read from addresses that nobody uses any more.
     pub fn retain(&self, is_used: impl Fn(&str) -> bool) {
-        self.live().retain(|(url, _), _| is_used(url));
+        self.live().retain(|(place, _), _| is_used(place));
     }
 
     fn published(&self, document: &[u8], indexed: Option<String>, resource: &Resource) -> Known {

@@ -135,7 +135,7 @@ fn source(
     facts: &mut Facts<'_>,
 ) -> Source {
     // The state before the objects: a list that ends in between is no evidence.
-    let synced = Topic::Synced(Collection::Sources(feed.scope.endpoint.url().into()));
+    let synced = Topic::Synced(Collection::Sources(feed.scope.endpoint.place().into()));
     let state = facts.read([synced], || feed.watch.state(), |state| *state != WatchState::Synced);
     if !is_schema_known {
         return Source::Unknown("the schema of its API is being read".into());
@@ -172,7 +172,7 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Source {
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
 fn schema(pipeline: &Pipeline, feed: &SourceFeed, facts: &mut Facts<'_>) -> Option<Known> {
-    facts.read([Topic::Schema(feed.scope.endpoint.url().into())], || pipeline.schema(feed), Option::is_none)
+    facts.read([Topic::Schema(feed.scope.endpoint.place().into())], || pipeline.schema(feed), Option::is_none)
 }
 
 fn pin(generation: &Generation) -> Option<Pin> {

@@ -46,8 +46,7 @@ async fn read_by(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Orig
         Pick::Name(_) => String::new(),
         Pick::Labels(labels) => labels.clone(),
     };
-    let of =
-        Arc::new(Related { at: place.scope.endpoint.url().to_owned(), resource: original.resource.clone(), labels });
+    let of = Arc::new(Related { at: place.scope.endpoint.place(), resource: original.resource.clone(), labels });
     let collection = Collection::Related(of.clone());
     let claims = executor.cluster.spec.claims.as_ref().filter(|_| original.side == Side::Source);
     if let Some(why) = claims.and_then(|claims| claims.lacking(&original.resource, READ)) {

@@ -141,6 +141,11 @@ impl Endpoint {
         &self.base
     }
 
+    /// What tells the server from others: two clusters of a fleet may have one address, behind different proxies.
+    pub fn place(&self) -> String {
+        format!("{} {}", self.connection.name(), self.base)
+    }
+
     /// Whether two endpoints are one address, whose limits they share.
     pub fn shares_limits_with(&self, other: &Endpoint) -> bool {
         Arc::ptr_eq(&self.lane, &other.lane)

@@ -45,6 +45,7 @@ enum News {
 struct Followed {
     number: u64,
     source: ConnectionSource,
+    connection: Arc<Connection>,
     /// Rung when the configuration may be another.
     look_again: Arc<Notify>,
     condition: Reporter,
@@ -86,7 +87,11 @@ impl Provider for Fleet {
         loop {
             let found = tokio::select! {
                 biased;
-                Some(one) = news.recv() => fleet.heed(one, &tasks),
+                Some(one) = news.recv() => {
+                    let found = fleet.heed(one, &tasks);
+                    fleet.ask_again();
+                    found
+                }
                 Some(Ok(()) | Err(Aborted)) = tasks.next() => continue,
                 _ = &mut listing => return,
             };
@@ -194,15 +199,25 @@ impl Running {
         let provider = KubeconfigProvider::new(connection.clone(), name.as_str(), None)?;
         let following = follow(provider, name.clone(), number, self.tell.clone(), condition.clone());
         let configuration = self.environment.configuration_of(connection.name(), connection.trouble());
-        let reloading = reload(connection, look_again.clone(), configuration.clone());
+        let reloading = reload(connection.clone(), look_again.clone(), configuration.clone());
         let both = async {
             tokio::join!(following, reloading);
         };
         let (task, registration) = AbortHandle::new_pair();
         tasks.push(Abortable::new(both.boxed(), registration));
-        self.followed
-            .insert(name, Followed { number, source, look_again, condition, configuration, task, trouble: None });
+        let followed =
+            Followed { number, source, connection, look_again, condition, configuration, task, trouble: None };
+        self.followed.insert(name, followed);
         Ok(())
+    }
+
+    /// A member that is needed now is asked which cluster it leads to.
+    fn ask_again(&mut self) {
+        for name in self.roll.take_doubtful() {
+            if let Some(followed) = self.followed.get(&name) {
+                followed.connection.identity().doubt();
+            }
+        }
     }
 
     /// The condition of each cluster that answered, or failed to. A kubeconfig that leads to the cluster of another is no

@@ -12,6 +12,9 @@ pub struct Roll {
     /// Whether every member was listed once.
     complete: bool,
     synced: bool,
+    /// Members that were not used, because another led to the same cluster, and may be needed now: which cluster they lead to
+    /// has to be confirmed first. The one that left may have done so because the cluster is another.
+    doubtful: BTreeSet<ClusterName>,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +37,9 @@ impl Roll {
         let mut events = Vec::new();
         for (name, member) in gone.into_iter().filter(|(_, member)| member.engaged) {
             events.push(ProviderEvent::Gone(name, Reason::Removed));
-            events.extend(member.spec.and_then(|spec| self.engage_one(&spec.identity)));
+            if let Some(spec) = member.spec {
+                self.doubt_doubles(&spec.identity);
+            }
         }
         events.extend(self.sync());
         events
@@ -58,7 +63,9 @@ impl Roll {
                     _ => {}
                 }
             }
-            events.extend(left.and_then(|former| self.engage_one(&former)));
+            if let Some(former) = left {
+                self.doubt_doubles(&former);
+            }
         }
         events.extend(self.sync());
         events
@@ -83,12 +90,16 @@ impl Roll {
             .map(|(name, _)| name)
     }
 
-    /// The one that engaged this cluster is gone: the next one does.
-    fn engage_one(&mut self, identity: &str) -> Option<ProviderEvent> {
+    /// The one through which this cluster was engaged is not any more.
+    fn doubt_doubles(&mut self, identity: &str) {
         let leads = |member: &Member| member.spec.as_ref().is_some_and(|spec| spec.identity == identity);
-        let member = self.members.values_mut().find(|member| leads(member))?;
-        member.engaged = true;
-        member.spec.clone().map(|spec| ProviderEvent::Apply(Box::new(spec)))
+        let doubles = self.members.iter().filter(|(_, member)| leads(member));
+        self.doubtful.extend(doubles.map(|(name, _)| name.clone()));
+    }
+
+    /// The members that have to be asked again which cluster they lead to.
+    pub fn take_doubtful(&mut self) -> BTreeSet<ClusterName> {
+        std::mem::take(&mut self.doubtful)
     }
 
     /// Once every member was asked: one that does not answer keeps nobody waiting for good.

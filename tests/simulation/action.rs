@@ -73,6 +73,8 @@ pub enum Edit {
     Id(&'static str),
     /// Another `metadata.name`.
     Rename(&'static str),
+    /// The provider of the plain cluster becomes a fleet, or one connection again.
+    Fleet,
     /// A second mapping on the same resource is put into the file, or taken out of it.
     Guest,
     /// The file is removed, or comes back.
@@ -209,6 +211,24 @@ pub enum Action {
     Address(Side),
     /// The kubeconfigs hold another token, and the server knows the former one no longer.
     Token(Side),
+    /// The fleet lists the plain cluster otherwise.
+    List(Roster),
+}
+
+/// How a fleet lists the plain cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Roster {
+    Listed,
+    /// Under another name.
+    Renamed,
+    /// Under both names.
+    Doubled,
+    /// Not at all.
+    Missing,
+    /// The list cannot be read.
+    Unreadable,
+    /// The kubeconfig leads to the target.
+    Astray,
 }
 
 impl Action {
@@ -288,6 +308,7 @@ impl fmt::Display for Action {
             Self::Unbar(process) => write!(f, "engine {process} may touch Leases again"),
             Self::Skew(process, seconds) => write!(f, "the clock of engine {process} jumps by {seconds} s"),
             Self::Address(side) => write!(f, "the kubeconfigs name another address of the {} server", side.name()),
+            Self::List(roster) => write!(f, "the fleet lists the source server otherwise: {roster:?}"),
             Self::Token(side) => {
                 write!(f, "the {} server takes another token, which the kubeconfigs hold", side.name())
             }
@@ -363,6 +384,8 @@ pub struct Plan {
     pub has_related: bool,
     /// Whether operators connect what is new by themselves.
     pub has_operators: bool,
+    /// Whether the plain cluster is one of a fleet.
+    pub has_fleet: bool,
     /// Whether the replicas of an engine elect a leader.
     pub elects: bool,
     pub steps: Vec<Step>,

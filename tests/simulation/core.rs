@@ -10,7 +10,7 @@ use sync_engine::sandbox::{Flavor, Request, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::action::Forever;
+use super::action::{Forever, Roster};
 use super::checker::Checker;
 use super::dice::Dice;
 use super::network::Link;
@@ -59,6 +59,8 @@ pub struct Core {
     requests: u64,
     /// The kind of writes that admission at the target refuses.
     pub denied: Option<&'static str>,
+    /// How the fleet lists the plain cluster.
+    pub roster: Roster,
     /// What is broken for ever.
     pub forever: Option<Forever>,
     /// Watches that are open, by process.
@@ -123,6 +125,7 @@ impl Shared {
             paused: BTreeSet::new(),
             resumed: Arc::default(),
             requests: 0,
+            roster: Roster::Listed,
             forever: None,
             watches: BTreeMap::new(),
             connections: BTreeMap::new(),

@@ -120,10 +120,13 @@ pub fn guest() -> Mapping {
 }
 
 /// What the author writes into one file.
-pub fn file(documents: &[Value]) -> String {
+pub fn file(documents: &[Value], is_fleet: bool) -> String {
+    let clusters = match is_fleet {
+        true => json!({"custom": {"name": "fleet"}}),
+        false => json!({"kubeconfig": {"connection": "source"}}),
+    };
     let provider = json!({
-        "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
-        "spec": {"kubeconfig": {"connection": "source"}},
+        "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"}, "spec": clusters,
     });
     documents.iter().chain([&provider]).map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n")
 }
@@ -273,7 +276,7 @@ impl Mapping {
             Edit::Kind(kind) => self.rules[0].kind = kind,
             Edit::Id(id) => self.rules[0].id = id,
             Edit::Rename(name) => self.name = name,
-            Edit::Remove | Edit::Break | Edit::Guest => {}
+            Edit::Remove | Edit::Break | Edit::Guest | Edit::Fleet => {}
         }
     }
 

@@ -183,6 +183,9 @@ impl Matrix {
         for (at, action) in moments(plan) {
             let near = |spell: &&Spell| spell.from <= at + NEAR && spell.to + NEAR >= at;
             let kind = action.kind();
+            if OF_FLEETS.contains(&kind.as_str()) {
+                continue;
+            }
             assert!(ACTIONS.contains(&kind.as_str()), "the matrix has no row for {kind}");
             let row = self.cells.entry(kind).or_default();
             for spell in spells.iter().filter(near).filter(|spell| spell.fault != fault_of(action).0) {
@@ -273,9 +276,12 @@ pub fn faults_of(action: Action) -> Vec<String> {
     }
 }
 
+/// What happens in worlds with a fleet alone, which have no matrix of their own.
+const OF_FLEETS: [&str; 2] = ["EditFleet", "List"];
+
 /// Whether an action is a fault: something that people who use the engine do not do on purpose.
 pub fn is_fault(action: Action) -> bool {
-    matches!(action, Action::Weather(_) | Action::Start(_)) || !fault_of(action).0.is_empty()
+    matches!(action, Action::Weather(_) | Action::Start(_) | Action::List(_)) || !fault_of(action).0.is_empty()
 }
 
 fn spells(plan: &Plan) -> Vec<Spell> {

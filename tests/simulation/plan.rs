@@ -1,6 +1,8 @@
 //! From a seed to what happens in its world.
 
-use super::action::{Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, Secrecy, SourceRef, Step, TENANTS, Wiring};
+use super::action::{
+    Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, Roster, Secrecy, SourceRef, Step, TENANTS, Wiring,
+};
 use super::core::Weather;
 use super::dice::Dice;
 use super::mapping::{CONNECTION, MAPPINGS, NAMESPACES, OPEN, PASSWORD};
@@ -14,9 +16,13 @@ const PLAIN: &str = "SYNC_ENGINE_PLAIN";
 /// Set: two replicas run from the beginning, and elect a leader.
 const REPLICAS: &str = "SYNC_ENGINE_REPLICAS";
 
+/// Set: the sources are in one plain cluster, which is one of a fleet.
+const FLEETS: &str = "SYNC_ENGINE_FLEETS";
+
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
     let plan = plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All });
+    let plan = if std::env::var_os(FLEETS).is_some() { of_fleets(plan) } else { plan };
     if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
 }
 
@@ -24,6 +30,27 @@ pub fn plan(seed: u64) -> Plan {
 pub fn of_replicas(mut plan: Plan) -> Plan {
     plan.steps.insert(0, Step { after_ms: plan.seed % 3_000, action: Action::Start(1) });
     Plan { elects: true, ..plan }
+}
+
+/// The same with sources in one plain cluster of a fleet, whose list changes.
+pub fn of_fleets(plan: Plan) -> Plan {
+    let (mut dice, only) = (Dice::new(plan.seed.rotate_left(32)), TENANTS[0]);
+    let plan = Plan { is_kcp: false, has_fleet: true, ..plan };
+    let mut plan = plan
+        .keeping(|action| action.tenant().is_none_or(|tenant| tenant == only) && !is_about_workspaces(&action.kind()));
+    for _ in 0..dice.between(2, 8) {
+        let at = dice.below(plan.steps.len() as u64 + 1) as usize;
+        plan.steps.insert(at, Step { after_ms: pause(&mut dice), action: listing(&mut dice) });
+    }
+    plan
+}
+
+fn listing(dice: &mut Dice) -> Action {
+    use Roster::{Astray, Doubled, Listed, Missing, Renamed, Unreadable};
+    match dice.below(8) {
+        0 => Action::Edit(Edit::Fleet),
+        _ => Action::List(dice.pick(&[Listed, Listed, Renamed, Doubled, Missing, Unreadable, Astray])),
+    }
 }
 
 /// Whether the worlds have no related objects.
@@ -67,7 +94,16 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         let pair = [Step { after_ms: pause(&mut dice), action: fault }, Step { after_ms: dice.below(3_000), action }];
         steps.splice(at..at, pair);
     }
-    Plan { seed, is_kcp, has_related, has_operators: has_related, elects: false, steps, forever: None }
+    Plan {
+        seed,
+        is_kcp,
+        has_related,
+        has_operators: has_related,
+        has_fleet: false,
+        elects: false,
+        steps,
+        forever: None,
+    }
 }
 
 /// Whether a kind of action is one of a tenant of kcp.

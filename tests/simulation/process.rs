@@ -1,22 +1,28 @@
 //! A process of the engine in a world: the engine whole, from its event loop down to its HTTP stack.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Uri;
 use k8s_openapi::jiff::Timestamp;
 use sync_engine::engine::clock::Clock;
 use sync_engine::engine::election::Terms;
 use sync_engine::engine::{self, Settings};
 use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
-use sync_engine::multicluster::environment::CustomProviders;
+use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
+use sync_engine::multicluster::in_process::{InProcess, Surroundings};
+use sync_engine::object::ClusterName;
 use sync_engine::reload::{Reload, Snapshot};
 use sync_engine::server::Instruments;
+use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::action::Roster;
 use super::core::Shared;
 use super::network::Link;
 use super::server::Side;
@@ -49,7 +55,7 @@ impl Process {
             schemas: Schemas::default(),
             clock: clock(shared.clone(), number),
             election: elects.then(|| terms(number)),
-            custom_providers: CustomProviders::default(),
+            custom_providers: fleet(shared, number),
         };
         let (mut task, instruments) = (JoinSet::new(), Instruments::default());
         task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));
@@ -145,6 +151,62 @@ fn connections(shared: &Shared, process: u32, is_kcp: bool) -> BTreeMap<String, 
             (name.to_owned(), connection)
         })
         .collect()
+}
+
+/// The provider that lists the plain cluster.
+fn fleet(shared: &Shared, process: u32) -> CustomProviders {
+    let member = Link { shared: shared.clone(), process, side: Side::Source, path: "" };
+    CustomProviders::default().with("fleet", move |_| {
+        let names = ["one", "two"].map(|name| ClusterName::try_from(name).expect("a name"));
+        let members =
+            names.map(|name| (name, ConnectionSource::InProcess(InProcess(Arc::new(Member(member.clone()))))));
+        Ok(Fleet { shared: member.shared.clone(), members })
+    })
+}
+
+/// The plain cluster, by each name under which a fleet may list it.
+struct Fleet {
+    shared: Shared,
+    members: [(ClusterName, ConnectionSource); 2],
+}
+
+impl Members for Fleet {
+    async fn look(&mut self) -> Result<Listed, String> {
+        let listed = match self.shared.lock().roster {
+            Roster::Unreadable => return Err("the list cannot be read".to_owned()),
+            Roster::Missing => &self.members[..0],
+            Roster::Listed | Roster::Astray => &self.members[..1],
+            Roster::Renamed => &self.members[1..],
+            Roster::Doubled => &self.members[..],
+        };
+        Ok(Listed { members: listed.iter().cloned().collect(), refused: Vec::new() })
+    }
+
+    async fn changed(&mut self) {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// How often the fleet is listed.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The way to a cluster of the fleet: its kubeconfig may lead to another.
+struct Member(Link);
+
+impl Surroundings for Member {
+    fn kubeconfig(&self) -> (Uri, String) {
+        let is_astray = self.0.shared.lock().roster == Roster::Astray;
+        let side = if is_astray { Side::Target } else { Side::Source };
+        Link { side, ..self.0.clone() }.kubeconfig()
+    }
+
+    fn dial(&self, to: &Uri) -> io::Result<DuplexStream> {
+        self.0.dial(to)
+    }
+
+    fn entropy(&self) -> u64 {
+        self.0.entropy()
+    }
 }
 
 fn clock(shared: Shared, process: u32) -> Clock {

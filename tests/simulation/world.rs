@@ -15,7 +15,7 @@ use sync_engine::sandbox::{Flavor, Request};
 use tokio::time::sleep;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::action::{Action, Edit, Forever, Plan, TENANTS};
+use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
 use super::mapping::{Mapping, RELATED, file, first, guest};
@@ -147,6 +147,9 @@ pub struct World {
     pub mapping: Mapping,
     /// How often a second mapping on the resource came or went: it is there where the number is odd.
     guests: u32,
+    /// Whether the provider of the plain cluster is a fleet.
+    is_fleet: bool,
+    has_fleet: bool,
     pub file: File,
     /// Whether the target was put back: what the engine knew of it may be lost.
     pub target_restored: bool,
@@ -213,6 +216,8 @@ impl World {
             shards,
             mapping,
             guests: 0,
+            is_fleet: plan.has_fleet,
+            has_fleet: plan.has_fleet,
             file: File::Whole,
             target_restored: false,
             source_restored: false,
@@ -302,6 +307,7 @@ impl World {
             Action::Release,
             Action::Widgets,
             Action::Serve,
+            Action::List(Roster::Listed),
             Action::Resume(0),
             Action::Resume(1),
             Action::Resume(OTHER),
@@ -311,6 +317,10 @@ impl World {
         }
         if self.file == File::Broken {
             self.act(Action::Edit(Edit::Break)).await;
+        }
+        if self.has_fleet && !self.is_fleet {
+            // What became of sources of another resource is asked of the fleet that they were in.
+            self.act(Action::Edit(Edit::Fleet)).await;
         }
         if self.processes.len() > 1 {
             // Processes that do not see the same overwrite each other's status without pause.
@@ -412,7 +422,7 @@ impl World {
                 let is_other = process == OTHER;
                 let guest = (self.has_guest() && !is_other).then(|| guest().document(self.is_kcp, false));
                 let documents = [self.mapping.document(self.is_kcp, is_other)].into_iter().chain(guest);
-                Some(file(&documents.collect::<Vec<_>>()))
+                Some(file(&documents.collect::<Vec<_>>(), self.is_fleet))
             }
             File::Missing => None,
             File::Broken => Some("apiVersion: [".to_owned()),

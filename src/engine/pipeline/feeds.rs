@@ -136,9 +136,9 @@ impl Pipeline {
         let known = feeds.origins.extract_if(|_, key| key.cluster == cluster.spec.name);
         // In order, so that they are queued in order.
         let known: BTreeSet<Key> = known.map(|(_, key)| key).collect();
-        let url = cluster.spec.scope.endpoint.url();
-        let dropped = if still_used { None } else { feeds.sources.remove(url) };
-        let copies: Vec<_> = feeds.copies.extract_if(.., |(at, _), _| !still_used && at == url).collect();
+        let place = cluster.spec.scope.endpoint.place();
+        let dropped = if still_used { None } else { feeds.sources.remove(&place) };
+        let copies: Vec<_> = feeds.copies.extract_if(.., |(at, _), _| !still_used && *at == place).collect();
         // The end of a subscription must not meet the lock.
         drop(feeds);
         drop((dropped, copies));
@@ -146,8 +146,8 @@ impl Pipeline {
     }
 
     fn source_feed(self: &Arc<Self>, scope: &WatchScope) -> Arc<SourceFeed> {
-        let url = scope.endpoint.url().to_owned();
-        if let Some(feed) = self.feeds().sources.get(&url) {
+        let place = scope.endpoint.place();
+        if let Some(feed) = self.feeds().sources.get(&place).filter(|feed| feed.scope == *scope) {
             return feed.clone();
         }
         let resource = &self.generation().mapping.source.resource;
@@ -159,14 +159,16 @@ impl Pipeline {
             }
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(self.follow_states(&watch, Collection::Sources(url.as_str().into())));
+        tasks.spawn(self.follow_states(&watch, Collection::Sources(place.as_str().into())));
         if let ClustersOf::One(cluster) = &scope.clusters {
             tasks.spawn(follow_identity(Arc::downgrade(self), scope.endpoint.connection().clone(), cluster.clone()));
         }
         let states = (watch.state(), watch.changes());
         tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), states, resource.clone()));
         let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription, _tasks: tasks });
-        self.feeds().sources.insert(url, feed.clone());
+        let former = self.feeds().sources.insert(place, feed.clone());
+        // The end of a subscription must not meet the lock.
+        drop(former);
         self.follow_copies();
         feed
     }
@@ -182,7 +184,7 @@ impl Pipeline {
         drop(feeds);
         drop(unused);
         for (scope, kind) in scopes.iter().flat_map(|scope| kinds.iter().map(move |kind| (scope, kind))) {
-            let at = (scope.endpoint.url().to_owned(), kind.clone());
+            let at = (scope.endpoint.place(), kind.clone());
             if self.feeds().copies.get(&at).is_some_and(|feed| feed.scope == *scope) {
                 continue;
             }
@@ -196,7 +198,8 @@ impl Pipeline {
 
     /// The copies of a kind that are beside the sources of an address.
     pub fn copy_feed(&self, scope: &WatchScope, kind: &Kind) -> Option<Arc<KindFeed>> {
-        self.feeds().copies.get(&(scope.endpoint.url().to_owned(), kind.clone())).cloned()
+        let feeds = self.feeds();
+        feeds.copies.get(&(scope.endpoint.place(), kind.clone())).filter(|feed| feed.scope == *scope).cloned()
     }
 
     /// Whether something holds of the copies of a kind at every address at which sources are watched.
@@ -208,8 +211,8 @@ impl Pipeline {
 
     /// What the copies beside the sources of an address hold, by kind.
     pub fn copy_feeds(&self, scope: &WatchScope) -> Vec<(Kind, Arc<KindFeed>)> {
-        let feeds = self.feeds();
-        let here = feeds.copies.iter().filter(|((at, _), _)| at == scope.endpoint.url());
+        let (feeds, place) = (self.feeds(), scope.endpoint.place());
+        let here = feeds.copies.iter().filter(|((at, _), _)| *at == place);
         here.map(|((_, kind), feed)| (kind.clone(), feed.clone())).collect()
     }
 
@@ -266,7 +269,7 @@ impl Pipeline {
     /// The schema of the source's API at an address; `None`: not read yet. Without it the engine cannot tell which status
     /// fields the consumer's API keeps.
     pub fn schema(&self, feed: &SourceFeed) -> Option<Known> {
-        self.shared.schemas.get(feed.scope.endpoint.url(), &self.generation().mapping.source.resource)
+        self.shared.schemas.get(&feed.scope.endpoint.place(), &self.generation().mapping.source.resource)
     }
 
     /// Opens the watches on the target's kinds as far as they are resolved, and ends those on kinds that are no longer used.
@@ -369,9 +372,11 @@ impl Pipeline {
         self.feeds().kinds.iter().map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
     }
 
-    /// The feed that serves a cluster's sources.
+    /// The feed that serves a cluster's sources. Of a cluster that was rebuilt, it may still be the former cluster's: then
+    /// there is none, until the engine has heard of the new one.
     pub fn feed_of(&self, cluster: &Cluster) -> Option<Arc<SourceFeed>> {
-        self.feeds().sources.get(cluster.spec.scope.endpoint.url()).cloned()
+        let scope = &cluster.spec.scope;
+        self.feeds().sources.get(&scope.endpoint.place()).filter(|feed| feed.scope == *scope).cloned()
     }
 
     pub fn source_feeds(&self) -> Vec<Arc<SourceFeed>> {
@@ -420,7 +425,7 @@ impl Pipeline {
 
     /// Another schema of the source's API is known at an address. What was decided with the former one may be another now.
     fn schema_changed(&self, scope: &WatchScope, former: Option<&str>) {
-        self.touch(Topic::Schema(scope.endpoint.url().into()));
+        self.touch(Topic::Schema(scope.endpoint.place().into()));
         if former.is_some() {
             info!(mapping = self.writer.mapping(), at = scope.endpoint.url(), "the schema of the source has changed");
             self.enqueue_all();

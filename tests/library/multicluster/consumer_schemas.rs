@@ -62,7 +62,7 @@ async fn a_schema_that_changes_is_read_again() {
     let after = schemas.check(&endpoint, &things()).await.unwrap();
     assert_eq!(has(&after, "/more"), Presence::Known(true));
     assert_ne!(before.version, after.version);
-    let known = schemas.get(endpoint.url(), &things()).expect("known");
+    let known = schemas.get(&endpoint.place(), &things()).expect("known");
     assert_eq!(known.version, after.version);
 }
 
@@ -81,7 +81,7 @@ async fn what_no_server_publishes_comes_from_the_files_until_it_does() {
     let mut files = Schemas::default();
     files.add_file(definition(&["phase"]).to_string().as_bytes());
     let (endpoint, schemas) = (endpoint(&sandbox), ConsumerSchemas::new(files));
-    assert!(schemas.get(endpoint.url(), &things()).is_none());
+    assert!(schemas.get(&endpoint.place(), &things()).is_none());
     let before = schemas.check(&endpoint, &things()).await.unwrap();
     assert!(!before.is_published());
     assert_eq!(has(&before, "/phase"), Presence::Known(true));
@@ -91,5 +91,5 @@ async fn what_no_server_publishes_comes_from_the_files_until_it_does() {
     assert!(after.is_published());
     assert_eq!(has(&after, "/more"), Presence::Known(true));
     schemas.retain(|_| false);
-    assert!(schemas.get(endpoint.url(), &things()).is_none());
+    assert!(schemas.get(&endpoint.place(), &things()).is_none());
 }

@@ -1,6 +1,7 @@
 //! Named worlds: each is what was left of a failing seed, or of a report, once every step that does not matter was gone.
 
 mod aftermath;
+mod fleets;
 mod identity;
 mod related;
 mod replicas;
@@ -32,6 +33,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         is_kcp: sources == Kcp,
         has_related: false,
         has_operators: false,
+        has_fleet: false,
         elects: false,
         steps,
         forever: None,

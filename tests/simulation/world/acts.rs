@@ -95,6 +95,7 @@ impl World {
             Action::Unbar(number) => drop(self.core(|core| core.barred.remove(&number))),
             Action::Skew(number, seconds) => self.core(|core| *core.skewed.entry(number).or_default() += seconds),
             Action::Address(side) => self.core(|core| core.server(side).kubeconfig.address += 1),
+            Action::List(roster) => self.core(|core| core.roster = roster),
             Action::Token(side) => self.core(|core| core.server(side).kubeconfig.token += 1),
             Action::Start(number) if !self.processes.contains_key(&number) => self.start(number),
             Action::Start(_) => {}
@@ -159,6 +160,7 @@ impl World {
             _ => File::Whole,
         };
         self.guests += u32::from(edit == Edit::Guest);
+        self.is_fleet ^= edit == Edit::Fleet;
         self.mapping.edit(edit, &OPTIONAL);
         // What no process reads governs nothing.
         if !self.processes.is_empty() {

@@ -1,0 +1,43 @@
+//! A plain cluster that one of several kubeconfigs leads to.
+
+use super::super::action::Roster;
+use super::super::{plan, seeds};
+use super::*;
+
+fn fleet(steps: &[(u64, Action)]) -> Plan {
+    Plan { has_fleet: true, ..world(Plain, steps) }
+}
+
+#[test]
+fn a_fleet_may_list_its_clusters_as_it_likes() {
+    let range = seeds::seeds("SYNC_ENGINE_SEEDS_FLEETS", 0..24);
+    let found = seeds::each(range, |seed| run(&plan::of_fleets(plan::plan(seed))).violations);
+    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
+    found.iter().for_each(|(seed, violations)| println!("seed {seed}: {}", violations[0]));
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The second name took the place of the first, and took its watches along when it left.
+#[test]
+fn a_cluster_of_two_names_that_is_rebuilt_is_followed_by_one_of_them() {
+    let steps = [
+        (1_000, Action::List(Roster::Doubled)),
+        (12_000, Action::List(Roster::Listed)),
+        (1_000, Action::Rebuild(Side::Source, Ahead::Old)),
+        (2_000, Action::Create(X)),
+    ];
+    holds(&fleet(&steps), 4);
+}
+
+/// A source of the former cluster was taken for one of the new one, and got an object.
+#[test]
+fn sources_of_a_cluster_that_was_rebuilt_get_nothing_in_the_name_of_the_new_one() {
+    let steps = [
+        (0, Action::Create(X)),
+        (1_500, Action::List(Roster::Doubled)),
+        (6_000, Action::Change(X)),
+        (1_440, Action::Edit(Edit::OnSourceVanished("Delete"))),
+        (12, Action::Rebuild(Side::Source, Ahead::Old)),
+    ];
+    holds(&fleet(&steps), 64);
+}
