@@ -232,10 +232,15 @@ fn plain(error: &std::io::Error) -> String {
     }
 }
 
+/// Where a parser stopped, and at what. Values that it quotes are left out: they may be secrets.
 fn first_line(error: &impl std::fmt::Display) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+    let line = line.strip_prefix("error: ").unwrap_or(line).to_owned();
+    ['"', '`'].into_iter().fold(line, |line, quote| match (line.find(quote), line.rfind(quote)) {
+        (Some(from), Some(to)) if from < to => format!("{}…{}", &line[..from], &line[to + 1..]),
+        _ => line,
+    })
 }
 
 /// Over the kubeconfigs and every certificate, key and CA file that they name. Token files are not in it: they
@@ -309,12 +314,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_secret_holds_in_place_of_a_kubeconfig_is_not_repeated() {
+    fn what_stands_in_place_of_a_kubeconfig_is_not_repeated() {
         for text in
             ["hunter2", "{\"users\": \"hunter2\"}", "clusters: [hunter2", "users: [{name: u, user: {exec: hunter2}}]"]
         {
             let held = Held::new("Secret fleet/a".to_owned(), text.to_owned());
             let Err(error) = super::held(&spec(), &held, None) else { panic!("{text} is taken for a kubeconfig") };
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("kubeconfig");
+            std::fs::write(&file, text).unwrap();
+            let Err(error) = from_files(&spec(), &[file], None) else { panic!("{text} is taken for a kubeconfig") };
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }
     }

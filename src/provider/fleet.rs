@@ -1,7 +1,8 @@
 //! The clusters of several kubeconfigs.
 //!
-//! [`Members`](crate::multicluster::environment::Members) list the kubeconfigs, and each cluster is followed on its own: one that hangs delays no other. A list that
-//! cannot be read, and a kubeconfig that is broken, leave what was read before in use.
+//! [`Members`](crate::multicluster::environment::Members) list the kubeconfigs, and each cluster is followed on its own: one
+//! that hangs delays no other. A list that cannot be read, and a kubeconfig that is broken, leave what was read before in
+//! use.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
