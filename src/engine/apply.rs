@@ -114,7 +114,9 @@ impl Executor<'_> {
                 let propagation = propagation.as_str();
                 self.delete(reference, DeleteOptions { uid, resource_version, propagation }).await
             }
-            Action::GiveUp { reference, patch } => self.give_up(reference, patch).await,
+            Action::GiveUp { reference, patch } | Action::Restore { reference, patch } => {
+                self.patch_object(reference, patch).await
+            }
         };
         let result = match (action, result) {
             (Action::Delete { .. }, Err(error)) if is_taken_for_gone(&error) => Ok(Outcome::Absent),
@@ -157,7 +159,9 @@ impl Executor<'_> {
             Action::CreateNamespace { .. } => (self.generation.target.name.as_str(), "create"),
             Action::Apply { reference, .. } => (self.name(reference.kind.side), "apply"),
             Action::Delete { reference, .. } => (self.name(reference.kind.side), "delete"),
-            Action::GiveUp { reference, .. } => (self.name(reference.kind.side), "patch"),
+            Action::GiveUp { reference, .. } | Action::Restore { reference, .. } => {
+                (self.name(reference.kind.side), "patch")
+            }
             Action::LookForSource | Action::Sweep { .. } | Action::Read(_) | Action::ReadAnew(_) => return,
         };
         let result = match sent {
@@ -448,7 +452,7 @@ impl Executor<'_> {
         }
     }
 
-    async fn give_up(&self, reference: &Reference, patch: &Patch) -> Result<Outcome, RequestError> {
+    async fn patch_object(&self, reference: &Reference, patch: &Patch) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
         let body = Body::json_patch(json_text(patch));
         let at = self.at(reference.kind.side);

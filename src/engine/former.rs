@@ -19,24 +19,22 @@ impl Engine {
         let ended: Vec<(String, SourceId)> =
             self.former.keys().filter(|(of, source)| of == mapping && !wanted.contains(source)).cloned().collect();
         for key in ended {
+            if self.pipelines.get(mapping).is_some_and(|running| running.pipeline.serves(&key.1)) {
+                info!(mapping, cluster = key.1.identity, "the former source is served through the fleet now");
+            }
             let running = self.former.remove(&key).and_then(|(_, running)| running);
             running.into_iter().for_each(|running| self.end(running));
         }
         for one in &former {
             self.start_former(mapping, one);
         }
-        self.end_served(mapping, &former);
-        self.run_providers();
-    }
-
-    /// Former sources that the mapping serves itself are taken off the state store.
-    fn end_served(&self, mapping: &str, former: &[Former]) {
         if let Some(running) = self.pipelines.get(mapping)
-            && let Some(one) = former.iter().find(|one| running.pipeline.serves(&one.source))
+            && former.iter().any(|one| running.pipeline.serves(&one.source))
         {
-            info!(mapping, cluster = one.source.identity, "the former source is served through the fleet now");
+            // It came into sight meanwhile, and is to be taken off the state store.
             running.pipeline.check_inventory();
         }
+        self.run_providers();
     }
 
     pub(super) fn start_former(&mut self, mapping: &str, former: &Former) {

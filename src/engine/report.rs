@@ -74,16 +74,15 @@ pub(super) fn blocked(pipeline: &Pipeline) -> Option<Condition> {
     let unsettled = pipeline.unsettled();
     let is_operators =
         |cause: &Cause| matches!(cause, Cause::TargetChanged | Cause::Refused | Cause::RequestFailed | Cause::Stuck);
-    let mut blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
+    let blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
     if let Some(held) = pipeline.held() {
         return Some(Condition::waiting(format!(
             "{held} deletions follow from the changed document, more than pruneGuard allows: approve them with \
              `POST /-/approve`, or go back to the former document"
         )));
     }
-    let (key, first) = blocked.next()?;
-    let mut is_target_changed = first.cause == Some(Cause::TargetChanged);
-    let others = blocked.inspect(|(_, how)| is_target_changed |= how.cause == Some(Cause::TargetChanged)).count();
-    let why = format!("{} sources are blocked; the first is {key}: {}", others + 1, first.why);
+    let (key, first) = blocked.clone().next()?;
+    let why = format!("{} sources are blocked; the first is {key}: {}", blocked.count(), first.why);
+    let is_target_changed = unsettled.values().any(|how| how.cause == Some(Cause::TargetChanged));
     Some(if is_target_changed { Condition::waiting(why) } else { Condition::degraded(why) })
 }

@@ -368,9 +368,10 @@ fn log_write(executor: &Executor<'_>, action: &Action, outcome: &Outcome) {
         (_, Outcome::StatusRefused { why, .. }) => warn!("{action}: {why}"),
         (_, Outcome::Existing(_)) => debug!("{action}: nothing was written, for an object exists"),
         (Action::PatchStatus { .. }, _) => debug!("status updated"),
-        (Action::Delete { .. } | Action::PatchSource { .. } | Action::GiveUp { .. }, Outcome::Absent) => {
-            debug!("{action}: gone already");
-        }
+        (
+            Action::Delete { .. } | Action::PatchSource { .. } | Action::GiveUp { .. } | Action::Restore { .. },
+            Outcome::Absent,
+        ) => debug!("{action}: gone already"),
         _ if action.is_write() => info!(target = executor.generation.target.name, "{action}"),
         _ => {}
     }

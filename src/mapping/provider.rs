@@ -97,7 +97,7 @@ pub enum ProviderKind {
     Kind,
     /// The Clusters of Cluster API on a hub; `namespace` `None`: in all namespaces.
     ClusterApi { connection: String, namespace: Option<String>, selector: Selector },
-    /// What a program lists that embeds the engine, by the name under which it registered that.
+    /// Clusters listed by a program that embeds the engine; `name`: of the provider that it registered.
     Custom { name: String, parameters: Value },
     /// The clusters of other providers.
     Multi(Vec<Part>),

@@ -220,11 +220,6 @@ impl Connection {
         &self.spec.source
     }
 
-    /// Whether its servers are in this process: no file is read.
-    pub fn is_in_process(&self) -> bool {
-        self.in_process().is_some()
-    }
-
     /// What it means for the engine's readiness that something is wrong with it.
     pub fn trouble(&self) -> Level {
         if self.is_of_fleet { Level::Degraded } else { Level::Waiting }
@@ -279,6 +274,20 @@ impl Connection {
         Ok(self.endpoint_of(Address { text: format!("{server}/clusters/{path}"), origin }))
     }
 
+    /// [`reload`](Self::reload) beside the async tasks. `None`: it broke down, which is a bug that its hook has reported.
+    pub async fn reload_aside(self: &Arc<Self>) -> Option<Result<Reloaded, ConnectionError>> {
+        self.aside(Self::reload).await
+    }
+
+    /// Files are read on a thread of their own; servers in this process have none.
+    async fn aside<T: Send + 'static>(self: &Arc<Self>, read: impl FnOnce(&Self) -> T + Send + 'static) -> Option<T> {
+        if self.in_process().is_some() {
+            return Some(read(self));
+        }
+        let connection = self.clone();
+        tokio::task::spawn_blocking(move || read(&connection)).await.ok()
+    }
+
     /// Reads the configuration again; call it when a file changed, or now and then. Reads files: not for an async task.
     ///
     /// A broken configuration keeps what works, and is returned to be said aloud.
@@ -304,12 +313,7 @@ impl Connection {
             }
             *reread = Some(Instant::now());
         }
-        if self.in_process().is_some() {
-            return self.reread_credential();
-        }
-        let connection = self.clone();
-        // A panic in there is a bug that has been reported by its hook; the credential stays.
-        tokio::task::spawn_blocking(move || connection.reread_credential()).await.unwrap_or(false)
+        self.aside(Self::reread_credential).await.unwrap_or(false)
     }
 
     /// A new address is left to [`reload`](Self::reload), whose caller replaces the clusters.

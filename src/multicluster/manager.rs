@@ -170,14 +170,14 @@ impl Manager {
     /// A changed credential is in use from then on; where the address changed, the clusters found there are replaced once it
     /// is known which ones they are now. A broken configuration keeps what works, and is a condition.
     pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
-        let connections = self.0.environment.connections.clone();
-        let reads_files = connections.values().any(|connection| connection.in_process().is_none());
-        let read = move || {
-            connections.iter().map(|(name, connection)| (name.clone(), connection.reload())).collect::<Vec<_>>()
-        };
-        let mut found = if reads_files { tokio::task::spawn_blocking(read).await.unwrap_or_default() } else { read() };
-        found.iter().for_each(|(name, result)| self.heed(name, result));
-        found.retain(|(_, result)| !matches!(result, Ok(Reloaded::Unchanged)));
+        let mut found = Vec::new();
+        for (name, connection) in self.0.environment.connections.iter() {
+            let Some(result) = connection.reload_aside().await else { continue };
+            self.heed(name, &result);
+            if !matches!(result, Ok(Reloaded::Unchanged)) {
+                found.push((name.clone(), result));
+            }
+        }
         found
     }
 

@@ -38,6 +38,8 @@ pub enum Action {
     Delete { reference: Reference, uid: String, resource_version: String, propagation: Propagation },
     /// JSON Patch that takes the ownership labels and annotations off an object and leaves the object.
     GiveUp { reference: Reference, patch: Patch },
+    /// JSON Patch that puts the ownership labels and annotations back on an object that is being deleted.
+    Restore { reference: Reference, patch: Patch },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,9 +60,10 @@ impl Action {
     /// The one target object that the action is about.
     pub fn reference(&self) -> Option<&Reference> {
         match self {
-            Self::Apply { reference, .. } | Self::Delete { reference, .. } | Self::GiveUp { reference, .. } => {
-                Some(reference)
-            }
+            Self::Apply { reference, .. }
+            | Self::Delete { reference, .. }
+            | Self::GiveUp { reference, .. }
+            | Self::Restore { reference, .. } => Some(reference),
             _ => None,
         }
     }
@@ -85,6 +88,7 @@ impl fmt::Display for Action {
             Self::Apply { reference, intent: Intent::Update { .. }, .. } => write!(f, "update {reference}"),
             Self::Delete { reference, .. } => write!(f, "delete {reference}"),
             Self::GiveUp { reference, .. } => write!(f, "give up {reference}"),
+            Self::Restore { reference, .. } => write!(f, "restore ownership labels of {reference}"),
         }
     }
 }

@@ -287,6 +287,9 @@ pub fn being_deleted(
     if asks_for_less && !observed.answers.deleted.contains(&object.reference) {
         return Some(unless_failed(observed, delete(object, propagation)));
     }
+    if let Some(action) = restore(observed, object) {
+        return Some(unless_failed(observed, action));
+    }
     // The server counts the grace period in.
     let ends = metadata(&object.object, "deletionTimestamp");
     let finalizers = object.object.pointer("/metadata/finalizers").map(Value::to_string).unwrap_or_default();
@@ -348,6 +351,30 @@ pub fn give_up(object: &TargetObject) -> Action {
         None => source::add(["metadata", "annotations"], json!({marks::RELEASED: "true"})),
     });
     Action::GiveUp { reference: object.reference.clone(), patch: Patch(patch) }
+}
+
+/// Puts the ownership labels and annotations back on an object that waits for somebody's finalizer, where somebody took them
+/// off: watches filter by them, so nothing else would tell when it is gone. Once a reconcile; the epoch of the Lease in which
+/// it was written is not of now.
+fn restore(observed: &Observed, object: &TargetObject) -> Option<Action> {
+    let reference = &object.reference;
+    let known = observed.stripped.get(reference).filter(|known| known.is(&object.object))?;
+    let is_watched = marks::label(&object.object, marks::MAPPING) == Some(observed.writer.label());
+    if is_watched || observed.answers.restored.contains(reference) {
+        return None;
+    }
+    let labels = [
+        (marks::OWNER, &*known.owner.0),
+        (marks::MAPPING, observed.writer.label()),
+        (marks::MANAGED_BY, marks::MANAGER),
+    ];
+    let mut marked = object.object.as_object()?.clone();
+    marks::stamp(&mut marked, "labels", labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    let annotations = known.annotations.iter().filter(|(key, _)| *key != marks::EPOCH);
+    marks::stamp(&mut marked, "annotations", annotations.map(|(key, value)| (key.clone(), value.clone())));
+    let mut patch = vec![source::guard(&object.object)];
+    patch.extend(json_patch::diff(&object.object, &Value::Object(marked)).0);
+    Some(Action::Restore { reference: reference.clone(), patch: Patch(patch) })
 }
 
 fn removals(object: &Value, field: &str) -> Vec<PatchOperation> {

@@ -79,6 +79,8 @@ pub struct Answers {
     pub foreign: BTreeMap<Reference, Arc<Value>>,
     /// Applied in this reconcile: what differs now is not kept by the server.
     pub applied: BTreeSet<Reference>,
+    /// Objects whose ownership labels were put back.
+    pub restored: BTreeSet<Reference>,
     /// Deleted in this reconcile, and held by finalizers.
     pub deleted: BTreeSet<Reference>,
     /// Requests about an object that failed in this reconcile: the object rests until the next one.
@@ -581,6 +583,9 @@ impl Observed {
                 let is_deleting = !metadata(&object, "deletionTimestamp").is_empty();
                 if matches!(action, Action::Delete { .. }) && is_deleting {
                     self.answers.deleted.insert(reference.clone());
+                }
+                if matches!(action, Action::Restore { .. }) {
+                    self.answers.restored.insert(reference.clone());
                 }
                 if matches!(action, Action::Apply { .. }) && self.is_owned(reference, &object) {
                     self.answers.applied.insert(reference.clone());

@@ -17,6 +17,10 @@ pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
             _ => Outcome::Absent,
         },
         Action::CreateNamespace { .. } | Action::Delete { .. } | Action::GiveUp { .. } => Outcome::Absent,
+        Action::Restore { reference, patch } => {
+            let restored = observed.owned.iter().chain(&observed.shared).find(|one| one.reference == *reference);
+            restored.map_or(Outcome::Absent, |one| Outcome::Object(Arc::new(patched(&one.object, patch))))
+        }
         Action::Apply { reference, body, .. } => {
             let stands = observed.owned.iter().chain(&observed.shared).find(|one| one.reference == *reference);
             let mut object = stands.map_or_else(|| json!({}), |standing| (*standing.object).clone());

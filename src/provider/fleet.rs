@@ -279,12 +279,7 @@ async fn follow(
 async fn reload(connection: Arc<Connection>, look_again: Arc<Notify>, configuration: Reporter) {
     loop {
         look_again.notified().await;
-        if connection.is_in_process() {
-            configuration.heed(connection.name(), &connection.reload());
-            continue;
-        }
-        let read = connection.clone();
-        if let Ok(found) = tokio::task::spawn_blocking(move || read.reload()).await {
+        if let Some(found) = connection.reload_aside().await {
             configuration.heed(connection.name(), &found);
         }
     }

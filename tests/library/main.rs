@@ -3,7 +3,7 @@
 mod architecture;
 /// The example of a program with a provider of its own.
 #[path = "../../examples/custom_provider.rs"]
-#[allow(dead_code, reason = "its `main` is not run")]
+#[expect(dead_code, reason = "its `main` is not run")]
 mod custom_provider;
 mod multicluster;
 mod properties;

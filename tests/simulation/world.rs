@@ -149,6 +149,7 @@ pub struct World {
     guests: u32,
     /// Whether the provider of the plain cluster is a fleet.
     is_fleet: bool,
+    /// Whether it was one in the beginning.
     has_fleet: bool,
     pub file: File,
     /// Whether the target was put back: what the engine knew of it may be lost.

@@ -92,6 +92,8 @@ fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Chang
             Action::Apply { body, .. } => (What::Update, object, updated(before.as_deref(), body)),
             Action::Delete { .. } => (What::Delete, object, none()),
             Action::GiveUp { .. } => (What::GiveUp, object, none()),
+            // Ownership labels are no difference.
+            Action::Restore { .. } => continue,
             Action::LookForSource | Action::Sweep { .. } | Action::Read(_) | Action::ReadAnew(_) => continue,
         };
         changes.push(change(what, &object, old, new));

@@ -81,12 +81,8 @@ impl Parts {
 
     /// What the engine is waiting for; `None` where it is ready.
     pub fn waits_for(&self) -> Option<String> {
-        let waiting = self
-            .instruments
-            .health
-            .standings()
-            .into_iter()
-            .find(|standing| standing.condition.level == Level::Waiting)?;
+        let mut standings = self.instruments.health.standings().into_iter();
+        let waiting = standings.find(|standing| standing.condition.level == Level::Waiting)?;
         Some(format!("{}: {}", waiting.component, waiting.condition.message))
     }
 

@@ -48,7 +48,7 @@ pub enum ClusterProviderSpec {
     ApiExport(ApiExportSpec),
     /// The workspaces of a kcp WorkspaceType.
     WorkspaceTypes(WorkspaceTypesSpec),
-    /// Clusters that a program lists which embeds the engine.
+    /// Clusters listed by a program that embeds the engine.
     Custom(CustomProviderSpec),
     /// The clusters of several providers.
     Multi(Vec<Spanned<String>>),
@@ -131,13 +131,13 @@ pub struct NamespacesProviderSpec {
     pub selector: SelectorSpec,
 }
 
-/// Clusters that a program lists which embeds the engine.
+/// Clusters listed by a program that embeds the engine.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CustomProviderSpec {
     /// The name under which the program registered the provider.
     pub name: String,
-    /// What the program is told: any value. Default: nothing.
+    /// Any value, for the program. It is kept in the state store: put no secret into it. Default: null.
     #[serde(default)]
     pub parameters: serde_json::Value,
 }

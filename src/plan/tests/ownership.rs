@@ -68,6 +68,25 @@ fn a_stripped_object_goes_with_its_source() {
     assert!(world.objects.is_empty() && world.source.is_none(), "{:?}", world.log);
 }
 
+/// Without its labels, no watch would show when it is gone.
+#[test]
+fn a_stripped_object_that_waits_for_a_finalizer_gets_its_labels_back() {
+    let mut world = synced();
+    world.edit("Database", |object| {
+        object["metadata"]["finalizers"] = json!(["operator.example.dev/hold"]);
+        object["metadata"]["annotations"][marks::EPOCH] = json!("3");
+    });
+    let mut world = stripped(world, true);
+    world.delete_source();
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Stuck), "the test world's time is fixed");
+    let object = world.object("Database");
+    assert_eq!(marks::label(object, marks::MAPPING), Some(World::writer().label()));
+    assert_eq!(marks::annotation(object, marks::SOURCE_UID), Some("source-1"));
+    assert_eq!(marks::annotation(object, marks::EPOCH), None, "a policy would refuse an earlier epoch");
+    let restored = world.log.iter().filter(|line| line.starts_with("restore")).count();
+    assert_eq!(restored, 1, "{:?}", world.log);
+}
+
 /// A person or another process released it: that is final, also for a process that knew it as owned.
 #[test]
 fn a_released_object_is_neither_taken_back_nor_deleted() {

@@ -217,7 +217,9 @@ impl World {
             }
             Action::Apply { reference, body, intent } => self.apply(reference, body, intent),
             Action::Delete { reference, uid, resource_version, .. } => self.delete(reference, uid, resource_version),
-            Action::GiveUp { reference, patch } => self.give_up(reference, patch),
+            Action::GiveUp { reference, patch } | Action::Restore { reference, patch } => {
+                self.patch_object(reference, patch)
+            }
         }
     }
 
@@ -328,7 +330,7 @@ impl World {
         Outcome::Object(Arc::new(object.clone()))
     }
 
-    fn give_up(&mut self, reference: &Reference, patch: &Patch) -> Outcome {
+    fn patch_object(&mut self, reference: &Reference, patch: &Patch) -> Outcome {
         let Some(object) = self.objects.get_mut(reference) else { return Outcome::Absent };
         apply_patch(object, patch);
         Outcome::Object(Arc::new(object.clone()))

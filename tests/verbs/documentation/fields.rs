@@ -157,6 +157,7 @@ impl Writer {
             Some(form) => form.to_owned(),
             None if EXPRESSIONS.contains(&name) => "*expression*".to_owned(),
             None if name == "path" => "JSONPath".to_owned(),
+            None if name == "parameters" => "any value".to_owned(),
             None => "*template*".to_owned(),
         }
     }
