@@ -140,14 +140,18 @@ async fn confirm(
         }
         return confirm_former(pipeline, generation, former, found, &source);
     }
-    if found.is_none() {
-        check_first(pipeline, generation)?;
+    match &found {
+        Some(found) => pipeline.heed_former(found),
+        None => check_first(pipeline, generation)?,
     }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
     let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
     let stored = match found.as_ref() == Some(&wanted) || !writes {
         true => wanted,
-        false => inventories.put(&wanted).await.map_err(|error| unreadable(generation, &error.to_string()))?,
+        false => {
+            let stored = inventories.put(&wanted).await;
+            stored.inspect(|stored| pipeline.heed_former(stored)).map_err(|error| unreadable(generation, &error.to_string()))?
+        }
     };
     match inventories.endpoint.is_permitted() {
         true => Ok(stored),

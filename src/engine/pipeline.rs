@@ -279,6 +279,12 @@ impl Pipeline {
         self.check_inventory();
     }
 
+    /// What the state store says, or says from now on. A former source that it does not name was taken off it: it may become
+    /// one again, by an edit or because the target is restored.
+    pub fn heed_former(&self, store: &Inventory) {
+        self.state().done.retain(|source| store.former.iter().any(|one| one.source == *source));
+    }
+
     pub fn is_done(&self, source: &SourceId) -> bool {
         self.state().done.contains(source)
     }
@@ -293,9 +299,13 @@ impl Pipeline {
         self.learned().forget_cluster(name, cluster.identity());
         let news = self.shared_use().forget_cluster(name);
         self.tell(news);
+        let is_its = |key: &Key| key.cluster == *name;
+        let unplanned: Vec<Key> = self.state().unplanned.iter().filter(|key| is_its(key)).cloned().collect();
+        let of_identity = |key: &Key| key.in_cluster(cluster.named_by_identity());
+        let unplanned = unplanned.into_iter().map(|key| (key.clone(), self.objects_of(&of_identity(&key)))).collect();
         let mut state = self.state();
-        state.unplanned.retain(|key| key.cluster != *name);
-        state.guard.forget_cluster(name);
+        state.unplanned.retain(|key| !is_its(key));
+        state.guard.lose_sight(name, &cluster.named_by_identity(), unplanned);
         let unsettled = state.unsettled.keys().chain(&state.retried).filter(|key| key.cluster == *name);
         left.extend(unsettled.flat_map(|key| [key.clone(), key.in_cluster(cluster.named_by_identity())]));
         drop(state);

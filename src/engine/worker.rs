@@ -123,7 +123,7 @@ async fn run(
         let ended = unengaged(pipeline, generation, key);
         #[cfg(feature = "mutants")]
         mutant::delete_orphaned(&ended, pipeline, generation, key).await;
-        return Run { held: Some(0), ..Run::unplanned(ended) };
+        return Run { held: Some(pipeline.still_held(key)), ..Run::unplanned(ended) };
     };
     if pipeline.is_out_of_sight() {
         // Once it is confirmed, every source is queued.

@@ -44,9 +44,7 @@ const MANY: usize = 1_000;
 #[test]
 fn seeds() {
     if let Ok(seed) = env::var("SYNC_ENGINE_SEED") {
-        // What the engine says stands in the trace with what it does: `RUST_LOG=sync_engine=debug`.
-        let filter = tracing_subscriber::EnvFilter::from_default_env();
-        tracing_subscriber::fmt().with_env_filter(filter).without_time().with_writer(std::io::stdout).init();
+        speak_up();
         let plan = plan::plan(seed.parse().expect("SYNC_ENGINE_SEED is a number"));
         let mut run = world::run_aloud(&plan);
         if let Some(violation) = modes::writes_too_much(&plan, &run) {
@@ -89,7 +87,17 @@ fn explain(seed: u64, violation: &checker::Violation, known: &mut BTreeSet<Strin
     if known.insert(signature.clone()) {
         println!("  NEW {signature}\n  {violation} (kcp: {})", plan.is_kcp);
         plan.steps.iter().for_each(|step| println!("    {:>7} ms later {}", step.after_ms, step.action));
+        if env::var("SYNC_ENGINE_SHRINK").is_ok_and(|how| how == "aloud") {
+            speak_up();
+            world::run_aloud(&plan);
+        }
     }
+}
+
+/// What the engine says stands in the trace with what it does: `RUST_LOG=sync_engine=debug`.
+fn speak_up() {
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_writer(std::io::stdout).try_init();
 }
 
 #[test]

@@ -231,7 +231,8 @@ impl View<'_> {
     }
 
     fn of_unselected(&self, key: &SourceKey, source: &Value) -> Vec<String> {
-        if self.world.mapping.on_exit != "Delete" {
+        // Where a changed document may delete nothing, a person decides.
+        if self.world.mapping.on_exit != "Delete" || self.world.mapping.may_prune == 0 {
             return Vec::new();
         }
         let name = &self.world.mapping.name;

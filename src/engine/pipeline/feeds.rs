@@ -383,19 +383,24 @@ impl Pipeline {
         self.feeds().sources.values().cloned().collect()
     }
 
-    /// Whether a source has objects on the target: a copy of one that somebody made elsewhere is none. In kcp, the identity
-    /// of a cluster is its name.
+    /// Whether a source has objects on the target.
     pub fn has_objects(&self, key: &Key) -> bool {
+        self.objects_of(key) > 0
+    }
+
+    /// How many objects a source has on the target: a copy of one that somebody made elsewhere is none. In kcp, the identity
+    /// of a cluster is its name.
+    pub fn objects_of(&self, key: &Key) -> usize {
         let resource = &self.generation().mapping.source.resource;
         let owner = self.writer.owner(&Origin::new(resource, key.cluster.as_str(), key));
         let is_owned = |kind: &Kind, (at, object): &(Key, Arc<Object>)| {
             let object = object.value();
             object.is_ok_and(|object| marks::is_ours(&object, &target_reference(kind, at), &owner))
         };
-        let has = |(kind, feed): &(Kind, Arc<KindFeed>)| {
-            feed.watch.store().of_owner(&owner.0).iter().any(|found| is_owned(kind, found))
+        let owned = |(kind, feed): &(Kind, Arc<KindFeed>)| {
+            feed.watch.store().of_owner(&owner.0).iter().filter(|found| is_owned(kind, found)).count()
         };
-        self.kind_feeds().iter().any(has)
+        self.kind_feeds().iter().map(owned).sum()
     }
 
     /// Queues every source that is there: after a reload, and on the long resync.

@@ -82,9 +82,21 @@ impl Guard {
         Some(number)
     }
 
-    /// The cluster is out of sight: nothing is deleted for its sources.
-    pub fn forget_cluster(&mut self, cluster: &ClusterName) {
-        self.held.retain(|key, _| key.cluster != *cluster);
+    /// How many deletions of a source are held.
+    pub fn held_of(&self, key: &Key) -> usize {
+        self.held.get(key).copied().unwrap_or_default()
+    }
+
+    /// A cluster goes out of sight. It may be back at once, and its sources would be deleted for then: what is held for them
+    /// stays held until they are planned again, and so does all that those might lose which are still `unplanned`. Meanwhile
+    /// they are called by the cluster's identity, which is `away`.
+    pub fn lose_sight(&mut self, cluster: &ClusterName, away: &ClusterName, unplanned: Vec<(Key, usize)>) {
+        if self.state == State::Open {
+            return;
+        }
+        let planned: Vec<_> = self.held.extract_if(.., |key, _| key.cluster == *cluster).collect();
+        let lost = unplanned.into_iter().chain(planned).filter(|(_, objects)| *objects > 0);
+        self.held.extend(lost.map(|(key, objects)| (key.in_cluster(away.clone()), objects)));
     }
 
     /// Sources with deletions that are held.
@@ -146,6 +158,20 @@ mod tests {
         assert!(!guard.note(&key("a"), 0, before.pass()), "its plan ended after the change");
         assert!(guard.note(&key("a"), 11, guard.pass()));
         assert!(!guard.conclude(&LIMITS, 1000));
+    }
+
+    #[test]
+    fn what_is_held_stays_held_while_its_cluster_is_out_of_sight() {
+        let (name, identity) = (key("a").cluster.clone(), ClusterName::try_from("uid").expect("a valid name"));
+        let mut guard = Guard::default().next(false);
+        guard.note(&key("a"), 11, 1);
+        guard.lose_sight(&name, &identity, vec![(key("b"), 2), (key("c"), 0)]);
+        assert!(!guard.conclude(&LIMITS, 1000));
+        assert_eq!((guard.held(), guard.size()), (Some(13), 2));
+        for name in ["a", "b"] {
+            guard.note(&key(name).in_cluster(identity.clone()), 0, 1);
+        }
+        assert!(guard.conclude(&LIMITS, 1000), "both were planned again");
     }
 
     #[test]

@@ -152,6 +152,11 @@ impl Pipeline {
         self.conclude();
     }
 
+    /// How many deletions are still held of a source that is out of sight: none, once its objects are gone.
+    pub fn still_held(&self, key: &Key) -> usize {
+        if self.has_objects(key) { self.state().guard.held_of(key) } else { 0 }
+    }
+
     /// When every source was planned with the document, the total of the deletions that are held decides whether they are
     /// released.
     pub fn conclude(&self) {

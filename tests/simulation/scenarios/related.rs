@@ -126,3 +126,15 @@ fn a_former_source_out_of_sight_ends_the_watch_on_copies_whose_rule_is_gone() {
     ];
     holds(&related(Plain, &steps), 4);
 }
+
+#[test]
+fn a_deletion_that_is_held_stays_held_while_its_workspace_is_engaged_anew() {
+    let steps = [
+        (0, Action::Create(X)),
+        (2_000, Action::Silence(Side::Source)),
+        (6_000, Action::Unclaim("a")),
+        (4_000, Action::Edit(Edit::PruneGuard(0))),
+        (6_000, Action::Edit(Edit::Toggle("ca"))),
+    ];
+    holds(&related(Kcp, &steps), 1);
+}
