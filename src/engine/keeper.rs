@@ -32,6 +32,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
     let mut failures = 0;
     let mut jitter = Jitter::new(pipeline.writer.mapping().len() as u64);
     let mut unused = BTreeMap::new();
+    let mut unanswered = None;
     loop {
         note_unused(&pipeline, &mut unused);
         let generation = pipeline.generation();
@@ -39,14 +40,14 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
             stand_by(&pipeline).await;
             continue;
         };
-        let result = confirm(&pipeline, &generation, &unused, &permit).await;
+        let result = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
         if !Arc::ptr_eq(&generation, &pipeline.generation()) {
             // It says nothing of the document that runs now.
             continue;
         }
         failures = if result.is_ok() { 0 } else { failures + 1 };
         let pause = match &result {
-            Ok(inventory) if is_final(&pipeline, inventory) => Duration::MAX,
+            Ok(inventory) if is_final(&pipeline, inventory) && !may_come(unanswered) => Duration::MAX,
             Ok(_) => REVIEW,
             Err(_) => RETRY.delay(failures, &mut jitter),
         };
@@ -70,6 +71,11 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
             failures = 0;
         }
     }
+}
+
+/// Whether a write that failed may still reach the state store, and put a former document into it.
+fn may_come(unanswered: Option<Instant>) -> bool {
+    unanswered.is_some_and(|at| at.elapsed() < LATE_REQUEST)
 }
 
 /// Whether no source of a former document carries the engine's finalizer any more, and none waits for anything or has
@@ -120,12 +126,13 @@ fn say(pipeline: &Pipeline, result: Result<Inventory, String>, permit: &Permit) 
     pipeline.confirm(result, permit);
 }
 
-/// Reads the state store, and writes what is new.
+/// Reads the state store, and writes what is new. `unanswered`: when a write last failed.
 async fn confirm(
     pipeline: &Pipeline,
     generation: &Arc<Generation>,
     unused: &BTreeMap<Kind, Instant>,
     permit: &Permit,
+    unanswered: &mut Option<Instant>,
 ) -> Result<Inventory, String> {
     generation.target.identity()?;
     let source = source_id(pipeline, generation)?;
@@ -141,7 +148,7 @@ async fn confirm(
         return confirm_former(pipeline, generation, former, found, &source);
     }
     match &found {
-        Some(found) => pipeline.heed_former(found),
+        Some(found) => pipeline.found(found),
         None => check_first(pipeline, generation)?,
     }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
@@ -149,8 +156,10 @@ async fn confirm(
     let stored = match found.as_ref() == Some(&wanted) || !writes {
         true => wanted,
         false => {
-            let stored = inventories.put(&wanted).await;
-            stored.inspect(|stored| pipeline.heed_former(stored)).map_err(|error| unreadable(generation, &error.to_string()))?
+            let stored = inventories.put(&wanted).await.inspect_err(|_| *unanswered = Some(Instant::now()));
+            let stored = stored.map_err(|error| unreadable(generation, &error.to_string()))?;
+            pipeline.heed_former(&stored);
+            stored
         }
     };
     match inventories.endpoint.is_permitted() {
@@ -241,7 +250,8 @@ fn wanted(
         && former.source != wanted.source
         && !pipeline.serves(&former.source);
     if left && !wanted.former.iter().any(|one| one.source == former.source) {
-        wanted.former.push(Former { source: former.source, document: former.document });
+        let document = pipeline.unrecorded(&former.source).unwrap_or(former.document);
+        wanted.former.push(Former { source: former.source, document });
     }
     if wanted.former.is_empty() && pipeline.is_carried_out() {
         wanted.status.clear();

@@ -26,7 +26,7 @@ use super::inventory::{Inventory, SourceId};
 use super::target::Target;
 use super::{Shared, worker};
 use crate::mapping::template::Text;
-use crate::mapping::{Mapping, SourceClusters};
+use crate::mapping::{Mapping, Mode, SourceClusters};
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::Cluster;
@@ -110,6 +110,8 @@ struct State {
     done: BTreeSet<SourceId>,
     /// Why the state store is not confirmed.
     unconfirmed: Option<String>,
+    /// Documents that ran since the state store was last confirmed, and may not stand in it: the last one of each source.
+    unrecorded: Vec<Arc<Mapping>>,
 }
 
 /// How the last plan of a source ended, where it did not end in sync.
@@ -182,7 +184,13 @@ impl Pipeline {
         // Before it runs: nothing is written or deleted by a document that is not recorded. A mapping without a file writes no
         // state store: once it has one again, there may be none yet.
         if another_target || edited || former.phase != generation.phase {
-            self.state().unconfirmed = Some(NOT_READ.into());
+            let mut state = self.state();
+            if edited && state.unconfirmed.replace(NOT_READ.into()).is_some() && former.phase == Phase::Active {
+                let source = |mapping: &Mapping| (mapping.source.resource.clone(), mapping.source.clusters.clone());
+                state.unrecorded.retain(|mapping| source(mapping) != source(&former.mapping));
+                state.unrecorded.push(former.mapping.clone());
+            }
+            state.unconfirmed = Some(NOT_READ.into());
         }
         self.generation.store(Arc::new(generation));
         let current = self.generation();
@@ -227,7 +235,10 @@ impl Pipeline {
 
     /// This replica leads from now on, or no more: what the state store says may be another's word.
     pub fn leadership(&self) {
-        self.state().unconfirmed = Some(NOT_READ.into());
+        let mut state = self.state();
+        state.unconfirmed = Some(NOT_READ.into());
+        state.guard.leave();
+        drop(state);
         self.check_inventory();
     }
 
@@ -277,6 +288,25 @@ impl Pipeline {
     pub fn former_is_done(&self, source: SourceId) {
         self.state().done.insert(source);
         self.check_inventory();
+    }
+
+    /// What the state store says before this process writes it.
+    pub fn found(&self, store: &Inventory) {
+        self.state().guard.follow(store.is_in_force(&store.document));
+        self.heed_former(store);
+    }
+
+    /// The last document of a source that ran while the state store could not be written.
+    pub fn unrecorded(&self, source: &SourceId) -> Option<String> {
+        let (generation, manager) = (self.generation(), &self.shared.manager);
+        let is_of = |mapping: &&Arc<Mapping>| {
+            mapping.target == generation.mapping.target
+                && mapping.mode == Mode::Enforce
+                && mapping.source.resource.group_plural() == source.resource
+                && manager.identity(&mapping.source.clusters).as_ref() == Some(&source.identity)
+        };
+        let unrecorded = self.state().unrecorded.clone();
+        unrecorded.iter().rev().find(is_of).map(|mapping| mapping.text.to_string())
     }
 
     /// What the state store says, or says from now on. A former source that it does not name was taken off it: it may become

@@ -123,7 +123,12 @@ async fn run(
         let ended = unengaged(pipeline, generation, key);
         #[cfg(feature = "mutants")]
         mutant::delete_orphaned(&ended, pipeline, generation, key).await;
-        return Run { held: Some(pipeline.still_held(key)), ..Run::unplanned(ended) };
+        let held = match &ended {
+            Ended::Waiting(reasons) if reasons.0.iter().any(|reason| reason.cause == Cause::Unknown) => None,
+            Ended::Waiting(_) => Some(pipeline.held_out_of_sight(key)),
+            _ => Some(0),
+        };
+        return Run { held, ..Run::unplanned(ended) };
     };
     if pipeline.is_out_of_sight() {
         // Once it is confirmed, every source is queued.

@@ -187,10 +187,13 @@ impl Checker {
 
     /// A server was put back, and holds these objects now.
     pub fn objects_restored<'a>(&mut self, at: Duration, side: Side, objects: impl Iterator<Item = &'a Value>) {
+        let before: BTreeSet<String> =
+            self.made.iter().filter(|(_, made)| !made.gone).map(|(uid, _)| uid.clone()).collect();
         self.made.values_mut().filter(|made| made.side == side).for_each(|made| made.gone = true);
         let mut types: BTreeMap<SecretKey, String> = BTreeMap::new();
         for object in objects {
             if let Some(made) = self.made.get_mut(&uid(object)) {
+                made.since = if before.contains(&uid(object)) { made.since } else { at };
                 made.gone = false;
                 made.reread(object);
             }
@@ -594,10 +597,18 @@ impl Checker {
         }
     }
 
-    /// An engine's request was answered. Where it does not hear the answer, it may send the request again.
-    pub fn answered(&mut self, at: Duration, process: u32, request: &Request, code: u16, is_heard: bool) {
+    /// An engine's request, `sent` then, was answered. Where it does not hear the answer, it may send the request again.
+    pub fn answered(
+        &mut self,
+        at: Duration,
+        sent: Duration,
+        process: u32,
+        request: &Request,
+        code: u16,
+        is_heard: bool,
+    ) {
         for uid in std::mem::take(&mut self.just_released) {
-            // What arrived a moment ago may have been under way while the engine looked: it has to go later.
+            // What arrived a moment before it was sent may have been under way while the engine looked: it has to go later.
             let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
             let is_out_of_reach =
                 |made: &Made| made.side == Side::Source && self.lately_unclaimed(at, &made.owner.cluster);
@@ -605,7 +616,7 @@ impl Checker {
             let remains = |made: &&Made| {
                 made.source_uid == uid
                     && made.remains()
-                    && made.since + race < at
+                    && made.since + race < sent
                     && !lets_go(made)
                     && !is_out_of_reach(made)
             };

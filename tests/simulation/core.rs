@@ -71,9 +71,16 @@ pub struct Core {
     pub held: Vec<Held>,
 }
 
+/// Which request it is, and when it was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    pub number: u64,
+    pub at: Duration,
+}
+
 /// A request on its way whose client has given up.
 pub struct Held {
-    pub number: u64,
+    pub sent: Sent,
     pub link: Link,
     pub request: Request,
 }

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::action::Forever;
 use super::checker::{LEASES, RECORDS};
-use super::core::{Core, Held, Shared, Weather};
+use super::core::{Core, Held, Sent, Shared, Weather};
 use super::dice::Dice;
 use super::replicas;
 use super::server::{Outcome, SHARD, Side};
@@ -136,21 +136,21 @@ async fn exchange(
     let request = Request { shard, ..read(request).await? };
     let asked = target_of(&request);
     link.shared.runs(link.process).await;
-    let (number, fate) = send(&link, &request, token);
+    let (sent, fate) = send(&link, &request, token);
     let (answer, answered) = oneshot::channel();
     let carried = link.clone();
     link.shared.spawn(async move {
         let Some(there) = fate.there else { return };
         if fate.lurks {
-            let held = Held { number, link: carried.clone(), request: request.clone() };
+            let held = Held { sent, link: carried.clone(), request: request.clone() };
             carried.shared.lock().held.push(held);
         }
         sleep(Duration::from_millis(there)).await;
-        if fate.lurks && carried.shared.lock().release(|held| held.number == number).is_empty() {
+        if fate.lurks && carried.shared.lock().release(|held| held.sent == sent).is_empty() {
             return;
         }
         let is_heard = fate.back.is_some() && fate.cut.is_none();
-        let outcome = arrive(&carried, number, &request, fate.error, is_heard);
+        let outcome = arrive(&carried, sent, &request, fate.error, is_heard);
         if let Some(back) = fate.back {
             sleep(Duration::from_millis(back)).await;
             // Whoever asked may be gone.
@@ -172,7 +172,7 @@ async fn exchange(
 }
 
 /// Decides what happens to a request, and has it judged.
-fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (u64, Fate) {
+fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (Sent, Fate) {
     let core = &mut *link.shared.lock();
     let number = core.next_request();
     let mut fate = fate(core, request);
@@ -201,7 +201,7 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (u64, Fat
         };
         core.note(format_args!("#{number} of engine {} {told}", link.process));
     }
-    (number, fate)
+    (Sent { number, at: age }, fate)
 }
 
 fn fate(core: &mut Core, request: &Request) -> Fate {
@@ -249,22 +249,22 @@ fn error(dice: &mut Dice, weather: Weather, reads: bool) -> Option<Error> {
 }
 
 /// Carries a request out at its server, and before it what lurks for it.
-fn arrive(link: &Link, number: u64, request: &Request, error: Option<Error>, is_heard: bool) -> Outcome {
+fn arrive(link: &Link, sent: Sent, request: &Request, error: Option<Error>, is_heard: bool) -> Outcome {
     let core = &mut *link.shared.lock();
     if request.method != http::Method::GET {
         let meets = |held: &Held| held.link.side == link.side && held.request.path == request.path;
         for held in core.release(meets) {
-            carry_out(core, &held.link, held.number, &held.request, None, false);
+            carry_out(core, &held.link, held.sent, &held.request, None, false);
         }
     }
-    carry_out(core, link, number, request, error, is_heard)
+    carry_out(core, link, sent, request, error, is_heard)
 }
 
 /// `is_heard`: whether the client hears the answer.
 fn carry_out(
     core: &mut Core,
     link: &Link,
-    number: u64,
+    sent: Sent,
     request: &Request,
     error: Option<Error>,
     is_heard: bool,
@@ -290,7 +290,8 @@ fn carry_out(
     };
     let call = request.call();
     core.note(format_args!(
-        "#{number} engine {} {} {} {} {}/{} at {}: {code}",
+        "#{} engine {} {} {} {} {}/{} at {}: {code}",
+        sent.number,
         link.process,
         call.verb,
         call.resource,
@@ -300,7 +301,7 @@ fn carry_out(
         link.side.name()
     ));
     core.checker.happened(age, link.side, Some(link.process), &events);
-    core.checker.answered(age, link.process, request, code, is_heard);
+    core.checker.answered(age, sent.at, link.process, request, code, is_heard);
     outcome
 }
 

@@ -14,6 +14,10 @@ pub struct Guard {
     state: State,
     /// How many deletions of each source are held.
     held: BTreeMap<Key, usize>,
+    /// Whether this process followed the document before, as the one that leads.
+    followed: bool,
+    /// Whether deletions of sources that are out of sight may be held: everything that these have on the target counts.
+    counts_absent: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +35,23 @@ impl Guard {
     /// The guard of the next document. `in_force`: it was in force before, so that nothing follows from a change of it.
     pub fn next(&self, in_force: bool) -> Self {
         let state = if in_force { State::Open } else { State::Counting };
-        Self { pass: self.pass + 1, state, held: BTreeMap::new() }
+        let counts_absent = !in_force && (self.counts_absent || self.state == State::Held);
+        Self { pass: self.pass + 1, state, held: BTreeMap::new(), followed: true, counts_absent }
+    }
+
+    /// Another process may lead from now on, or this one again.
+    pub fn leave(&mut self) {
+        (self.followed, self.counts_absent) = (false, false);
+    }
+
+    /// The state store was read. A document in it that never came into force may have been held by the process that wrote it.
+    pub fn follow(&mut self, in_force: bool) {
+        self.counts_absent |= !self.followed && !in_force;
+    }
+
+    /// Whether what sources out of sight have on the target counts as held.
+    pub fn counts_absent(&self) -> bool {
+        self.counts_absent
     }
 
     pub fn pass(&self) -> u64 {
@@ -111,6 +131,7 @@ impl Guard {
     fn open(&mut self) {
         self.state = State::Open;
         self.held.clear();
+        self.counts_absent = false;
     }
 }
 
@@ -172,6 +193,21 @@ mod tests {
             guard.note(&key(name).in_cluster(identity.clone()), 0, 1);
         }
         assert!(guard.conclude(&LIMITS, 1000), "both were planned again");
+    }
+
+    #[test]
+    fn sources_out_of_sight_count_where_a_document_was_held_before() {
+        let mut restarted = Guard::default();
+        restarted.follow(false);
+        assert!(restarted.next(false).counts_absent() && !restarted.next(true).counts_absent());
+        let mut edited = Guard::default();
+        edited.follow(true);
+        edited = edited.next(false);
+        edited.follow(false);
+        assert!(!edited.counts_absent(), "nothing was held");
+        edited.note(&key("a"), 11, 1);
+        edited.conclude(&LIMITS, 1000);
+        assert!(edited.next(false).counts_absent(), "the former document was");
     }
 
     #[test]

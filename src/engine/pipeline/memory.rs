@@ -152,9 +152,11 @@ impl Pipeline {
         self.conclude();
     }
 
-    /// How many deletions are still held of a source that is out of sight: none, once its objects are gone.
-    pub fn still_held(&self, key: &Key) -> usize {
-        if self.has_objects(key) { self.state().guard.held_of(key) } else { 0 }
+    /// How many deletions of a source that is out of sight are held, or may be.
+    pub fn held_out_of_sight(&self, key: &Key) -> usize {
+        let objects = self.objects_of(key);
+        let guard = &self.state().guard;
+        if guard.counts_absent() { objects } else { guard.held_of(key) }
     }
 
     /// When every source was planned with the document, the total of the deletions that are held decides whether they are
@@ -162,6 +164,9 @@ impl Pipeline {
     pub fn conclude(&self) {
         let is_counted = |state: &State| state.unplanned.is_empty() && state.guard.prune() == Prune::Held;
         if !is_counted(&self.state()) || !self.are_sources_listed() || !self.are_clusters_followed() {
+            return;
+        }
+        if self.state().guard.counts_absent() && !self.follows_every_kind() {
             return;
         }
         let limits = self.generation().mapping.lifecycle.prune_guard;
@@ -246,6 +251,7 @@ impl Pipeline {
                 }
                 state.recorded(&generation.mapping, store);
                 state.unconfirmed = None;
+                state.unrecorded.clear();
             }
             Err(why) => state.unconfirmed = Some(why),
         }

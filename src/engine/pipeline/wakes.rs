@@ -188,6 +188,11 @@ impl Pipeline {
             return;
         }
         if let Some(key) = self.source_of(kind, at, object) {
+            let mut state = self.state();
+            if priority == Priority::Initial && state.guard.counts_absent() {
+                state.unplanned.insert(key.clone());
+            }
+            drop(state);
             self.queue.add(key, priority);
         }
     }
