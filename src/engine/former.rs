@@ -7,7 +7,7 @@ use tracing::{error, info};
 
 use super::Engine;
 use super::inventory::{Former, SourceId};
-use super::pipeline::Generation;
+use super::pipeline::{Generation, Pipeline};
 use crate::mapping::Mapping;
 use crate::mapping::compile::Compiled;
 use crate::plan::Phase;
@@ -27,6 +27,14 @@ impl Engine {
         }
         for one in &former {
             self.start_former(mapping, one);
+        }
+        // From the latest to the earliest.
+        let mut later: Vec<_> =
+            self.pipelines.get(mapping).map(|running| Arc::downgrade(&running.pipeline)).into_iter().collect();
+        for one in former.iter().rev() {
+            let Some((_, Some(running))) = self.former.get(&(mapping.to_owned(), one.source.clone())) else { continue };
+            running.pipeline.is_followed_by(later.clone());
+            later.push(Arc::downgrade(&running.pipeline));
         }
         if let Some(running) = self.pipelines.get(mapping)
             && former.iter().any(|one| running.pipeline.serves(&one.source))
@@ -62,11 +70,15 @@ impl Engine {
         }
     }
 
+    pub(super) fn former_of<'a>(&'a self, mapping: &'a str) -> impl Iterator<Item = &'a Arc<Pipeline>> {
+        let of = self.former.iter().filter(move |((of, _), _)| of == mapping);
+        of.filter_map(|(_, (_, running))| Some(&running.as_ref()?.pipeline))
+    }
+
     /// Has the former sources of a mapping leave with it, or come back.
     pub(super) fn lead_former(&mut self, mapping: &str) {
         let phase = self.former_phase(mapping);
-        let of = self.former.iter().filter(|((of, _), _)| of == mapping);
-        for pipeline in of.filter_map(|(_, (_, running))| Some(&running.as_ref()?.pipeline)) {
+        for pipeline in self.former_of(mapping) {
             let Generation { mapping, target, former, .. } = &*pipeline.generation();
             if pipeline.generation().phase != phase
                 && let Some(source) = former

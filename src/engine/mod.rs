@@ -403,6 +403,8 @@ impl Engine {
                 }
                 self.engage_all(&entry.mapping.name);
                 pipeline.enqueue_all();
+                // What the document served until now may be theirs again.
+                self.former_of(&entry.mapping.name).for_each(|former| former.enqueue_all());
             }
         }
         self.lead_former(&entry.mapping.name);

@@ -12,7 +12,7 @@ pub mod wakes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::RandomState;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -79,6 +79,8 @@ pub struct Pipeline {
     shared_use: Mutex<SharedUse>,
     learned: Mutex<Learned>,
     state: Mutex<State>,
+    /// Of a former source: the pipelines of the mapping that have later documents.
+    successors: Mutex<Vec<Weak<Self>>>,
     /// Its numbers stand for keys that tenants choose: SipHash, unlike the maps' own.
     hasher: RandomState,
     /// Rings when the inventory has to be looked at again.
@@ -142,6 +144,7 @@ impl Pipeline {
             shared_use: Mutex::default(),
             learned: Mutex::default(),
             state: Mutex::new(state),
+            successors: Mutex::default(),
             hasher: RandomState::new(),
             inventory_due: Notify::new(),
             schema_due: Arc::default(),
@@ -354,6 +357,23 @@ impl Pipeline {
         let is_there = |of: &SourceClusters| self.shared.manager.cluster_of_identity(of, identity.as_str()).is_some();
         let here = &self.generation().mapping.source.clusters;
         !is_there(here) && self.state().siblings.iter().any(is_there)
+    }
+
+    /// A later document of the mapping decides on the sources that it serves too, under whatever name.
+    pub fn is_followed_by(&self, later: Vec<Weak<Self>>) {
+        *self.successors.lock().unwrap_or_else(PoisonError::into_inner) = later;
+    }
+
+    /// Whether a later document of the mapping serves the sources of a cluster: the same cluster may be one of another
+    /// provider now.
+    pub fn is_succeeded(&self, cluster: &Cluster) -> bool {
+        let resource = self.generation().mapping.source.resource.group_plural();
+        let successors = self.successors.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        successors.iter().filter_map(Weak::upgrade).any(|later| {
+            let source = &later.generation().mapping.source;
+            source.resource.group_plural() == resource
+                && self.shared.manager.cluster_of_identity(&source.clusters, cluster.identity()).is_some()
+        })
     }
 
     /// Whether all clusters of the mapping's sources are described, those of its former sources included.

@@ -130,6 +130,9 @@ async fn run(
         };
         return Run { held, ..Run::unplanned(ended) };
     };
+    if pipeline.is_succeeded(&cluster) {
+        return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };
+    }
     if pipeline.is_out_of_sight() {
         // Once it is confirmed, every source is queued.
         return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };

@@ -107,7 +107,8 @@ fn an_object_of_a_former_source_that_was_stripped_is_counted_once_its_cluster_is
 #[test]
 fn a_former_source_that_is_one_again_is_served_again() {
     let edits = ["gadgets", "things", "gadgets"].map(|resource| (5_000, Action::Edit(Edit::Resource(resource))));
-    let again = [[(0, Action::Create(X)), (5_000, Action::Delete(X))].as_slice(), &edits[..2], &[(5_000, Action::Create(X))]];
+    let again =
+        [[(0, Action::Create(X)), (5_000, Action::Delete(X))].as_slice(), &edits[..2], &[(5_000, Action::Create(X))]];
     let last = [edits[2], (20_000, Action::Delete(X))];
     holds(&world(Kcp, &[again.concat(), last.to_vec()].concat()), 4);
 

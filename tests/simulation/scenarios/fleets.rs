@@ -41,3 +41,16 @@ fn sources_of_a_cluster_that_was_rebuilt_get_nothing_in_the_name_of_the_new_one(
     ];
     holds(&fleet(&steps), 64);
 }
+
+/// The former source's document deleted the objects while the present one let go of them.
+#[test]
+fn a_source_that_a_former_document_serves_too_goes_by_the_present_one() {
+    let steps = [
+        (0, Action::Create(X)),
+        (12_000, Action::Edit(Edit::Fleet)),
+        (100_000, Action::Edit(Edit::OnSourceDelete("Orphan"))),
+        (90_000, Action::Delete(X)),
+    ];
+    // In the end, the provider is the fleet again.
+    holds(&fleet(&steps), 4);
+}
