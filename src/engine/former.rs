@@ -105,3 +105,12 @@ pub fn compiled(document: &str) -> Option<Arc<Mapping>> {
         _ => None,
     }
 }
+
+/// Whether two documents of a mapping name the same resource of the same provider.
+pub fn is_of_same_sources(one: &str, other: &str) -> bool {
+    let sources = |document: &str| {
+        let source = &compiled(document)?.source;
+        Some((source.resource.group_plural(), source.clusters.clone()))
+    };
+    sources(one).is_some_and(|sources_of_one| Some(sources_of_one) == sources(other))
+}

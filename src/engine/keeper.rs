@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::info;
 
+use super::former;
 use super::inventory::{Former, Inventories, Inventory, SourceId, document_hash};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, KindFeed, Pipeline};
@@ -251,6 +252,10 @@ fn wanted(
         && !pipeline.serves(&former.source);
     if left && !wanted.former.iter().any(|one| one.source == former.source) {
         let document = pipeline.unrecorded(&former.source).unwrap_or(former.document);
+        // The same provider may have had another identity: its sources go by the last document that named them, too.
+        for one in wanted.former.iter_mut().filter(|one| former::is_of_same_sources(&one.document, &document)) {
+            one.document.clone_from(&document);
+        }
         wanted.former.push(Former { source: former.source, document });
     }
     if wanted.former.is_empty() && pipeline.is_carried_out() {

@@ -338,7 +338,8 @@ impl Pipeline {
         let unplanned = unplanned.into_iter().map(|key| (key.clone(), self.objects_of(&of_identity(&key)))).collect();
         let mut state = self.state();
         state.unplanned.retain(|key| !is_its(key));
-        state.guard.lose_sight(name, &cluster.named_by_identity(), unplanned);
+        let is_recorded = state.unconfirmed.is_none();
+        state.guard.lose_sight(name, &cluster.named_by_identity(), unplanned, is_recorded);
         let unsettled = state.unsettled.keys().chain(&state.retried).filter(|key| key.cluster == *name);
         left.extend(unsettled.flat_map(|key| [key.clone(), key.in_cluster(cluster.named_by_identity())]));
         drop(state);
@@ -372,6 +373,7 @@ impl Pipeline {
         successors.iter().filter_map(Weak::upgrade).any(|later| {
             let source = &later.generation().mapping.source;
             source.resource.group_plural() == resource
+                && !later.is_out_of_sight()
                 && self.shared.manager.cluster_of_identity(&source.clusters, cluster.identity()).is_some()
         })
     }

@@ -109,8 +109,16 @@ impl Guard {
 
     /// A cluster goes out of sight. It may be back at once, and its sources would be deleted for then: what is held for them
     /// stays held until they are planned again, and so does all that those might lose which are still `unplanned`. Meanwhile
-    /// they are called by the cluster's identity, which is `away`.
-    pub fn lose_sight(&mut self, cluster: &ClusterName, away: &ClusterName, unplanned: Vec<(Key, usize)>) {
+    /// they are called by the cluster's identity, which is `away`. Where the next document is being recorded, no source was
+    /// planned with it yet.
+    pub fn lose_sight(
+        &mut self,
+        cluster: &ClusterName,
+        away: &ClusterName,
+        unplanned: Vec<(Key, usize)>,
+        is_recorded: bool,
+    ) {
+        self.counts_absent |= !is_recorded;
         if self.state == State::Open {
             return;
         }
@@ -186,7 +194,7 @@ mod tests {
         let (name, identity) = (key("a").cluster.clone(), ClusterName::try_from("uid").expect("a valid name"));
         let mut guard = Guard::default().next(false);
         guard.note(&key("a"), 11, 1);
-        guard.lose_sight(&name, &identity, vec![(key("b"), 2), (key("c"), 0)]);
+        guard.lose_sight(&name, &identity, vec![(key("b"), 2), (key("c"), 0)], true);
         assert!(!guard.conclude(&LIMITS, 1000));
         assert_eq!((guard.held(), guard.size()), (Some(13), 2));
         for name in ["a", "b"] {
