@@ -146,32 +146,21 @@ pub struct RunArguments {
     pub election: ElectionArguments,
 }
 
-/// Whether several replicas of the engine run, and where they agree on which of them writes.
+/// Whether several replicas of the engine run.
 #[derive(Debug, Clone, Args)]
-pub struct HomeArguments {
+pub struct LeaderElectArguments {
     /// `lease`: several replicas run, and the one that holds a Lease writes. `none`: there is one replica.
     ///
     /// The Lease `sync-engine-ID` is in the namespace of the state store. All replicas need the same --home.
     #[arg(long, value_name = "HOW", env = "SYNC_ENGINE_LEADER_ELECT", value_enum, default_value_t)]
     pub leader_elect: LeaderElect,
-
-    /// The connection of the cluster that holds the Lease.
-    #[arg(long, value_name = "CONNECTION", env = "SYNC_ENGINE_HOME", default_value = "target")]
-    pub home: String,
-}
-
-impl HomeArguments {
-    /// The connection of the cluster that holds the Lease; `None`: there is one replica.
-    pub(super) fn connection(&self) -> Option<&str> {
-        (self.leader_elect == LeaderElect::Lease).then_some(&*self.home)
-    }
 }
 
 /// How the replicas of an engine agree on which of them writes.
 #[derive(Debug, Clone, Args)]
 pub struct ElectionArguments {
     #[command(flatten)]
-    pub home: HomeArguments,
+    pub how: LeaderElectArguments,
 
     /// Name of this replica, in the Lease and in the User-Agent of its requests. Default: the host's name and a random ending.
     #[arg(long, value_name = "NAME", env = "SYNC_ENGINE_REPLICA", value_parser = replica)]
@@ -280,6 +269,13 @@ pub struct EngineArguments {
     #[arg(long, value_name = "ID", env = "SYNC_ENGINE_ENGINE_ID", default_value = "main", value_parser = engine_id)]
     pub engine_id: String,
 
+    #[command(flatten)]
+    pub state: StateArguments,
+}
+
+/// Where the engine keeps its state.
+#[derive(Debug, Clone, Args)]
+pub struct StateArguments {
     /// Namespace of the state store on each target. The engine creates it if it is missing.
     #[arg(
         long,
@@ -289,6 +285,11 @@ pub struct EngineArguments {
         value_parser = namespace
     )]
     pub state_namespace: String,
+
+    /// The connection of the cluster that holds the Lease, and the state stores of mappings whose target is the source's own
+    /// cluster.
+    #[arg(long, value_name = "CONNECTION", env = "SYNC_ENGINE_HOME", default_value = "target")]
+    pub home: String,
 }
 
 /// Which of the objects a verb is about, as kubectl takes it.

@@ -31,12 +31,13 @@ impl ConnectionArguments {
     ///
     /// # Errors
     /// Where two flags give the same connection, or a kubeconfig or context cannot be used.
-    pub(super) fn surveyor(&self, catalog: &Catalog, engine: &str) -> anyhow::Result<Surveyor> {
+    pub(super) fn surveyor(&self, catalog: &Catalog, engine: &str, home: &str) -> anyhow::Result<Surveyor> {
         let has_kubeconfig = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
         Ok(Surveyor {
             connections: open(self.by_name(has_kubeconfig)?, None)?,
             providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
             engine: engine.to_owned(),
+            home: home.to_owned(),
         })
     }
 }

@@ -44,7 +44,7 @@ impl LiveArguments {
     /// The mappings, and how to read their clusters.
     pub(super) fn open(&self) -> anyhow::Result<(Catalog, Surveyor)> {
         let catalog = inputs::sound(&self.from.mappings)?;
-        let surveyor = self.connections.surveyor(&catalog, &self.engine.engine_id)?;
+        let surveyor = self.connections.surveyor(&catalog, &self.engine.engine_id, &self.engine.state.home)?;
         Ok((catalog, surveyor))
     }
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::arguments::{ConnectionArguments, Connections, ElectionArguments, RunArguments};
+use super::arguments::{ConnectionArguments, Connections, ElectionArguments, LeaderElect, RunArguments};
 use crate::engine::election::Terms;
 use crate::multicluster::connection::{ConnectionSource, flag};
 use crate::object;
@@ -24,6 +24,8 @@ pub struct RunOptions {
     pub listen: Option<SocketAddr>,
     pub engine_id: String,
     pub state_namespace: String,
+    /// The connection of the home cluster.
+    pub home: String,
     /// `None`: there is one replica.
     pub election: Option<Terms>,
 }
@@ -96,7 +98,7 @@ impl TryFrom<RunArguments> for RunOptions {
 
     fn try_from(arguments: RunArguments) -> Result<Self, Contradiction> {
         let connections = arguments.connections.by_name()?;
-        let election = arguments.election.terms();
+        let election = arguments.election.terms(&arguments.engine.state.home);
         if let Some(terms) = &election {
             terms.check().map_err(Contradiction::Terms)?;
             if !connections.contains_key(&terms.home) {
@@ -113,16 +115,16 @@ impl TryFrom<RunArguments> for RunOptions {
                 Listen::At(address) => Some(address),
             },
             engine_id: arguments.engine.engine_id,
-            state_namespace: arguments.engine.state_namespace,
+            state_namespace: arguments.engine.state.state_namespace,
+            home: arguments.engine.state.home,
         })
     }
 }
 
 impl ElectionArguments {
-    fn terms(self) -> Option<Terms> {
-        let home = self.home.connection()?.to_owned();
-        Some(Terms {
-            home,
+    fn terms(self, home: &str) -> Option<Terms> {
+        (self.how.leader_elect == LeaderElect::Lease).then(|| Terms {
+            home: home.to_owned(),
             replica: self.replica.unwrap_or_else(some_replica),
             lease_duration: self.leader_elect_lease_duration,
             renew_deadline: self.leader_elect_renew_deadline,

@@ -103,13 +103,14 @@ struct Verb<'a> {
 impl Verb<'_> {
     /// The catalog with the mappings that only state stores know.
     async fn retained(&self, catalog: &Catalog) -> anyhow::Result<Catalog> {
-        let mut targets: BTreeSet<&str> = catalog.mappings().map(|(_, entry)| &*entry.mapping.target).collect();
+        let of = catalog.mappings().map(|(_, entry)| self.surveyor.target_name(&entry.mapping));
+        let mut targets: BTreeSet<&str> = of.collect();
         targets.insert("target");
         let mut documents = BTreeMap::new();
         for target in targets {
             let endpoint = self.surveyor.connection(target)?.endpoint();
             let (engine, namespace) =
-                (self.surveyor.engine.clone(), self.arguments.live.engine.state_namespace.clone());
+                (self.surveyor.engine.clone(), self.arguments.live.engine.state.state_namespace.clone());
             let stores = Inventories { endpoint, engine, namespace };
             let stores = stores.list().await.map_err(|why| unseen_target(target, &why))?;
             let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
@@ -125,7 +126,8 @@ impl Verb<'_> {
     }
 
     async fn of_mapping(&self, mapping: &Mapping) -> Result<Vec<Finding>, Unseen> {
-        let whole = self.surveyor.whole(&self.schemas, mapping, &self.arguments.live.engine.state_namespace).await?;
+        let whole =
+            self.surveyor.whole(&self.schemas, mapping, &self.arguments.live.engine.state.state_namespace).await?;
         warn(mapping, &whole);
         let all = find(self.surveyor, mapping, &whole).await?;
         let mut findings = Vec::new();
@@ -158,7 +160,7 @@ impl Verb<'_> {
             return Err("it is in no namespace of its source, and somebody else can have made it".to_owned());
         }
         is_remembered(&whole.target)?;
-        let namespace = &self.arguments.live.engine.state_namespace;
+        let namespace = &self.arguments.live.engine.state.state_namespace;
         let fresh = self.surveyor.afresh(&self.schemas, mapping, namespace, (whole, orphan)).await;
         let fresh = fresh.map_err(|error| error.to_string())?;
         let found = find(self.surveyor, mapping, &fresh).await.map_err(|error| error.to_string())?;

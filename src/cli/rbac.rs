@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::arguments::{Format, HomeArguments, MappingArguments};
+use super::arguments::{Format, LeaderElect, LeaderElectArguments, MappingArguments, StateArguments};
 use super::{Exit, inputs, terminal};
 use crate::catalog::Catalog;
 use crate::mapping::{Mapping, ProviderKind};
@@ -44,12 +44,11 @@ pub struct RbacArguments {
     #[arg(long, value_name = "NAME", default_value = "sync-engine")]
     pub name: String,
 
-    /// Namespace of the state store on each target, as `run` has it.
-    #[arg(long, value_name = "NAMESPACE", env = "SYNC_ENGINE_STATE_NAMESPACE", default_value = "sync-engine")]
-    pub state_namespace: String,
+    #[command(flatten)]
+    pub state: StateArguments,
 
     #[command(flatten)]
-    pub home: HomeArguments,
+    pub how: LeaderElectArguments,
 
     /// Output format. `text` is YAML documents with comments; `table` shows why each rule is needed.
     #[arg(short, long, value_parser = Format::without_places(), default_value = "text")]
@@ -95,9 +94,10 @@ pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
     let (schemas, _) = arguments.from.schemas()?;
     let setting = Setting {
         schemas: &schemas,
-        inventory_namespace: &arguments.state_namespace,
+        inventory_namespace: &arguments.state.state_namespace,
         providers: providers(&catalog),
-        home: arguments.home.connection(),
+        home: &arguments.state.home,
+        has_lease: arguments.how.leader_elect == LeaderElect::Lease,
     };
     let mappings: Vec<&Mapping> = catalog.mappings().map(|(_, entry)| &*entry.mapping).collect();
     let mut rights = rights(mappings, &setting);
@@ -155,9 +155,10 @@ fn documents(arguments: &RbacArguments, rights: &Rights) -> Vec<(String, Value)>
 fn default_subject(arguments: &RbacArguments, place: &Place) -> Subject {
     match place {
         Place::Provider { .. } => Subject::User("sync-engine".to_owned()),
-        Place::Target(_) | Place::Source(_) | Place::Fleet(_) | Place::Hub(_) => {
-            Subject::ServiceAccount { namespace: arguments.state_namespace.clone(), name: "sync-engine".to_owned() }
-        }
+        Place::Target(_) | Place::Source(_) | Place::Fleet(_) | Place::Hub(_) => Subject::ServiceAccount {
+            namespace: arguments.state.state_namespace.clone(),
+            name: "sync-engine".to_owned(),
+        },
     }
 }
 

@@ -33,13 +33,14 @@ pub(super) fn retarget(arguments: &RetargetArguments) -> anyhow::Result<Exit> {
 }
 
 async fn of_mapping(surveyor: &Surveyor, mapping: &Mapping, live: &LiveArguments) -> Result<Vec<Finding>, Unseen> {
-    let endpoint = surveyor.connection(&mapping.target)?.endpoint();
+    let target = surveyor.target_name(mapping);
+    let endpoint = surveyor.connection(target)?.endpoint();
     let identity = identity(&endpoint).await.map_err(Unseen::Connection)?;
-    let found = format!("`{}` leads to {identity} now", mapping.target);
+    let found = format!("`{}` leads to {identity} now", target);
     let mut findings = Vec::new();
     let sources = pinned(surveyor, mapping, &live.scope).await?;
     for one in sources.iter().filter(|one| one.pins.values().all(|pin| *pin != identity)) {
-        let result = if live.yes { pin(one, &mapping.target, &identity).await } else { Ok(()) };
+        let result = if live.yes { pin(one, target, &identity).await } else { Ok(()) };
         let outcome = Outcome::of(result, live.yes, ("retarget", "retargeted"));
         findings.push(one.finding(outcome, "TargetChanged", &found));
     }

@@ -56,6 +56,7 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
     let settings = Settings {
         engine: options.engine_id,
         inventory_namespace: options.state_namespace,
+        home: options.home,
         connections,
         schemas,
         clock: Clock::default(),

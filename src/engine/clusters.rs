@@ -8,7 +8,7 @@ use tracing::info;
 
 use super::target::Target;
 use super::{Engine, Event, Pipeline, Shared, keeper};
-use crate::mapping::SourceClusters;
+use crate::mapping::{Mapping, SourceClusters};
 use crate::multicluster::manager::ClusterEvent;
 use crate::multicluster::registry::{Cluster, ProviderName};
 
@@ -85,6 +85,12 @@ impl Engine {
 
     fn of_target<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arc<Pipeline>> {
         self.running().filter(move |pipeline| pipeline.generation().target.name == name)
+    }
+
+    /// The target of a mapping. Where its objects are beside their sources, the cluster that holds its state store.
+    pub(super) fn target_of(&mut self, mapping: &Mapping) -> Option<Arc<Target>> {
+        let name = mapping.state_store(&self.settings.home).to_owned();
+        self.target(&name)
     }
 
     /// The target of this name, found out about in the background from the first time it is asked for.

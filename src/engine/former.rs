@@ -56,7 +56,7 @@ impl Engine {
         info!(mapping, source = former.source.resource, "the former source runs on, for deletions alone");
         self.former.insert(key.clone(), (document.clone(), None));
         self.run_providers();
-        let Some(target) = self.target(&document.target) else { return };
+        let Some(target) = self.target_of(&document) else { return };
         let generation = Generation::former(document, self.former_phase(mapping), former.source.clone(), target);
         let running = self.spawn(mapping, generation);
         self.former.insert(key, (running.pipeline.generation().mapping.clone(), Some(running)));

@@ -242,7 +242,8 @@ fn wanted(
     let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
     wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
     wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
-    wanted.placements.insert(generation.mapping.placement.namespace_text.clone());
+    let rule = Some(&generation.mapping.placement.namespace_text).filter(|_| !generation.mapping.is_beside());
+    wanted.placements.extend(rule.cloned());
     wanted
         .former
         .retain(|one| one.source != wanted.source && !pipeline.is_done(&one.source) && !pipeline.serves(&one.source));

@@ -67,13 +67,16 @@ const TICK: Duration = Duration::from_secs(2);
 const DRAIN: Duration = Duration::from_secs(25);
 
 /// The connection whose inventories are read even while no mapping names it.
-const DEFAULT_TARGET: &str = "target";
+pub const DEFAULT_TARGET: &str = "target";
 
 /// What the engine is told from outside.
 #[derive(Debug)]
 pub struct Settings {
     pub engine: String,
     pub inventory_namespace: String,
+    /// The connection of the cluster that holds the Lease, and the state stores of mappings whose objects are beside their
+    /// sources.
+    pub home: String,
     pub connections: BTreeMap<String, Arc<Connection>>,
     /// Schemas of `--schemas`.
     pub schemas: Schemas,
@@ -92,6 +95,8 @@ pub struct Shared {
     pub instruments: Instruments,
     pub schemas: ConsumerSchemas,
     pub inventory_namespace: String,
+    /// The connection of the home cluster.
+    pub home: String,
     pub clock: Clock,
     pub lease: Lease,
 }
@@ -176,6 +181,7 @@ pub async fn run(
         instruments,
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
         inventory_namespace: settings.inventory_namespace.clone(),
+        home: settings.home.clone(),
         clock: settings.clock.clone(),
         lease: if settings.election.is_some() { Lease::of_standby() } else { Lease::default() },
     });
@@ -359,7 +365,8 @@ impl Engine {
             current.chain(self.former.values().map(|(mapping, _)| mapping)).cloned().collect();
         let sources: BTreeSet<SourceClusters> =
             mappings.iter().map(|mapping| mapping.source.clusters.clone()).collect();
-        let targets = mappings.iter().map(|mapping| mapping.target.as_str()).chain([DEFAULT_TARGET]);
+        let home = self.settings.home.as_str();
+        let targets = mappings.iter().map(|mapping| mapping.state_store(home)).chain([DEFAULT_TARGET]);
         let targets = targets.filter(|name| self.settings.connections.contains_key(*name));
         let targets = targets.map(|name| ProviderName::Connection(name.to_owned()));
         let all: Vec<ProviderName> = sources.iter().cloned().map(ProviderName::Source).chain(targets).collect();
@@ -387,7 +394,7 @@ impl Engine {
     }
 
     fn start_or_swap(&mut self, entry: &Entry) {
-        let Some(target) = self.target(&entry.mapping.target) else {
+        let Some(target) = self.target_of(&entry.mapping) else {
             self.refuse(entry);
             return self.stop(&entry.mapping.name);
         };
@@ -413,10 +420,11 @@ impl Engine {
     /// A mapping whose target nobody named on the command line.
     fn refuse(&mut self, entry: &Entry) {
         self.refused.insert(entry.mapping.name.clone());
-        let (mapping, target) = (&entry.mapping.name, &entry.mapping.target);
+        let mapping = &entry.mapping.name;
+        let target = entry.mapping.state_store(&self.settings.home);
         let flag = flag(target);
-        let message =
-            format!("it writes to `{target}`, a connection that the command line does not give: add `{flag}`");
+        let what = if entry.mapping.is_beside() { "its state store is on" } else { "it writes to" };
+        let message = format!("{what} `{target}`, a connection that the command line does not give: add `{flag}`");
         if self.shared.instruments.health.set(&format!("mapping {mapping}"), Condition::waiting(message.clone())) {
             error!(mapping, "{message}");
         }

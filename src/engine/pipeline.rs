@@ -303,7 +303,7 @@ impl Pipeline {
     pub fn unrecorded(&self, source: &SourceId) -> Option<String> {
         let (generation, manager) = (self.generation(), &self.shared.manager);
         let is_of = |mapping: &&Arc<Mapping>| {
-            mapping.target == generation.mapping.target
+            mapping.state_store(&self.shared.home) == generation.target.name
                 && mapping.mode == Mode::Enforce
                 && mapping.source.resource.group_plural() == source.resource
                 && manager.identity(&mapping.source.clusters).as_ref() == Some(&source.identity)

@@ -46,7 +46,8 @@ pub struct Mapping {
     pub name: String,
     pub mode: Mode,
     pub source: Source,
-    /// The connection (or provider's cluster) that receives the objects; where a rule chooses, the first it may choose.
+    /// The connection (or provider's cluster) that receives the objects, or a name of [`OWN_CLUSTER`]; where a rule chooses,
+    /// the first it may choose.
     pub target: String,
     pub target_rule: Option<TargetRule>,
     /// Objects that travel along.
@@ -62,6 +63,9 @@ pub struct Mapping {
     /// The document's own text, as it is kept in the inventory.
     pub text: Arc<str>,
 }
+
+/// Names of the target that is the source's own cluster.
+pub const OWN_CLUSTER: [&str; 2] = ["workspace", "source"];
 
 /// What expressions read that is the same for every source.
 #[derive(Debug)]
@@ -366,6 +370,21 @@ impl Mapping {
     /// The rule of this id.
     pub fn rule(&self, id: &str) -> Option<&ObjectRule> {
         self.objects.iter().find(|rule| rule.id == id)
+    }
+
+    /// Whether its objects are beside their sources, in the cluster of each.
+    pub fn is_beside(&self) -> bool {
+        OWN_CLUSTER.contains(&self.target.as_str())
+    }
+
+    /// The side that its objects are on, copies of related objects aside.
+    pub fn side(&self) -> Side {
+        if self.is_beside() { Side::Source } else { Side::Target }
+    }
+
+    /// The connection of the cluster that holds its state store: the target, unless tenants can write to that.
+    pub fn state_store<'a>(&'a self, home: &'a str) -> &'a str {
+        if self.is_beside() { home } else { &self.target }
     }
 
     /// Whether objects of a kind are made.

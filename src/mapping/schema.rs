@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::names::unescape_pointer;
-use super::{Kind, Resource};
+use super::{Kind, Resource, Side};
 
 pub use view::{Field, Form, View};
 
@@ -59,8 +59,9 @@ pub enum Presence {
 const MAX_REFERENCES: usize = 16;
 
 impl Schemas {
+    /// The schema of a kind, on whichever side its objects are.
     pub fn kind(&self, kind: &Kind) -> Option<&Arc<Schema>> {
-        self.kinds.get(kind)
+        self.kinds.get(&kind.on(Side::Target))
     }
 
     pub fn resource(&self, resource: &Resource) -> Option<&Arc<Schema>> {
@@ -69,9 +70,10 @@ impl Schemas {
 
     /// The resource that a kind is served as, where a document says it.
     pub fn resource_of(&self, kind: &Kind) -> Option<&Resource> {
-        let served = || self.resources.iter().filter(|(_, schema)| schema.kind == *kind);
+        let kind = kind.on(Side::Target);
+        let served = || self.resources.iter().filter(|(_, schema)| schema.kind == kind);
         // The target's own word counts more than the consumers' schema of the same kind.
-        let own = self.kinds.get(kind).and_then(|own| served().find(|(_, schema)| Arc::ptr_eq(schema, own)));
+        let own = self.kinds.get(&kind).and_then(|own| served().find(|(_, schema)| Arc::ptr_eq(schema, own)));
         own.or_else(|| served().next()).map(|(resource, _)| resource)
     }
 

@@ -1,6 +1,6 @@
 //! Does what stands on a server hold what we want there?
 
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 pub use crate::mapping::names::{escape_pointer, pointer, unescape_pointer};
 
@@ -85,6 +85,33 @@ pub fn put_pointer(tree: &mut Value, pointer: &str, value: Value) {
     }
 }
 
+/// The same, with the maps above it made where they are missing.
+pub fn make_pointer(tree: &mut Value, pointer: &str, value: Value) {
+    let Some((parent, _)) = pointer.rsplit_once('/') else { return };
+    if tree.pointer(parent).is_none() {
+        make_pointer(tree, parent, Value::Object(Map::new()));
+    }
+    put_pointer(tree, pointer, value);
+}
+
+/// JSON pointers of everything that an object says beside its kind. A list is one value, as a merge patch has it. Pointers with
+/// a line break are left out.
+pub fn leaves(object: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    leaf(object, &mut String::new(), &mut found);
+    found.retain(|pointer| !matches!(pointer.as_str(), "" | "/apiVersion" | "/kind") && !pointer.contains('\n'));
+    found
+}
+
+fn leaf(value: &Value, path: &mut String, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => fields.iter().for_each(|(key, value)| {
+            descend(path, key, |path| leaf(value, path, found));
+        }),
+        _ => found.push(path.clone()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +138,20 @@ mod tests {
     #[test]
     fn an_empty_map_is_not_nothing() {
         assert_eq!(differences(&json!({"a": {}}), &json!({})), ["/a"]);
+    }
+
+    #[test]
+    fn leaves_are_what_a_merge_patch_sets() {
+        let object = json!({"kind": "A", "spec": {"a/b": [{"c": 1}], "d": {}, "e": {"f": null}, "g\nh": 1}});
+        assert_eq!(leaves(&object), ["/spec/a~1b", "/spec/d", "/spec/e/f"]);
+    }
+
+    #[test]
+    fn maps_are_made_on_the_way() {
+        let mut tree = json!({"a": {"b": 1}});
+        make_pointer(&mut tree, "/a/c/d", Value::Null);
+        make_pointer(&mut tree, "/a/b/e", json!(2));
+        assert_eq!(tree, json!({"a": {"b": 1, "c": {"d": null}}}));
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub const RELEASED: &str = "sync-engine.dev/released";
 /// How often the Lease had changed hands when a leader wrote the object: an admission policy can refuse what an earlier leader
 /// sends late.
 pub const EPOCH: &str = "sync-engine.dev/epoch";
+/// JSON pointers of what was rendered, where no field manager tells it: what is rendered no longer is removed.
+pub const FIELDS: &str = "sync-engine.dev/fields";
 /// The placement's name, where the object's own is another.
 pub const PLACEMENT_NAME: &str = "sync-engine.dev/placement-name";
 

@@ -12,9 +12,9 @@ use super::{
     related, source, status, target_changed,
 };
 use crate::mapping::template::Unrendered;
-use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
+use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated, is_within};
 use crate::mutants::{self, Mutant};
-use crate::object::compare::{differences, escape_pointer};
+use crate::object::compare::{differences, escape_pointer, make_pointer};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
 
@@ -419,11 +419,28 @@ impl<'a> Live<'a> {
     }
 }
 
-/// What has to be sent beside the source, where server-side apply does not work: what is desired, null for data that is
-/// no longer desired, and the version that this was computed from.
+/// What has to be sent beside the source, where server-side apply does not work: what is desired, null for what is no longer
+/// desired, and the version that this was computed from.
 fn as_merge_patch(body: &mut Value, object: &TargetObject) {
     body["metadata"]["resourceVersion"] = json!(object.resource_version());
-    for field in ["data", "binaryData"] {
+    let rendered = |object: &Value| -> Vec<String> {
+        marks::annotation(object, marks::FIELDS).unwrap_or_default().lines().map(str::to_owned).collect()
+    };
+    let now = rendered(body);
+    let is_left = |former: &String| {
+        // Tenants can write it: it says nothing of what no template sets.
+        let is_templates = ["/metadata/labels/", "/metadata/annotations/"].iter().any(|map| former.starts_with(map))
+            || !["/metadata", "/apiVersion", "/kind", "/status"].iter().any(|field| is_within(former, field));
+        // An empty map merges with what is there.
+        let replaces = |now: &str| !body.pointer(now).is_some_and(Value::is_object);
+        let overlaps = now.iter().any(|now| is_within(now, former) || is_within(former, now) && replaces(now));
+        is_templates && !is_ownership(former) && !overlaps && object.object.pointer(former).is_some()
+    };
+    let left: Vec<String> = rendered(&object.object).into_iter().filter(is_left).collect();
+    left.iter().for_each(|former| make_pointer(body, former, Value::Null));
+    // A copy holds what its original holds and nothing else.
+    let is_copy = marks::annotation(body, marks::FIELDS).is_none();
+    for field in ["data", "binaryData"].into_iter().filter(|_| is_copy) {
         let Some(Value::Object(present)) = object.object.get(field) else { continue };
         for key in present
             .keys()

@@ -31,7 +31,8 @@ impl Redaction {
             return Self::default();
         }
         let own = metadata(source, "name");
-        let placed = rendering.map(|rendering| rendering.place.name.clone());
+        // Objects beside their source have the names that the consumer knows.
+        let placed = rendering.filter(|_| !mapping.is_beside()).map(|rendering| rendering.place.name.clone());
         let mut renames: Vec<_> = targets(mapping, observed).map(|name| whole(name, TARGET)).collect();
         renames.extend(observed.places.iter().map(|name| whole(name, metadata(source, "namespace"))));
         renames.extend(placed.iter().map(|name| Rename { begins: true, ..whole(name, own) }));
@@ -62,7 +63,8 @@ impl Redaction {
 /// The names of the target, and the address of its server.
 fn targets<'o>(mapping: &'o Mapping, observed: &'o Observed) -> impl Iterator<Item = &'o str> {
     let pinned = observed.pin.iter().map(|pin| pin.connection.as_str());
-    observed.target_url.iter().filter_map(|url| host(url)).chain(pinned).chain([mapping.target.as_str()])
+    let named = Some(mapping.target.as_str()).filter(|_| !mapping.is_beside());
+    observed.target_url.iter().filter_map(|url| host(url)).chain(pinned).chain(named)
 }
 
 /// The host of an address, unless it is this machine: that says nothing about the target.

@@ -12,9 +12,9 @@ use super::related::{self, Related, Resolved};
 use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
 use crate::mapping::placement::{self, Place};
 use crate::mapping::template::{Text, Unrendered};
-use crate::mapping::{Copied, Mapping, ObjectRule, RelatedRule, Side, TargetRule, target_root};
+use crate::mapping::{Copied, Mapping, ObjectRule, RELATED, RelatedRule, Side, TargetRule, target_root};
 use crate::mutants::{self, Mutant};
-use crate::object::compare::{put_pointer, remove_pointer};
+use crate::object::compare::{leaves, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::metadata;
@@ -168,7 +168,10 @@ fn chosen(rule: &TargetRule, scope: &Scope) -> Result<String, Unrendered> {
 /// The place that the rule gives, unless objects of the source exist and none of them is there: placement is sticky.
 pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Place, Unrendered> {
     let rule = mapping.placement.name(&base_scope(mapping, observed, source)).and_then(|name| {
-        let namespace = placement::namespace(&mapping.placement.namespace, &fixed_scope(Fixed::of(observed)))?;
+        let namespace = match mapping.side() {
+            Side::Source => observed.key.namespace.to_string(),
+            Side::Target => placement::namespace(&mapping.placement.namespace, &fixed_scope(Fixed::of(observed)))?,
+        };
         Ok(Place { namespace, name })
     });
     if let Ok(place) = &rule
@@ -176,8 +179,9 @@ pub fn place(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     {
         return rule;
     }
-    let on_target = observed.owned.iter().filter(|object| object.reference.kind.side == Side::Target);
-    oldest(on_target).map_or(rule, |object| Ok(place_of(object, mapping)))
+    let placed = observed.owned.iter().filter(|object| object.reference.kind.side == mapping.side());
+    oldest(placed.filter(|object| !object.object_id().starts_with(RELATED)))
+        .map_or(rule, |object| Ok(place_of(object, mapping)))
 }
 
 /// What of a source cannot change: all that a namespace rule reads.
@@ -215,13 +219,14 @@ pub fn namespaces(mapping: &Mapping, former: &[Arc<Text>], observed: &Observed) 
 /// The same of a source that may not exist any more.
 pub fn namespaces_of(mapping: &Mapping, former: &[Arc<Text>], source: Fixed<'_>) -> BTreeSet<String> {
     let scope = fixed_scope(source);
-    let rules = std::iter::once(&mapping.placement.namespace).chain(former.iter().map(|rule| &**rule));
+    let current = Some(&mapping.placement.namespace).filter(|_| !mapping.is_beside());
+    let rules = current.into_iter().chain(former.iter().map(|rule| &**rule));
     rules.filter_map(|rule| placement::namespace(rule, &scope).ok()).collect()
 }
 
 fn is_placed_at(object: &TargetObject, mapping: &Mapping, place: &Place) -> bool {
     let reference = &object.reference;
-    reference.kind.side == Side::Target
+    reference.kind.side == mapping.side()
         && reference.namespace == place.namespace
         && placed_as(object, mapping) == place.name
 }
@@ -514,10 +519,12 @@ pub fn mark(
     reference: &Reference,
     body: Value,
 ) -> Result<Value, Unrendered> {
+    let fields = needs_fields(rule).then(|| leaves(&body).join("\n"));
     let Value::Object(mut body) = body else {
         return Err(Unrendered::Failed(format!("the template of `{}` is no map", rule.id)));
     };
-    let identity = [("name", &reference.name), ("namespace", &reference.namespace)];
+    let namespace = Some(("namespace", &reference.namespace)).filter(|(_, namespace)| !namespace.is_empty());
+    let identity = [("name", &reference.name)].into_iter().chain(namespace);
     let owner = owner_of(observed, rule, reference);
     let labels = [
         (marks::OWNER, owner.0.clone()),
@@ -525,8 +532,9 @@ pub fn mark(
         (marks::MANAGED_BY, marks::MANAGER.to_owned()),
     ];
     marks::stamp(&mut body, "labels", labels.map(|(key, value)| (key.to_owned(), value)));
-    let annotations = annotations(observed, rule, id, place, reference, &owner);
-    marks::stamp(&mut body, "annotations", annotations.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    let annotations = annotations(observed, rule, id, place, reference, &owner).into_iter();
+    let annotations = annotations.chain(fields.map(|fields| (marks::FIELDS, fields)));
+    marks::stamp(&mut body, "annotations", annotations.map(|(key, value)| (key.to_owned(), value)));
     if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
         metadata.extend(identity.map(|(field, text)| (field.to_owned(), json!(text))));
     }
@@ -534,6 +542,12 @@ pub fn mark(
     let hash = value_hash(&body, 10);
     body["metadata"]["annotations"][marks::HASH] = json!(hash);
     Ok(body)
+}
+
+/// Beside the source, server-side apply does not work as on Kubernetes, so no field manager knows what the engine set. A copy
+/// holds nothing but what its original has.
+fn needs_fields(rule: &ObjectRule) -> bool {
+    rule.kind.side == Side::Source && rule.copy.is_none()
 }
 
 pub fn owner_of(observed: &Observed, rule: &ObjectRule, reference: &Reference) -> Owner {

@@ -13,7 +13,9 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mapping::schema::Schemas;
-use crate::mapping::{ApiExportRef, Direction, Kind, Mapping, Mode, ProviderKind, Resource, Side, SourceClusters};
+use crate::mapping::{
+    ApiExportRef, Direction, Kind, Mapping, Mode, ObjectRule, ProviderKind, Resource, Side, SourceClusters,
+};
 use crate::object::claims::{READ, WRITE};
 
 pub use documents::{Subject, claims, roles};
@@ -75,8 +77,10 @@ pub struct Setting<'a> {
     pub inventory_namespace: &'a str,
     /// Connections of `ClusterProvider`s, by provider.
     pub providers: BTreeMap<String, ProviderKind>,
-    /// The connection of the cluster that holds the Lease of leader election.
-    pub home: Option<&'a str>,
+    /// The connection of the home cluster.
+    pub home: &'a str,
+    /// Whether it holds the Lease of leader election.
+    pub has_lease: bool,
 }
 
 /// The group of APIExports.
@@ -90,24 +94,31 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
         rights.on_source(mapping, setting);
         rights.of_related(mapping, setting);
     }
-    if let Some(home) = setting.home {
-        rights.at_home(home, setting);
+    if setting.has_lease {
+        rights.at_home(setting);
     }
     rights
 }
 
 impl Rights {
     fn on_target(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
-        let place = Place::Target(mapping.target.clone());
+        let place = Place::Target(mapping.state_store(setting.home).to_owned());
         self.reach_target(&place, setting);
         let why = format!("mapping {}", mapping.name);
         if mapping.placement.create_namespace && mapping.mode != Mode::Observe {
             self.add(&place, rule("", "namespaces", &["create"], &format!("{why}: the namespaces of its objects")));
         }
         let verbs = if mapping.mode == Mode::Observe { READ } else { WRITE };
-        for object in mapping.objects.iter().filter(|object| object.kind.side == Side::Target) {
-            let resource = self.resource(&object.kind, setting.schemas);
+        // Copies beside the sources are looked at with the related objects.
+        let is_meant = |object: &&ObjectRule| object.kind.side == Side::Target || object.copy.is_none();
+        for object in mapping.objects.iter().filter(is_meant) {
+            let plural = self.resource(&object.kind, setting.schemas);
             let of_object = format!("{why}: object {}", object.id);
+            if object.kind.side == Side::Source {
+                self.beside(mapping, &object.kind.resource(&plural), verbs, &of_object, setting);
+                continue;
+            }
+            let resource = plural;
             self.add(&place, rule(&object.kind.group, &resource, verbs, &of_object));
             if !object.kind.is_built_in() {
                 let what = "a kind whose definition is missing has no objects that a deletion waits for";
@@ -116,14 +127,18 @@ impl Rights {
                 self.add(&place, Rule { names: vec![name], ..definition });
             }
         }
-        granted::rules(mapping).into_iter().for_each(|rule| self.add(&place, rule));
+        let grants = match &mapping.source.clusters {
+            SourceClusters::Provider(name) if mapping.is_beside() => source_of(name, setting),
+            _ => place,
+        };
+        granted::rules(mapping).into_iter().for_each(|rule| self.add(&grants, rule));
     }
 
     /// What leader election needs.
-    fn at_home(&mut self, home: &str, setting: &Setting<'_>) {
+    fn at_home(&mut self, setting: &Setting<'_>) {
         let leases = rule("coordination.k8s.io", "leases", &["get", "create", "update"], "leader election");
         let namespace = Some(setting.inventory_namespace.to_owned());
-        self.add(&Place::Target(home.to_owned()), Rule { namespace, ..leases });
+        self.add(&Place::Target(setting.home.to_owned()), Rule { namespace, ..leases });
     }
 
     /// What every target is asked, whatever the mappings are.
@@ -226,19 +241,26 @@ impl Rights {
                 Direction::ToTarget => (READ, WRITE),
                 Direction::ToSource => (WRITE, READ),
             };
-            let place = Place::Target(mapping.target.clone());
-            self.add(&place, rule(&resource.group, &resource.plural, target, &why));
-            match &mapping.source.clusters {
-                SourceClusters::ApiExport(export) => {
-                    self.claim(export, resource, consumer, &why);
-                    let place = Place::Provider { connection: export.connection.clone(), path: export.path.clone() };
-                    let content = rule(APIS, "apiexports/content", consumer, &why);
-                    self.add(&place, Rule { names: vec![export.name.clone()], ..content });
-                }
-                SourceClusters::Provider(name) => {
-                    let place = source_of(name, setting);
-                    self.add(&place, rule(&resource.group, &resource.plural, consumer, &why));
-                }
+            if !mapping.is_beside() {
+                let place = Place::Target(mapping.target.clone());
+                self.add(&place, rule(&resource.group, &resource.plural, target, &why));
+            }
+            self.beside(mapping, resource, consumer, &why, setting);
+        }
+    }
+
+    /// Objects that are read or written where the sources are.
+    fn beside(&mut self, mapping: &Mapping, resource: &Resource, verbs: &[&str], why: &str, setting: &Setting<'_>) {
+        match &mapping.source.clusters {
+            SourceClusters::ApiExport(export) => {
+                self.claim(export, resource, verbs, why);
+                let place = Place::Provider { connection: export.connection.clone(), path: export.path.clone() };
+                let content = rule(APIS, "apiexports/content", verbs, why);
+                self.add(&place, Rule { names: vec![export.name.clone()], ..content });
+            }
+            SourceClusters::Provider(name) => {
+                let place = source_of(name, setting);
+                self.add(&place, rule(&resource.group, &resource.plural, verbs, why));
             }
         }
     }

@@ -28,7 +28,8 @@ fn of_fleet(mappings: &[Arc<Mapping>], provider: ProviderKind) -> Rights {
         schemas: &schemas,
         inventory_namespace: "sync-engine",
         providers: BTreeMap::from([("fleet".to_owned(), provider)]),
-        home: None,
+        home: "target",
+        has_lease: false,
     };
     rights(mappings.iter().map(|mapping| &**mapping), &setting)
 }

@@ -39,6 +39,8 @@ pub struct Surveyor {
     pub providers: BTreeMap<String, ProviderKind>,
     /// The engine's id.
     pub engine: String,
+    /// The connection of the home cluster.
+    pub home: String,
 }
 
 /// A workspace or cluster where sources of a mapping stand, or could.
@@ -239,15 +241,20 @@ impl Surveyor {
         Ok(clusters.into_values().collect())
     }
 
+    /// The connection of a mapping's target, or of its state store where its objects are beside their sources.
+    pub fn target_name<'a>(&'a self, mapping: &'a Mapping) -> &'a str {
+        mapping.state_store(&self.home)
+    }
+
     /// The target of a mapping, with what of the mapping stands there.
     pub async fn target(&self, mapping: &Mapping) -> Result<TargetCluster, Unseen> {
-        let endpoint = self.connection(&mapping.target)?.endpoint();
+        let endpoint = self.connection(self.target_name(mapping))?.endpoint();
         self.target_of(mapping, endpoint, Ok(Inventory::default())).await
     }
 
     /// The same with the kinds that only earlier versions of the mapping used, as its inventory keeps them.
     pub async fn target_with_past(&self, mapping: &Mapping, namespace: &str) -> Result<TargetCluster, Unseen> {
-        let endpoint = self.connection(&mapping.target)?.endpoint();
+        let endpoint = self.connection(self.target_name(mapping))?.endpoint();
         let (engine, namespace) = (self.engine.clone(), namespace.to_owned());
         let inventories = Inventories { endpoint: endpoint.clone(), engine, namespace };
         let inventory = inventories.get(&mapping.name).await.map(Option::unwrap_or_default);

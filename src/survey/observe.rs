@@ -74,7 +74,7 @@ impl Scene<'_> {
             phase: phase(mapping),
             workspace_path: cluster.path.clone(),
             target_url: Some(target.endpoint.url().to_owned()),
-            pin: Some(Pin { connection: mapping.target.clone(), identity: target.identity.clone() }),
+            pin: Some(Pin { connection: surveyor.target_name(mapping).to_owned(), identity: target.identity.clone() }),
             schema: self.schema.clone(),
             ..Observed::new(surveyor.writer(mapping), key, origin, source, known(mapping, target), Timestamp::now())
         };

@@ -61,19 +61,20 @@ impl Surveyor {
         documents: &mut Documents,
         missing: &mut Vec<String>,
     ) -> Result<(), Unseen> {
-        let endpoint = self.connection(&mapping.target)?.endpoint();
+        let target = self.target_name(mapping);
+        let endpoint = self.connection(target)?.endpoint();
         let mut builtin: BTreeMap<(String, String), Vec<(Kind, Resource)>> = BTreeMap::new();
         let kinds = mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| kind.side == Side::Target);
         for kind in kinds {
             let resource = match served(&endpoint, kind).await {
                 Ok(served) => served.resource,
                 Err(why) => {
-                    missing.push(format!("target `{}`: {why}", mapping.target));
+                    missing.push(format!("target `{}`: {why}", target));
                     continue;
                 }
             };
             match definition(&endpoint, &resource).await? {
-                Some(found) => drop(documents.insert(file(&mapping.target, &name_of(&found)), found)),
+                Some(found) => drop(documents.insert(file(target, &name_of(&found)), found)),
                 None => {
                     let of = (kind.group.clone(), kind.version.clone());
                     builtin.entry(of).or_default().push((kind.clone(), resource));
@@ -84,12 +85,10 @@ impl Surveyor {
             let found = published(&endpoint, &kinds).await?;
             let group = if group.is_empty() { "core" } else { &group };
             match found {
-                Some(found) => {
-                    drop(documents.insert(file(&mapping.target, &format!("openapi.{version}.{group}")), found))
-                }
+                Some(found) => drop(documents.insert(file(target, &format!("openapi.{version}.{group}")), found)),
                 None => {
                     let kinds: Vec<_> = kinds.iter().map(|(kind, _)| kind.to_string()).collect();
-                    missing.push(format!("target `{}` publishes no schema of {}", mapping.target, kinds.join(", ")));
+                    missing.push(format!("target `{}` publishes no schema of {}", target, kinds.join(", ")));
                 }
             }
         }

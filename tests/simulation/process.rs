@@ -49,6 +49,7 @@ impl Process {
         let (reloads, receiver) = mpsc::channel(16);
         let shutdown = CancellationToken::new();
         let settings = Settings {
+            home: "target".to_owned(),
             engine: engine(number).into(),
             inventory_namespace: super::checker::RECORDS.into(),
             connections: connections(shared, number, is_kcp),

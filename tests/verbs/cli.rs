@@ -156,6 +156,13 @@ fn help_is_for_strangers() {
               [env: SYNC_ENGINE_STATE_NAMESPACE=]
               [default: sync-engine]
 
+          --home <CONNECTION>
+              The connection of the cluster that holds the Lease, and the state stores of mappings whose
+              target is the source's own cluster
+              
+              [env: SYNC_ENGINE_HOME=]
+              [default: target]
+
           --leader-elect <HOW>
               `lease`: several replicas run, and the one that holds a Lease writes. `none`: there is one
               replica.
@@ -166,12 +173,6 @@ fn help_is_for_strangers() {
               [env: SYNC_ENGINE_LEADER_ELECT=]
               [default: none]
               [possible values: none, lease]
-
-          --home <CONNECTION>
-              The connection of the cluster that holds the Lease
-              
-              [env: SYNC_ENGINE_HOME=]
-              [default: target]
 
           --replica <NAME>
               Name of this replica, in the Lease and in the User-Agent of its requests. Default: the

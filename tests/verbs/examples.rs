@@ -38,14 +38,6 @@ impl Example {
     }
 }
 
-/// Those that use a part of the language which the engine does not run yet, and what it says of them.
-const REFUSED: [(&str, &str); 1] = [("account", "the target `workspace` is not supported yet")];
-
-/// The examples that run.
-fn running() -> impl Iterator<Item = Example> {
-    examples().into_iter().filter(|example| !REFUSED.iter().any(|(name, _)| *name == example.name))
-}
-
 /// What the command line names for an example.
 fn folder(name: &str) -> String {
     if name == "mongodb" { "mappings".to_owned() } else { format!("examples/{name}") }
@@ -59,13 +51,13 @@ fn shown(output: &Output) -> String {
 #[test]
 fn there_are_many_and_the_index_names_each() {
     let examples = examples();
-    assert!(examples.len() >= 8 && running().count() >= 7, "{}", examples.len());
+    assert!(examples.len() >= 8, "{}", examples.len());
     let index = fs::read_to_string(Path::new(ROOT).join("examples/README.md")).expect("the index");
     for Example { name, examples, .. } in &examples {
         assert!(index.contains(&format!("[{name}]({name}/README.md)")), "examples/README.md lacks {name}");
         assert!(Path::new(ROOT).join("examples").join(name).join("README.md").is_file(), "{name} is explained");
-        // A Workspace lives in no namespace, and a golden file would still show one.
-        let parts = if name == "account" { &[][..] } else { &["operator.yaml", "testdata"][..] };
+        // kcp itself plays the operator of a Workspace.
+        let parts = if name == "account" { &["testdata"][..] } else { &["operator.yaml", "testdata"][..] };
         for part in parts {
             assert!(Path::new(ROOT).join(examples).join(part).exists(), "{examples} lacks {part}");
         }
@@ -74,22 +66,9 @@ fn there_are_many_and_the_index_names_each() {
 
 #[test]
 fn each_validates_without_a_word() {
-    for Example { name, .. } in running() {
+    for Example { name, .. } in examples() {
         let output = run(&["validate", &folder(&name)]);
         assert_eq!(shown(&output), "exit 0\n1 mapping in 1 file, nothing wrong\n", "{name}");
-    }
-}
-
-/// `validate` refuses what the engine refuses, and finds nothing else.
-#[test]
-fn what_does_not_run_yet_is_all_that_is_found() {
-    for (name, words) in REFUSED {
-        let output = run(&["validate", &folder(name)]);
-        let text = shown(&output);
-        assert_eq!(output.status.code(), Some(1), "{name}: {text}");
-        assert!(text.contains(&format!("error[SE0190]: {words}")), "{name}: {text}");
-        let codes: Vec<_> = text.lines().filter(|line| line.starts_with("error")).collect();
-        assert!(codes.iter().all(|line| line.starts_with("error[SE0190]")), "{name}: {text}");
     }
 }
 
@@ -102,22 +81,10 @@ fn each_renders_what_its_tests_say_and_they_reach_all_of_it() {
     }
 }
 
-#[test]
-fn what_does_not_run_yet_is_refused_in_plain_words() {
-    for (name, words) in REFUSED {
-        let folder = format!("examples/{name}");
-        let output = run(&["sandbox", &folder, "--exit-when-synced", "--deadline", "1"]);
-        let text = shown(&output);
-        assert_eq!(output.status.code(), Some(1), "{name}: {text}");
-        assert!(text.contains(&format!("error[SE0190]: {words}")), "{name}: {text}");
-        assert!(!text.contains("engine       renders"), "{name}: {text}");
-    }
-}
-
 /// Without a word of what cannot be played; two consumers order, and read that what they ordered is ready.
 #[test]
 fn each_is_played_whole() {
-    for Example { name, .. } in running() {
+    for Example { name, .. } in examples() {
         let output = run(&["sandbox", &folder(&name), "--exit-when-synced"]);
         let text = shown(&output);
         assert!(output.status.success(), "{name}: {text}");

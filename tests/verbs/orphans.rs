@@ -352,6 +352,7 @@ async fn a_source_that_came_back_asks_for_its_objects_again() {
     let surveyor = Surveyor {
         connections: ["kcp", "target"].map(connection).into(),
         providers: Default::default(),
+        home: "target".to_owned(),
         engine: "main".to_owned(),
     };
     let (mapping, schemas) = (compiled(MAPPING).expect("a mapping"), ConsumerSchemas::new(Schemas::default()));

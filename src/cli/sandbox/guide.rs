@@ -63,11 +63,19 @@ fn visits(consumer: &str, order: &Order, definitions: &[Value]) -> Vec<String> {
         true => format!("patch {} --type merge -p '{{\"spec\":{{\"members\":5}}}}'", named(order)),
         false => format!("edit {}", named(order)),
     };
-    let plurals = definitions.iter().filter_map(|definition| definition["spec"]["names"]["plural"].as_str());
-    let plurals: Vec<_> = plurals.collect();
-    let downstream = format!("  kubectl --context downstream get {} -A", plurals.join(","));
+    // Objects of kcp's own kinds can only be beside their sources.
+    let is_kcps =
+        |definition: &&Value| definition["spec"]["group"].as_str().is_some_and(|group| group.ends_with("kcp.io"));
+    let (beside, downstream): (Vec<&Value>, Vec<&Value>) = definitions.iter().partition(is_kcps);
+    let look = |context: &str, definitions: &[&Value], namespaces: &str| {
+        let plurals = definitions.iter().filter_map(|definition| definition["spec"]["names"]["plural"].as_str());
+        let plurals: Vec<_> = plurals.collect();
+        let line = format!("  kubectl --context {context} get {}{namespaces}", plurals.join(","));
+        (!plurals.is_empty()).then_some(line)
+    };
     let mut lines = vec![format!("  kubectl --context {consumer} get {plural}{} -o yaml", namespace(order))];
-    lines.extend((!plurals.is_empty()).then_some(downstream));
+    lines.extend(look(consumer, &beside, ""));
+    lines.extend(look("downstream", &downstream, " -A"));
     lines.push(format!("  kubectl --context {consumer} {change}"));
     lines
 }

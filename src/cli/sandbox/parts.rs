@@ -14,7 +14,7 @@ use super::stage::Stage;
 use crate::cli::run::{failed, start_server};
 use crate::cli::{Misconfigured, inputs};
 use crate::engine::clock::Clock;
-use crate::engine::{self, Settings};
+use crate::engine::{self, DEFAULT_TARGET, Settings};
 use crate::health::Level;
 use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
@@ -169,6 +169,7 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
     Ok(Settings {
         engine: ENGINE.to_owned(),
         inventory_namespace: STATE_NAMESPACE.to_owned(),
+        home: DEFAULT_TARGET.to_owned(),
         connections,
         schemas,
         clock: Clock::default(),

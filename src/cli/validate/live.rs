@@ -28,12 +28,13 @@ pub(super) fn check(
     catalog: &Catalog,
     schemas: Schemas,
 ) -> anyhow::Result<Vec<Diagnostic>> {
-    let surveyor = arguments.connections.surveyor(catalog, &arguments.engine.engine_id)?;
+    let surveyor =
+        arguments.connections.surveyor(catalog, &arguments.engine.engine_id, &arguments.engine.state.home)?;
     let visit = Visit {
         surveyor: &surveyor,
         consumers: ConsumerSchemas::new(schemas.clone()),
         schemas,
-        inventory_namespace: &arguments.engine.state_namespace,
+        inventory_namespace: &arguments.engine.state.state_namespace,
         access: Access::default(),
     };
     ask(async {
@@ -63,8 +64,9 @@ impl Visit<'_> {
             schemas: &self.schemas,
             inventory_namespace: self.inventory_namespace,
             providers: self.surveyor.providers.clone(),
+            home: &self.surveyor.home,
             // Flags of `run` are none of this verb's.
-            home: None,
+            has_lease: false,
         };
         let needed = rights([mapping], &setting);
         let source = place_of(spec, "source");

@@ -372,6 +372,14 @@ impl Pipeline {
         self.feeds().kinds.iter().map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
     }
 
+    /// What holds the mapping's own objects, by kind: on the target, or beside the sources.
+    pub fn object_feeds(&self) -> Vec<(Kind, Arc<KindFeed>)> {
+        let is_beside = self.generation().mapping.is_beside();
+        let feeds = self.feeds();
+        let beside = feeds.copies.iter().filter(|_| is_beside).map(|((_, kind), feed)| (kind, feed));
+        feeds.kinds.iter().chain(beside).map(|(kind, feed)| (kind.clone(), feed.clone())).collect()
+    }
+
     /// The feed that serves a cluster's sources. Of a cluster that was rebuilt, it may still be the former cluster's: then
     /// there is none, until the engine has heard of the new one.
     pub fn feed_of(&self, cluster: &Cluster) -> Option<Arc<SourceFeed>> {
@@ -383,12 +391,12 @@ impl Pipeline {
         self.feeds().sources.values().cloned().collect()
     }
 
-    /// Whether a source has objects on the target.
+    /// Whether a source has objects.
     pub fn has_objects(&self, key: &Key) -> bool {
         self.objects_of(key) > 0
     }
 
-    /// How many objects a source has on the target: a copy of one that somebody made elsewhere is none. In kcp, the identity
+    /// How many objects a source has: a copy of one that somebody made elsewhere is none. In kcp, the identity
     /// of a cluster is its name.
     pub fn objects_of(&self, key: &Key) -> usize {
         let resource = &self.generation().mapping.source.resource;
@@ -400,7 +408,7 @@ impl Pipeline {
         let owned = |(kind, feed): &(Kind, Arc<KindFeed>)| {
             feed.watch.store().of_owner(&owner.0).iter().filter(|found| is_owned(kind, found)).count()
         };
-        self.kind_feeds().iter().map(owned).sum()
+        self.object_feeds().iter().map(owned).sum()
     }
 
     /// Queues every source that is there: after a reload, and on the long resync.

@@ -170,7 +170,7 @@ impl Pipeline {
             return;
         }
         let limits = self.generation().mapping.lifecycle.prune_guard;
-        let objects = self.kind_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum();
+        let objects = self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum();
         let mut state = self.state();
         let released = is_counted(&state) && state.guard.conclude(&limits, objects);
         drop(state);

@@ -204,7 +204,7 @@ impl Pipeline {
             let source = |at: &Key| self.source_of(kind, at, &*store.get(at)?);
             store.keys().iter().filter_map(source).any(|key| !self.is_engaged_elsewhere(&key.cluster))
         };
-        self.kind_feeds().iter().any(has)
+        self.object_feeds().iter().any(has)
     }
 
     /// The source that an object names.

@@ -22,7 +22,7 @@ use super::diagnostic::Finding;
 use super::expression::Expr;
 use super::schema::{Schema, Schemas};
 use super::template::Tree;
-use super::{Mapping, ObjectRule};
+use super::{Mapping, ObjectRule, Side};
 use crate::yaml::{self, Node, NodeValue};
 
 pub use collisions::common_object;
@@ -51,9 +51,6 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
     findings.dedup();
     findings
 }
-
-/// The target that is the workspace of the source.
-const OWN_WORKSPACE: &str = "workspace";
 
 struct Checker<'s> {
     spec: &'s Node,
@@ -147,19 +144,16 @@ impl<'s> Checker<'s> {
         }
         let guarded = self.guarded || rule.when.as_ref().is_some_and(|when| guards(when.expr()));
         let Some(template) = node.get("template") else { return };
-        // In the consumer's own workspace what lives in no namespace is the consumer's, and no one else's.
-        if let Some(kind) = template.get("kind").filter(|_| !stays_in_workspace(self.mapping)) {
-            safety::scope(&rule.kind, schema_of(self.schemas, rule), kind, &mut self.findings);
+        if let Some(kind) = template.get("kind") {
+            let schema = schema_of(self.schemas, rule);
+            match rule.kind.side {
+                Side::Target => safety::scope(&rule.kind, schema, kind, &mut self.findings),
+                Side::Source => {
+                    safety::scope_beside(&rule.kind, schema, self.environment.source, kind, &mut self.findings);
+                }
+            }
         }
         self.template(template, rule.template.root(), Some(rule), guarded);
-    }
-}
-
-/// Whether all objects go to the workspace of their source.
-fn stays_in_workspace(mapping: &Mapping) -> bool {
-    match &mapping.target_rule {
-        None => mapping.target == OWN_WORKSPACE,
-        Some(rule) => rule.allowed.iter().all(|allowed| allowed == OWN_WORKSPACE),
     }
 }
 

@@ -44,11 +44,15 @@ const PODS: [(&str, &str, &[&str]); 7] = [
 /// Levels of a consumer's subtree that are looked through.
 const DEPTH: usize = 24;
 
+/// Whether objects of a kind live in namespaces; `None`: nothing tells it.
+fn is_namespaced(kind: &Kind, schema: Option<&Schema>) -> Option<bool> {
+    let known = CLUSTER_SCOPED.contains(&(kind.group.as_str(), kind.kind.as_str()));
+    schema.and_then(|schema| schema.namespaced).or(known.then_some(false))
+}
+
 /// A kind that lives in no namespace, and so cannot be placed.
 pub(super) fn scope(kind: &Kind, schema: Option<&Schema>, node: &Node, findings: &mut Vec<Finding>) {
-    let known = CLUSTER_SCOPED.contains(&(kind.group.as_str(), kind.kind.as_str()));
-    let namespaced = schema.and_then(|schema| schema.namespaced).unwrap_or(!known);
-    if !namespaced {
+    if is_namespaced(kind, schema) == Some(false) {
         let message = format!("{kind} is cluster-scoped: all tenants would share it");
         findings.push(
             Finding::new("SE0706", node.headline(), message)
@@ -56,6 +60,26 @@ pub(super) fn scope(kind: &Kind, schema: Option<&Schema>, node: &Node, findings:
                 .help("write kinds that live in a namespace; let the cluster's owner make this one beforehand"),
         );
     }
+}
+
+/// Objects beside their sources are where their sources are: in the same namespace, or in none.
+pub(super) fn scope_beside(
+    kind: &Kind,
+    schema: Option<&Schema>,
+    source: Option<&Schema>,
+    node: &Node,
+    findings: &mut Vec<Finding>,
+) {
+    let of_source = source.and_then(|schema| schema.namespaced);
+    let (what, why) = match (is_namespaced(kind, schema), of_source) {
+        (Some(false), Some(true)) => ("is cluster-scoped", "the source lives in a namespace"),
+        (Some(true), Some(false)) => ("lives in a namespace", "the source is cluster-scoped"),
+        _ => return,
+    };
+    findings.push(
+        Finding::new("SE0706", node.headline(), format!("{kind} {what}, and {why}"))
+            .help("an object beside its source has the source's namespace: choose a kind of the same scope"),
+    );
 }
 
 /// What a consumer decides at a leaf of a template.

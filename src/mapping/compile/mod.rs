@@ -22,7 +22,9 @@ use super::document::{
 };
 use super::expression::{Names, References, Root, RootSet};
 use super::template::Template;
-use super::{ClusterProvider, Constants, Lifecycle, Mapping, PruneGuard, Reconcile, SourceRecreated};
+use super::{
+    ClusterProvider, Constants, Lifecycle, Mapping, OWN_CLUSTER, PruneGuard, Reconcile, Side, SourceRecreated,
+};
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
 pub use names::MAX_MAPPING_NAME;
@@ -231,6 +233,12 @@ impl Compiler {
         let (target, target_rule) = target?;
         let (related, mut objects) = (related?, objects?);
         self.copies(&spec.related, &related, &mut objects);
+        let mut placement = placement?;
+        if OWN_CLUSTER.contains(&target.as_str()) {
+            self.check_beside(&document.spec);
+            objects.iter_mut().for_each(|rule| rule.kind = rule.kind.on(Side::Source));
+            placement.create_namespace = false;
+        }
         let name = &document.metadata.name.value;
         Some(Mapping {
             constants: Constants::new(name, &target),
@@ -240,7 +248,7 @@ impl Compiler {
             target,
             target_rule,
             related,
-            placement: placement?,
+            placement,
             vars: vars?,
             objects,
             status: status?,

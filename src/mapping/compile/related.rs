@@ -15,7 +15,7 @@ use crate::mapping::{
 use crate::yaml::{Raw, Spanned};
 
 /// What is copied. Objects of other resources are only read.
-const COPIED: [&str; 2] = ["secrets.v1", "configmaps.v1"];
+pub(super) const COPIED: [&str; 2] = ["secrets.v1", "configmaps.v1"];
 
 impl Compiler {
     pub(super) fn related(&mut self, specs: &[Spanned<RelatedSpec>]) -> Option<Vec<RelatedRule>> {

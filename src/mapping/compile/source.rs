@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use super::related::COPIED;
 use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::{
-    ApiExportSpec, NamespacesSpec, PlacementSpec, SelectorSpec, SourceSpec, TargetChange, TargetSpec,
+    ApiExportSpec, Direction, MappingSpec, NamespacesSpec, PlacementSpec, RelatedSpec, SelectorSpec, SourceSpec,
+    TargetChange, TargetSpec,
 };
 use crate::mapping::expression::{Expression, RootSet};
 use crate::mapping::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
 use crate::mapping::placement::Placement;
 use crate::mapping::template::Text;
-use crate::mapping::{ApiExportRef, NamespaceFilter, Selector, SelectorOperator, Source, SourceClusters, TargetRule};
+use crate::mapping::{
+    ApiExportRef, NamespaceFilter, OWN_CLUSTER, Selector, SelectorOperator, Source, SourceClusters, TargetRule,
+};
 use crate::yaml::{Raw, Spanned};
 
 /// The connection of sources, where none is named.
@@ -103,7 +107,8 @@ impl Compiler {
             self.report(Finding::new("SE0102", node.headline(), message));
             return None;
         };
-        spec.allowed.iter().for_each(|allowed| self.check_target(allowed));
+        let others = spec.allowed.iter().filter(|allowed| Some(allowed.as_str()) != node.as_str());
+        others.for_each(|allowed| self.check_target(allowed));
         if let Some(change) = spec.on_target_change.as_ref().filter(|change| change.value == TargetChange::Recreate) {
             self.not_yet(change.span(), "`onTargetChange: Recreate`");
         }
@@ -111,7 +116,9 @@ impl Compiler {
             return self.target_rule(spec);
         }
         let named = Spanned { value: text.to_owned(), node: node.clone() };
-        self.check_target(&named);
+        if !OWN_CLUSTER.contains(&text) {
+            self.check_target(&named);
+        }
         if let Some(unmeant) = spec.allowed.iter().find(|_| !spec.allowed.iter().any(|allowed| allowed.value == text)) {
             let message = format!("`{text}` is not among the targets that are allowed");
             self.report(
@@ -140,8 +147,8 @@ impl Compiler {
 
     /// A connection's name, `provider/cluster`, or `workspace`.
     fn check_target(&mut self, name: &Spanned<String>) {
-        if name.value == "workspace" {
-            self.not_yet(name.span(), "the target `workspace`");
+        if OWN_CLUSTER.contains(&name.value.as_str()) {
+            self.not_yet(name.span(), "the source's own cluster as one of several targets");
         } else if let Some((provider, cluster)) = name.value.split_once('/') {
             self.not_yet(name.span(), "a provider's cluster as target");
             if !is_dns_label(provider) || !is_dns_subdomain(cluster) {
@@ -152,6 +159,26 @@ impl Compiler {
             }
         } else {
             names::check_connection(name, &mut self.findings);
+        }
+    }
+
+    /// What a mapping cannot say whose objects are beside their sources.
+    pub(super) fn check_beside(&mut self, spec: &Spanned<MappingSpec>) {
+        let placement = spec.node.get("placement");
+        for field in ["namespace", "createNamespace", "namespaceLabels"] {
+            let Some((key, _)) = placement.and_then(|placement| placement.entry(field)) else { continue };
+            let message = format!("`{field}` does not go with a target that is the source's own cluster");
+            let finding = Finding::new("SE0114", key.span.clone(), message);
+            self.report(finding.help("leave it out: the objects are in the namespace of their source"));
+        }
+        for (key, _) in spec.objects.iter().filter_map(|object| object.node.entry("shared")) {
+            self.not_yet(key.span.clone(), "`shared` for objects in the source's own cluster");
+        }
+        let is_copied = |related: &RelatedSpec| COPIED.contains(&related.resource.as_str());
+        let is_read = |related: &RelatedSpec| related.direction == Direction::ToTarget && !is_copied(related);
+        for related in spec.related.iter().filter(|related| !is_read(related)) {
+            let finding = Finding::new("SE0114", related.node.headline(), "source and target are one cluster here");
+            self.report(finding.help("nothing travels between them; only objects of other kinds can be read"));
         }
     }
 

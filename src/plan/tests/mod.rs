@@ -1,5 +1,6 @@
 //! Every row of the decision table, the fixpoint, and a crash after every write.
 
+mod beside;
 mod copies;
 mod departure;
 mod dependencies;
@@ -106,6 +107,11 @@ spec:
       phase: {path: $.status.phase, default: Pending}
       users: {value: "${{ objects.user | length }}"}
 "#;
+
+/// The same in the source's own cluster.
+fn lists_beside() -> String {
+    LISTS.replace("  objects:\n", "  target: {cluster: workspace}\n  objects:\n")
+}
 
 fn mapping(text: &str) -> Mapping {
     let document = crate::yaml::parse_one(text).expect("one document");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::World;
-use super::{CHAIN, DATABASES, LISTS, mapping, source};
+use super::{CHAIN, DATABASES, LISTS, lists_beside, mapping, source};
 use crate::mapping::Mapping;
 use crate::plan::Rest;
 
@@ -22,11 +22,9 @@ const STORIES: [Story; 7] = [
     ("deleted", World::delete_source),
 ];
 
-/// What the stories are told of.
-const MAPPINGS: [&str; 3] = [DATABASES, CHAIN, LISTS];
-
 fn stories() -> impl Iterator<Item = (&'static Story, Mapping)> {
-    MAPPINGS.iter().flat_map(|text| STORIES.iter().map(|story| (story, mapping(text))))
+    let mappings = [DATABASES.to_owned(), CHAIN.to_owned(), LISTS.to_owned(), lists_beside()];
+    mappings.into_iter().flat_map(|text| STORIES.iter().map(move |story| (story, mapping(&text))))
 }
 
 fn before(story: &Story, mapping: &Mapping) -> World {

@@ -306,7 +306,8 @@ impl World {
         let mut object = former.unwrap_or_else(|| json!({"metadata": {
             "uid": format!("uid-{version}"), "creationTimestamp": format!("2026-01-01T00:00:{:02}Z", self.version % 60), "generation": 1,
         }}));
-        if let Some(applied) = self.applied.get(reference) {
+        // Beside the source, server-side apply does not work.
+        if let Some(applied) = self.applied.get(reference).filter(|_| !is_beside) {
             drop_given_up(&mut object, applied, body);
         }
         merge(&mut object, body);

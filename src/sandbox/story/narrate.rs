@@ -62,6 +62,8 @@ impl Narrator {
         let object = change.object.object();
         let name = named(change, &object);
         let (text, details) = match (difference(change, &object), by_engine, side) {
+            // What kcp makes of an object of its own.
+            (Difference::Status(_) | Difference::Fields(_), ..) if is_kcps(change) => return None,
             (Difference::Added, ..) => (format!("creates {name}{}", origin(&object)), Vec::new()),
             (Difference::Gone, _, Side::Kcp) => (format!("{name}{of} is gone"), Vec::new()),
             (Difference::Gone, ..) => (format!("deletes {name}"), Vec::new()),
@@ -83,12 +85,18 @@ impl Narrator {
     /// The consumer in whose workspace something changed. What kcp itself does there (bindings and the like) is not told.
     fn consumer(&self, change: &Change) -> Option<&str> {
         let consumer = self.consumers.get(&*change.key.cluster)?;
-        (!change.storage.group.ends_with("kcp.io")).then_some(consumer)
+        let is_told = !is_kcps(change) || change.author.starts_with(marks::MANAGER);
+        is_told.then_some(consumer)
     }
 
     fn is_state_store(&self, change: &Change) -> bool {
         [&change.key.namespace, &change.key.name].iter().any(|name| ***name == self.state_namespace)
     }
+}
+
+/// Whether an object is of kcp's own APIs.
+fn is_kcps(change: &Change) -> bool {
+    change.storage.group.ends_with("kcp.io")
 }
 
 /// What a change consists of, the most telling part of it.

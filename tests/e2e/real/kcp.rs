@@ -225,9 +225,13 @@ impl Workspace {
 
     /// Has the export of `api` claim resources of the core group.
     pub async fn claim(&self, api: &Api, resources: &[&str]) {
-        let path = format!("/apis/apis.kcp.io/v1alpha2/apiexports/{}", api.plural);
         let claim = |resource: &&str| json!({"group": "", "resource": resource, "verbs": CLAIMED});
-        let claims: Vec<Value> = resources.iter().map(claim).collect();
+        self.set_claims(&api.plural, &resources.iter().map(claim).collect::<Vec<_>>()).await;
+    }
+
+    /// Has an export make these claims.
+    pub async fn set_claims(&self, export: &str, claims: &[Value]) {
+        let path = format!("/apis/apis.kcp.io/v1alpha2/apiexports/{export}");
         self.rest.patch(Patch::Merge, &path, &json!({"spec": {"permissionClaims": claims}})).await;
     }
 
@@ -235,19 +239,20 @@ impl Workspace {
     pub async fn accept(&self, api: &Api, resources: &[&str]) {
         let selector = json!({"matchAll": true});
         let claim = |resource: &&str| json!({"group": "", "resource": resource, "verbs": CLAIMED, "state": "Accepted", "selector": selector});
-        self.answer_claims(api, &resources.iter().map(claim).collect::<Vec<_>>()).await;
+        self.answer_claims(&api.plural, &resources.iter().map(claim).collect::<Vec<_>>()).await;
     }
 
     /// Accepts no claim any more.
     pub async fn take_back(&self, api: &Api) {
-        self.answer_claims(api, &[]).await;
+        self.answer_claims(&api.plural, &[]).await;
     }
 
-    async fn answer_claims(&self, api: &Api, claims: &[Value]) {
-        let path = format!("{BINDINGS}/{}", api.plural);
+    /// Accepts exactly these claims in a binding, and waits until they are in force.
+    pub async fn answer_claims(&self, binding: &str, claims: &[Value]) {
+        let path = format!("{BINDINGS}/{binding}");
         self.rest.patch(Patch::Merge, &path, &json!({"spec": {"permissionClaims": claims}})).await;
         eventually(&format!("{} claims are in force in {}", claims.len(), self.path), async || {
-            let binding = self.binding(&api.plural).await.ok_or("the binding is absent")?;
+            let binding = self.binding(binding).await.ok_or("the binding is absent")?;
             let applied = binding["status"]["appliedPermissionClaims"].as_array().map_or(0, Vec::len);
             if applied == claims.len() { Ok(()) } else { Err(binding["status"].to_string()) }
         })
@@ -256,7 +261,7 @@ impl Workspace {
 
     /// The least rights of an engine in the workspace of the export `export`.
     pub async fn allow(&self, engine: &str, export: &str) {
-        let name = format!("sync-engine-{engine}");
+        let name = format!("sync-engine-{engine}-{export}");
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
             "rules": [
@@ -291,7 +296,7 @@ impl Workspace {
         .await;
     }
 
-    async fn request_binding(&self, provider: &str, name: &str) {
+    pub async fn request_binding(&self, provider: &str, name: &str) {
         let document = json!({
             "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": name},
             "spec": {"reference": {"export": {"path": provider, "name": name}}},

@@ -1,6 +1,7 @@
 //! What the engine must show, a theme a file.
 
 mod bad_input;
+mod beside;
 mod cost;
 mod deletion;
 mod examples;
@@ -48,6 +49,7 @@ pub fn cases() -> Vec<Case> {
         orphans::cases(),
         refusals::cases(),
         related::cases(),
+        beside::cases(),
         outages::cases(),
     ];
     let on_real_servers = [
@@ -62,6 +64,7 @@ pub fn cases() -> Vec<Case> {
         fleets::cases(),
         bad_input::cases(),
         examples::cases(),
+        beside::with_kcp(),
         tutorial::cases(),
         rights::cases(),
     ];

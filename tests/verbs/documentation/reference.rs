@@ -184,6 +184,10 @@ fn marks() -> Vec<String> {
             "UNKEPT" => ("annotation", "fields that the server did not keep; the engine does not write them again"),
             "ADOPTED_FROM" => ("annotation", "uid of the earlier source, if the object was adopted from it"),
             "TOUCHED" => ("annotation", "time of a write that makes a late delete fail"),
+            "FIELDS" => (
+                "annotation",
+                "fields that the template set, on an object in the source's own cluster: no field manager knows them there",
+            ),
             "RELEASED" => ("annotation", "the ownership ended on purpose; no engine takes the object back"),
             "EPOCH" => (
                 "annotation",

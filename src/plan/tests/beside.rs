@@ -1,0 +1,117 @@
+//! Objects in the source's own cluster: no server-side apply, no namespace of the engine's own, and tenants who can write there.
+
+use serde_json::{Value, json};
+
+use super::world::{World, foreign};
+use super::{LISTS, cause, lists_beside, mapping, said, source};
+use crate::mapping::{Mapping, Side};
+use crate::object::marks;
+use crate::plan::{Cause, Rest};
+
+const SETTINGS: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source:
+    apiExport: {name: databases, path: "root:databases"}
+    resource: databases.v1.example.dev
+  target: {cluster: workspace}
+  objects:
+    - id: settings
+      template:
+        apiVersion: example.dev/v1
+        kind: Settings
+        metadata: {labels: {plan: "${{ source.spec.plan | default(omit) }}"}}
+        spec: ${{ source.spec | without("plan") }}
+"#;
+
+fn settings() -> Mapping {
+    mapping(SETTINGS)
+}
+
+fn of(spec: Value) -> World {
+    let mut source = source();
+    source["spec"] = spec;
+    World::new(source)
+}
+
+#[test]
+fn an_object_beside_its_source_is_in_its_namespace_and_needs_no_other() {
+    let mut world = of(json!({"size": 1}));
+    assert_eq!(world.settle(&settings()), Rest::InSync);
+    insta::assert_snapshot!(world.take_log().join("\n"), @"
+    add finalizer
+    create Settings default/db in the consumer's cluster
+    update status
+    ");
+    let reference = world.reference("Settings");
+    assert_eq!((reference.kind.side, &*reference.namespace, &*reference.name), (Side::Source, "default", "db"));
+    assert!(world.namespaces.is_empty());
+}
+
+#[test]
+fn what_the_template_no_longer_says_is_removed_and_all_else_stays() {
+    let mut world = of(json!({"plan": "a", "size": {"cpu": 1, "disk": 2}, "zones": ["a", "b"], "name": "x"}));
+    world.settle(&settings());
+    world.edit("Settings", |object| object["spec"]["byOthers"] = json!({"a": 1}));
+    world.edit_source(|source| source["spec"] = json!({"size": {"disk": 3}, "zones": ["b"], "name": {"first": "x"}}));
+    assert_eq!(world.settle(&settings()), Rest::InSync);
+    let object = world.object("Settings");
+    let expected = json!({"size": {"disk": 3}, "zones": ["b"], "name": {"first": "x"}, "byOthers": {"a": 1}});
+    assert_eq!(object["spec"], expected);
+    assert_eq!(object["metadata"]["labels"]["plan"], Value::Null);
+    world.edit_source(|source| source["spec"] = json!({}));
+    assert_eq!(world.settle(&settings()), Rest::InSync);
+    assert_eq!(world.object("Settings")["spec"], json!({"size": {}, "name": {}, "byOthers": {"a": 1}}));
+}
+
+/// A tenant takes off what says which fields are the engine's, or says more: nothing but that tenant's own object changes.
+#[test]
+fn a_forged_list_of_fields_takes_nothing_else() {
+    let mut world = of(json!({"size": 1, "zone": "a"}));
+    world.settle(&settings());
+    let others = ["/metadata/uid", "/metadata/resourceVersion", "/metadata/finalizers", "/kind", "spec", "/"];
+    let owner = "/metadata/labels/sync-engine.dev~1owner";
+    let forged = [&others[..], &[owner, "/spec/byOthers"]].concat().join("\n");
+    world.edit("Settings", |object| {
+        object["metadata"]["annotations"][marks::FIELDS] = json!(forged);
+        object["spec"]["byOthers"] = json!(1);
+        object["metadata"]["finalizers"] = json!(["of/others"]);
+    });
+    world.edit_source(|source| source["spec"] = json!({"size": 1}));
+    assert_eq!(world.settle(&settings()), Rest::InSync);
+    assert_eq!(world.object("Settings")["spec"], json!({"size": 1, "zone": "a"}), "it was not said to be the engine's");
+    let metadata = &world.object("Settings")["metadata"];
+    assert_eq!((&metadata["name"], &metadata["finalizers"]), (&json!("db"), &json!(["of/others"])));
+    assert!(metadata["labels"][marks::OWNER].is_string(), "{metadata}");
+}
+
+#[test]
+fn a_foreign_object_beside_a_source_is_left_alone() {
+    let mut world = of(json!({"size": 1}));
+    let mut other = of(json!({"size": 1}));
+    other.settle(&settings());
+    let reference = other.reference("Settings");
+    world.objects.insert(reference.clone(), foreign());
+    assert_eq!(cause(&world.settle(&settings())), Some(Cause::Conflict));
+    world.delete_source();
+    world.settle(&settings());
+    assert_eq!((world.source.clone(), world.objects.get(&reference)), (None, Some(&foreign())));
+}
+
+#[test]
+fn a_mapping_that_moves_into_the_sources_own_cluster_makes_and_deletes_nothing_by_itself() {
+    for (before, after) in [(LISTS.to_owned(), lists_beside()), (lists_beside(), LISTS.to_owned())] {
+        let mut world = World::new(source());
+        world.settle(&mapping(&before));
+        let (objects, rule) = (world.objects.clone(), mapping(LISTS).placement.namespace_text);
+        world.former_placements = vec![rule];
+        let rest = world.settle(&mapping(&after));
+        assert_eq!(cause(&rest), Some(Cause::IdentityChanged), "{}", said(&rest));
+        assert_eq!(world.objects, objects);
+        world.delete_source();
+        world.settle(&mapping(&after));
+        assert_eq!((world.source.clone(), world.objects.len()), (None, 0), "a deletion takes both sides along");
+    }
+}

@@ -1,0 +1,245 @@
+//! Objects beside their source, in the source's own cluster.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, Stage, case};
+use crate::credentials::ADMIN;
+use crate::eventually::{eventually, throughout};
+use crate::kubectl::{Kubectl, repository};
+use crate::rest::Patch;
+use crate::tenant::{Tenant, condition};
+use crate::world::World;
+
+const BESIDE: &str = include_str!("../fixtures/beside.yaml");
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(an_object_beside_its_source_follows_it_and_goes_with_it),
+        case!(foreign_objects_beside_a_source_are_left_alone),
+        case!(a_changed_document_that_takes_many_objects_beside_their_sources_is_held),
+        case!(without_its_claim_nothing_is_made_beside_a_source).on_kcp(),
+    ]
+}
+
+/// What kcp itself has a part in.
+pub fn with_kcp() -> Vec<Case> {
+    vec![case!(a_consumers_account_becomes_a_workspace_of_kcp).on_kcp()]
+}
+
+impl World<'_> {
+    /// The mapping of these cases, where the workspaces let the engine use ConfigMaps.
+    async fn beside(&self) {
+        if let Some(provider) = &self.provider {
+            provider.claim(&self.api, &["configmaps"]).await;
+        }
+        for workspace in &self.workspaces {
+            workspace.accept(&self.api, &["configmaps"]).await;
+        }
+        self.mappings.write("widgets.yaml", BESIDE);
+    }
+}
+
+fn maps(tenant: &Tenant) -> String {
+    format!("/api/v1/namespaces/{}/configmaps", tenant.namespace)
+}
+
+fn path(tenant: &Tenant, source: &str) -> String {
+    format!("{}/{source}-settings", maps(tenant))
+}
+
+/// Waits until the object of a source holds exactly this.
+async fn holds(tenant: &Tenant, source: &str, data: Value) -> Value {
+    eventually(&format!("the object of {source} holds {data}"), async || {
+        let found = tenant.rest.get(&path(tenant, source)).await.ok_or("it is missing")?;
+        if found["data"] == data { Ok(found) } else { Err(found.to_string()) }
+    })
+    .await
+}
+
+async fn is_gone(tenant: &Tenant, source: &str) {
+    eventually(&format!("the object of {source} is deleted"), async || {
+        tenant.rest.get(&path(tenant, source)).await.map_or(Ok(()), |found| Err(found.to_string()))
+    })
+    .await;
+}
+
+async fn an_object_beside_its_source_follows_it_and_goes_with_it(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.beside().await;
+    let mut engine = world.engine().await;
+    let (alpha, beta) = (&world.alpha, &world.beta);
+    alpha.create("it", json!({"size": 1, "version": "v1"})).await;
+    beta.create("it", json!({"size": 2})).await;
+    let made = holds(alpha, "it", json!({"size": "1", "version": "v1"})).await;
+    holds(beta, "it", json!({"size": "2"})).await;
+    assert_eq!(made["metadata"]["labels"]["part"], "v1");
+    alpha.status("it", json!({"phase": "1", "message": "none"})).await;
+    alpha.synced("it", "True", "Synced").await;
+    assert_eq!(alpha.holds("it").await.len(), 1, "the finalizer");
+
+    // What the template no longer says goes; what the consumer adds stays, and is read; what it changes is corrected.
+    let by_consumer = json!({"data": {"note": "mine", "size": "9"}});
+    alpha.rest.patch(Patch::Merge, &path(alpha, "it"), &by_consumer).await;
+    holds(alpha, "it", json!({"size": "1", "version": "v1", "note": "mine"})).await;
+    alpha.status("it", json!({"message": "mine"})).await;
+    alpha.patch("it", json!({"spec": {"version": null, "size": 3}})).await;
+    let now = holds(alpha, "it", json!({"size": "3", "note": "mine"})).await;
+    assert_eq!(now["metadata"]["uid"], made["metadata"]["uid"]);
+    assert_eq!(now["metadata"]["labels"]["part"], Value::Null);
+    alpha.status("it", json!({"phase": "3"})).await;
+    assert_eq!(world.target.copies().await.len(), 0, "nothing is made elsewhere");
+
+    // An engine that starts in a world in sync writes nothing.
+    world.settled().await;
+    engine.terminate().await;
+    let _engine = world.engine().await;
+    world.no_write(Duration::from_secs(3)).await;
+
+    alpha.rest.delete(&path(alpha, "it")).await;
+    holds(alpha, "it", json!({"size": "3"})).await;
+    alpha.delete("it").await;
+    alpha.gone("it").await;
+    is_gone(alpha, "it").await;
+    holds(beta, "it", json!({"size": "2"})).await;
+}
+
+async fn foreign_objects_beside_a_source_are_left_alone(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.beside().await;
+    let _engine = world.engine().await;
+    let alpha = &world.alpha;
+    let mine = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "it-settings"}, "data": {"size": "mine"},
+    });
+    alpha.rest.create(&maps(alpha), &mine).await;
+    alpha.create("it", json!({"size": 1})).await;
+    alpha.synced("it", "False", "Conflict").await;
+    throughout(Duration::from_secs(2), "it is not touched", async || {
+        let found = alpha.rest.get(&path(alpha, "it")).await.ok_or("it is gone")?;
+        let same = found["data"] == mine["data"] && !found["metadata"]["labels"].to_string().contains("sync-engine");
+        same.then_some(()).ok_or_else(|| found.to_string())
+    })
+    .await;
+    alpha.delete("it").await;
+    alpha.gone("it").await;
+    holds(alpha, "it", json!({"size": "mine"})).await;
+}
+
+/// One object more for each source, with a name of its own.
+const EXTRA: &str = "  objects:
+    - id: extra
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-extra\"}, data: {of: extra}}
+";
+
+async fn a_changed_document_that_takes_many_objects_beside_their_sources_is_held(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.beside().await;
+    world.mappings.write("widgets.yaml", &BESIDE.replace("  objects:\n", EXTRA));
+    let engine = world.engine().await;
+    let alpha = &world.alpha;
+    for name in ["a", "b"] {
+        alpha.create(name, json!({"size": 1})).await;
+        alpha.synced(name, "True", "Synced").await;
+    }
+    world.mappings.write("widgets.yaml", BESIDE);
+    alpha.synced("a", "False", "Held").await;
+    let extra = |name: &str| format!("{}/{name}-settings-extra", maps(alpha));
+    assert_eq!(alpha.rest.get(&extra("b")).await.expect("it is held")["data"], json!({"of": "extra"}));
+    engine.approve().await;
+    for name in ["a", "b"] {
+        eventually(&format!("{name} has one object less"), async || {
+            alpha.rest.get(&extra(name)).await.map_or(Ok(()), |found| Err(found.to_string()))
+        })
+        .await;
+        alpha.synced(name, "True", "Synced").await;
+        holds(alpha, name, json!({"size": "1"})).await;
+    }
+}
+
+async fn without_its_claim_nothing_is_made_beside_a_source(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    world.mappings.write("widgets.yaml", BESIDE);
+    let provider = world.provider.as_ref().expect("the provider's workspace");
+    let (alpha, beta) = (&world.alpha, &world.beta);
+    provider.claim(&world.api, &["configmaps"]).await;
+    let [in_alpha, in_beta] = &world.workspaces[..] else { panic!("two workspaces") };
+    in_beta.accept(&world.api, &["configmaps"]).await;
+    let _engine = world.engine().await;
+    alpha.create("it", json!({"size": 1})).await;
+    beta.create("it", json!({"size": 2})).await;
+    holds(beta, "it", json!({"size": "2"})).await;
+    let lacking = alpha.synced("it", "False", "ClaimNotAccepted").await;
+    assert!(lacking.to_string().contains("resource: configmaps, verbs: [get, list, watch, create"), "{lacking}");
+    in_alpha.accept(&world.api, &["configmaps"]).await;
+    alpha.synced("it", "True", "Synced").await;
+    holds(alpha, "it", json!({"size": "1"})).await;
+
+    // Without the claim, a consumer can still leave: what is in its workspace is its own then.
+    in_alpha.take_back(&world.api).await;
+    alpha.synced("it", "False", "ClaimNotAccepted").await;
+    alpha.delete("it").await;
+    alpha.gone("it").await;
+    holds(alpha, "it", json!({"size": "1"})).await;
+}
+
+/// The example `account`: kcp itself makes the workspaces, and the claim names the identity of kcp's own export.
+async fn a_consumers_account_becomes_a_workspace_of_kcp(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    let folder = repository().join("examples/account");
+    let file = |path: &str| folder.join(path).display().to_string();
+    let kcp = stage.kcp().await;
+    let identity = kcp.root().await.get("/apis/apis.kcp.io/v1alpha2/apiexports/tenancy.kcp.io").await;
+    let identity = identity.expect("kcp's own export")["status"]["identityHash"].clone();
+    let provider = world.provider.as_ref().expect("the provider's workspace");
+    let kubeconfig = stage.keep("provider.kubeconfig", &kcp.kubeconfig(&provider.path, ADMIN));
+    let kubectl = Kubectl::new(stage.fleet.kubectl(), kubeconfig);
+    kubectl.run(&["apply", "-f", &file("schemas/apiresourceschema.yaml"), "-f", &file("schemas/apiexport.yaml")]);
+    let export = provider.rest.get("/apis/apis.kcp.io/v1alpha2/apiexports/account").await.expect("the export");
+    let mut claim = export["spec"]["permissionClaims"][0].clone();
+    assert_eq!(claim["identityHash"], "replace-this", "as the page says");
+    claim["identityHash"] = identity;
+    provider.set_claims("account", std::slice::from_ref(&claim)).await;
+    provider.allow(&stage.user, "account").await;
+
+    let mapping = fs::read_to_string(folder.join("mappings/account.yaml")).expect("the mapping");
+    world.mappings.write("account.yaml", &mapping.replace("root:accounts", &provider.path));
+    let mut engine = world.engine().await;
+    let consumer = &world.workspaces[0];
+    consumer.request_binding(&provider.path, "account").await;
+    claim["state"] = json!("Accepted");
+    claim["selector"] = json!({"matchAll": true});
+    consumer.answer_claims("account", &[claim]).await;
+    let accounts = "/apis/core.platform-mesh.io/v1alpha1/accounts";
+    let account = json!({
+        "apiVersion": "core.platform-mesh.io/v1alpha1", "kind": "Account", "metadata": {"name": "team"},
+        "spec": {"displayName": "Team", "type": "account"},
+    });
+    eventually("accounts are served", async || {
+        consumer.rest.look(accounts).await?.is_success().then_some(()).ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    consumer.rest.create(accounts, &account).await;
+    let path = format!("{accounts}/team");
+    let ready = eventually("the account is ready", async || {
+        let found = consumer.rest.get(&path).await.ok_or("it is missing")?;
+        let is_ready = condition(&found, "Ready").is_some_and(|one| one["status"] == "True");
+        if is_ready { Ok(found) } else { Err(found["status"].to_string()) }
+    })
+    .await;
+    let workspaces = "/apis/tenancy.kcp.io/v1alpha1/workspaces/team";
+    let made = consumer.rest.get(workspaces).await.expect("the workspace");
+    assert_eq!(ready["status"]["url"], made["spec"]["URL"]);
+    assert_eq!(made["spec"]["type"], json!({"name": "universal", "path": "root"}));
+
+    // The finalizer stays until kcp has taken the whole workspace away.
+    consumer.rest.delete(&path).await;
+    eventually("the account is gone", async || {
+        consumer.rest.get(&path).await.map_or(Ok(()), |found| Err(found.to_string()))
+    })
+    .await;
+    assert_eq!(consumer.rest.get(workspaces).await, None, "its workspace went first");
+    engine.terminate().await;
+}
