@@ -62,6 +62,12 @@ impl Tenant {
         .await;
     }
 
+    /// Deletes the object, and waits until it is gone.
+    pub async fn remove(&self, name: &str) {
+        self.delete(name).await;
+        self.gone(name).await;
+    }
+
     /// Waits until the object's status contains all that `expected` has.
     pub async fn status(&self, name: &str, expected: Value) -> Value {
         eventually(&format!("the status of {name} has {expected}"), async || {

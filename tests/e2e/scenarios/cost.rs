@@ -13,15 +13,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// One mapping, and nothing that moves when the generation does.
-const LEAN: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+const LEAN: &str = r#"<widget mapping>
   status:
     fields:
       phase: {path: $.status.phase, default: Pending}
@@ -51,9 +43,7 @@ fn times<const N: usize>(verbs: [(&str, usize); N]) -> BTreeMap<String, usize> {
 }
 
 async fn an_object_costs_three_writes_and_no_read(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", LEAN);
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running_with(LEAN).await;
     // The first object of a tenant pays for the namespace and for the inventory.
     world.alpha.create("first", json!({"size": 1})).await;
     world.alpha.synced("first", "True", "Synced").await;

@@ -184,8 +184,7 @@ async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &St
     tenant.create("same", json!({"size": 2})).await;
     tenant.synced("same", "True", "Synced").await;
     assert_eq!(fleet.world.target.copies().await.len(), 2);
-    tenant.delete("same").await;
-    tenant.gone("same").await;
+    tenant.remove("same").await;
     let stands = fleet.world.target.again(&made[0]).await;
     assert_eq!(stands["metadata"]["uid"], made[0]["metadata"]["uid"]);
     assert_eq!(stands["spec"], json!({"size": 1}));

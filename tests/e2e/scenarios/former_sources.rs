@@ -104,14 +104,12 @@ async fn former_sources_can_go(scene: &Scene<'_>) {
     gadgets.delete("new").await;
     gadgets.gone("new").await;
     assert_eq!(world.target.find(&gadgets, "new").await, None);
-    world.alpha.delete("kept").await;
-    world.alpha.gone("kept").await;
+    world.alpha.remove("kept").await;
     assert_eq!(world.target.copies().await, Vec::<Value>::new());
 }
 
 async fn an_edit_of_the_resource_deletes_nothing_and_former_sources_can_go(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     let scene = Scene::in_sync(world).await;
     scene.world.serve_at_source(&scene.gadgets).await;
     scene.edit();
@@ -119,8 +117,7 @@ async fn an_edit_of_the_resource_deletes_nothing_and_former_sources_can_go(stage
 }
 
 async fn an_edit_of_the_resource_across_a_restart_deletes_nothing_and_former_sources_can_go(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     let scene = Scene::in_sync(world).await;
     scene.world.serve_at_source(&scene.gadgets).await;
     assert!(engine.terminate().await.success());
@@ -130,8 +127,7 @@ async fn an_edit_of_the_resource_across_a_restart_deletes_nothing_and_former_sou
 }
 
 async fn an_edit_to_a_resource_that_nobody_serves_deletes_nothing(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     let scene = Scene::in_sync(world).await;
     let lines = engine.lines_logged();
     scene.edit();
@@ -143,9 +139,7 @@ async fn an_edit_to_a_resource_that_nobody_serves_deletes_nothing(stage: &Stage)
 
 async fn former_sources_leave_with_their_mapping(stage: &Stage) {
     let text = WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n";
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", &text);
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(&text).await;
     let scene = Scene::in_sync(world).await;
     scene.world.serve_at_source(&scene.gadgets).await;
     let lines = engine.lines_logged();

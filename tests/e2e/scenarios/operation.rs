@@ -22,8 +22,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 async fn health_and_metrics_are_served(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     let health = engine.ask("/healthz").await.expect("an answer");
     assert_eq!(health.status, 200);
     world.alpha.create("it", json!({"size": 1})).await;
@@ -75,8 +74,7 @@ async fn a_proxy_leads_to_both_servers(stage: &Stage) {
 }
 
 async fn marks_say_whose_an_object_is(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     let source = world.alpha.create("it", json!({"size": 1})).await;
     let copy = world.target.copy(&world.alpha, "it").await;
     let metadata = &copy["metadata"];
@@ -100,9 +98,7 @@ fn in_mode(mode: &str) -> String {
 }
 
 async fn an_observing_mapping_writes_nothing(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", &in_mode("Observe"));
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(&in_mode("Observe")).await;
     world.settled().await;
     world.alpha.create("it", json!({"size": 1})).await;
     engine.says(&["it", "finalizer"]).await;
@@ -115,10 +111,8 @@ async fn an_observing_mapping_writes_nothing(stage: &Stage) {
 }
 
 async fn a_suspended_mapping_still_deletes(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
     let lines = engine.lines_logged();
     world.mappings.write("widgets.yaml", &in_mode("Suspend"));
@@ -126,7 +120,6 @@ async fn a_suspended_mapping_still_deletes(stage: &Stage) {
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.no_write(Duration::from_secs(2)).await;
     assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}));
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    world.alpha.remove("it").await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }

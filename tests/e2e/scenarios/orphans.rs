@@ -45,8 +45,7 @@ async fn alpha_is_orphaned(world: &World<'_>, [alphas, betas]: &[Value; 2], why:
 async fn the_object_of_a_source_that_vanished_is_kept_and_counted(stage: &Stage) {
     let world = stage.widgets().await;
     let objects = stripped(&world).await;
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    world.alpha.remove("it").await;
     let engine = alpha_is_orphaned(&world, &objects, "its source is missing").await;
 
     // A source of the same name takes it over.

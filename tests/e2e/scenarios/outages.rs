@@ -62,8 +62,7 @@ async fn a_killed_target_comes_back(stage: &Stage) {
     let own = Own::world(stage).await;
     let world = &own.world;
     let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let copy = world.made("it", json!({"size": 1})).await;
 
     own.kill().await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
@@ -110,10 +109,8 @@ async fn a_target_api_that_comes_later_is_served(stage: &Stage) {
 
 /// Each wait has a deadline that is shorter than the life of a watch that waits for a version of the future (240 s at least).
 async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_loses_no_object(stage: &Stage) {
-    let world = stage.widgets().await;
-    let engine = world.engine().await;
-    world.alpha.create("kept", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "kept").await;
+    let (world, engine) = stage.running().await;
+    world.made("kept", json!({"size": 1})).await;
     let backup = Backup::take(&world).await;
     for n in 0..20 {
         world.alpha.create(&format!("lost-{n}"), json!({"size": 1})).await;
@@ -126,8 +123,7 @@ async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_lose
     assert_eq!(before.len(), 21);
 
     backup.put_back(&world).await;
-    world.alpha.create("new", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "new").await;
+    world.made("new", json!({"size": 1})).await;
     world.alpha.patch("kept", json!({"spec": {"size": 2}})).await;
     world.target.has_spec(&world.alpha, "kept", json!({"size": 2})).await;
 
@@ -177,10 +173,8 @@ impl Backup {
 }
 
 async fn a_killed_source_comes_back(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     match stage.on {
         On::Kcp => stage.kcp().await.kill(),
         On::Kube => stage.fleet.kubernetes().await.source.kill(),

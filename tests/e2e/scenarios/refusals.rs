@@ -148,8 +148,7 @@ fn deletions(world: &World<'_>) -> usize {
 }
 
 async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     for name in [NAME, "other"] {
         world.alpha.create(name, json!({"size": 1})).await;
         world.alpha.synced(name, "True", "Synced").await;
@@ -179,15 +178,7 @@ async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) 
     engine.becomes_ready().await;
 }
 
-const WITH_SETTINGS: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+const WITH_SETTINGS: &str = r#"<widget mapping>
     - id: settings
       template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
   status:
@@ -226,12 +217,7 @@ async fn others_go_on(stage: &Stage, refused: Refused, reason: &str, words: &str
     engine.becomes_ready().await;
 }
 
-const WITH_ROLE: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
+const WITH_ROLE: &str = r#"<mapping>
   objects:
     - id: role
       shared: Namespace
@@ -292,8 +278,7 @@ async fn a_status_value_that_the_consumers_api_refuses_keeps_no_other_back(stage
 }
 
 async fn a_missing_namespace_is_reported(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     world.alpha.create("scout", json!({})).await;
     let place = namespace(&world.target.copy(&world.alpha, "scout").await);
     // In memory and on a plain cluster, the places of the tenants differ in their hash alone: beta's is found by its refusal.

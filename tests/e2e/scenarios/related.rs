@@ -153,11 +153,9 @@ async fn a_password_travels_down_and_a_connection_up(stage: &Stage) {
     world.settled().await;
     world.no_write(Duration::from_secs(3)).await;
 
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     is_gone(&alpha.rest, &alpha.namespace, "it-connection").await;
-    beta.delete("it").await;
-    beta.gone("it").await;
+    beta.remove("it").await;
     is_gone(&target.rest, &other, "it-alice").await;
     holds(&beta.rest, &beta.namespace, "alice", &[("password", "marked-value-of-beta")]).await;
     let values =
@@ -186,8 +184,7 @@ async fn foreign_secrets_are_left_alone_on_both_sides(stage: &Stage) {
         same.then_some(()).ok_or_else(|| format!("{theirs} {mine}"))
     })
     .await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     holds(&target.rest, &place, "it-bob", &[("password", "foreign")]).await;
     holds(&alpha.rest, &alpha.namespace, "it-connection", &[("uri", "mine")]).await;
 }
@@ -211,8 +208,7 @@ async fn two_sources_share_the_copy_of_a_secret(stage: &Stage) {
     let other = namespace(&target.copy(&world.beta, "a").await);
     holds(&target.rest, &other, "login", &[("password", "marked-value-of-beta")]).await;
 
-    alpha.delete("a").await;
-    alpha.gone("a").await;
+    alpha.remove("a").await;
     alpha.patch("b", json!({"spec": {"tags": []}})).await;
     target.has_spec(alpha, "b", json!({"size": 1, "tags": []})).await;
     world.settled().await;
@@ -257,8 +253,7 @@ async fn a_claim_is_waited_for_and_followed_again(stage: &Stage) {
     // Without the claim, a consumer can still leave.
     in_alpha.take_back(&world.api).await;
     alpha.synced("it", "False", "ClaimNotAccepted").await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     is_gone(&target.rest, &place, "it-alice").await;
 }
 
@@ -343,8 +338,7 @@ async fn what_labels_select_is_copied_and_other_resources_are_read(stage: &Stage
     alpha.status("it", json!({"message": "7 nightly"})).await;
     assert!(alpha.get("it-front").await.is_none(), "it is only read");
 
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     copied(&[]).await;
     is_gone(&alpha.rest, &alpha.namespace, "nightly").await;
 }

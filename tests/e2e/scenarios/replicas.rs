@@ -126,8 +126,7 @@ async fn a_leader_that_stood_still_past_its_lease_writes_nothing_more(stage: &St
     group.engine(&first).resume();
     group.engine(&first).says(&["leads no more"]).await;
     group.syncs("c").await;
-    world.alpha.delete("a").await;
-    world.alpha.gone("a").await;
+    world.alpha.remove("a").await;
     assert_eq!(group.reigns().await, [first, second]);
 }
 
@@ -144,8 +143,7 @@ async fn a_leader_that_is_cut_off_is_followed_by_another(stage: &Stage) {
     group.syncs("b").await;
     proxy.cut(false);
     group.syncs("c").await;
-    world.alpha.delete("a").await;
-    world.alpha.gone("a").await;
+    world.alpha.remove("a").await;
     assert_eq!(group.reigns().await, ["one", "two"]);
 }
 
@@ -253,6 +251,5 @@ async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
     assert_eq!(engine.try_create(&collection, &create).await.status, 422);
     group.target.delete(&group.path).await;
     group.syncs("c").await;
-    world.alpha.delete("a").await;
-    world.alpha.gone("a").await;
+    world.alpha.remove("a").await;
 }
