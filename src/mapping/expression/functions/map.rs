@@ -53,17 +53,8 @@ fn descend<'a>(value: Cow<'a, Value>, path: &str, budget: &mut Budget) -> Result
     })
 }
 
-/// The map without the given keys.
-pub fn without<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    keep(&mut arguments, budget, false)
-}
-
-/// The given keys of the map, in the map's order; the ones it does not have are left out.
-pub fn only<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    keep(&mut arguments, budget, true)
-}
-
-fn keep<'a>(arguments: &mut Arguments<'a>, budget: &mut Budget, named: bool) -> Answer<'a> {
+/// The given keys of the map, in the map's order, or the others; the ones it does not have are left out.
+pub fn keep<'a>(mut arguments: Arguments<'a>, budget: &mut Budget, named: bool) -> Answer<'a> {
     let keys = arguments.rest_texts()?;
     let fields = match arguments.value(0)? {
         Cow::Borrowed(Value::Object(fields)) => fields
