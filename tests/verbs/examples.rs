@@ -95,7 +95,7 @@ fn what_does_not_run_yet_is_all_that_is_found() {
 
 #[test]
 fn each_renders_what_its_tests_say_and_they_reach_all_of_it() {
-    // The tests of the first one are run, and told in full, by tests/verbs.rs.
+    // The tests of the first one are run, and told in full, by tests/verbs/main.rs.
     for Example { name, .. } in examples().into_iter().filter(|one| one.name != "mongodb") {
         let output = run(&["test", &folder(&name), "--min-coverage", "100"]);
         assert!(output.status.success(), "{name}: {}", shown(&output));
