@@ -7,7 +7,6 @@ use super::super::registry::{Arguments, Function, Role};
 use super::super::value::{Operand, Stop, is_true};
 use super::Answer;
 use super::list::{collect, lookup};
-use serde_json::Value;
 
 /// `map(attribute="name")`, or `map("filter", …)` on each item.
 pub fn map<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
