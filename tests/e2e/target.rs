@@ -63,6 +63,12 @@ impl Target {
         .await
     }
 
+    /// Changes a tenant's object to this spec, and waits until that object has it too.
+    pub async fn follows(&self, tenant: &Tenant, name: &str, spec: Value) -> Value {
+        tenant.patch(name, json!({"spec": spec})).await;
+        self.has_spec(tenant, name, spec).await
+    }
+
     /// Waits until that object contains all that `expected` has.
     pub async fn has(&self, tenant: &Tenant, name: &str, expected: Value) -> Value {
         eventually(&format!("{name} has downstream {expected}"), async || {

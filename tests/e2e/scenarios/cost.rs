@@ -45,8 +45,7 @@ fn times<const N: usize>(verbs: [(&str, usize); N]) -> BTreeMap<String, usize> {
 async fn an_object_costs_three_writes_and_no_read(stage: &Stage) {
     let (world, _engine) = stage.running_with(LEAN).await;
     // The first object of a tenant pays for the namespace and for the inventory.
-    world.alpha.create("first", json!({"size": 1})).await;
-    world.alpha.synced("first", "True", "Synced").await;
+    world.alpha.create_synced("first", json!({"size": 1})).await;
     world.settled().await;
 
     let new = cost_of(&world, async {
@@ -58,8 +57,7 @@ async fn an_object_costs_three_writes_and_no_read(stage: &Stage) {
     assert_eq!(new.await, [finalizer_and_status, times([("patch", 1)])], "a new object");
 
     let spec = cost_of(&world, async {
-        world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-        world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+        world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     });
     assert_eq!(spec.await, [times([]), times([("patch", 1)])], "a change of the spec");
 

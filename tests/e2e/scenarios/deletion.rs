@@ -151,8 +151,7 @@ async fn an_object_that_is_not_wanted_any_more_goes(stage: &Stage) {
     world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
     world.target.gone(&world.alpha, "it").await;
     world.alpha.object("it").await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
 }
 
 async fn a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so(stage: &Stage) {
@@ -180,8 +179,7 @@ async fn let_go(world: &World<'_>) {
 async fn a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
     let (world, mut engine) =
         stage.running_with(&(WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n")).await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
     world.settled().await;
     world.api.uninstall(&world.target.rest).await;
     let lines = engine.lines_logged();

@@ -25,8 +25,7 @@ async fn health_and_metrics_are_served(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     let health = engine.ask("/healthz").await.expect("an answer");
     assert_eq!(health.status, 200);
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
     eventually("the metrics count what was done", async || {
         for name in ["sync_engine_writes_total", "sync_engine_reconcile_total", "sync_engine_clusters_engaged"] {
             let value = engine.metric(name).await;
@@ -114,9 +113,7 @@ async fn a_suspended_mapping_still_deletes(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
-    let lines = engine.lines_logged();
-    world.mappings.write("widgets.yaml", &in_mode("Suspend"));
-    engine.says_after(lines, &[&world.name]).await;
+    engine.says_of(|| world.mappings.write("widgets.yaml", &in_mode("Suspend")), &[&world.name]).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.no_write(Duration::from_secs(2)).await;
     assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}));

@@ -124,8 +124,7 @@ async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_lose
 
     backup.put_back(&world).await;
     world.made("new", json!({"size": 1})).await;
-    world.alpha.patch("kept", json!({"spec": {"size": 2}})).await;
-    world.target.has_spec(&world.alpha, "kept", json!({"size": 2})).await;
+    world.target.follows(&world.alpha, "kept", json!({"size": 2})).await;
 
     // The sources that were created after the copy never asked for a deletion.
     engine.counts_orphans(20).await;
@@ -196,8 +195,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
         On::Sandbox => world.memory().resume_source().await,
     }
     world.alpha.status("it", json!({"phase": "Running"})).await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));
     world.beta.create("new", json!({"size": 1})).await;
     world.target.copy(&world.beta, "new").await;

@@ -69,8 +69,7 @@ async fn a_foreign_object_is_not_touched(stage: &Stage) {
 
 async fn a_stripped_object_is_restored(stage: &Stage) {
     let (world, _engine) = stage.running().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
     let copy = world.target.copy(&world.alpha, "it").await;
     let path = world.target.path(&copy);
     for nothing in [json!({"annotations": null}), json!({"labels": null, "annotations": null})] {
@@ -141,8 +140,7 @@ async fn forged_marks_of_a_future_source_do_not_move_it(stage: &Stage) {
     let mut forged = with_marks_of(&world, &real, "victim", json!({"note": "forged"}));
     forged["metadata"]["annotations"]["sync-engine.dev/self"] = true_self_mark(&world, &real, &place).into();
     let forged = world.target.rest.create(&world.api.collection(&place), &forged).await;
-    world.beta.create("victim", json!({"size": 2})).await;
-    world.beta.synced("victim", "True", "Synced").await;
+    world.beta.create_synced("victim", json!({"size": 2})).await;
     let path = world.target.path(&real);
     let made = world.target.rest.get(&path).await.expect("the object is made in the source's own namespace");
     assert_eq!(made["spec"], json!({"size": 2}));
@@ -303,9 +301,9 @@ async fn two_mappings_on_one_resource_leave_each_other_alone(stage: &Stage) {
     holds_size("2").await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
 
-    let lines = engine.lines_logged();
-    world.mappings.write("widgets.yaml", &WIDGETS.replace("Pending", "Waiting"));
-    engine.says_after(lines, &[&world.name]).await;
+    engine
+        .says_of(|| world.mappings.write("widgets.yaml", &WIDGETS.replace("Pending", "Waiting")), &[&world.name])
+        .await;
     world.alpha.status("it", json!({"phase": "Waiting"})).await;
     holds_size("2").await;
 

@@ -150,8 +150,7 @@ fn deletions(world: &World<'_>) -> usize {
 async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     for name in [NAME, "other"] {
-        world.alpha.create(name, json!({"size": 1})).await;
-        world.alpha.synced(name, "True", "Synced").await;
+        world.alpha.create_synced(name, json!({"size": 1})).await;
     }
     Refused::Deletion.refuse(&world).await;
 
@@ -169,8 +168,7 @@ async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) 
     )
     .await;
     assert!(deletions(&world) > before, "the deletion is tried again");
-    world.alpha.patch("other", json!({"spec": {"size": 2}})).await;
-    world.target.has_spec(&world.alpha, "other", json!({"size": 2})).await;
+    world.target.follows(&world.alpha, "other", json!({"size": 2})).await;
 
     Refused::Deletion.refuse_no_more(&world).await;
     world.alpha.gone(NAME).await;

@@ -198,8 +198,7 @@ async fn two_sources_share_the_copy_of_a_secret(stage: &Stage) {
     let (alpha, target) = (&world.alpha, &world.target);
     put(alpha, "login", &[("password", "shared")]).await;
     for name in ["a", "b", "c"] {
-        alpha.create(name, json!({"size": 1, "tags": ["login"]})).await;
-        alpha.synced(name, "True", "Synced").await;
+        alpha.create_synced(name, json!({"size": 1, "tags": ["login"]})).await;
     }
     let place = namespace(&target.copy(alpha, "a").await);
     let copy = holds(&target.rest, &place, "login", &[("password", "shared")]).await;
@@ -263,8 +262,7 @@ async fn a_related_secret_costs_one_write_and_its_change_one(stage: &Stage) {
     let _engine = world.engine().await;
     let (alpha, target) = (&world.alpha, &world.target);
     put(alpha, "alice", &[("password", "p")]).await;
-    alpha.create("it", json!({"size": 1, "tags": ["alice"]})).await;
-    alpha.synced("it", "True", "Synced").await;
+    alpha.create_synced("it", json!({"size": 1, "tags": ["alice"]})).await;
     let place = namespace(&target.copy(alpha, "it").await);
     let writes = |requests: Vec<Request>| requests.into_iter().filter(Request::is_write).count();
     let count = || [writes(world.source_requests()), writes(world.target_requests())];

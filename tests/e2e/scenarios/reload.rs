@@ -69,8 +69,7 @@ fn place(text: &str, needle: &str) -> String {
 
 async fn an_edit_in_the_middle_of_a_reconcile_is_not_forgotten(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
     world.settled().await;
 
     let lines = engine.lines_logged();
@@ -99,8 +98,7 @@ async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
     world.no_write(Duration::from_secs(2)).await;
 
     // The last good version runs on.
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));
     assert!(now["metadata"]["labels"]["edit"].is_null(), "{now}");
 
@@ -171,8 +169,7 @@ async fn the_last_good_text_survives_a_restart(stage: &Stage) {
     world.mappings.write("widgets.yaml", ": {{{ not YAML at all\n");
     let mut engine = world.launch().start();
     engine.says(&["widgets.yaml:"]).await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!((uid(&now), &now["metadata"]["labels"]["edit"]), (uid(&copy), &json!("good")));
     world.alpha.remove("it").await;
 }
@@ -181,9 +178,9 @@ async fn a_name_taken_twice_keeps_the_first(stage: &Stage) {
     let (world, mut engine) = stage.running_with(&labelled("first")).await;
     world.alpha.create("it", json!({"size": 1})).await;
     let copy = has_label(&world, "first").await;
-    let lines = engine.lines_logged();
-    world.mappings.write("a-newcomer.yaml", &labelled("second"));
-    engine.says_after(lines, &["a-newcomer.yaml:", &world.name]).await;
+    engine
+        .says_of(|| world.mappings.write("a-newcomer.yaml", &labelled("second")), &["a-newcomer.yaml:", &world.name])
+        .await;
     world.target.keeps(&copy, "the running one stays", |now| now["metadata"]["labels"]["edit"] == "first").await;
 }
 

@@ -124,8 +124,7 @@ async fn a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_st
     stays(&world, &copy).await;
 
     world.launch_at(&right);
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));
     world.beta.synced("new", "False", "TargetChanged").await;
     drop(engine);
@@ -192,8 +191,7 @@ async fn an_api_removed_downstream_releases_no_source(stage: &Stage) {
 async fn a_deletion_ends_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
     for name in ["now", "later"] {
-        world.alpha.create(name, json!({"size": 1})).await;
-        world.alpha.synced(name, "True", "Synced").await;
+        world.alpha.create_synced(name, json!({"size": 1})).await;
     }
     world.settled().await;
     world.api.uninstall(&world.target.rest).await;
@@ -211,9 +209,7 @@ async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
     let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
 
-    let before = engine.lines_logged();
-    world.mappings.remove("widgets.yaml");
-    engine.says_after(before, &[&world.name]).await;
+    engine.says_of(|| world.mappings.remove("widgets.yaml"), &[&world.name]).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     stays(&world, &copy).await;
     assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a retained mapping updates nothing");
@@ -256,11 +252,8 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     })
     .await;
 
-    let before = engine.lines_logged();
-    world.mappings.write("widgets.yaml", WIDGETS);
-    engine.says_after(before, &[&world.name, "settings"]).await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    engine.says_of(|| world.mappings.write("widgets.yaml", WIDGETS), &[&world.name, "settings"]).await;
+    world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     throughout(Duration::from_secs(3), "the dropped object stays as it was", async || {
         let left = settings().await;
         let same = left.len() == 1 && left[0]["data"]["size"] == "1";
@@ -293,15 +286,13 @@ async fn a_changed_placement_moves_nothing(stage: &Stage) {
     world.alpha.create("new", json!({"size": 1})).await;
     assert_eq!(name(&world.target.copy(&world.alpha, "new").await), "moved-new");
 
-    world.alpha.patch("old", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.alpha, "old", json!({"size": 2})).await;
+    let now = world.target.follows(&world.alpha, "old", json!({"size": 2})).await;
     assert_eq!((name(&now), uid(&now)), ("old".to_owned(), uid(&copy)), "what stands, stands where it is");
 
     // Also for an engine that has never seen the earlier rule.
     engine.kill();
     let _engine = world.engine().await;
-    world.alpha.patch("old", json!({"spec": {"size": 3}})).await;
-    let now = world.target.has_spec(&world.alpha, "old", json!({"size": 3})).await;
+    let now = world.target.follows(&world.alpha, "old", json!({"size": 3})).await;
     assert_eq!(uid(&now), uid(&copy));
 }
 

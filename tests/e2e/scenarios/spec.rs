@@ -158,9 +158,7 @@ async fn a_mapping_builds_lists_optional_maps_and_quantities(stage: &Stage) {
     world.alpha.status("it", json!({"phase": "Running"})).await;
 
     // It is the only object, so the guard holds its deletion until a person approves it.
-    let lines = engine.lines_logged();
-    world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db"));
-    engine.says_after(lines, &["Held"]).await;
+    engine.says_of(|| world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db")), &["Held"]).await;
     engine.approve().await;
     let gone =
         || async { world.target.rest.get(&world.target.path(&copy)).await.map_or(Ok(()), |it| Err(it.to_string())) };

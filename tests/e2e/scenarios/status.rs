@@ -132,8 +132,7 @@ async fn observed_generation_is_translated(stage: &Stage) {
     let (world, _engine) = stage.running().await;
     world.made("it", json!({"size": 1})).await;
     for size in [2, 3, 4] {
-        world.alpha.patch("it", json!({"spec": {"size": size}})).await;
-        world.target.has_spec(&world.alpha, "it", json!({"size": size})).await;
+        world.target.follows(&world.alpha, "it", json!({"size": size})).await;
     }
     let copy = world.target.copy(&world.alpha, "it").await;
     world.target.report(&copy, json!({"phase": "Running", "observedGeneration": copy["metadata"]["generation"]})).await;
@@ -151,8 +150,7 @@ const NEW_FIELD: &str = r#"<widget mapping>
 /// The consumers' API gets a new status field, and then the mapping writes it.
 async fn a_field_of_a_new_schema_is_written_without_a_restart(stage: &Stage) {
     let (world, _engine) = stage.running().await;
-    world.alpha.create("it", json!({})).await;
-    world.alpha.synced("it", "True", "Synced").await;
+    world.alpha.create_synced("it", json!({})).await;
     let api = world.api.with_status_field("tier");
     world.update_source(&api).await;
     world.mappings.write("widgets.yaml", NEW_FIELD);

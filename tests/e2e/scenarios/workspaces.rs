@@ -56,8 +56,7 @@ async fn only_alpha_left(world: &World<'_>) {
         (copies.len() == 1).then_some(()).ok_or_else(|| format!("{} objects", copies.len()))
     })
     .await;
-    world.beta.patch("it", json!({"spec": {"size": 3}})).await;
-    world.target.has_spec(&world.beta, "it", json!({"size": 3})).await;
+    world.target.follows(&world.beta, "it", json!({"size": 3})).await;
 }
 
 async fn both_synced(world: &World<'_>) {
@@ -157,8 +156,7 @@ async fn a_mapping_that_moves_to_another_export_orphans_nothing(stage: &Stage) {
     let late = tenant_in(&workspace, &world.api);
     let lines = engine.lines_logged();
     world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &world.source_at(&provider, &world.api.plural)));
-    late.create("it", json!({"size": 1})).await;
-    late.synced("it", "True", "Synced").await;
+    late.create_synced("it", json!({"size": 1})).await;
     assert_eq!(world.target.copies().await.len(), 3);
     for tenant in [&world.alpha, &world.beta] {
         tenant.remove("it").await;
