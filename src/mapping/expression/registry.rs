@@ -221,6 +221,14 @@ impl<'a> Arguments<'a> {
         self.values.get_mut(index).and_then(Option::take)
     }
 
+    /// The value of an argument that may be absent: then `None`.
+    pub fn present(&mut self, index: usize) -> Result<Option<Cow<'a, Value>>, Stop> {
+        match self.operand(index) {
+            Some(Operand::Absent(_)) | None => Ok(None),
+            Some(operand) => operand.require().map(Some),
+        }
+    }
+
     pub fn optional(&mut self, index: usize) -> Result<Option<Cow<'a, Value>>, Stop> {
         self.operand(index).map(Operand::require).transpose()
     }

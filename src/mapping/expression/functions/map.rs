@@ -33,10 +33,9 @@ pub fn required<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> 
 /// What stands at a path of keys and indexes, `a.b.0`; where nothing does, the default.
 pub fn dig<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let path = arguments.text(1)?;
-    let found = match arguments.operand(0) {
-        Some(Operand::Value(value)) => descend(value, &path, budget)?,
-        Some(Operand::Omit) => return Err(Stop::omit()),
-        Some(Operand::Absent(_)) | None => None,
+    let found = match arguments.present(0)? {
+        Some(value) => descend(value, &path, budget)?,
+        None => None,
     };
     match (found, arguments.operand(2)) {
         (Some(found), _) => Ok(found),
