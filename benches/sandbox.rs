@@ -15,7 +15,7 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Answer, ApiRef, Events, Options, Request, Sandbox};
+use sync_engine::sandbox::{Answer, ApiRef, Events, Options, Request, Sandbox, anything, resource_schema};
 use tokio::runtime::Runtime;
 
 const WORKSPACES: [usize; 3] = [100, 1_000, 10_000];
@@ -113,16 +113,7 @@ fn send(sandbox: &Sandbox, request: &Request) -> Answer {
 }
 
 fn publish(sandbox: &Sandbox) {
-    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema = json!({
-        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.things.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": anything,
-            }],
-        },
-    });
+    let schema = resource_schema("things.v1.example.com", "Thing", &anything());
     sandbox.publish("root", "things", &[schema], &[]).expect("an export");
 }
 

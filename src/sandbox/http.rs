@@ -3,21 +3,21 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use futures::stream::{self, StreamExt};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 
 use super::access::User;
@@ -28,11 +28,8 @@ use super::server::{Outcome, Server, Stream};
 use super::status::Failure;
 use super::watch;
 
-/// A body: the rest of an answer, or the lines of a watch.
-pub(super) enum Content {
-    Whole(Option<Bytes>),
-    Lines { stream: Stream, deadline: Option<Pin<Box<Sleep>>> },
-}
+/// The body of an answer: all at once, or the lines of a watch.
+type Content = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The most that a body may have, as for a real API server (3 MiB).
 const MAX_BODY: usize = 3 << 20;
@@ -176,16 +173,25 @@ fn respond(outcome: Outcome) -> hyper::Response<Content> {
     match outcome {
         Outcome::Answer(answer) => respond_at_once(answer),
         Outcome::Stream(stream) => {
-            let deadline = stream.timeout.map(|timeout| Box::pin(tokio::time::sleep(timeout)));
-            let mut response = hyper::Response::new(Content::Lines { stream, deadline });
+            let mut response = hyper::Response::new(lines(stream));
             response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
             response
         }
     }
 }
 
+/// The lines of a watch until its time is over.
+fn lines(stream: Stream) -> Content {
+    let next = async |mut lines: UnboundedReceiver<Bytes>| Some((Ok(Frame::data(lines.recv().await?)), lines));
+    let lines = stream::unfold(stream.lines, next);
+    match stream.timeout {
+        Some(timeout) => StreamBody::new(lines.take_until(sleep(timeout))).boxed_unsync(),
+        None => StreamBody::new(lines).boxed_unsync(),
+    }
+}
+
 fn respond_at_once(answer: Answer) -> hyper::Response<Content> {
-    let mut response = hyper::Response::new(Content::Whole(Some(answer.body)));
+    let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
     *response.status_mut() = http::StatusCode::from_u16(answer.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(answer.content_type));
@@ -206,34 +212,4 @@ fn expired() -> Stream {
     // The receiver is at hand: nothing can fail yet.
     let _ = sender.send(watch::error_line(&Failure::expired("too old resource version")));
     Stream { lines, timeout: None }
-}
-
-impl Body for Content {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Content::Whole(body) => Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
-            Content::Lines { stream, deadline } => {
-                if let Some(deadline) = deadline
-                    && deadline.as_mut().poll(context).is_ready()
-                {
-                    return Poll::Ready(None);
-                }
-                stream.lines.poll_recv(context).map(|line| line.map(|line| Ok(Frame::data(line))))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Content::Whole(None))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Content::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, Bytes::len) as u64),
-            Content::Lines { .. } => SizeHint::default(),
-        }
-    }
 }

@@ -97,7 +97,7 @@ pub use kubeconfig::{Context, kubeconfig};
 pub use reply::{Answer, Reply, Subscription};
 pub use request::{Call, Exchange, Query, Request, Verb};
 pub use resource::Storage;
-pub use setup::{ApiRef, Claim, Events};
+pub use setup::{ApiRef, Claim, Events, anything, definition, resource_schema};
 pub use state::{Controllers, Flavor, Settings, State, Unbound};
 pub use status::{Cause, Failure, Status};
 pub use timestamp::Timestamp;

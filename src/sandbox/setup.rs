@@ -28,18 +28,30 @@ pub struct Claim<'a> {
     pub resource: &'a str,
 }
 
+impl Claim<'_> {
+    fn asked(&self) -> Value {
+        json!({"group": self.group, "resource": self.resource, "verbs": ["*"]})
+    }
+
+    fn accepted(&self) -> Value {
+        let mut claim = self.asked();
+        claim["state"] = json!("Accepted");
+        claim["selector"] = json!({"matchAll": true});
+        claim
+    }
+}
+
 impl ApiRef<'_> {
     /// URL of an object, or of the collection where `name` is empty; of all namespaces where `namespace` is.
     pub fn url(&self, namespace: &str, name: &str) -> String {
-        let mut parts = self.resource.splitn(3, '.');
-        let (plural, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let (plural, version, group) = parts(self.resource);
         let mut url = match self.cluster {
             "" => String::new(),
             cluster => format!("/clusters/{cluster}"),
         };
-        match parts.next() {
-            Some(group) => url.push_str(&format!("/apis/{group}/{version}")),
-            None => url.push_str(&format!("/api/{version}")),
+        match group {
+            "" => url.push_str(&format!("/api/{version}")),
+            group => url.push_str(&format!("/apis/{group}/{version}")),
         }
         if !namespace.is_empty() {
             url.push_str(&format!("/namespaces/{namespace}"));
@@ -50,6 +62,75 @@ impl ApiRef<'_> {
         }
         url
     }
+}
+
+/// Plural, version and group of `plural.version.group`.
+fn parts(resource: &str) -> (&str, &str, &str) {
+    let mut parts = resource.splitn(3, '.');
+    let mut next = || parts.next().unwrap_or_default();
+    (next(), next(), next())
+}
+
+/// The schema of an object that keeps whatever is written.
+pub fn anything() -> Value {
+    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// A CustomResourceDefinition of a namespaced kind with a status; `resource` is its `plural.version.group`.
+pub fn definition(resource: &str, kind: &str, schema: &Value) -> Value {
+    let (name, spec) = namespaced(resource, kind, &json!({"openAPIV3Schema": schema}));
+    let metadata = json!({"name": name});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata, "spec": spec,
+    })
+}
+
+/// The same as an APIResourceSchema, which an export publishes.
+pub fn resource_schema(resource: &str, kind: &str, schema: &Value) -> Value {
+    let (name, spec) = namespaced(resource, kind, schema);
+    let metadata = json!({"name": format!("v1.{name}")});
+    json!({"apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": metadata, "spec": spec})
+}
+
+/// Name and spec of a definition.
+fn namespaced(resource: &str, kind: &str, schema: &Value) -> (String, Value) {
+    let (plural, version, group) = parts(resource);
+    let spec = json!({
+        "group": group, "scope": "Namespaced",
+        "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+        "versions": [{
+            "name": version, "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema,
+        }],
+    });
+    (format!("{plural}.{group}"), spec)
+}
+
+/// An APIExport of APIResourceSchemas.
+pub(super) fn export(name: &str, schemas: &[Value], claims: &[Claim<'_>]) -> Value {
+    let resources: Vec<Value> = schemas
+        .iter()
+        .map(|schema| {
+            let spec = &schema["spec"];
+            json!({
+                "group": spec["group"], "name": spec["names"]["plural"], "schema": schema["metadata"]["name"],
+                "storage": {"crd": {}},
+            })
+        })
+        .collect();
+    let claims: Vec<Value> = claims.iter().map(Claim::asked).collect();
+    json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": name},
+        "spec": {"resources": resources, "permissionClaims": claims},
+    })
+}
+
+/// An APIBinding of an export under the export's name, with the claims that it accepts.
+pub(super) fn binding(provider: &str, export: &str, claims: &[Claim<'_>]) -> Value {
+    let claims: Vec<Value> = claims.iter().map(Claim::accepted).collect();
+    json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": export},
+        "spec": {"reference": {"export": {"path": provider, "name": export}}, "permissionClaims": claims},
+    })
 }
 
 /// A watch from inside the process.
@@ -145,43 +226,14 @@ impl Sandbox {
         for schema in schemas {
             self.create(api, schema)?;
         }
-        let resources: Vec<Value> = schemas
-            .iter()
-            .map(|schema| {
-                let spec = &schema["spec"];
-                json!({
-                    "group": spec["group"], "name": spec["names"]["plural"], "schema": schema["metadata"]["name"],
-                    "storage": {"crd": {}},
-                })
-            })
-            .collect();
-        let claims: Vec<Value> = claims
-            .iter()
-            .map(|claim| json!({"group": claim.group, "resource": claim.resource, "verbs": ["*"]}))
-            .collect();
-        let object = json!({
-            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": export},
-            "spec": {"resources": resources, "permissionClaims": claims},
-        });
-        self.create(ApiRef { cluster: workspace, resource: "apiexports.v1alpha2.apis.kcp.io" }, &object)
+        let exports = ApiRef { cluster: workspace, resource: "apiexports.v1alpha2.apis.kcp.io" };
+        self.create(exports, &self::export(export, schemas, claims))
     }
 
     /// Binds an export in a workspace, under the export's name, and accepts the given claims.
     pub fn bind(&self, workspace: &str, provider: &str, export: &str, claims: &[Claim<'_>]) -> Result<Value, Answer> {
-        let claims: Vec<Value> = claims
-            .iter()
-            .map(|claim| {
-                json!({
-                    "group": claim.group, "resource": claim.resource, "verbs": ["*"], "state": "Accepted",
-                    "selector": {"matchAll": true},
-                })
-            })
-            .collect();
-        let object = json!({
-            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": export},
-            "spec": {"reference": {"export": {"path": provider, "name": export}}, "permissionClaims": claims},
-        });
-        self.create(ApiRef { cluster: workspace, resource: "apibindings.v1alpha2.apis.kcp.io" }, &object)
+        let bindings = ApiRef { cluster: workspace, resource: "apibindings.v1alpha2.apis.kcp.io" };
+        self.create(bindings, &binding(provider, export, claims))
     }
 
     /// Deletes the binding that [`Sandbox::bind`] made.

@@ -17,7 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Metric, Registry};
+use prometheus_client::registry::Registry;
 
 use super::process::ProcessCollector;
 use crate::health::{Health, Level};
@@ -36,28 +36,70 @@ pub const TABLES: [&str; 10] =
 
 type FloatGauge = Gauge<f64, AtomicU64>;
 
+/// Series with their names and what they tell, as the fields of [`Series`].
+macro_rules! series {
+    ($($field:ident: $metric:ty = $name:literal, $help:literal;)+) => {
+        #[derive(Clone)]
+        struct Series {
+            $($field: $metric,)+
+        }
+
+        impl Metrics {
+            /// Names of the series that it holds itself, without their prefix `sync_engine_`.
+            pub const NAMES: &[&str] = &[$($name,)+ "reconcile_duration_seconds"];
+        }
+
+        impl Series {
+            fn register(registry: &mut Registry) -> Self {
+                let series = Self { $($field: Default::default(),)+ };
+                $(registry.register($name, $help, series.$field.clone());)+
+                series
+            }
+        }
+    };
+}
+
+series! {
+    reconciles: Family<Labels<2>, Counter> =
+        "reconcile", "Reconciles by result: `in_sync`, `written`, `waiting`, `blocked` or `error`";
+    writes: Family<Labels<4>, Counter> =
+        "writes",
+        "Writes by result: `success`, `conflict` (planned again), `rejected` (not repeated) or `error` (repeated)";
+    timer_writes: Family<Labels<2>, Counter> =
+        "timer_writes",
+        "Writes of reconciles that a timer started, by the reason that the source waited for. `Conflict`, `Refused` and \
+         `RequestFailed` are normal: no event tells when they end";
+    queue_depth: Family<Labels<1>, Gauge> = "queue_depth", "Objects that wait for a reconcile";
+    queue_oldest: Family<Labels<1>, FloatGauge> =
+        "queue_oldest_age_seconds", "How long the first object of the queue has waited";
+    reloads: Family<Labels<1>, Counter> =
+        "reloads",
+        "Reloads of the mappings by result: `success` or `partial` (some documents keep their last good version)";
+    reload_last_success: FloatGauge =
+        "reload_last_success_timestamp_seconds",
+        "Time of the last reload after which every document ran as it is written";
+    generation: Family<Labels<1>, Gauge> = "mapping_generation", "Generation of the mapping that runs";
+    invalid_documents: Gauge = "invalid_documents", "Documents that do not run as they are written";
+    conditions: Family<Labels<1>, Gauge> =
+        "conditions", "Conditions of `/readyz` in which something is wrong, by level: `degraded` or `waiting`";
+    leader: Gauge = "leader", "1 while this replica writes, else 0";
+    clusters: Family<Labels<1>, Gauge> = "clusters_engaged", "Workspaces or clusters that a provider serves";
+    orphans: Family<Labels<1>, Gauge> = "orphans", "Sources with orphaned objects: a person must decide about them";
+    not_synced: Family<Labels<2>, Gauge> =
+        "sources_not_synced", "Source objects that are not in sync, by the reason in their condition `Synced`";
+    objects: Family<Labels<2>, Gauge> = "objects", "Objects in the cache by side: `source` or `target`";
+    tables: Family<Labels<2>, Gauge> =
+        "table_entries", "Entries of the engine's tables, which grow and shrink with the sources";
+    requests: Family<Labels<3>, Counter> =
+        "client_requests", "Requests to API servers by status code, which is `none` if no answer came";
+}
+
 /// Every series of the engine.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
-    reconciles: Family<Labels<2>, Counter>,
+    series: Series,
     reconcile_duration: Family<Labels<1>, Histogram, fn() -> Histogram>,
-    writes: Family<Labels<4>, Counter>,
-    timer_writes: Family<Labels<2>, Counter>,
-    queue_depth: Family<Labels<1>, Gauge>,
-    queue_oldest: Family<Labels<1>, FloatGauge>,
-    reloads: Family<Labels<1>, Counter>,
-    reload_last_success: FloatGauge,
-    generation: Family<Labels<1>, Gauge>,
-    invalid_documents: Gauge,
-    conditions: Family<[(&'static str, String); 1], Gauge>,
-    leader: Gauge,
-    clusters: Family<Labels<1>, Gauge>,
-    orphans: Family<Labels<1>, Gauge>,
-    not_synced: Family<Labels<2>, Gauge>,
-    objects: Family<Labels<2>, Gauge>,
-    tables: Family<Labels<2>, Gauge>,
-    requests: Family<Labels<3>, Counter>,
     latencies: Latencies,
 }
 
@@ -155,83 +197,21 @@ impl Metrics {
             "When the process started, in seconds since the epoch",
             started,
         );
-        let mut names = Names(registry.sub_registry_with_prefix("sync_engine"));
+        let own = registry.sub_registry_with_prefix("sync_engine");
         let version = [("version", env!("CARGO_PKG_VERSION")), ("commit", env!("SYNC_ENGINE_COMMIT"))];
-        names.0.register("build", "Version and commit of the engine; always 1", Info::new(version));
+        own.register("build", "Version and commit of the engine; always 1", Info::new(version));
         let latencies = Latencies::default();
-        names.0.register_collector(Box::new(latencies.clone()));
-        Self {
-            reconciles: names.add(
-                "reconcile",
-                "Reconciles by result: `in_sync`, `written`, `waiting`, `blocked` or `error`",
-                Family::default(),
-            ),
-            reconcile_duration: names.add(
-                "reconcile_duration_seconds",
-                "Time from taking an object out of the queue to the end of its reconcile",
-                Family::new_with_constructor(reconcile_histogram as fn() -> Histogram),
-            ),
-            writes: names.add(
-                "writes",
-                "Writes by result: `success`, `conflict` (planned again), `rejected` (not repeated) or `error` (repeated)",
-                Family::default(),
-            ),
-            timer_writes: names.add(
-                "timer_writes",
-                "Writes of reconciles that a timer started, by the reason that the source waited for. `Conflict`, `Refused` and \
-                 `RequestFailed` are normal: no event tells when they end",
-                Family::default(),
-            ),
-            queue_depth: names.add("queue_depth", "Objects that wait for a reconcile", Family::default()),
-            queue_oldest: names.add(
-                "queue_oldest_age_seconds",
-                "How long the first object of the queue has waited",
-                Family::default(),
-            ),
-            reloads: names.add(
-                "reloads",
-                "Reloads of the mappings by result: `success` or `partial` (some documents keep their last good version)",
-                Family::default(),
-            ),
-            reload_last_success: names.add(
-                "reload_last_success_timestamp_seconds",
-                "Time of the last reload after which every document ran as it is written",
-                FloatGauge::default(),
-            ),
-            generation: names.add("mapping_generation", "Generation of the mapping that runs", Family::default()),
-            invalid_documents: names.add("invalid_documents", "Documents that do not run as they are written", Gauge::default()),
-            conditions: names.add(
-                "conditions",
-                "Conditions of `/readyz` in which something is wrong, by level: `degraded` or `waiting`",
-                Family::default(),
-            ),
-            leader: names.add("leader", "1 while this replica writes, else 0", Gauge::default()),
-            clusters: names.add("clusters_engaged", "Workspaces or clusters that a provider serves", Family::default()),
-            orphans: names.add("orphans", "Sources with orphaned objects: a person must decide about them", Family::default()),
-            not_synced: names.add(
-                "sources_not_synced",
-                "Source objects that are not in sync, by the reason in their condition `Synced`",
-                Family::default(),
-            ),
-            objects: names.add("objects", "Objects in the cache by side: `source` or `target`", Family::default()),
-            tables: names.add(
-                "table_entries",
-                "Entries of the engine's tables, which grow and shrink with the sources",
-                Family::default(),
-            ),
-            requests: names.add(
-                "client_requests",
-                "Requests to API servers by status code, which is `none` if no answer came",
-                Family::default(),
-            ),
-            latencies,
-            registry: Arc::new(registry),
-        }
+        own.register_collector(Box::new(latencies.clone()));
+        let series = Series::register(own);
+        let reconcile_duration = Family::new_with_constructor(reconcile_histogram as fn() -> Histogram);
+        let what = "Time from taking an object out of the queue to the end of its reconcile";
+        own.register("reconcile_duration_seconds", what, reconcile_duration.clone());
+        Self { registry: Arc::new(registry), series, reconcile_duration, latencies }
     }
 
     /// Counts a reconcile and the time it took.
     pub fn reconciled(&self, mapping: &str, result: ReconcileResult, took: Duration) {
-        self.reconciles.get_or_create(&of(mapping, "result", result.label())).inc();
+        self.series.reconciles.get_or_create(&of(mapping, "result", result.label())).inc();
         self.reconcile_duration.get_or_create(&label(mapping)).observe(took.as_secs_f64());
     }
 
@@ -239,20 +219,20 @@ impl Metrics {
     pub fn written(&self, mapping: &str, target: &str, verb: &'static str, result: WriteResult) {
         let [mapping, target, verb] = [mapping, target, verb].map(str::to_owned);
         let labels = [("mapping", mapping), ("target", target), ("verb", verb), ("result", result.label())];
-        self.writes.get_or_create(&labels).inc();
+        self.series.writes.get_or_create(&labels).inc();
     }
 
     /// Counts a write of a reconcile that a timer started, by what the source had waited for: the reason in its `Synced`
     /// condition.
     pub fn written_by_timer(&self, mapping: &str, waited_for: &'static str) {
-        self.timer_writes.get_or_create(&of(mapping, "waited_for", waited_for)).inc();
+        self.series.timer_writes.get_or_create(&of(mapping, "waited_for", waited_for)).inc();
     }
 
     /// How many requests a connection has sent so far. `code` is 0 where no answer came.
     pub fn set_requests(&self, connection: &str, verb: &'static str, code: u16, sent: u64) {
         let code = if code == 0 { "none".to_owned() } else { code.to_string() };
         let labels = [("connection", connection.to_owned()), ("verb", verb.to_owned()), ("code", code)];
-        self.requests.get_or_create(&labels).inner().store(sent, Ordering::Relaxed);
+        self.series.requests.get_or_create(&labels).inner().store(sent, Ordering::Relaxed);
     }
 
     /// How long the requests of a connection took so far.
@@ -263,83 +243,83 @@ impl Metrics {
 
     /// How many objects wait in a mapping's queue, and for how long the first of them.
     pub fn set_queue(&self, mapping: &str, depth: usize, oldest: Duration) {
-        self.queue_depth.get_or_create(&label(mapping)).set(count(depth));
-        self.queue_oldest.get_or_create(&label(mapping)).set(oldest.as_secs_f64());
+        self.series.queue_depth.get_or_create(&label(mapping)).set(count(depth));
+        self.series.queue_oldest.get_or_create(&label(mapping)).set(oldest.as_secs_f64());
     }
 
     /// Counts a reload; `errors` documents do not run as they are written after it.
     pub fn reloaded(&self, result: ReloadResult, errors: usize) {
-        self.reloads.get_or_create(&[("result", result.label())]).inc();
-        self.invalid_documents.set(count(errors));
+        self.series.reloads.get_or_create(&[("result", result.label())]).inc();
+        self.series.invalid_documents.set(count(errors));
         if result == ReloadResult::Success {
-            self.reload_last_success.set(epoch_seconds());
+            self.series.reload_last_success.set(epoch_seconds());
         }
     }
 
     /// In how many conditions something is wrong.
     pub fn set_conditions(&self, health: &Health) {
         for (name, level) in [("degraded", Level::Degraded), ("waiting", Level::Waiting)] {
-            self.conditions.get_or_create(&[("level", name.to_owned())]).set(count(health.count(level)));
+            self.series.conditions.get_or_create(&[("level", name.to_owned())]).set(count(health.count(level)));
         }
     }
 
     /// Whether this replica writes.
     pub fn set_leader(&self, leads: bool) {
-        self.leader.set(leads.into());
+        self.series.leader.set(leads.into());
     }
 
     pub fn set_generation(&self, mapping: &str, generation: u64) {
-        self.generation.get_or_create(&label(mapping)).set(i64::try_from(generation).unwrap_or(i64::MAX));
+        self.series.generation.get_or_create(&label(mapping)).set(i64::try_from(generation).unwrap_or(i64::MAX));
     }
 
     pub fn set_orphans(&self, mapping: &str, orphans: usize) {
-        self.orphans.get_or_create(&label(mapping)).set(count(orphans));
+        self.series.orphans.get_or_create(&label(mapping)).set(count(orphans));
     }
 
     /// How many sources of a mapping are not in sync, and why. A reason that is missing is set to 0.
     pub fn set_not_synced(&self, mapping: &str, reasons: &BTreeMap<Cause, usize>) {
         for reason in Cause::ALL {
             let labels = of(mapping, "reason", reason.as_str());
-            self.not_synced.get_or_create(&labels).set(count(reasons.get(&reason).copied().unwrap_or_default()));
+            self.series.not_synced.get_or_create(&labels).set(count(reasons.get(&reason).copied().unwrap_or_default()));
         }
     }
 
     pub fn set_objects(&self, mapping: &str, side: ObjectSide, objects: usize) {
-        self.objects.get_or_create(&of(mapping, "side", side.label())).set(count(objects));
+        self.series.objects.get_or_create(&of(mapping, "side", side.label())).set(count(objects));
     }
 
     /// How many entries the tables of a mapping have, in the order of [`TABLES`].
     pub fn set_tables(&self, mapping: &str, entries: [usize; TABLES.len()]) {
         for (table, entries) in TABLES.into_iter().zip(entries) {
-            self.tables.get_or_create(&of(mapping, "table", table)).set(count(entries));
+            self.series.tables.get_or_create(&of(mapping, "table", table)).set(count(entries));
         }
     }
 
     pub fn set_clusters(&self, provider: &str, clusters: usize) {
-        self.clusters.get_or_create(&[("provider", provider.to_owned())]).set(count(clusters));
+        self.series.clusters.get_or_create(&[("provider", provider.to_owned())]).set(count(clusters));
     }
 
     /// Takes a stopped mapping's gauges away. Its counters stay, as counters must.
     pub fn forget_mapping(&self, mapping: &str) {
         let label = label(mapping);
-        self.queue_depth.remove(&label);
-        self.queue_oldest.remove(&label);
-        self.generation.remove(&label);
-        self.orphans.remove(&label);
+        self.series.queue_depth.remove(&label);
+        self.series.queue_oldest.remove(&label);
+        self.series.generation.remove(&label);
+        self.series.orphans.remove(&label);
         for reason in Cause::ALL {
-            self.not_synced.remove(&of(mapping, "reason", reason.as_str()));
+            self.series.not_synced.remove(&of(mapping, "reason", reason.as_str()));
         }
         for table in TABLES {
-            self.tables.remove(&of(mapping, "table", table));
+            self.series.tables.remove(&of(mapping, "table", table));
         }
         for side in [ObjectSide::Source, ObjectSide::Target] {
-            self.objects.remove(&of(mapping, "side", side.label()));
+            self.series.objects.remove(&of(mapping, "side", side.label()));
         }
     }
 
     /// Takes a stopped provider's gauge away.
     pub fn forget_provider(&self, provider: &str) {
-        self.clusters.remove(&[("provider", provider.to_owned())]);
+        self.series.clusters.remove(&[("provider", provider.to_owned())]);
     }
 
     /// All series as `/metrics` answers with them, in [`CONTENT_TYPE`].
@@ -359,16 +339,6 @@ impl Default for Metrics {
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Metrics")
-    }
-}
-
-/// Registers a metric and gives it back.
-struct Names<'a>(&'a mut Registry);
-
-impl Names<'_> {
-    fn add<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
-        self.0.register(name, help, metric.clone());
-        metric
     }
 }
 
@@ -483,8 +453,8 @@ mod tests {
     fn only_a_full_success_moves_the_time_of_the_last_success() {
         let metrics = Metrics::new();
         metrics.reloaded(ReloadResult::Partial, 1);
-        assert_eq!(metrics.reload_last_success.get(), 0.0);
+        assert_eq!(metrics.series.reload_last_success.get(), 0.0);
         metrics.reloaded(ReloadResult::Success, 0);
-        assert!(metrics.reload_last_success.get() > 1.6e9);
+        assert!(metrics.series.reload_last_success.get() > 1.6e9);
     }
 }

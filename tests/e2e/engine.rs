@@ -167,6 +167,13 @@ impl Engine {
         self.says_after(0, fragments).await
     }
 
+    /// Does something, and waits for such a line after it.
+    pub async fn says_of(&mut self, deed: impl FnOnce(), fragments: &[&str]) -> String {
+        let lines = self.lines_logged();
+        deed();
+        self.says_after(lines, fragments).await
+    }
+
     /// Waits for such a line beyond the first `lines` of the log (`lines_logged`).
     pub async fn says_after(&mut self, lines: usize, fragments: &[&str]) -> String {
         eventually(&format!("the engine says {fragments:?}"), async || {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A mappings directory.
 pub struct Mappings {
     folder: PathBuf,
-    /// What stands for `<name>`, `<source>`, `<group>` in the texts of the cases.
+    /// What stands for `<mapping>`, `<name>`, `<source>`, `<group>` in the texts of the cases.
     words: Vec<(&'static str, String)>,
 }
 

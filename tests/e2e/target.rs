@@ -1,9 +1,11 @@
 //! The downstream cluster as its administrator sees it: which objects the engine made there, and for whom.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::eventually::eventually;
+use crate::eventually::{eventually, throughout};
 use crate::rest::{Patch, Rest};
 use crate::tenant::{Tenant, contains};
 
@@ -61,6 +63,12 @@ impl Target {
         .await
     }
 
+    /// Changes a tenant's object to this spec, and waits until that object has it too.
+    pub async fn follows(&self, tenant: &Tenant, name: &str, spec: Value) -> Value {
+        tenant.patch(name, json!({"spec": spec})).await;
+        self.has_spec(tenant, name, spec).await
+    }
+
     /// Waits until that object contains all that `expected` has.
     pub async fn has(&self, tenant: &Tenant, name: &str, expected: Value) -> Value {
         eventually(&format!("{name} has downstream {expected}"), async || {
@@ -82,6 +90,21 @@ impl Target {
     /// An object as it stands now, read afresh.
     pub async fn again(&self, object: &Value) -> Value {
         self.rest.get(&self.path(object)).await.expect("the object still stands")
+    }
+
+    /// Waits until an object meets what is asked of it.
+    pub async fn becomes(&self, object: &Value, what: &str, meets: impl Fn(&Value) -> bool) {
+        eventually(what, async || self.look(object, &meets).await).await;
+    }
+
+    /// Watches for three seconds that an object meets what is asked of it.
+    pub async fn keeps(&self, object: &Value, what: &str, meets: impl Fn(&Value) -> bool) {
+        throughout(Duration::from_secs(3), what, async || self.look(object, &meets).await).await;
+    }
+
+    async fn look(&self, object: &Value, meets: impl Fn(&Value) -> bool) -> Result<(), String> {
+        let now = self.again(object).await;
+        meets(&now).then_some(()).ok_or_else(|| now.to_string())
     }
 
     /// The path of an object of the API.

@@ -34,6 +34,13 @@ impl Tenant {
         self.rest.create(&self.api.collection(&self.namespace), &self.api.object(name, spec)).await
     }
 
+    /// Creates an object, and waits until it is in sync.
+    pub async fn create_synced(&self, name: &str, spec: Value) -> Value {
+        let created = self.create(name, spec).await;
+        self.synced(name, "True", "Synced").await;
+        created
+    }
+
     pub async fn get(&self, name: &str) -> Option<Value> {
         self.rest.get(&self.path(name)).await
     }
@@ -60,6 +67,12 @@ impl Tenant {
             object.map_or(Ok(()), |object| Err(format!("{} {}", object["metadata"]["finalizers"], object["status"])))
         })
         .await;
+    }
+
+    /// Deletes the object, and waits until it is gone.
+    pub async fn remove(&self, name: &str) {
+        self.delete(name).await;
+        self.gone(name).await;
     }
 
     /// Waits until the object's status contains all that `expected` has.

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::api::Api;
 use crate::audit::{AuditLog, Request};
 use crate::case::Stage;
@@ -22,6 +24,18 @@ use crate::tenant::Tenant;
 
 /// The mapping that most cases start from: the whole spec down, a few status fields up.
 pub const WIDGETS: &str = include_str!("fixtures/widgets.yaml");
+
+/// How most other mappings begin, in the texts of the cases `<mapping>`; with the object of `WIDGETS`, `<widget mapping>`.
+const HEAD: &str = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>";
+const WIDGET: &str = "
+  objects:
+    - id: widget
+      template: {apiVersion: <group>/v1, kind: Widget, spec: '${{ source.spec }}'}";
 
 /// The plain source cluster, as a document.
 const PROVIDER: &str = include_str!("fixtures/provider.yaml");
@@ -52,6 +66,19 @@ impl Stage {
         let world = self.world(true).await;
         world.mappings.write("widgets.yaml", WIDGETS);
         world
+    }
+
+    /// The same with an engine that is ready.
+    pub async fn running(&self) -> (World<'_>, Engine) {
+        self.running_with(WIDGETS).await
+    }
+
+    /// The same with another mapping.
+    pub async fn running_with(&self, mapping: &str) -> (World<'_>, Engine) {
+        let world = self.widgets().await;
+        world.mappings.write("widgets.yaml", mapping);
+        let engine = world.engine().await;
+        (world, engine)
     }
 
     /// The same before the target serves the API, and without a mapping.
@@ -217,6 +244,8 @@ struct Source {
 
 fn words(api: &Api, name: &str, reference: &str) -> Vec<(&'static str, String)> {
     vec![
+        ("<mapping>", HEAD.to_owned()),
+        ("<widget mapping>", format!("{HEAD}{WIDGET}")),
         ("<name>", name.to_owned()),
         ("<group>", api.group.clone()),
         ("<source>", format!("{{{reference}, resource: {}}}", api.resource())),
@@ -274,6 +303,12 @@ impl World<'_> {
     /// Starts an engine and waits until it is ready.
     pub async fn engine(&self) -> Engine {
         self.launch().ready().await
+    }
+
+    /// Creates an object of alpha's; gives the one that is made for it downstream.
+    pub async fn made(&self, name: &str, spec: Value) -> Value {
+        self.alpha.create(name, spec).await;
+        self.target.copy(&self.alpha, name).await
     }
 
     /// The servers of the case, where they are in memory.

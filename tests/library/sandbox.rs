@@ -12,7 +12,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
 use kube_runtime::{WatchStreamExt, reflector, watcher};
 use serde_json::{Value, json};
-use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb};
+use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb, anything, resource_schema};
 
 /// The administrator's client, without retries of its own.
 fn client(sandbox: &Sandbox) -> Client {
@@ -45,20 +45,8 @@ fn code<T: std::fmt::Debug>(outcome: Result<T, kube::Error>) -> u16 {
 }
 
 fn schema() -> Value {
-    let versions = json!([{
-        "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-        "schema": {"type": "object", "properties": {
-            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-        }},
-    }]);
-    json!({
-        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.things.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-            "versions": versions,
-        },
-    })
+    let schema = json!({"type": "object", "properties": {"spec": anything(), "status": anything()}});
+    resource_schema("things.v1.example.com", "Thing", &schema)
 }
 
 #[tokio::test]

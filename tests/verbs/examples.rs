@@ -74,7 +74,7 @@ fn each_validates_without_a_word() {
 
 #[test]
 fn each_renders_what_its_tests_say_and_they_reach_all_of_it() {
-    // The tests of the first one are run, and told in full, by tests/verbs.rs.
+    // The tests of the first one are run, and told in full, by tests/verbs/main.rs.
     for Example { name, .. } in examples().into_iter().filter(|one| one.name != "mongodb") {
         let output = run(&["test", &folder(&name), "--min-coverage", "100"]);
         assert!(output.status.success(), "{name}: {}", shown(&output));

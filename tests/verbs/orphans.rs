@@ -10,7 +10,7 @@ use sync_engine::multicluster::connection::{Connection, ConnectionSource, Connec
 use sync_engine::object::hash::tuple_hash;
 use sync_engine::object::marks::{self, Origin, Owner, Reference, Writer};
 use sync_engine::object::metadata;
-use sync_engine::sandbox::{ApiRef, Options, Sandbox};
+use sync_engine::sandbox::{ApiRef, Options, Sandbox, resource_schema};
 use sync_engine::survey::Surveyor;
 use sync_engine::survey::orphans::orphans;
 
@@ -33,14 +33,7 @@ spec:
 const CONFIG_MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
 
 fn schema(plural: &str, kind: &str) -> Value {
-    json!({
-        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
-        "metadata": {"name": format!("v1.{plural}.example.com")},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"type": "object"}}],
-        },
-    })
+    resource_schema(&format!("{plural}.v1.example.com"), kind, &json!({"type": "object"}))
 }
 
 /// A provider with two consumers, and a target.

@@ -86,69 +86,43 @@ impl Looks {
 
 const POD: Looks = Looks::Exactly(&["containers"]);
 const VOLUMES: &[&str] = &["csi", "hostPath", "projected", "secret"];
+const HOST: &[&str] = &["hostIPC", "hostNetwork", "hostPID", "hostPath", "hostUsers"];
+const NODES: &[&str] = &["affinity", "hostAliases", "nodeAffinity", "nodeSelector", "tolerations"];
+const CONTEXTS: &[&str] = &["podSecurityContext", "seccompProfile", "securityContext", "serviceAccountTemplate"];
+const CLASSES: &[&str] = &["podPriorityClassName", "priorityClassName", "runtimeClassName", "schedulerName"];
 
-/// Names that mean the same wherever operators have them. A `*` stands for any beginning.
-const NAMED: [(&str, Looks, Why); 51] = [
-    ("*", POD, Why::Pods),
-    ("containers", Looks::Structure, Why::Pods),
-    ("ephemeralContainers", Looks::Structure, Why::Pods),
-    ("extraContainers", Looks::Structure, Why::Pods),
-    ("initContainers", Looks::Structure, Why::Pods),
-    ("podSpec", Looks::Structure, Why::Pods),
-    ("podTemplate", Looks::Structure, Why::Pods),
-    ("podTemplateSpec", Looks::Structure, Why::Pods),
-    ("sidecarContainers", Looks::Structure, Why::Pods),
-    ("sidecars", Looks::Structure, Why::Pods),
-    ("statefulSet", Looks::Structure, Why::Pods),
-    ("args", Looks::List, Why::Program),
-    ("additionalArgs", Looks::Structure, Why::Program),
-    ("baseImage", Looks::Text, Why::Program),
-    ("command", Looks::List, Why::Program),
-    ("dockerImage", Looks::Text, Why::Program),
-    ("image", Looks::Anything, Why::Program),
-    ("imageName", Looks::Text, Why::Program),
-    ("*Image", Looks::Text, Why::Program),
-    ("imagePullSecrets", Looks::Structure, Why::Program),
-    ("lifecycle", Looks::Exactly(&["postStart", "preStop"]), Why::Program),
-    ("env", Looks::Exactly(&["valueFrom"]), Why::Environment),
-    ("envFrom", Looks::Structure, Why::Environment),
-    ("affinity", Looks::Structure, Why::Placement),
-    ("hostAliases", Looks::Structure, Why::Placement),
-    ("hostIPC", Looks::Anything, Why::Placement),
-    ("hostNetwork", Looks::Anything, Why::Placement),
-    ("hostPID", Looks::Anything, Why::Placement),
-    ("hostPath", Looks::Anything, Why::Placement),
-    ("hostUsers", Looks::Anything, Why::Placement),
-    ("nodeAffinity", Looks::Structure, Why::Placement),
-    ("nodeName", Looks::Text, Why::Placement),
-    ("nodeSelector", Looks::Structure, Why::Placement),
-    ("podPriorityClassName", Looks::Text, Why::Placement),
-    ("podSecurityContext", Looks::Structure, Why::Placement),
-    ("priorityClassName", Looks::Text, Why::Placement),
-    ("runtimeClassName", Looks::Text, Why::Placement),
-    ("schedulerName", Looks::Text, Why::Placement),
-    ("seccompProfile", Looks::Structure, Why::Placement),
-    ("securityContext", Looks::Structure, Why::Placement),
-    ("serviceAccount", Looks::Anything, Why::Placement),
-    ("serviceAccountName", Looks::Text, Why::Placement),
-    ("serviceAccountTemplate", Looks::Structure, Why::Placement),
-    ("tolerations", Looks::Structure, Why::Placement),
-    ("volumes", Looks::With(VOLUMES), Why::Placement),
-    ("*", Looks::Exactly(&["hostPath", "projected"]), Why::Placement),
-    ("namespace", Looks::Text, Why::Reach),
-    ("*Namespace", Looks::Text, Why::Reach),
-    ("namespaces", Looks::Anything, Why::Reach),
-    ("*Namespaces", Looks::Anything, Why::Reach),
-    ("*amespaceSelector", Looks::Anything, Why::Reach),
+/// Names that mean the same wherever operators have them; the first that fits counts. A `*` stands for any beginning.
+const NAMED: [(Why, Looks, &[&str]); 21] = [
+    (Why::Pods, POD, &["*"]),
+    (Why::Pods, Looks::Structure, &["containers", "ephemeralContainers", "extraContainers", "initContainers"]),
+    (Why::Pods, Looks::Structure, &["podSpec", "podTemplate", "podTemplateSpec"]),
+    (Why::Pods, Looks::Structure, &["sidecarContainers", "sidecars", "statefulSet"]),
+    (Why::Program, Looks::List, &["args", "command"]),
+    (Why::Program, Looks::Structure, &["additionalArgs", "imagePullSecrets"]),
+    (Why::Program, Looks::Anything, &["image"]),
+    (Why::Program, Looks::Text, &["baseImage", "dockerImage", "imageName", "*Image"]),
+    (Why::Program, Looks::Exactly(&["postStart", "preStop"]), &["lifecycle"]),
+    (Why::Environment, Looks::Exactly(&["valueFrom"]), &["env"]),
+    (Why::Environment, Looks::Structure, &["envFrom"]),
+    (Why::Placement, Looks::Anything, HOST),
+    (Why::Placement, Looks::Anything, &["serviceAccount"]),
+    (Why::Placement, Looks::Text, &["nodeName", "serviceAccountName"]),
+    (Why::Placement, Looks::Text, CLASSES),
+    (Why::Placement, Looks::Structure, NODES),
+    (Why::Placement, Looks::Structure, CONTEXTS),
+    (Why::Placement, Looks::With(VOLUMES), &["volumes"]),
+    (Why::Placement, Looks::Exactly(&["hostPath", "projected"]), &["*"]),
+    (Why::Reach, Looks::Text, &["namespace", "*Namespace"]),
+    (Why::Reach, Looks::Anything, &["namespaces", "*Namespaces", "*amespaceSelector"]),
 ];
 
 /// What a name means by itself.
 pub(super) fn named(name: &str, value: &Value<'_>) -> Option<Why> {
-    let is_it = |pattern: &str| match pattern.strip_prefix('*') {
+    let is_it = |pattern: &&str| match pattern.strip_prefix('*') {
         Some(end) => name.ends_with(end),
-        None => name == pattern,
+        None => name == *pattern,
     };
-    NAMED.iter().find(|(pattern, looks, _)| is_it(pattern) && looks.fits(value)).map(|(.., why)| *why)
+    NAMED.iter().find(|(_, looks, names)| names.iter().any(is_it) && looks.fits(value)).map(|(why, ..)| *why)
 }
 
 /// A field of one operator's API.
@@ -208,6 +182,7 @@ const ZALANDO: &str = "acid.zalan.do";
 const ISSUER: &str = "a consumer would choose who signs the certificate, with whose account";
 const AUTHORITY: &str = "a consumer would get a certificate that signs certificates for any name";
 const CLUSTER: &str = "a consumer would choose the cluster that Argo CD deploys to, with Argo CD's rights";
+const NAMESPACE: &str = "a consumer would choose the namespace that Argo CD deploys to";
 const PROJECT: &str = "a consumer would choose the Argo CD project, whose rules say what may be deployed where";
 const OPERATION: &str =
     "Argo CD removes it when the operation ends, so the engine would start the operation again and again";
@@ -224,19 +199,15 @@ const BASH: Why = Why::Command("the operator puts it into the `bash -c` of the a
 const SH: Why =
     Why::Command("the operator puts it into the `sh -c` of mongod, whether it is nested or written with dots");
 const SOURCED: Why = Why::Command("the file is a shell script that the container sources at its start");
+const LISTENER: &str = "it says who may connect to the consumer's own listener";
+const TEAM: &str = "a consumer would choose the team, whose members the operator gives access";
 const CONTAINERS: &str = "to run the consumer's containers is what the kind is for";
 
 /// Fields that mean something in one operator's API, from its documentation. The commands of MongoDB's operator were
 /// seen in the StatefulSets that its release 0.13 creates.
 const FIELDS: [Field; 60] = [
     written(ARGO_CD, "Application", "spec.destination.server", CLUSTER, "https://kubernetes.default.svc"),
-    written(
-        ARGO_CD,
-        "Application",
-        "spec.destination.namespace",
-        "a consumer would choose the namespace that Argo CD deploys to",
-        "${{ placement.namespace }}",
-    ),
+    written(ARGO_CD, "Application", "spec.destination.namespace", NAMESPACE, "${{ placement.namespace }}"),
     reserved(ARGO_CD, "Application", "spec.destination.name", CLUSTER),
     reserved(ARGO_CD, "Application", "spec.project", PROJECT),
     reserved(ARGO_CD, "Application", "operation", OPERATION),
@@ -285,12 +256,7 @@ const FIELDS: [Field; 60] = [
     kept(STRIMZI, "KafkaConnect", "spec.jvmOptions.-XX.OnOutOfMemoryError", JAVA),
     kept(STRIMZI, "KafkaConnect", "spec.build", Why::Program),
     kept(STRIMZI, "KafkaConnect", "spec.plugins", Why::Program),
-    offered(
-        STRIMZI,
-        "Kafka",
-        "spec.kafka.listeners.networkPolicyPeers.namespaceSelector",
-        "it says who may connect to the consumer's own listener",
-    ),
+    offered(STRIMZI, "Kafka", "spec.kafka.listeners.networkPolicyPeers.namespaceSelector", LISTENER),
     kept(ZALANDO, "postgresql", "spec.clone", CLONE),
     kept(ZALANDO, "postgresql", "spec.standby", CLONE),
     kept(ZALANDO, "postgresql", "spec.env", Why::Environment),
@@ -299,12 +265,7 @@ const FIELDS: [Field; 60] = [
     reserved(ZALANDO, "postgresql", "spec.spiloRunAsUser", IDENTITY),
     reserved(ZALANDO, "postgresql", "spec.spiloRunAsGroup", IDENTITY),
     reserved(ZALANDO, "postgresql", "spec.spiloFSGroup", IDENTITY),
-    reserved(
-        ZALANDO,
-        "postgresql",
-        "spec.teamId",
-        "a consumer would choose the team, whose members the operator gives access",
-    ),
+    reserved(ZALANDO, "postgresql", "spec.teamId", TEAM),
 ];
 
 /// What a field means by its name, unless its path says otherwise. `fields`: what is said of the fields of its kind.

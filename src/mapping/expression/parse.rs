@@ -314,19 +314,11 @@ impl<'s> Compiler<'s> {
 
 /// A literal as JSON; the escape's placeholder becomes again what was written.
 fn literal(value: &minijinja::Value) -> Option<Value> {
-    use minijinja::value::ValueKind;
-    match value.kind() {
-        ValueKind::None => Some(Value::Null),
-        ValueKind::Bool => Some(Value::Bool(value.is_true())),
-        ValueKind::String => value.as_str().map(|text| Value::String(text.replace(PLACEHOLDER, ESCAPED))),
-        ValueKind::Number if value.is_integer() => u64::try_from(value.clone())
-            .map(Value::from)
-            .or_else(|_| i64::try_from(value.clone()).map(Value::from))
-            .ok(),
-        ValueKind::Number => {
-            f64::try_from(value.clone()).ok().and_then(serde_json::Number::from_f64).map(Value::Number)
-        }
-        _ => None,
+    match value.as_str() {
+        Some(text) => Some(Value::String(text.replace(PLACEHOLDER, ESCAPED))),
+        // Of an infinite number serde would make null.
+        None if f64::try_from(value.clone()).is_ok_and(f64::is_infinite) => None,
+        None => serde_json::to_value(value).ok(),
     }
 }
 

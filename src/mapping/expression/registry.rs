@@ -4,6 +4,7 @@
 //! it is pure, and pays for what it touches.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use serde_json::Value;
 
@@ -129,7 +130,7 @@ static FILTERS: &[Function] = &[
     function("dig", &[required("value"), required("path"), optional("default")], map::dig),
     function("dns_label", LENGTH, kubernetes::dns_label),
     function("dns_subdomain", LENGTH, kubernetes::dns_subdomain),
-    function("first", VALUE, list::first),
+    function("first", VALUE, |arguments, budget| list::pick(arguments, budget, |items| items.into_iter().next())),
     function("flatten", VALUE, list::flatten),
     function("float", &[required("value"), optional("default")], number::float),
     function("fromjson", VALUE, encoding::fromjson),
@@ -137,24 +138,24 @@ static FILTERS: &[Function] = &[
     function("items", VALUE, list::items),
     function("join", &[required("value"), optional("separator"), keyword("attribute")], list::join),
     function("label_value", LENGTH, kubernetes::label_value),
-    function("last", VALUE, list::last),
+    function("last", VALUE, |arguments, budget| list::pick(arguments, budget, |mut items| items.pop())),
     function("length", VALUE, list::length),
     function("list", VALUE, list::list),
-    function("lower", VALUE, text::lower),
+    function("lower", VALUE, |arguments, budget| text::change(arguments, budget, str::to_lowercase)),
     variadic("map", &[required("value"), optional("filter"), keyword("attribute"), keyword("default")], select::map),
-    function("max", EXTREME, list::max),
-    function("min", EXTREME, list::min),
-    variadic("only", VALUE, map::only),
+    function("max", EXTREME, |arguments, budget| list::extreme(arguments, budget, Ordering::is_ge)),
+    function("min", EXTREME, |arguments, budget| list::extreme(arguments, budget, Ordering::is_lt)),
+    variadic("only", VALUE, |arguments, budget| map::keep(arguments, budget, true)),
     function("quantity", VALUE, quantity::quantity),
     function("regex_replace", &[required("value"), required("pattern"), required("replacement")], text::regex_replace),
-    variadic("reject", CHOSEN, select::reject),
-    variadic("rejectattr", CHOSEN_BY, select::rejectattr),
+    variadic("reject", CHOSEN, |arguments, budget| select::choose(arguments, budget, false)),
+    variadic("rejectattr", CHOSEN_BY, |arguments, budget| select::choose_by_attribute(arguments, budget, false)),
     function("replace", &[required("value"), required("from"), required("to")], text::replace),
     function("required", &[required("value"), required("message")], map::required),
     function("reverse", VALUE, list::reverse),
     function("round", &[required("value"), optional("precision")], number::round),
-    variadic("select", CHOSEN, select::select),
-    variadic("selectattr", CHOSEN_BY, select::selectattr),
+    variadic("select", CHOSEN, |arguments, budget| select::choose(arguments, budget, true)),
+    variadic("selectattr", CHOSEN_BY, |arguments, budget| select::choose_by_attribute(arguments, budget, true)),
     function("semver", VALUE, semver::semver),
     function("sha256", VALUE, encoding::sha256),
     function("sort", SORTED, list::sort),
@@ -165,8 +166,8 @@ static FILTERS: &[Function] = &[
     function("toyaml", VALUE, encoding::toyaml),
     function("trim", &[required("value"), optional("characters")], text::trim),
     function("unique", UNIQUE, list::unique),
-    function("upper", VALUE, text::upper),
-    variadic("without", VALUE, map::without),
+    function("upper", VALUE, |arguments, budget| text::change(arguments, budget, str::to_uppercase)),
+    variadic("without", VALUE, |arguments, budget| map::keep(arguments, budget, false)),
 ];
 
 static FUNCTIONS: &[Function] = &[
@@ -179,7 +180,9 @@ static FUNCTIONS: &[Function] = &[
 static TESTS: &[Function] = &[
     function("boolean", VALUE, tests::boolean),
     function("defined", VALUE, tests::defined),
-    function("endingwith", OTHER, tests::endingwith),
+    function("endingwith", OTHER, |arguments, budget| {
+        tests::affix(arguments, budget, |text, part| text.ends_with(part))
+    }),
     function("eq", OTHER, tests::eq),
     function("float", VALUE, tests::float),
     function("ge", OTHER, tests::ge),
@@ -194,7 +197,9 @@ static TESTS: &[Function] = &[
     function("number", VALUE, tests::number),
     function("semver", &[required("value"), required("requirement")], semver::satisfies),
     function("sequence", VALUE, tests::sequence),
-    function("startingwith", OTHER, tests::startingwith),
+    function("startingwith", OTHER, |arguments, budget| {
+        tests::affix(arguments, budget, |text, part| text.starts_with(part))
+    }),
     function("string", VALUE, tests::string),
 ];
 
@@ -214,6 +219,14 @@ impl<'a> Arguments<'a> {
     /// The argument as it is; `None` where it was not given, or was taken before.
     pub fn operand(&mut self, index: usize) -> Option<Operand<'a>> {
         self.values.get_mut(index).and_then(Option::take)
+    }
+
+    /// The value of an argument that may be absent: then `None`.
+    pub fn present(&mut self, index: usize) -> Result<Option<Cow<'a, Value>>, Stop> {
+        match self.operand(index) {
+            Some(Operand::Absent(_)) | None => Ok(None),
+            Some(operand) => operand.require().map(Some),
+        }
     }
 
     pub fn optional(&mut self, index: usize) -> Result<Option<Cow<'a, Value>>, Stop> {
@@ -275,6 +288,11 @@ impl<'a> Arguments<'a> {
                 other => Err(self.wrong("strings", &other)),
             })
             .collect()
+    }
+
+    /// What is absent, for the list given holds nothing.
+    pub fn of_nothing(&self) -> Operand<'a> {
+        Operand::Absent(format!("[] | {}", self.function.name).into())
     }
 
     /// What was given is of the wrong kind. The value itself is never named: it may be a secret.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use minijinja::machinery::{ast, parse};
+use minijinja::machinery::{Span, ast, parse};
 use serde_json::Value;
 
 use super::budget::Budget;
@@ -258,7 +258,7 @@ impl Compiler<'_> {
     }
 }
 
-fn unsupported(statement: &ast::Stmt<'_>) -> (&'static str, minijinja::machinery::Span) {
+fn unsupported(statement: &ast::Stmt<'_>) -> (&'static str, Span) {
     match statement {
         ast::Stmt::WithBlock(node) => ("`with`", node.span()),
         ast::Stmt::Set(node) => ("`set`", node.span()),
@@ -273,11 +273,7 @@ fn unsupported(statement: &ast::Stmt<'_>) -> (&'static str, minijinja::machinery
         ast::Stmt::Macro(node) => ("`macro`", node.span()),
         ast::Stmt::CallBlock(node) => ("`call`", node.span()),
         ast::Stmt::Do(node) => ("`do`", node.span()),
-        ast::Stmt::Template(node) => ("this statement", node.span()),
-        ast::Stmt::EmitExpr(node) => ("this statement", node.span()),
-        ast::Stmt::EmitRaw(node) => ("this statement", node.span()),
-        ast::Stmt::ForLoop(node) => ("this statement", node.span()),
-        ast::Stmt::IfCond(node) => ("this statement", node.span()),
+        _ => ("this statement", Span::default()),
     }
 }
 

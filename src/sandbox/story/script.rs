@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::toy_operator::ToyOperator;
 use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, SourceClusters};
+use crate::sandbox::{anything, definition};
 
 /// A document, and the folder it was found in.
 #[derive(Debug, Clone, PartialEq)]
@@ -246,17 +247,6 @@ fn claims(name: &str, found: &[Found]) -> Vec<(String, String)> {
 
 /// A definition of a kind without fields of its own: whatever is written is kept.
 pub fn open_definition(kind: &Kind) -> Value {
-    let (lower, plural) = (kind.kind.to_lowercase(), kind.plural());
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{}", kind.group)},
-        "spec": {
-            "group": kind.group, "scope": "Namespaced", "names": {"kind": kind.kind, "plural": plural, "singular": lower},
-            "versions": [{
-                "name": kind.version, "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    })
+    let resource = format!("{}.{}.{}", kind.plural(), kind.version, kind.group);
+    definition(&resource, &kind.kind, &anything())
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::sandbox::Unbound;
+use crate::sandbox::{Claim, Unbound, anything, resource_schema, setup};
 
 const APIS: &str = "apis/apis.kcp.io";
 const STAR: &str = "/services/apiexport/root/things/clusters/*";
@@ -12,26 +12,9 @@ const OF_THINGS: &str = "apis/example.com/v1/namespaces/default/things";
 impl World {
     /// Publishes `things` from root, with a claim on secrets.
     fn publish(&mut self) {
-        let schema = json!({
-            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
-            "metadata": {"name": "v1.things.example.com"},
-            "spec": {
-                "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-                "versions": [{
-                    "name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema(),
-                }],
-            },
-        });
+        let schema = resource_schema("things.v1.example.com", "Thing", &schema());
         self.ok(Request::post(&format!("/clusters/root/{APIS}/v1alpha1/apiresourceschemas"), &schema));
-        let export = json!({
-            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "things"},
-            "spec": {
-                "resources": [{
-                    "group": "example.com", "name": "things", "schema": "v1.things.example.com", "storage": {"crd": {}},
-                }],
-                "permissionClaims": [{"group": "", "resource": "secrets", "verbs": ["*"]}],
-            },
-        });
+        let export = setup::export("things", &[schema], &[Claim { group: "", resource: "secrets" }]);
         self.ok(Request::post(&format!("/clusters/root/{APIS}/v1alpha2/apiexports"), &export));
     }
 
@@ -46,11 +29,8 @@ impl World {
         ready["spec"]["cluster"].as_str().expect("a cluster").to_owned()
     }
 
-    fn bind(&mut self, workspace: &str, claims: Value) {
-        let binding = json!({
-            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "things"},
-            "spec": {"reference": {"export": {"path": "root", "name": "things"}}, "permissionClaims": claims},
-        });
+    fn bind(&mut self, workspace: &str) {
+        let binding = setup::binding("root", "things", &[]);
         self.ok(Request::post(&format!("/clusters/root:{workspace}/{APIS}/v1alpha2/apibindings"), &binding));
     }
 
@@ -73,7 +53,7 @@ fn bound(workspaces: &[&str]) -> (World, Vec<String>) {
     let mut world = World::kcp();
     world.publish();
     let clusters = workspaces.iter().map(|name| world.workspace(name)).collect();
-    workspaces.iter().for_each(|name| world.bind(name, json!([])));
+    workspaces.iter().for_each(|name| world.bind(name));
     (world, clusters)
 }
 
@@ -83,7 +63,7 @@ fn the_url_of_an_export_stands_while_something_is_bound() {
     world.publish();
     assert_eq!(world.endpoints(), json!(null));
     world.workspace("a");
-    world.bind("a", json!([]));
+    world.bind("a");
     assert_eq!(world.endpoints(), json!([{"url": "http://127.0.0.1/services/apiexport/root/things"}]));
     world.ok(Request::delete(&format!("/clusters/root:a/{APIS}/v1alpha2/apibindings/things")));
     assert_eq!(world.endpoints(), json!(null));
@@ -111,7 +91,7 @@ fn a_binding_becomes_bound_and_is_seen_through_the_virtual_workspace() {
 fn a_binding_waits_for_its_export() {
     let mut world = World::kcp();
     world.workspace("a");
-    world.bind("a", json!([]));
+    world.bind("a");
     let url = format!("/clusters/root:a/{APIS}/v1alpha2/apibindings/things");
     assert_eq!(world.get(&url)["status"]["phase"], "Binding");
     world.publish();
@@ -172,7 +152,7 @@ fn shards_have_endpoints_of_their_own() {
     world.publish();
     for name in ["a", "b", "c"] {
         world.workspace(name);
-        world.bind(name, json!([]));
+        world.bind(name);
         world.things(name, &["x"]);
     }
     assert_eq!(world.endpoints().as_array().map(Vec::len), Some(2));
@@ -198,14 +178,8 @@ fn a_schema_cannot_be_changed() {
 #[test]
 fn a_workspace_serves_its_own_definitions() {
     let (mut world, _) = bound(&["a", "b"]);
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "own.example.org"},
-        "spec": {
-            "group": "example.org", "scope": "Cluster", "names": {"plural": "own", "kind": "Own"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {}}],
-        },
-    });
+    let mut definition = definition("own.v1.example.org", "Own", &anything());
+    definition["spec"]["scope"] = json!("Cluster");
     world.ok(Request::post("/clusters/root:a/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition));
     let own = json!({"apiVersion": "example.org/v1", "kind": "Own", "metadata": {"name": "o"}});
     world.ok(Request::post("/clusters/root:a/apis/example.org/v1/own", &own));
@@ -218,7 +192,7 @@ fn a_workspace_is_watched_past_what_happens_in_others() {
     world.publish();
     let clusters = ["acme", "globex"].map(|name| {
         let cluster = world.workspace(name);
-        world.bind(name, json!([]));
+        world.bind(name);
         format!("/clusters/{cluster}/{OF_THINGS}")
     });
     let [acme, globex] = &clusters;

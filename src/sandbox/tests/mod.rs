@@ -8,7 +8,7 @@ mod watches;
 
 use serde_json::{Value, json};
 
-use super::{ChangeKind, Event, Flavor, Reply, Request, Settings, State, Timestamp};
+use super::{ChangeKind, Event, Flavor, Reply, Request, Settings, State, Timestamp, definition};
 
 pub(super) const MERGE: &str = "application/merge-patch+json";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
@@ -88,7 +88,8 @@ impl World {
 
     /// Serves `things.example.com` with a status.
     pub fn define_things(&mut self) {
-        self.ok(Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &things()));
+        let things = definition("things.v1.example.com", "Thing", &schema());
+        self.ok(Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &things));
         self.seen();
     }
 }
@@ -103,20 +104,6 @@ pub(super) fn config_map(name: &str, data: Value) -> Value {
 
 pub(super) fn thing(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec})
-}
-
-fn things() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": schema()},
-            }],
-        },
-    })
 }
 
 pub(super) fn schema() -> Value {

@@ -116,6 +116,12 @@ impl Rest {
         }
     }
 
+    /// Waits until something is there.
+    pub async fn appears(&self, path: &str) -> Value {
+        let look = async || self.get(path).await.ok_or_else(|| "it is missing".to_owned());
+        eventually(&format!("{path} is there"), look).await
+    }
+
     /// The items of a collection.
     pub async fn list(&self, path: &str) -> Vec<Value> {
         let list = self.get(path).await.unwrap_or_else(|| panic!("GET {path}: not served"));

@@ -58,8 +58,7 @@ fn masked(stage: &Stage, text: &str) -> String {
 
 /// API servers take JSON of any depth; what cannot be read is left as it was, and the neighbours are served.
 async fn an_object_without_bottom_keeps_nobody_else_waiting(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     world.alpha.create("it", json!({"size": 1})).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
 
@@ -176,16 +175,11 @@ spec: {kubeconfig: {connection: elsewhere}}
 }
 
 async fn a_directory_that_becomes_unreadable_changes_nothing(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    world.made("it", json!({"size": 1})).await;
     let (folder, away) = (world.mappings.folder().to_owned(), stage.folder.join("away"));
-    let lines = engine.lines_logged();
-    fs::rename(&folder, &away).expect("the directory to be moved");
-    engine.says_after(lines, &["mappings"]).await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    engine.says_of(|| fs::rename(&folder, &away).expect("the directory to be moved"), &["mappings"]).await;
+    world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     fs::rename(&away, &folder).expect("the directory to be moved back");
     engine.becomes_ready().await;
 }

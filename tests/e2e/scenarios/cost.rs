@@ -13,15 +13,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// One mapping, and nothing that moves when the generation does.
-const LEAN: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+const LEAN: &str = r#"<widget mapping>
   status:
     fields:
       phase: {path: $.status.phase, default: Pending}
@@ -51,12 +43,9 @@ fn times<const N: usize>(verbs: [(&str, usize); N]) -> BTreeMap<String, usize> {
 }
 
 async fn an_object_costs_three_writes_and_no_read(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", LEAN);
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running_with(LEAN).await;
     // The first object of a tenant pays for the namespace and for the inventory.
-    world.alpha.create("first", json!({"size": 1})).await;
-    world.alpha.synced("first", "True", "Synced").await;
+    world.alpha.create_synced("first", json!({"size": 1})).await;
     world.settled().await;
 
     let new = cost_of(&world, async {
@@ -68,8 +57,7 @@ async fn an_object_costs_three_writes_and_no_read(stage: &Stage) {
     assert_eq!(new.await, [finalizer_and_status, times([("patch", 1)])], "a new object");
 
     let spec = cost_of(&world, async {
-        world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-        world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+        world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     });
     assert_eq!(spec.await, [times([]), times([("patch", 1)])], "a change of the spec");
 

@@ -25,19 +25,15 @@ pub fn cases() -> Vec<Case> {
 }
 
 async fn downstream_goes_first(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     world.target.edit(&copy, json!({"metadata": {"finalizers": ["e2e.example.com/hold"]}})).await;
 
     world.alpha.delete("it").await;
-    eventually("downstream is being deleted", async || {
-        let copy = world.target.again(&copy).await;
-        let deleting = copy["metadata"]["deletionTimestamp"].is_string();
-        deleting.then_some(()).ok_or_else(|| copy["metadata"].to_string())
-    })
-    .await;
+    world
+        .target
+        .becomes(&copy, "downstream is being deleted", |copy| copy["metadata"]["deletionTimestamp"].is_string())
+        .await;
     throughout(Duration::from_secs(3), "the consumer's object stays as long as the downstream one", async || {
         world.alpha.get("it").await.map(drop).ok_or_else(|| "it is gone".to_owned())
     })
@@ -50,10 +46,8 @@ async fn downstream_goes_first(stage: &Stage) {
 }
 
 async fn a_deletion_while_the_engine_is_down_is_carried_out(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    world.made("it", json!({"size": 1})).await;
     assert!(engine.terminate().await.success());
 
     world.alpha.delete("it").await;
@@ -66,12 +60,9 @@ async fn a_deletion_while_the_engine_is_down_is_carried_out(stage: &Stage) {
 }
 
 async fn a_name_used_again_at_once_gets_a_new_object(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let first = world.target.copy(&world.alpha, "it").await;
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    let (world, _engine) = stage.running().await;
+    let first = world.made("it", json!({"size": 1})).await;
+    world.alpha.remove("it").await;
     let source = world.alpha.create("it", json!({"size": 2})).await;
     is_replaced(&world, &first, &source, json!({"size": 2})).await;
 }
@@ -81,13 +72,11 @@ async fn a_source_replaced_behind_the_engine_adopts_the_object(stage: &Stage) {
     let adopting = WIDGETS.replace("  objects:", "  lifecycle: {onSourceRecreated: Adopt}\n  objects:");
     world.mappings.write("widgets.yaml", &adopting);
     let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let first = world.target.copy(&world.alpha, "it").await;
+    let first = world.made("it", json!({"size": 1})).await;
     engine.kill();
 
     world.alpha.patch("it", json!({"metadata": {"finalizers": null}})).await;
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    world.alpha.remove("it").await;
     let source = world.alpha.create("it", json!({"size": 2})).await;
 
     let _engine = world.engine().await;
@@ -113,12 +102,7 @@ async fn is_replaced(world: &World<'_>, first: &Value, source: &Value, spec: Val
 }
 
 /// Rendering fails for an object whose spec says so.
-const FRAGILE: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
+const FRAGILE: &str = r#"<mapping>
   objects:
     - id: widget
       template:
@@ -129,53 +113,32 @@ spec:
 "#;
 
 async fn a_deletion_needs_no_rendering(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", FRAGILE);
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) = stage.running_with(FRAGILE).await;
+    let copy = world.made("it", json!({"size": 1})).await;
 
     world.alpha.patch("it", json!({"spec": {"size": null}})).await;
     let condition = world.alpha.synced("it", "False", "RenderFailed").await;
     assert!(condition["message"].as_str().is_some_and(|text| text.contains("say how large")), "{condition}");
     assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a failed rendering writes nothing");
 
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    world.alpha.remove("it").await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }
 
-const ORPHANING: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+const ORPHANING: &str = r#"<widget mapping>
   lifecycle: {onSourceDelete: Orphan}
 "#;
 
 async fn an_orphaned_object_stays(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", ORPHANING);
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    let (world, _engine) = stage.running_with(ORPHANING).await;
+    let copy = world.made("it", json!({"size": 1})).await;
+    world.alpha.remove("it").await;
     let left = world.target.again(&copy).await;
     assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
     assert!(left["metadata"]["labels"]["sync-engine.dev/owner"].is_null(), "an orphan carries no marks: {left}");
 }
 
-const OPTIONAL: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
+const OPTIONAL: &str = r#"<mapping>
   objects:
     - id: widget
       when: ${{ source.spec.size | default(0) > 0 }}
@@ -183,16 +146,12 @@ spec:
 "#;
 
 async fn an_object_that_is_not_wanted_any_more_goes(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", OPTIONAL);
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) = stage.running_with(OPTIONAL).await;
+    world.made("it", json!({"size": 1})).await;
     world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
     world.target.gone(&world.alpha, "it").await;
     world.alpha.object("it").await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
 }
 
 async fn a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so(stage: &Stage) {
@@ -202,8 +161,7 @@ async fn a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so(s
         source.trim_end_matches('}').to_owned() + ", when: \"${{ source.spec.size > 0 }}\", onExit: Delete}";
     world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &selective));
     let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "it").await;
+    world.made("it", json!({"size": 1})).await;
     world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
     world.target.gone(&world.alpha, "it").await;
     let_go(&world).await;
@@ -219,11 +177,9 @@ async fn let_go(world: &World<'_>) {
 }
 
 async fn a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", &(WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n"));
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
+    let (world, mut engine) =
+        stage.running_with(&(WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n")).await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
     world.settled().await;
     world.api.uninstall(&world.target.rest).await;
     let lines = engine.lines_logged();
@@ -233,11 +189,9 @@ async fn a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone(stage
 }
 
 async fn a_removed_mapping_takes_its_objects_along_where_it_says_so(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", &(WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n"));
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) =
+        stage.running_with(&(WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n")).await;
+    world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
     world.mappings.remove("widgets.yaml");
     world.target.gone(&world.alpha, "it").await;

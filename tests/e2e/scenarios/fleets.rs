@@ -119,8 +119,7 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
 
     // One cluster is down: the other goes on. What its sources had stays.
     server.kill();
-    first.create("other", json!({"size": 3})).await;
-    first.synced("other", "True", "Synced").await;
+    first.create_synced("other", json!({"size": 3})).await;
     engine.becomes_degraded("watch of widgets", "cannot reach").await;
     server.resume().await;
     fleet.unlist("b");
@@ -150,14 +149,12 @@ async fn a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources(stage: &
     let (provider, first) = (fleet.provider(), &fleet.world.alpha);
     fleet.world.mappings.write("provider.yaml", &provider.replace(&fleet.files(), "kubeconfig: {connection: source}"));
     let mut engine = fleet.world.engine().await;
-    first.create("a", json!({"size": 1})).await;
-    first.synced("a", "True", "Synced").await;
+    first.create_synced("a", json!({"size": 1})).await;
     let made = fleet.world.target.copy(first, "a").await;
 
     fleet.world.mappings.write("provider.yaml", &provider);
     engine.says(&["a.it", "cluster engaged"]).await;
-    first.patch("a", json!({"spec": {"size": 2}})).await;
-    let copy = fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    let copy = fleet.world.target.follows(first, "a", json!({"size": 2})).await;
     assert_eq!(copy["metadata"]["uid"], made["metadata"]["uid"]);
     engine.becomes_ready().await;
     first.delete("a").await;
@@ -172,8 +169,7 @@ async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &St
     let (server, former) = fleet.cluster("b").await;
     fleet.list("b", &server.kubeconfig(&stage.user));
     let mut engine = fleet.world.engine().await;
-    former.create("same", json!({"size": 1})).await;
-    former.synced("same", "True", "Synced").await;
+    former.create_synced("same", json!({"size": 1})).await;
     let made = fleet.world.target.copies().await;
 
     let (rebuilt, tenant) = fleet.cluster("c").await;
@@ -181,11 +177,9 @@ async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &St
     engine.says(&["b.it", "cluster disengaged"]).await;
     engine.counts_orphans(1).await;
     // The name is the former's, the cluster is another: so are its objects, and where they are.
-    tenant.create("same", json!({"size": 2})).await;
-    tenant.synced("same", "True", "Synced").await;
+    tenant.create_synced("same", json!({"size": 2})).await;
     assert_eq!(fleet.world.target.copies().await.len(), 2);
-    tenant.delete("same").await;
-    tenant.gone("same").await;
+    tenant.remove("same").await;
     let stands = fleet.world.target.again(&made[0]).await;
     assert_eq!(stands["metadata"]["uid"], made[0]["metadata"]["uid"]);
     assert_eq!(stands["spec"], json!({"size": 1}));
@@ -195,8 +189,7 @@ async fn a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported(stag
     let fleet = Fleet::of(stage).await;
     let mut engine = fleet.world.engine().await;
     let first = &fleet.world.alpha;
-    first.create("a", json!({"size": 1})).await;
-    first.synced("a", "True", "Synced").await;
+    first.create_synced("a", json!({"size": 1})).await;
     let source = &stage.fleet.kubernetes().await.source;
     let lists = |user: &str| {
         let resource = format!("/apis/{}/v1/", fleet.world.api.group);
@@ -207,18 +200,15 @@ async fn a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported(stag
 
     fs::write(fleet.file("a"), "clusters: [").expect("a kubeconfig");
     engine.becomes_degraded("ClusterProvider", "is no kubeconfig").await;
-    first.patch("a", json!({"spec": {"size": 2}})).await;
-    fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    fleet.world.target.follows(first, "a", json!({"size": 2})).await;
     assert_eq!(lists(&stage.user), before, "what was read before stays in use");
 
     // Another user with the same rights: the engines' users are all administrators of plain clusters.
     let other = crate::credentials::engine(stage.fleet.next_engine());
     fleet.list("a", &source.kubeconfig(&other));
     engine.becomes_ready().await;
-    first.patch("a", json!({"spec": {"size": 3}})).await;
-    fleet.world.target.has_spec(first, "a", json!({"size": 3})).await;
-    first.create("b", json!({"size": 1})).await;
-    first.synced("b", "True", "Synced").await;
+    fleet.world.target.follows(first, "a", json!({"size": 3})).await;
+    first.create_synced("b", json!({"size": 1})).await;
     let writes = source.audit().requests(&other).into_iter().filter(|request| request.is_write()).count();
     assert!(writes > 0, "the new credential is in use");
     assert_eq!((lists(&stage.user), lists(&other)), (before, 0), "nothing was listed again");
@@ -262,8 +252,7 @@ async fn secrets_of_a_hub_list_clusters(stage: &Stage) {
     hub.patch(Patch::Merge, &path, &secret(&source.kubeconfig(NOBODY))).await;
     engine.becomes_degraded("ClusterProvider", "forbidden").await;
     hub.patch(Patch::Merge, &path, &secret(&source.kubeconfig(&stage.user))).await;
-    first.patch("a", json!({"spec": {"size": 2}})).await;
-    fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    fleet.world.target.follows(first, "a", json!({"size": 2})).await;
     hub.delete(&path).await;
     engine.says(&["cluster disengaged", "Removed"]).await;
     assert_eq!(fleet.world.target.copies().await.len(), 1);
@@ -282,8 +271,7 @@ async fn the_clusters_that_kind_lists_are_followed(stage: &Stage) {
     let launch = fleet.world.launch().environment("PATH", format!("{}:{path}", programs.display()));
     let mut engine = launch.ready().await;
     let first = &fleet.world.alpha;
-    first.create("a", json!({"size": 1})).await;
-    first.synced("a", "True", "Synced").await;
+    first.create_synced("a", json!({"size": 1})).await;
     fleet.unlist("a");
     engine.says(&["cluster disengaged", "Removed"]).await;
     assert_eq!(fleet.world.target.copies().await.len(), 1);

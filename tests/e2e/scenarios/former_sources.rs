@@ -32,8 +32,7 @@ struct Scene<'s> {
 impl<'s> Scene<'s> {
     async fn in_sync(world: World<'s>) -> Self {
         for name in ["kept", "leaving"] {
-            world.alpha.create(name, json!({"size": 1})).await;
-            world.alpha.synced(name, "True", "Synced").await;
+            world.alpha.create_synced(name, json!({"size": 1})).await;
         }
         let gadgets = world.api.sibling("gadgets", "Gadget");
         let kept = world.target.copy(&world.alpha, "kept").await;
@@ -104,14 +103,12 @@ async fn former_sources_can_go(scene: &Scene<'_>) {
     gadgets.delete("new").await;
     gadgets.gone("new").await;
     assert_eq!(world.target.find(&gadgets, "new").await, None);
-    world.alpha.delete("kept").await;
-    world.alpha.gone("kept").await;
+    world.alpha.remove("kept").await;
     assert_eq!(world.target.copies().await, Vec::<Value>::new());
 }
 
 async fn an_edit_of_the_resource_deletes_nothing_and_former_sources_can_go(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     let scene = Scene::in_sync(world).await;
     scene.world.serve_at_source(&scene.gadgets).await;
     scene.edit();
@@ -119,8 +116,7 @@ async fn an_edit_of_the_resource_deletes_nothing_and_former_sources_can_go(stage
 }
 
 async fn an_edit_of_the_resource_across_a_restart_deletes_nothing_and_former_sources_can_go(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     let scene = Scene::in_sync(world).await;
     scene.world.serve_at_source(&scene.gadgets).await;
     assert!(engine.terminate().await.success());
@@ -130,12 +126,9 @@ async fn an_edit_of_the_resource_across_a_restart_deletes_nothing_and_former_sou
 }
 
 async fn an_edit_to_a_resource_that_nobody_serves_deletes_nothing(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     let scene = Scene::in_sync(world).await;
-    let lines = engine.lines_logged();
-    scene.edit();
-    engine.says_after(lines, &["generation 2"]).await;
+    engine.says_of(|| scene.edit(), &["generation 2"]).await;
     scene.all_stay().await;
     scene.former_source_goes().await;
     scene.going_back_resumes().await;
@@ -143,14 +136,10 @@ async fn an_edit_to_a_resource_that_nobody_serves_deletes_nothing(stage: &Stage)
 
 async fn former_sources_leave_with_their_mapping(stage: &Stage) {
     let text = WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n";
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", &text);
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(&text).await;
     let scene = Scene::in_sync(world).await;
     scene.world.serve_at_source(&scene.gadgets).await;
-    let lines = engine.lines_logged();
-    scene.edit_from(&text);
-    engine.says_after(lines, &["the former source runs on"]).await;
+    engine.says_of(|| scene.edit_from(&text), &["the former source runs on"]).await;
     scene.of_gadgets().create("new", json!({"size": 7})).await;
     scene.world.target.has_spec(&scene.of_gadgets(), "new", json!({"size": 7})).await;
 

@@ -25,8 +25,7 @@ async fn tenants_are_kept_apart(stage: &Stage) {
     assert_ne!(uid(&made), uid(&other));
     world.alpha.patch("twin", json!({"spec": {"size": 3}})).await;
     assert!(contains(&world.beta.object("twin").await, &json!({"spec": {"size": 2}})));
-    world.alpha.delete("twin").await;
-    world.alpha.gone("twin").await;
+    world.alpha.remove("twin").await;
     world.beta.object("twin").await;
 }
 

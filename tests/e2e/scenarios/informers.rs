@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use sync_engine::sandbox::{ApiRef, Options, Sandbox};
+use sync_engine::sandbox::{ApiRef, Options, Sandbox, anything, definition, resource_schema};
 
 use crate::case::{Case, Stage, case};
 use crate::eventually::eventually;
@@ -25,7 +25,7 @@ const DEFINITIONS: ApiRef<'_> = ApiRef { cluster: "", resource: "customresourced
 
 async fn informers_of_client_go_follow_the_sandbox(stage: &Stage) {
     let mut sandbox = Options::kubernetes().encrypted().start().await.expect("a sandbox");
-    sandbox.create(DEFINITIONS, &definition()).expect("a definition");
+    sandbox.create(DEFINITIONS, &definition("gadgets.v1.example.com", "Gadget", &anything())).expect("a definition");
     create(&sandbox, "early");
     let mut go = Informers::start(stage, &sandbox.kubeconfig(None), &[]);
     go.tells(&["added early map[]", "synced: true"]).await;
@@ -55,10 +55,7 @@ async fn informers_of_client_go_follow_the_sandbox(stage: &Stage) {
 async fn informers_of_client_go_follow_an_endpoint_slice_of_the_sandbox(stage: &Stage) {
     let mut sandbox = Options::kcp().encrypted().start().await.expect("a sandbox");
     sandbox.create_workspace("root", "provider").expect("a workspace");
-    let metadata = json!({"name": "v1.gadgets.example.com"});
-    let schema = json!({
-        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": metadata, "spec": spec(&anything()),
-    });
+    let schema = resource_schema("gadgets.v1.example.com", "Gadget", &anything());
     sandbox.publish("root:provider", "gadgets", &[schema], &[]).expect("an export");
     let consumers = ["early", "late"].map(|name| {
         let consumer = sandbox.create_workspace("root", name).expect("a workspace");
@@ -122,26 +119,6 @@ fn lines(informers: &[&str], line: &str) -> Vec<String> {
         true => vec![line.to_owned()],
         false => informers.iter().map(|informer| format!("{informer}: {line}")).collect(),
     }
-}
-
-fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.example.com"},
-        "spec": spec(&json!({"openAPIV3Schema": anything()})),
-    })
-}
-
-fn anything() -> Value {
-    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
-}
-
-/// Of gadgets, with their schema as a definition or an APIResourceSchema has it.
-fn spec(schema: &Value) -> Value {
-    json!({
-        "group": "example.com", "scope": "Namespaced", "names": {"plural": "gadgets", "kind": "Gadget"},
-        "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
-    })
 }
 
 fn object(version: &str, kind: &str, name: &str) -> Value {

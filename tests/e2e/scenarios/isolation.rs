@@ -18,8 +18,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 async fn two_tenants_with_one_name_keep_apart(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     world.alpha.create("my-database", json!({"size": 1})).await;
     world.beta.create("my-database", json!({"size": 2})).await;
 
@@ -43,15 +42,13 @@ async fn two_tenants_with_one_name_keep_apart(stage: &Stage) {
 }
 
 async fn a_tenants_object_is_gone_alone(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     world.alpha.create("my-database", json!({"size": 1})).await;
     world.beta.create("my-database", json!({"size": 2})).await;
     let theirs = world.target.copy(&world.beta, "my-database").await;
     world.target.copy(&world.alpha, "my-database").await;
 
-    world.alpha.delete("my-database").await;
-    world.alpha.gone("my-database").await;
+    world.alpha.remove("my-database").await;
     assert_eq!(world.target.find(&world.alpha, "my-database").await, None);
     let left = world.target.again(&theirs).await;
     assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
@@ -74,8 +71,7 @@ async fn two_connections_to_one_cluster_both_work_and_are_reported(stage: &Stage
     let mut engine = world.launch().and_flag("--connection", second).ready().await;
     engine.says(&["`second` and `target`", "lead to one cluster"]).await;
 
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let copy = world.made("it", json!({"size": 1})).await;
     let path = format!("/api/v1/namespaces/{}/configmaps/it", namespace(&copy));
     eventually("the second mapping makes its object", async || {
         let made = world.target.rest.get(&path).await.ok_or("it is missing")?;
@@ -83,8 +79,5 @@ async fn two_connections_to_one_cluster_both_work_and_are_reported(stage: &Stage
     })
     .await;
     world.target.rest.delete(&path).await;
-    eventually("what is deleted is seen through the second connection", async || {
-        world.target.rest.get(&path).await.map(drop).ok_or_else(|| "it is missing".to_owned())
-    })
-    .await;
+    world.target.rest.appears(&path).await;
 }

@@ -104,10 +104,7 @@ pub fn secret(name: &str, data: &Value) -> Value {
 /// Waits for the Secret that tells a consumer how to connect.
 pub async fn connection(tenant: &Tenant) -> Value {
     let path = format!("{}/{CONNECTION}", secrets(&tenant.namespace));
-    eventually("the consumer reads how to connect", async || {
-        tenant.rest.get(&path).await.ok_or_else(|| "the Secret is missing".to_owned())
-    })
-    .await
+    tenant.rest.appears(&path).await
 }
 
 /// The status that the operator reports; it requires all of these fields.
@@ -135,10 +132,7 @@ async fn operator_finds_its_rights(target: &Target, place: &str) {
         format!("{rights}/rolebindings/mongodb-database"),
     ];
     for path in paths {
-        eventually(&format!("{path} is there"), async || {
-            target.rest.get(&path).await.map(drop).ok_or_else(|| "it is absent".to_owned())
-        })
-        .await;
+        target.rest.appears(&path).await;
     }
 }
 

@@ -98,8 +98,7 @@ async fn all_that_a_spec_names_comes_along(stage: &Stage) {
     .await;
     runs(&target, tenant, "secured").await;
     for name in ["secured", DATABASE] {
-        tenant.delete(name).await;
-        tenant.gone(name).await;
+        tenant.remove(name).await;
     }
     nothing_is_left(&target, &place).await;
 }

@@ -17,12 +17,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-const TAGGED: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
+const TAGGED: &str = r#"<mapping>
   objects:
     - id: tag
       dependsOn: [widget]
@@ -56,11 +51,8 @@ async fn tags(world: &World<'_>, expected: &[&str]) {
 }
 
 async fn an_object_waits_for_what_it_depends_on(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", TAGGED);
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1, "tags": ["a", "b"]})).await;
-    let widget = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running_with(TAGGED).await;
+    let widget = world.made("it", json!({"size": 1, "tags": ["a", "b"]})).await;
     engine.says(&["waits for object `widget`", "its `ready` is false"]).await;
     tags(&world, &[]).await;
     world.target.report(&widget, json!({"phase": "Running"})).await;
@@ -84,9 +76,7 @@ async fn an_object_waits_for_what_it_depends_on(stage: &Stage) {
 }
 
 async fn several_objects_follow_their_list(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", TAGGED);
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(TAGGED).await;
     world.alpha.create("it", json!({"size": 1, "tags": ["a", "b"]})).await;
     world.target.operate(&world.alpha, "it", json!({"phase": "Running"})).await;
     tags(&world, &["a", "b"]).await;

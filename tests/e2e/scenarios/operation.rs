@@ -22,12 +22,10 @@ pub fn cases() -> Vec<Case> {
 }
 
 async fn health_and_metrics_are_served(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     let health = engine.ask("/healthz").await.expect("an answer");
     assert_eq!(health.status, 200);
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
     eventually("the metrics count what was done", async || {
         for name in ["sync_engine_writes_total", "sync_engine_reconcile_total", "sync_engine_clusters_engaged"] {
             let value = engine.metric(name).await;
@@ -75,8 +73,7 @@ async fn a_proxy_leads_to_both_servers(stage: &Stage) {
 }
 
 async fn marks_say_whose_an_object_is(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     let source = world.alpha.create("it", json!({"size": 1})).await;
     let copy = world.target.copy(&world.alpha, "it").await;
     let metadata = &copy["metadata"];
@@ -100,9 +97,7 @@ fn in_mode(mode: &str) -> String {
 }
 
 async fn an_observing_mapping_writes_nothing(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", &in_mode("Observe"));
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(&in_mode("Observe")).await;
     world.settled().await;
     world.alpha.create("it", json!({"size": 1})).await;
     engine.says(&["it", "finalizer"]).await;
@@ -115,18 +110,13 @@ async fn an_observing_mapping_writes_nothing(stage: &Stage) {
 }
 
 async fn a_suspended_mapping_still_deletes(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
-    let lines = engine.lines_logged();
-    world.mappings.write("widgets.yaml", &in_mode("Suspend"));
-    engine.says_after(lines, &[&world.name]).await;
+    engine.says_of(|| world.mappings.write("widgets.yaml", &in_mode("Suspend")), &[&world.name]).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.no_write(Duration::from_secs(2)).await;
     assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}));
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    world.alpha.remove("it").await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }

@@ -20,8 +20,7 @@ pub fn cases() -> Vec<Case> {
 async fn stripped(world: &World<'_>) -> [Value; 2] {
     let mut engine = world.engine().await;
     for tenant in [&world.alpha, &world.beta] {
-        tenant.create("it", json!({"size": 1})).await;
-        tenant.synced("it", "True", "Synced").await;
+        tenant.create_synced("it", json!({"size": 1})).await;
     }
     engine.counts_orphans(0).await;
     assert!(engine.terminate().await.success());
@@ -34,8 +33,7 @@ async fn alpha_is_orphaned(world: &World<'_>, [alphas, betas]: &[Value; 2], why:
     let mut engine = world.engine().await;
     engine.counts_orphans(1).await;
     engine.says(&["Orphaned", why]).await;
-    world.beta.patch("it", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.beta, "it", json!({"size": 2})).await;
+    let now = world.target.follows(&world.beta, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(betas));
     let now = world.target.again(alphas).await;
     assert_eq!(now["metadata"], alphas["metadata"], "an orphaned object stays as it is");
@@ -45,8 +43,7 @@ async fn alpha_is_orphaned(world: &World<'_>, [alphas, betas]: &[Value; 2], why:
 async fn the_object_of_a_source_that_vanished_is_kept_and_counted(stage: &Stage) {
     let world = stage.widgets().await;
     let objects = stripped(&world).await;
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    world.alpha.remove("it").await;
     let engine = alpha_is_orphaned(&world, &objects, "its source is missing").await;
 
     // A source of the same name takes it over.

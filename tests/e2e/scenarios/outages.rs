@@ -62,8 +62,7 @@ async fn a_killed_target_comes_back(stage: &Stage) {
     let own = Own::world(stage).await;
     let world = &own.world;
     let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let copy = world.made("it", json!({"size": 1})).await;
 
     own.kill().await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
@@ -110,10 +109,8 @@ async fn a_target_api_that_comes_later_is_served(stage: &Stage) {
 
 /// Each wait has a deadline that is shorter than the life of a watch that waits for a version of the future (240 s at least).
 async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_loses_no_object(stage: &Stage) {
-    let world = stage.widgets().await;
-    let engine = world.engine().await;
-    world.alpha.create("kept", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "kept").await;
+    let (world, engine) = stage.running().await;
+    world.made("kept", json!({"size": 1})).await;
     let backup = Backup::take(&world).await;
     for n in 0..20 {
         world.alpha.create(&format!("lost-{n}"), json!({"size": 1})).await;
@@ -126,10 +123,8 @@ async fn a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_lose
     assert_eq!(before.len(), 21);
 
     backup.put_back(&world).await;
-    world.alpha.create("new", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "new").await;
-    world.alpha.patch("kept", json!({"spec": {"size": 2}})).await;
-    world.target.has_spec(&world.alpha, "kept", json!({"size": 2})).await;
+    world.made("new", json!({"size": 1})).await;
+    world.target.follows(&world.alpha, "kept", json!({"size": 2})).await;
 
     // The sources that were created after the copy never asked for a deletion.
     engine.counts_orphans(20).await;
@@ -177,10 +172,8 @@ impl Backup {
 }
 
 async fn a_killed_source_comes_back(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     match stage.on {
         On::Kcp => stage.kcp().await.kill(),
         On::Kube => stage.fleet.kubernetes().await.source.kill(),
@@ -202,8 +195,7 @@ async fn a_killed_source_comes_back(stage: &Stage) {
         On::Sandbox => world.memory().resume_source().await,
     }
     world.alpha.status("it", json!({"phase": "Running"})).await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));
     world.beta.create("new", json!({"size": 1})).await;
     world.target.copy(&world.beta, "new").await;

@@ -34,17 +34,16 @@ async fn place_of_alpha(world: &World<'_>) -> String {
 }
 
 async fn unchanged(world: &World<'_>, object: &Value) {
-    throughout(Duration::from_secs(3), "somebody else's object stays as it is", async || {
-        let now = world.target.again(object).await;
-        let same = now["metadata"]["resourceVersion"] == object["metadata"]["resourceVersion"];
-        same.then_some(()).ok_or_else(|| now.to_string())
-    })
-    .await;
+    world
+        .target
+        .keeps(object, "somebody else's object stays as it is", |now| {
+            now["metadata"]["resourceVersion"] == object["metadata"]["resourceVersion"]
+        })
+        .await;
 }
 
 async fn a_foreign_object_is_not_touched(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     let place = place_of_alpha(&world).await;
     let collection = world.api.collection(&place);
     let foreign = world.target.rest.create(&collection, &world.api.object("taken", json!({"note": "mine"}))).await;
@@ -64,16 +63,13 @@ async fn a_foreign_object_is_not_touched(stage: &Stage) {
     let other = world.target.rest.create(&collection, &world.api.object("other", json!({}))).await;
     world.alpha.create("other", json!({"size": 1})).await;
     world.alpha.synced("other", "False", "Conflict").await;
-    world.alpha.delete("other").await;
-    world.alpha.gone("other").await;
+    world.alpha.remove("other").await;
     unchanged(&world, &other).await;
 }
 
 async fn a_stripped_object_is_restored(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
+    let (world, _engine) = stage.running().await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
     let copy = world.target.copy(&world.alpha, "it").await;
     let path = world.target.path(&copy);
     for nothing in [json!({"annotations": null}), json!({"labels": null, "annotations": null})] {
@@ -98,8 +94,7 @@ fn with_marks_of(world: &World<'_>, original: &Value, name: &str, spec: Value) -
 }
 
 async fn copied_marks_do_not_make_an_object_ours(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     let place = place_of_alpha(&world).await;
     let ours = world.target.copy(&world.alpha, "scout").await;
     let copied = with_marks_of(&world, &ours, "taken", json!({"note": "mine"}));
@@ -110,14 +105,12 @@ async fn copied_marks_do_not_make_an_object_ours(stage: &Stage) {
     unchanged(&world, &copied).await;
 
     // Its original goes without taking the copy along.
-    world.alpha.delete("scout").await;
-    world.alpha.gone("scout").await;
+    world.alpha.remove("scout").await;
     unchanged(&world, &copied).await;
 }
 
 async fn forged_marks_carry_no_status(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     world.beta.create("victim", json!({"size": 1})).await;
     let real = world.target.operate(&world.beta, "victim", json!({"phase": "Running"})).await;
     world.beta.status("victim", json!({"phase": "Running"})).await;
@@ -133,32 +126,27 @@ async fn forged_marks_carry_no_status(stage: &Stage) {
     .await;
     unchanged(&world, &forged).await;
 
-    world.beta.delete("victim").await;
-    world.beta.gone("victim").await;
+    world.beta.remove("victim").await;
     unchanged(&world, &forged).await;
 }
 
 async fn forged_marks_of_a_future_source_do_not_move_it(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     let place = place_of_alpha(&world).await;
     world.beta.create("victim", json!({"size": 1})).await;
     let real = world.target.copy(&world.beta, "victim").await;
-    world.beta.delete("victim").await;
-    world.beta.gone("victim").await;
+    world.beta.remove("victim").await;
 
     let mut forged = with_marks_of(&world, &real, "victim", json!({"note": "forged"}));
     forged["metadata"]["annotations"]["sync-engine.dev/self"] = true_self_mark(&world, &real, &place).into();
     let forged = world.target.rest.create(&world.api.collection(&place), &forged).await;
-    world.beta.create("victim", json!({"size": 2})).await;
-    world.beta.synced("victim", "True", "Synced").await;
+    world.beta.create_synced("victim", json!({"size": 2})).await;
     let path = world.target.path(&real);
     let made = world.target.rest.get(&path).await.expect("the object is made in the source's own namespace");
     assert_eq!(made["spec"], json!({"size": 2}));
     unchanged(&world, &forged).await;
 
-    world.beta.delete("victim").await;
-    world.beta.gone("victim").await;
+    world.beta.remove("victim").await;
     assert_eq!(world.target.rest.get(&path).await, None);
     unchanged(&world, &forged).await;
 }
@@ -176,12 +164,7 @@ fn true_self_mark(world: &World<'_>, object: &Value, place: &str) -> String {
     mark(place)
 }
 
-const WITH_SERVICE_ACCOUNT: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
+const WITH_SERVICE_ACCOUNT: &str = r#"<mapping>
   objects:
     - id: account
       shared: Namespace
@@ -191,38 +174,29 @@ spec:
 "#;
 
 async fn a_service_account_is_shared_until_the_last_source_goes(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", WITH_SERVICE_ACCOUNT);
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running_with(WITH_SERVICE_ACCOUNT).await;
     world.alpha.create("one", json!({})).await;
     world.alpha.create("two", json!({})).await;
     world.target.copy(&world.alpha, "one").await;
     let place = namespace(&world.target.copy(&world.alpha, "two").await);
     let account = format!("/api/v1/namespaces/{place}/serviceaccounts/widget-runner");
-    let made = eventually("the account is made", async || {
-        world.target.rest.get(&account).await.ok_or_else(|| "it is absent".to_owned())
-    })
-    .await;
+    let made = world.target.rest.appears(&account).await;
 
-    world.alpha.delete("one").await;
-    world.alpha.gone("one").await;
+    world.alpha.remove("one").await;
     throughout(Duration::from_secs(2), "the other source keeps the account", async || {
         let now = world.target.rest.get(&account).await.ok_or("it is gone")?;
         (uid(&now) == uid(&made)).then_some(()).ok_or_else(|| now.to_string())
     })
     .await;
 
-    world.alpha.delete("two").await;
-    world.alpha.gone("two").await;
+    world.alpha.remove("two").await;
     assert_eq!(world.target.rest.get(&account).await, None, "the last source takes the account along");
     let left = world.target.rest.get(&format!("/api/v1/namespaces/{place}")).await.expect("the namespace stays");
     assert_eq!(left["metadata"]["labels"]["app.kubernetes.io/managed-by"], "sync-engine");
 }
 
 async fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", WITH_SERVICE_ACCOUNT);
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running_with(WITH_SERVICE_ACCOUNT).await;
     world.alpha.create("last", json!({})).await;
     world.beta.create("other", json!({})).await;
     let place = namespace(&world.target.copy(&world.alpha, "last").await);
@@ -233,19 +207,13 @@ async fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out(stage:
     let edited = WITH_SERVICE_ACCOUNT.replace("kind: Widget,", "kind: Widget, metadata: {labels: {edited: 'yes'}},");
     world.mappings.write("widgets.yaml", &edited);
     carried_out.await;
-    world.alpha.delete("last").await;
-    world.alpha.gone("last").await;
+    world.alpha.remove("last").await;
     let account = format!("/api/v1/namespaces/{place}/serviceaccounts/widget-runner");
     assert_eq!(world.target.rest.get(&account).await, None, "the last source takes the account along");
 }
 
 /// The same source as `WIDGETS`, at a place of its own, and nothing of it upstream.
-const ELSEWHERE: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
+const ELSEWHERE: &str = r#"<mapping>
   placement: {name: "{{ source.metadata.name }}-elsewhere"}
   objects:
     - id: widget
@@ -254,16 +222,14 @@ spec:
 "#;
 
 async fn two_engines_leave_each_other_alone(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut first = world.engine().await;
+    let (world, mut first) = stage.running().await;
     let folder = world.second_mappings("other-mappings");
     folder.write("widgets.yaml", ELSEWHERE);
     let launch = world.launch().flag("--engine-id", "other").flag("--mappings", folder.folder().display());
     let _second = launch.ready().await;
     let others = world.target.of("other", &world.name);
 
-    world.alpha.create("it", json!({"size": 1})).await;
-    let mine = world.target.copy(&world.alpha, "it").await;
+    let mine = world.made("it", json!({"size": 1})).await;
     let theirs = others.copy(&world.alpha, "it").await;
     assert_ne!(uid(&mine), uid(&theirs));
     world.target.report(&mine, json!({"phase": "Running"})).await;
@@ -286,10 +252,8 @@ async fn two_engines_leave_each_other_alone(stage: &Stage) {
 }
 
 async fn an_engine_at_anothers_place_says_conflict(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _first = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let mine = world.target.copy(&world.alpha, "it").await;
+    let (world, _first) = stage.running().await;
+    let mine = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
     let _second = world.launch().flag("--engine-id", "other").ready().await;
     eventually("the second engine says conflict", async || {
@@ -321,8 +285,7 @@ async fn two_mappings_on_one_resource_leave_each_other_alone(stage: &Stage) {
     let world = stage.widgets().await;
     world.mappings.write("settings.yaml", SETTINGS);
     let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let widget = world.target.copy(&world.alpha, "it").await;
+    let widget = world.made("it", json!({"size": 1})).await;
     let settings = world.target.of("main", &format!("{}-settings", world.name));
     let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&widget));
     let holds_size = async |size: &str| {
@@ -338,14 +301,13 @@ async fn two_mappings_on_one_resource_leave_each_other_alone(stage: &Stage) {
     holds_size("2").await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
 
-    let lines = engine.lines_logged();
-    world.mappings.write("widgets.yaml", &WIDGETS.replace("Pending", "Waiting"));
-    engine.says_after(lines, &[&world.name]).await;
+    engine
+        .says_of(|| world.mappings.write("widgets.yaml", &WIDGETS.replace("Pending", "Waiting")), &[&world.name])
+        .await;
     world.alpha.status("it", json!({"phase": "Waiting"})).await;
     holds_size("2").await;
 
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    world.alpha.remove("it").await;
     assert_eq!(settings.labelled(&config_maps).await, Vec::<Value>::new());
     assert_eq!(world.target.copies().await, Vec::<Value>::new());
 }

@@ -148,11 +148,9 @@ fn deletions(world: &World<'_>) -> usize {
 }
 
 async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     for name in [NAME, "other"] {
-        world.alpha.create(name, json!({"size": 1})).await;
-        world.alpha.synced(name, "True", "Synced").await;
+        world.alpha.create_synced(name, json!({"size": 1})).await;
     }
     Refused::Deletion.refuse(&world).await;
 
@@ -170,8 +168,7 @@ async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) 
     )
     .await;
     assert!(deletions(&world) > before, "the deletion is tried again");
-    world.alpha.patch("other", json!({"spec": {"size": 2}})).await;
-    world.target.has_spec(&world.alpha, "other", json!({"size": 2})).await;
+    world.target.follows(&world.alpha, "other", json!({"size": 2})).await;
 
     Refused::Deletion.refuse_no_more(&world).await;
     world.alpha.gone(NAME).await;
@@ -179,15 +176,7 @@ async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) 
     engine.becomes_ready().await;
 }
 
-const WITH_SETTINGS: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+const WITH_SETTINGS: &str = r#"<widget mapping>
     - id: settings
       template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
   status:
@@ -226,12 +215,7 @@ async fn others_go_on(stage: &Stage, refused: Refused, reason: &str, words: &str
     engine.becomes_ready().await;
 }
 
-const WITH_ROLE: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
+const WITH_ROLE: &str = r#"<mapping>
   objects:
     - id: role
       shared: Namespace
@@ -292,8 +276,7 @@ async fn a_status_value_that_the_consumers_api_refuses_keeps_no_other_back(stage
 }
 
 async fn a_missing_namespace_is_reported(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     world.alpha.create("scout", json!({})).await;
     let place = namespace(&world.target.copy(&world.alpha, "scout").await);
     // In memory and on a plain cluster, the places of the tenants differ in their hash alone: beta's is found by its refusal.

@@ -153,11 +153,9 @@ async fn a_password_travels_down_and_a_connection_up(stage: &Stage) {
     world.settled().await;
     world.no_write(Duration::from_secs(3)).await;
 
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     is_gone(&alpha.rest, &alpha.namespace, "it-connection").await;
-    beta.delete("it").await;
-    beta.gone("it").await;
+    beta.remove("it").await;
     is_gone(&target.rest, &other, "it-alice").await;
     holds(&beta.rest, &beta.namespace, "alice", &[("password", "marked-value-of-beta")]).await;
     let values =
@@ -186,8 +184,7 @@ async fn foreign_secrets_are_left_alone_on_both_sides(stage: &Stage) {
         same.then_some(()).ok_or_else(|| format!("{theirs} {mine}"))
     })
     .await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     holds(&target.rest, &place, "it-bob", &[("password", "foreign")]).await;
     holds(&alpha.rest, &alpha.namespace, "it-connection", &[("uri", "mine")]).await;
 }
@@ -201,8 +198,7 @@ async fn two_sources_share_the_copy_of_a_secret(stage: &Stage) {
     let (alpha, target) = (&world.alpha, &world.target);
     put(alpha, "login", &[("password", "shared")]).await;
     for name in ["a", "b", "c"] {
-        alpha.create(name, json!({"size": 1, "tags": ["login"]})).await;
-        alpha.synced(name, "True", "Synced").await;
+        alpha.create_synced(name, json!({"size": 1, "tags": ["login"]})).await;
     }
     let place = namespace(&target.copy(alpha, "a").await);
     let copy = holds(&target.rest, &place, "login", &[("password", "shared")]).await;
@@ -211,8 +207,7 @@ async fn two_sources_share_the_copy_of_a_secret(stage: &Stage) {
     let other = namespace(&target.copy(&world.beta, "a").await);
     holds(&target.rest, &other, "login", &[("password", "marked-value-of-beta")]).await;
 
-    alpha.delete("a").await;
-    alpha.gone("a").await;
+    alpha.remove("a").await;
     alpha.patch("b", json!({"spec": {"tags": []}})).await;
     target.has_spec(alpha, "b", json!({"size": 1, "tags": []})).await;
     world.settled().await;
@@ -257,8 +252,7 @@ async fn a_claim_is_waited_for_and_followed_again(stage: &Stage) {
     // Without the claim, a consumer can still leave.
     in_alpha.take_back(&world.api).await;
     alpha.synced("it", "False", "ClaimNotAccepted").await;
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     is_gone(&target.rest, &place, "it-alice").await;
 }
 
@@ -268,8 +262,7 @@ async fn a_related_secret_costs_one_write_and_its_change_one(stage: &Stage) {
     let _engine = world.engine().await;
     let (alpha, target) = (&world.alpha, &world.target);
     put(alpha, "alice", &[("password", "p")]).await;
-    alpha.create("it", json!({"size": 1, "tags": ["alice"]})).await;
-    alpha.synced("it", "True", "Synced").await;
+    alpha.create_synced("it", json!({"size": 1, "tags": ["alice"]})).await;
     let place = namespace(&target.copy(alpha, "it").await);
     let writes = |requests: Vec<Request>| requests.into_iter().filter(Request::is_write).count();
     let count = || [writes(world.source_requests()), writes(world.target_requests())];
@@ -343,8 +336,7 @@ async fn what_labels_select_is_copied_and_other_resources_are_read(stage: &Stage
     alpha.status("it", json!({"message": "7 nightly"})).await;
     assert!(alpha.get("it-front").await.is_none(), "it is only read");
 
-    alpha.delete("it").await;
-    alpha.gone("it").await;
+    alpha.remove("it").await;
     copied(&[]).await;
     is_gone(&alpha.rest, &alpha.namespace, "nightly").await;
 }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use tokio::time::interval;
 
 use crate::case::{Case, Stage, case};
-use crate::eventually::throughout;
 use crate::target::uid;
 use crate::world::{WIDGETS, World};
 
@@ -36,10 +35,8 @@ async fn has_label(world: &World<'_>, value: &str) -> Value {
 }
 
 async fn an_edit_changes_existing_objects_without_new_lists(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
     world.settled().await;
     let lists = || world.requests().into_iter().filter(|request| request.is_list()).collect::<Vec<_>>();
@@ -52,11 +49,7 @@ async fn an_edit_changes_existing_objects_without_new_lists(stage: &Stage) {
 
     world.mappings.write("widgets.yaml", WIDGETS);
     world.target.copy(&world.alpha, "it").await;
-    crate::eventually::eventually("the label is given up", async || {
-        let now = world.target.again(&copy).await;
-        now["metadata"]["labels"]["edit"].is_null().then_some(()).ok_or_else(|| now["metadata"].to_string())
-    })
-    .await;
+    world.target.becomes(&copy, "the label is given up", |now| now["metadata"]["labels"]["edit"].is_null()).await;
     let new: Vec<_> = lists().into_iter().skip(before).collect();
     assert!(new.is_empty(), "an edit lists again what it does not change: {new:?}");
 }
@@ -75,10 +68,8 @@ fn place(text: &str, needle: &str) -> String {
 }
 
 async fn an_edit_in_the_middle_of_a_reconcile_is_not_forgotten(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
+    let (world, mut engine) = stage.running().await;
+    world.alpha.create_synced("it", json!({"size": 1})).await;
     world.settled().await;
 
     let lines = engine.lines_logged();
@@ -93,10 +84,8 @@ async fn an_edit_in_the_middle_of_a_reconcile_is_not_forgotten(stage: &Stage) {
 }
 
 async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
     world.settled().await;
 
@@ -109,8 +98,7 @@ async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
     world.no_write(Duration::from_secs(2)).await;
 
     // The last good version runs on.
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));
     assert!(now["metadata"]["labels"]["edit"].is_null(), "{now}");
 
@@ -130,10 +118,8 @@ async fn a_broken_file_leaves_its_neighbours_alone(stage: &Stage) {
 }
 
 async fn fifty_quick_edits_end_in_the_last_good_one(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
 
     let mut ticks = interval(Duration::from_millis(20));
     for edit in 1..=50 {
@@ -151,12 +137,12 @@ async fn fifty_quick_edits_end_in_the_last_good_one(stage: &Stage) {
     world.mappings.overwrite("widgets.yaml", &labelled("edit-51").replace("template", "tempalte"));
     world.mappings.write("widgets.yaml", &labelled("last"));
     has_label(&world, "last").await;
-    throughout(Duration::from_secs(3), "the last good text stands, and the object never went", async || {
-        let now = world.target.again(&copy).await;
-        let met = uid(&now) == uid(&copy) && now["metadata"]["labels"]["edit"] == "last";
-        met.then_some(()).ok_or_else(|| now["metadata"].to_string())
-    })
-    .await;
+    world
+        .target
+        .keeps(&copy, "the last good text stands, and the object never went", |now| {
+            uid(&now) == uid(&copy) && now["metadata"]["labels"]["edit"] == "last"
+        })
+        .await;
 }
 
 async fn a_mounted_config_map_is_followed(stage: &Stage) {
@@ -172,9 +158,7 @@ async fn a_mounted_config_map_is_followed(stage: &Stage) {
 }
 
 async fn the_last_good_text_survives_a_restart(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", &labelled("good"));
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(&labelled("good")).await;
     world.alpha.create("it", json!({"size": 1})).await;
     let copy = has_label(&world, "good").await;
     world.alpha.synced("it", "True", "Synced").await;
@@ -185,27 +169,19 @@ async fn the_last_good_text_survives_a_restart(stage: &Stage) {
     world.mappings.write("widgets.yaml", ": {{{ not YAML at all\n");
     let mut engine = world.launch().start();
     engine.says(&["widgets.yaml:"]).await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!((uid(&now), &now["metadata"]["labels"]["edit"]), (uid(&copy), &json!("good")));
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    world.alpha.remove("it").await;
 }
 
 async fn a_name_taken_twice_keeps_the_first(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", &labelled("first"));
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(&labelled("first")).await;
     world.alpha.create("it", json!({"size": 1})).await;
     let copy = has_label(&world, "first").await;
-    let lines = engine.lines_logged();
-    world.mappings.write("a-newcomer.yaml", &labelled("second"));
-    engine.says_after(lines, &["a-newcomer.yaml:", &world.name]).await;
-    throughout(Duration::from_secs(2), "the running one stays", async || {
-        let now = world.target.again(&copy).await;
-        (now["metadata"]["labels"]["edit"] == "first").then_some(()).ok_or_else(|| now["metadata"].to_string())
-    })
-    .await;
+    engine
+        .says_of(|| world.mappings.write("a-newcomer.yaml", &labelled("second")), &["a-newcomer.yaml:", &world.name])
+        .await;
+    world.target.keeps(&copy, "the running one stays", |now| now["metadata"]["labels"]["edit"] == "first").await;
 }
 
 async fn a_mapping_added_while_running_is_served(stage: &Stage) {

@@ -77,8 +77,7 @@ impl<'w> Group<'w> {
 
     /// A source is created, and synced by whoever leads.
     async fn syncs(&self, name: &str) {
-        self.world.alpha.create(name, json!({"size": 1})).await;
-        self.world.alpha.synced(name, "True", "Synced").await;
+        self.world.alpha.create_synced(name, json!({"size": 1})).await;
     }
 
     /// The replicas that wrote objects, each reign once: what both servers noted, by the User-Agent.
@@ -126,8 +125,7 @@ async fn a_leader_that_stood_still_past_its_lease_writes_nothing_more(stage: &St
     group.engine(&first).resume();
     group.engine(&first).says(&["leads no more"]).await;
     group.syncs("c").await;
-    world.alpha.delete("a").await;
-    world.alpha.gone("a").await;
+    world.alpha.remove("a").await;
     assert_eq!(group.reigns().await, [first, second]);
 }
 
@@ -144,8 +142,7 @@ async fn a_leader_that_is_cut_off_is_followed_by_another(stage: &Stage) {
     group.syncs("b").await;
     proxy.cut(false);
     group.syncs("c").await;
-    world.alpha.delete("a").await;
-    world.alpha.gone("a").await;
+    world.alpha.remove("a").await;
     assert_eq!(group.reigns().await, ["one", "two"]);
 }
 
@@ -219,8 +216,7 @@ async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
     group.syncs("b").await;
     let unwritten = world.target.copy(&world.alpha, "a").await;
     assert_eq!(unwritten["metadata"]["annotations"][EPOCH], "0", "what is in sync is not written for the epoch");
-    world.alpha.patch("a", json!({"spec": {"size": 2}})).await;
-    let copy = world.target.has_spec(&world.alpha, "a", json!({"size": 2})).await;
+    let copy = world.target.follows(&world.alpha, "a", json!({"size": 2})).await;
     assert_eq!(copy["metadata"]["annotations"][EPOCH], "1");
 
     // What the first leader might have sent before it was killed.
@@ -253,6 +249,5 @@ async fn a_policy_refuses_what_an_earlier_leader_sends_late(stage: &Stage) {
     assert_eq!(engine.try_create(&collection, &create).await.status, 422);
     group.target.delete(&group.path).await;
     group.syncs("c").await;
-    world.alpha.delete("a").await;
-    world.alpha.gone("a").await;
+    world.alpha.remove("a").await;
 }

@@ -120,8 +120,7 @@ async fn a_restart_in_sync_and_an_idle_engine_write_nothing(stage: &Stage) {
 }
 
 async fn the_first_signal_drains(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     for name in NAMES {
         world.alpha.create(name, json!({"size": 1})).await;
     }

@@ -71,10 +71,8 @@ impl Other {
 }
 
 async fn another_target_is_not_written_to(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
     assert!(engine.terminate().await.success());
 
@@ -107,8 +105,7 @@ async fn a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_st
     let right = fs::read_to_string(world.target_kubeconfig()).expect("the kubeconfig");
     let launch = world.launch_at(&right);
     let engine = launch.ready().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
 
     let other = Other::start(stage).await;
@@ -127,18 +124,15 @@ async fn a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_st
     stays(&world, &copy).await;
 
     world.launch_at(&right);
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));
     world.beta.synced("new", "False", "TargetChanged").await;
     drop(engine);
 }
 
 async fn a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) = stage.running().await;
+    world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
 
     let rebuilt = Options::kubernetes().seed("rebuilt").start().await.expect("a sandbox");
@@ -151,8 +145,7 @@ async fn a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_form
 }
 
 async fn an_api_that_is_not_served_for_a_while_loses_nothing(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     world.alpha.create("it", json!({"size": 1})).await;
     world.alpha.create("leaving", json!({"size": 1})).await;
     let copy = world.target.copy(&world.alpha, "it").await;
@@ -179,10 +172,8 @@ async fn an_api_that_is_not_served_for_a_while_loses_nothing(stage: &Stage) {
 }
 
 async fn an_api_removed_downstream_releases_no_source(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    world.made("it", json!({"size": 1})).await;
 
     world.api.uninstall(&world.target.rest).await;
     engine.says(&[&world.api.group]).await;
@@ -198,35 +189,27 @@ async fn an_api_removed_downstream_releases_no_source(stage: &Stage) {
 }
 
 async fn a_deletion_ends_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     for name in ["now", "later"] {
-        world.alpha.create(name, json!({"size": 1})).await;
-        world.alpha.synced(name, "True", "Synced").await;
+        world.alpha.create_synced(name, json!({"size": 1})).await;
     }
     world.settled().await;
     world.api.uninstall(&world.target.rest).await;
-    world.alpha.delete("now").await;
-    world.alpha.gone("now").await;
+    world.alpha.remove("now").await;
     assert_eq!(world.alpha.holds("later").await.len(), 1, "a live source waits");
 
     // Also for an engine that has never seen the kind.
     engine.kill();
     let _engine = world.launch().start();
-    world.alpha.delete("later").await;
-    world.alpha.gone("later").await;
+    world.alpha.remove("later").await;
 }
 
 async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
 
-    let before = engine.lines_logged();
-    world.mappings.remove("widgets.yaml");
-    engine.says_after(before, &[&world.name]).await;
+    engine.says_of(|| world.mappings.remove("widgets.yaml"), &[&world.name]).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     stays(&world, &copy).await;
     assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a retained mapping updates nothing");
@@ -235,16 +218,13 @@ async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
     engine.kill();
     let _engine = world.engine().await;
     stays(&world, &copy).await;
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    world.alpha.remove("it").await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }
 
 async fn an_emptied_directory_deletes_nothing(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     engine.kill();
     let empty = world.second_mappings("empty");
     let _engine = world.launch().flag("--mappings", empty.folder().display()).ready().await;
@@ -262,11 +242,8 @@ fn with_settings() -> String {
 }
 
 async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", &with_settings());
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running_with(&with_settings()).await;
+    let copy = world.made("it", json!({"size": 1})).await;
     let config_maps = format!("/api/v1/namespaces/{}/configmaps", namespace(&copy));
     let settings = async || world.target.labelled(&config_maps).await;
     eventually("the settings are made", async || match settings().await.len() {
@@ -275,11 +252,8 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
     })
     .await;
 
-    let before = engine.lines_logged();
-    world.mappings.write("widgets.yaml", WIDGETS);
-    engine.says_after(before, &[&world.name, "settings"]).await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    engine.says_of(|| world.mappings.write("widgets.yaml", WIDGETS), &[&world.name, "settings"]).await;
+    world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     throughout(Duration::from_secs(3), "the dropped object stays as it was", async || {
         let left = settings().await;
         let same = left.len() == 1 && left[0]["data"]["size"] == "1";
@@ -301,10 +275,8 @@ async fn a_dropped_object_id_is_held_until_a_person_approves(stage: &Stage) {
 }
 
 async fn a_changed_placement_moves_nothing(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
-    world.alpha.create("old", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "old").await;
+    let (world, mut engine) = stage.running().await;
+    let copy = world.made("old", json!({"size": 1})).await;
 
     let before = engine.lines_logged();
     let moved =
@@ -314,15 +286,13 @@ async fn a_changed_placement_moves_nothing(stage: &Stage) {
     world.alpha.create("new", json!({"size": 1})).await;
     assert_eq!(name(&world.target.copy(&world.alpha, "new").await), "moved-new");
 
-    world.alpha.patch("old", json!({"spec": {"size": 2}})).await;
-    let now = world.target.has_spec(&world.alpha, "old", json!({"size": 2})).await;
+    let now = world.target.follows(&world.alpha, "old", json!({"size": 2})).await;
     assert_eq!((name(&now), uid(&now)), ("old".to_owned(), uid(&copy)), "what stands, stands where it is");
 
     // Also for an engine that has never seen the earlier rule.
     engine.kill();
     let _engine = world.engine().await;
-    world.alpha.patch("old", json!({"spec": {"size": 3}})).await;
-    let now = world.target.has_spec(&world.alpha, "old", json!({"size": 3})).await;
+    let now = world.target.follows(&world.alpha, "old", json!({"size": 3})).await;
     assert_eq!(uid(&now), uid(&copy));
 }
 
@@ -344,7 +314,6 @@ async fn a_source_that_leaves_the_selector_is_retained(stage: &Stage) {
     stays(&world, &copy).await;
     assert_eq!(world.alpha.holds("it").await.len(), 1);
 
-    world.alpha.delete("it").await;
-    world.alpha.gone("it").await;
+    world.alpha.remove("it").await;
     assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }

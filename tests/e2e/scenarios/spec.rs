@@ -20,8 +20,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 async fn a_change_and_a_removal_arrive(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     world.alpha.create("it", json!({"size": 1, "version": "6", "labels": {"a": "1", "b": "2"}})).await;
     let first = json!({"size": 1, "version": "6", "labels": {"a": "1", "b": "2"}});
     world.target.has_spec(&world.alpha, "it", first).await;
@@ -35,10 +34,8 @@ async fn a_change_and_a_removal_arrive(stage: &Stage) {
 }
 
 async fn a_hand_edit_of_an_owned_field_is_put_right(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1, "version": "6"})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1, "version": "6"})).await;
 
     world.target.edit(&copy, json!({"spec": {"size": 99}})).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1, "version": "6"})).await;
@@ -52,10 +49,8 @@ async fn a_hand_edit_of_an_owned_field_is_put_right(stage: &Stage) {
 }
 
 async fn an_edit_of_another_field_stays(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     let edit = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"note": "by hand"}});
     world.target.edit(&copy, edit).await;
 
@@ -63,18 +58,12 @@ async fn an_edit_of_another_field_stays(stage: &Stage) {
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     let both = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"size": 2, "note": "by hand"}});
     world.target.has(&world.alpha, "it", both.clone()).await;
-    throughout(Duration::from_secs(2), "the edit stays", async || {
-        let copy = world.target.again(&copy).await;
-        crate::tenant::contains(&copy, &both).then_some(()).ok_or_else(|| copy.to_string())
-    })
-    .await;
+    world.target.keeps(&copy, "the edit stays", |copy| crate::tenant::contains(&copy, &both)).await;
 }
 
 async fn an_object_deleted_by_hand_is_made_again(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) = stage.running().await;
+    let copy = world.made("it", json!({"size": 1})).await;
     world.target.delete(&copy).await;
     eventually("another object stands in its place", async || {
         let now = world.target.find(&world.alpha, "it").await.ok_or("there is none")?;
@@ -115,8 +104,7 @@ fn awkward() -> Value {
 }
 
 async fn values_arrive_as_the_server_stored_them(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     world.alpha.create("it", awkward()).await;
     let mut named = awkward();
     named["port"] = json!("http");
@@ -131,12 +119,7 @@ async fn values_arrive_as_the_server_stored_them(stage: &Stage) {
     world.no_write(Duration::from_secs(3)).await;
 }
 
-const LENIENT: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
+const LENIENT: &str = r#"<mapping>
   objects:
     - id: widget
       apply: {ignore: [/spec/size]}
@@ -145,11 +128,8 @@ spec:
 "#;
 
 async fn what_the_mapping_leaves_to_others_is_left(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", LENIENT);
-    let mut engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1, "version": "6", "note": "a"})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, mut engine) = stage.running_with(LENIENT).await;
+    let copy = world.made("it", json!({"size": 1, "version": "6", "note": "a"})).await;
     world.target.edit(&copy, json!({"spec": {"size": 7, "version": "by hand"}})).await;
     engine.says(&["/spec/version"]).await;
     throughout(Duration::from_secs(2), "what differs is reported, not put right", async || {
@@ -178,9 +158,7 @@ async fn a_mapping_builds_lists_optional_maps_and_quantities(stage: &Stage) {
     world.alpha.status("it", json!({"phase": "Running"})).await;
 
     // It is the only object, so the guard holds its deletion until a person approves it.
-    let lines = engine.lines_logged();
-    world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db"));
-    engine.says_after(lines, &["Held"]).await;
+    engine.says_of(|| world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db")), &["Held"]).await;
     engine.approve().await;
     let gone =
         || async { world.target.rest.get(&world.target.path(&copy)).await.map_or(Ok(()), |it| Err(it.to_string())) };

@@ -19,8 +19,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 async fn fields_flow_back_with_their_types(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     world.alpha.create("it", json!({"size": 1})).await;
     world.alpha.status("it", json!({"phase": "Pending"})).await;
     let reported = json!({"phase": "Running", "version": "7.0", "ready": 3, "load": 0.25, "healthy": true});
@@ -33,15 +32,7 @@ async fn fields_flow_back_with_their_types(stage: &Stage) {
     world.alpha.status("it", later).await;
 }
 
-const ON_MISSING: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+const ON_MISSING: &str = r#"<widget mapping>
   status:
     fields:
       phase: {path: $.status.phase, default: Pending}
@@ -51,9 +42,7 @@ spec:
 "#;
 
 async fn a_missing_field_follows_on_missing(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", ON_MISSING);
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(ON_MISSING).await;
     world.alpha.create("it", json!({})).await;
     let all = json!({"phase": "Running", "version": "7.0", "message": "fine", "ready": 1});
     let copy = world.target.operate(&world.alpha, "it", all.clone()).await;
@@ -67,15 +56,7 @@ async fn a_missing_field_follows_on_missing(stage: &Stage) {
     engine.says(&["status.ready", "onMissing"]).await;
 }
 
-const SEVERAL: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+const SEVERAL: &str = r#"<widget mapping>
   status:
     fields:
       endpoints: {path: "$.status.members[*].host", take: all}
@@ -86,11 +67,8 @@ spec:
 "#;
 
 async fn several_values_are_taken_as_the_mapping_says(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", SEVERAL);
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) = stage.running_with(SEVERAL).await;
+    let copy = world.made("it", json!({})).await;
     let inside = crate::target::namespace(&copy);
     let members = json!({
         "phase": "Running", "message": format!("it runs in {inside}"), "members": [{"host": "a"}, {"host": "b"}],
@@ -103,15 +81,7 @@ async fn several_values_are_taken_as_the_mapping_says(stage: &Stage) {
     world.alpha.status("it", expected).await;
 }
 
-const ONE_BAD_LEAF: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+const ONE_BAD_LEAF: &str = r#"<widget mapping>
   status:
     fields:
       version: {path: "$.status.members[*].host", take: one}
@@ -119,9 +89,7 @@ spec:
 "#;
 
 async fn a_leaf_that_fails_holds_no_other_back(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", ONE_BAD_LEAF);
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running_with(ONE_BAD_LEAF).await;
     world.alpha.create("it", json!({})).await;
     let several = json!({"phase": "Running", "members": [{"host": "a"}, {"host": "b"}]});
     world.target.operate(&world.alpha, "it", several).await;
@@ -130,15 +98,7 @@ async fn a_leaf_that_fails_holds_no_other_back(stage: &Stage) {
     engine.says(&["status.version", "matches 2 values"]).await;
 }
 
-const CONDITIONS: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+const CONDITIONS: &str = r#"<widget mapping>
   status:
     fields: {phase: $.status.phase}
     conditions:
@@ -149,9 +109,7 @@ spec:
 "#;
 
 async fn conditions_say_what_the_mapping_says(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", CONDITIONS);
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running_with(CONDITIONS).await;
     world.alpha.create("it", json!({})).await;
     let ready = async |status: &str, reason: &str, message: &str| {
         eventually(&format!("Ready is {status} for {reason}"), async || {
@@ -171,13 +129,10 @@ async fn conditions_say_what_the_mapping_says(stage: &Stage) {
 }
 
 async fn observed_generation_is_translated(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.copy(&world.alpha, "it").await;
+    let (world, _engine) = stage.running().await;
+    world.made("it", json!({"size": 1})).await;
     for size in [2, 3, 4] {
-        world.alpha.patch("it", json!({"spec": {"size": size}})).await;
-        world.target.has_spec(&world.alpha, "it", json!({"size": size})).await;
+        world.target.follows(&world.alpha, "it", json!({"size": size})).await;
     }
     let copy = world.target.copy(&world.alpha, "it").await;
     world.target.report(&copy, json!({"phase": "Running", "observedGeneration": copy["metadata"]["generation"]})).await;
@@ -185,15 +140,7 @@ async fn observed_generation_is_translated(stage: &Stage) {
     world.alpha.status("it", json!({"phase": "Running", "observedGeneration": generation})).await;
 }
 
-const NEW_FIELD: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: <name>}
-spec:
-  source: <source>
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+const NEW_FIELD: &str = r#"<widget mapping>
   status:
     fields:
       phase: {value: Running}
@@ -202,10 +149,8 @@ spec:
 
 /// The consumers' API gets a new status field, and then the mapping writes it.
 async fn a_field_of_a_new_schema_is_written_without_a_restart(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({})).await;
-    world.alpha.synced("it", "True", "Synced").await;
+    let (world, _engine) = stage.running().await;
+    world.alpha.create_synced("it", json!({})).await;
     let api = world.api.with_status_field("tier");
     world.update_source(&api).await;
     world.mappings.write("widgets.yaml", NEW_FIELD);

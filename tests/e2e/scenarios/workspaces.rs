@@ -32,8 +32,7 @@ fn tenant_in(workspace: &Workspace, api: &Api) -> Tenant {
 }
 
 async fn a_workspace_that_binds_later_is_served(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     let late = world.new_workspace(&format!("{}-late", stage.id)).await;
     late.bind(&provider(&world).path, &world.api).await;
     let tenant = tenant_in(&late, &world.api);
@@ -57,8 +56,7 @@ async fn only_alpha_left(world: &World<'_>) {
         (copies.len() == 1).then_some(()).ok_or_else(|| format!("{} objects", copies.len()))
     })
     .await;
-    world.beta.patch("it", json!({"spec": {"size": 3}})).await;
-    world.target.has_spec(&world.beta, "it", json!({"size": 3})).await;
+    world.target.follows(&world.beta, "it", json!({"size": 3})).await;
 }
 
 async fn both_synced(world: &World<'_>) {
@@ -70,8 +68,7 @@ async fn both_synced(world: &World<'_>) {
 }
 
 async fn unbinding_with_live_objects_ends(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     both_synced(&world).await;
     world.workspaces[0].unbind(&world.api.plural).await;
     unbound(&world, &world.workspaces[0]).await;
@@ -80,8 +77,7 @@ async fn unbinding_with_live_objects_ends(stage: &Stage) {
 }
 
 async fn deleting_a_workspace_with_live_objects_ends(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     both_synced(&world).await;
     let root = world.root().await;
     world.workspaces[0].delete(&root).await;
@@ -95,8 +91,7 @@ async fn deleting_a_workspace_with_live_objects_ends(stage: &Stage) {
 }
 
 async fn leaving_while_the_engine_is_down_ends(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     both_synced(&world).await;
     engine.kill();
     world.workspaces[0].unbind(&world.api.plural).await;
@@ -106,8 +101,7 @@ async fn leaving_while_the_engine_is_down_ends(stage: &Stage) {
 }
 
 async fn a_workspace_that_binds_again_is_served_again(stage: &Stage) {
-    let world = stage.widgets().await;
-    let _engine = world.engine().await;
+    let (world, _engine) = stage.running().await;
     both_synced(&world).await;
     world.workspaces[0].unbind(&world.api.plural).await;
     unbound(&world, &world.workspaces[0]).await;
@@ -153,8 +147,7 @@ async fn the_path_of_the_workspace_is_known(stage: &Stage) {
 
 /// The sources of the former export are served until they are gone, and count as orphaned for neither of the two.
 async fn a_mapping_that_moves_to_another_export_orphans_nothing(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut engine = world.engine().await;
+    let (world, mut engine) = stage.running().await;
     both_synced(&world).await;
     let provider = world.new_workspace(&format!("{}-moved", stage.id)).await;
     provider.publish(&world.api, &stage.user).await;
@@ -163,12 +156,10 @@ async fn a_mapping_that_moves_to_another_export_orphans_nothing(stage: &Stage) {
     let late = tenant_in(&workspace, &world.api);
     let lines = engine.lines_logged();
     world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &world.source_at(&provider, &world.api.plural)));
-    late.create("it", json!({"size": 1})).await;
-    late.synced("it", "True", "Synced").await;
+    late.create_synced("it", json!({"size": 1})).await;
     assert_eq!(world.target.copies().await.len(), 3);
     for tenant in [&world.alpha, &world.beta] {
-        tenant.delete("it").await;
-        tenant.gone("it").await;
+        tenant.remove("it").await;
     }
     engine.says_after(lines, &["nothing of the former source is left"]).await;
     assert_eq!(world.target.copies().await.len(), 1);

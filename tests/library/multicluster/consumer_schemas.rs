@@ -20,19 +20,8 @@ fn things() -> Resource {
 fn definition(status: &[&str]) -> Value {
     let fields: Map<String, Value> =
         status.iter().map(|field| ((*field).to_owned(), json!({"type": "string"}))).collect();
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                    "status": {"type": "object", "properties": fields},
-                }}},
-            }],
-        },
-    })
+    let schema = json!({"type": "object", "properties": {"status": {"type": "object", "properties": fields}}});
+    sync_engine::sandbox::definition("things.v1.example.com", "Thing", &schema)
 }
 
 fn endpoint(sandbox: &Sandbox) -> Endpoint {

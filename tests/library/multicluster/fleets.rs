@@ -10,7 +10,7 @@ use sync_engine::mapping::{ClusterProvider, Part, ProviderKind, Selector, Source
 use sync_engine::multicluster::connection::Connection;
 use sync_engine::multicluster::manager::{ClusterEvents, Manager};
 use sync_engine::multicluster::registry::Cluster;
-use sync_engine::sandbox::{ApiRef, Options, Sandbox};
+use sync_engine::sandbox::{ApiRef, Options, Sandbox, anything, definition};
 use tokio::net::TcpListener;
 
 use crate::multicluster::providers::{complaint, manager, next, uid_of};
@@ -240,27 +240,12 @@ async fn joined_providers_fail_each_for_itself() {
     assert_eq!(fleet.clusters().len(), 1);
 }
 
-/// The definition of Cluster API's clusters, as an older version serves it.
-fn clusters() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "clusters.cluster.x-k8s.io"},
-        "spec": {
-            "group": "cluster.x-k8s.io", "scope": "Namespaced",
-            "names": {"plural": "clusters", "singular": "cluster", "kind": "Cluster", "listKind": "ClusterList"},
-            "versions": [{
-                "name": "v1beta1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    })
-}
-
 #[tokio::test]
 async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is_gone() {
     let (hub, one) = (cluster("hub").await, cluster("one").await);
     let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
-    hub.create(definitions, &clusters()).expect("the definition");
+    let older = definition("clusters.v1beta1.cluster.x-k8s.io", "Cluster", &anything());
+    hub.create(definitions, &older).expect("the definition");
     let kind = ProviderKind::ClusterApi { connection: "hub".into(), namespace: None, selector: Selector::default() };
     let mut fleet = Fleet::of_hub(&hub, kind).await;
     assert_eq!(fleet.next().await, "synced");

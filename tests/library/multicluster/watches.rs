@@ -10,7 +10,9 @@ use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
 use sync_engine::multicluster::store::Cause;
 use sync_engine::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use sync_engine::multicluster::{ApiPath, Body};
-use sync_engine::sandbox::{ApiRef, Backup, Failure, Fault, Options, Sandbox, Verb};
+use sync_engine::sandbox::{
+    ApiRef, Backup, Failure, Fault, Options, Sandbox, Verb, anything, definition, resource_schema,
+};
 
 use crate::multicluster::scene::{cluster, connection, key, plain_scope, resource, until, until_state};
 
@@ -239,18 +241,6 @@ async fn an_event_of_another_history_has_every_watch_of_the_server_listed() {
     assert_eq!(lists(), 1, "though no event of a secret went back");
 }
 
-fn definition() -> Value {
-    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
-        },
-    })
-}
-
 #[tokio::test]
 async fn an_api_that_comes_later_is_found_and_one_that_goes_is_no_deletion() {
     let scene = Scene::new().await;
@@ -259,7 +249,10 @@ async fn an_api_that_comes_later_is_found_and_one_that_goes_is_no_deletion() {
     let watch = scene.watches.acquire(&scene.scope, &resource("things.v1.example.com"), &Selectors::default());
     until_state(&watch, "not served", |state| *state == WatchState::NotServed).await;
     assert!(!watch.is_synced());
-    scene.sandbox.create(definitions, &definition()).expect("a definition");
+    scene
+        .sandbox
+        .create(definitions, &definition("things.v1.example.com", "Thing", &anything()))
+        .expect("a definition");
     until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
     let thing =
         json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "default"}});
@@ -284,18 +277,7 @@ async fn a_resource_that_nobody_has_bound_is_not_an_empty_list() {
 }
 
 pub fn schema() -> Value {
-    json!({
-        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
-        "metadata": {"name": "v1.things.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            }],
-        },
-    })
+    resource_schema("things.v1.example.com", "Thing", &anything())
 }
 
 #[tokio::test]

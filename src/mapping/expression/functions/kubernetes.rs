@@ -67,13 +67,12 @@ pub fn dns_subdomain<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answe
 
 /// A label's value of at most `length` (63) characters: letters keep their case, `.` and `_` stay within, and nothing
 /// left gives the empty value.
-pub fn label_value<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let length = length(&mut arguments, 63)?;
-    let text = arguments.text(0)?;
-    budget.charge(4 * text.len())?;
-    let value = squeeze_keeping_case(&text, |c| c.is_ascii_alphanumeric() || c == '.' || c == '_');
-    let value: String = value.chars().take(length).collect();
-    Ok(Operand::owned(value.trim_matches(|c: char| !c.is_ascii_alphanumeric())))
+pub fn label_value<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+    name(arguments, budget, 63, |text, length| {
+        let value = squeeze_keeping_case(text, |c| c.is_ascii_alphanumeric() || c == '.' || c == '_');
+        let value: String = value.chars().take(length).collect();
+        value.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
+    })
 }
 
 fn name<'a>(
@@ -82,20 +81,16 @@ fn name<'a>(
     longest: usize,
     make: impl FnOnce(&str, usize) -> String,
 ) -> Answer<'a> {
-    let length = length(&mut arguments, longest)?;
-    let text = arguments.text(0)?;
-    budget.charge(4 * text.len())?;
-    Ok(Operand::owned(make(&text, length)))
-}
-
-fn length(arguments: &mut Arguments<'_>, longest: usize) -> Result<usize, Stop> {
-    match arguments.optional_integer(1)? {
-        None => Ok(longest),
+    let length = match arguments.optional_integer(1)? {
+        None => longest,
         Some(length) => usize::try_from(length)
             .ok()
             .filter(|length| (1..=longest).contains(length))
-            .ok_or_else(|| arguments.fail(format!("takes a length of 1 to {longest}"))),
-    }
+            .ok_or_else(|| arguments.fail(format!("takes a length of 1 to {longest}")))?,
+    };
+    let text = arguments.text(0)?;
+    budget.charge(4 * text.len())?;
+    Ok(Operand::owned(make(&text, length)))
 }
 
 fn squeeze(text: &str, keep: impl Fn(char) -> bool) -> String {
@@ -132,11 +127,7 @@ fn non_empty(text: &str) -> String {
 pub fn condition<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let wanted = arguments.text(1)?;
     let absent = || Operand::Absent(Gap::awaited(format!("condition(…, {wanted:?})")));
-    let object = match arguments.operand(0) {
-        Some(Operand::Value(object)) => object,
-        Some(Operand::Omit) => return Err(Stop::omit()),
-        Some(Operand::Absent(_)) | None => return Ok(absent()),
-    };
+    let Some(object) = arguments.present(0)? else { return Ok(absent()) };
     match object {
         Cow::Borrowed(object) => Ok(find(object, &wanted, budget)?.map_or_else(absent, Operand::borrowed)),
         Cow::Owned(object) => match find(&object, &wanted, budget)? {
@@ -160,11 +151,7 @@ fn find<'v>(object: &'v Value, wanted: &str, budget: &mut Budget) -> Result<Opti
 /// know.
 pub fn observed_generation_current<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> {
     let unknown = Operand::Absent("observed_generation_current(…)".into());
-    let object = match arguments.operand(0) {
-        Some(Operand::Value(object)) => object,
-        Some(Operand::Omit) => return Err(Stop::omit()),
-        Some(Operand::Absent(_)) | None => return Ok(unknown),
-    };
+    let Some(object) = arguments.present(0)? else { return Ok(unknown) };
     let number = |pointer| object.pointer(pointer).and_then(Value::as_i64);
     match (number("/status/observedGeneration"), number("/metadata/generation")) {
         (Some(seen), Some(latest)) => Ok(Operand::owned(seen >= latest)),

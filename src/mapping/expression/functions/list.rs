@@ -14,8 +14,6 @@ use super::super::tree::{Arithmetic, Segment};
 use super::super::value::{Operand, Stop, own, print};
 use super::Answer;
 
-type Items<'a> = Vec<Cow<'a, Value>>;
-
 /// Characters of a string, items of a list, entries of a map.
 pub fn length<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let value = arguments.value(0)?;
@@ -31,37 +29,21 @@ pub fn length<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'
     Ok(Operand::owned(length))
 }
 
-pub fn first<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    pick(&mut arguments, budget, "first", |items| items.into_iter().next())
-}
-
-pub fn last<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    pick(&mut arguments, budget, "last", |mut items| items.pop())
-}
-
-pub fn min<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    extreme(&mut arguments, budget, "min", Ordering::is_lt)
-}
-
-pub fn max<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    extreme(&mut arguments, budget, "max", Ordering::is_ge)
-}
-
-fn pick<'a>(
-    arguments: &mut Arguments<'a>,
+/// One item of a list.
+pub fn pick<'a>(
+    mut arguments: Arguments<'a>,
     budget: &mut Budget,
-    name: &'static str,
-    pick: impl FnOnce(Items<'a>) -> Option<Cow<'a, Value>>,
+    pick: impl FnOnce(Vec<Cow<'a, Value>>) -> Option<Cow<'a, Value>>,
 ) -> Answer<'a> {
     let items = arguments.items(0)?;
     budget.charge(64 * items.len())?;
-    Ok(pick(items).map_or_else(|| Operand::Absent(format!("[] | {name}").into()), Operand::Value))
+    Ok(pick(items).map_or_else(|| arguments.of_nothing(), Operand::Value))
 }
 
-fn extreme<'a>(
-    arguments: &mut Arguments<'a>,
+/// The item that replaces all before it.
+pub fn extreme<'a>(
+    mut arguments: Arguments<'a>,
     budget: &mut Budget,
-    name: &'static str,
     replaces: impl Fn(Ordering) -> bool,
 ) -> Answer<'a> {
     let case_sensitive = arguments.flag(1)?;
@@ -76,7 +58,7 @@ fn extreme<'a>(
             best = Some(item);
         }
     }
-    Ok(best.map_or_else(|| Operand::Absent(format!("[] | {name}").into()), Operand::Value))
+    Ok(best.map_or_else(|| arguments.of_nothing(), Operand::Value))
 }
 
 /// Order as Jinja has it: letters count the same in either case, unless asked otherwise.

@@ -33,10 +33,9 @@ pub fn required<'a>(mut arguments: Arguments<'a>, _: &mut Budget) -> Answer<'a> 
 /// What stands at a path of keys and indexes, `a.b.0`; where nothing does, the default.
 pub fn dig<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     let path = arguments.text(1)?;
-    let found = match arguments.operand(0) {
-        Some(Operand::Value(value)) => descend(value, &path, budget)?,
-        Some(Operand::Omit) => return Err(Stop::omit()),
-        Some(Operand::Absent(_)) | None => None,
+    let found = match arguments.present(0)? {
+        Some(value) => descend(value, &path, budget)?,
+        None => None,
     };
     match (found, arguments.operand(2)) {
         (Some(found), _) => Ok(found),
@@ -53,17 +52,8 @@ fn descend<'a>(value: Cow<'a, Value>, path: &str, budget: &mut Budget) -> Result
     })
 }
 
-/// The map without the given keys.
-pub fn without<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    keep(&mut arguments, budget, false)
-}
-
-/// The given keys of the map, in the map's order; the ones it does not have are left out.
-pub fn only<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    keep(&mut arguments, budget, true)
-}
-
-fn keep<'a>(arguments: &mut Arguments<'a>, budget: &mut Budget, named: bool) -> Answer<'a> {
+/// The given keys of the map, in the map's order, or the others; the ones it does not have are left out.
+pub fn keep<'a>(mut arguments: Arguments<'a>, budget: &mut Budget, named: bool) -> Answer<'a> {
     let keys = arguments.rest_texts()?;
     let fields = match arguments.value(0)? {
         Cow::Borrowed(Value::Object(fields)) => fields

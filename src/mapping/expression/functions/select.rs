@@ -7,7 +7,6 @@ use super::super::registry::{Arguments, Function, Role};
 use super::super::value::{Operand, Stop, is_true};
 use super::Answer;
 use super::list::{collect, lookup};
-use serde_json::Value;
 
 /// `map(attribute="name")`, or `map("filter", …)` on each item.
 pub fn map<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
@@ -20,7 +19,7 @@ pub fn map<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> 
         (Some(filter), None) => {
             let filter = find(Role::Filter, &filter, &arguments)?;
             for item in items {
-                mapped.extend(apply(filter, item, &rest, budget)?.element(budget)?);
+                mapped.extend(call(filter, Operand::Value(item), &rest, budget)?.element(budget)?);
             }
         }
         (None, Some(attribute)) => {
@@ -38,27 +37,18 @@ pub fn map<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> 
     Ok(Operand::owned(mapped))
 }
 
-pub fn select<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    choose(arguments, budget, None, true)
+/// Keeps the items that pass a test, or fail it (without a test: that count as true, or false).
+pub fn choose<'a>(arguments: Arguments<'a>, budget: &mut Budget, wanted: bool) -> Answer<'a> {
+    choose_by(arguments, budget, None, wanted)
 }
 
-pub fn reject<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    choose(arguments, budget, None, false)
-}
-
-pub fn selectattr<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+/// Keeps the items whose attribute does. One that is not there counts as false, and can be tested with `defined`.
+pub fn choose_by_attribute<'a>(mut arguments: Arguments<'a>, budget: &mut Budget, wanted: bool) -> Answer<'a> {
     let attribute = arguments.text(1)?;
-    choose(arguments, budget, Some(attribute), true)
+    choose_by(arguments, budget, Some(attribute), wanted)
 }
 
-pub fn rejectattr<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let attribute = arguments.text(1)?;
-    choose(arguments, budget, Some(attribute), false)
-}
-
-/// Keeps the items that pass a test (without one: that count as true), or whose attribute does. An attribute that is not
-/// there counts as false, and can be tested with `defined`.
-fn choose<'a>(
+fn choose_by<'a>(
     mut arguments: Arguments<'a>,
     budget: &mut Budget,
     attribute: Option<Cow<'a, str>>,
@@ -109,15 +99,6 @@ fn find(role: Role, name: &str, arguments: &Arguments<'_>) -> Result<&'static Fu
     role.find(name)
         .filter(|function| !NESTING.contains(&function.name))
         .ok_or_else(|| arguments.fail(format!("knows no {} of that name", role.name())))
-}
-
-fn apply<'a>(
-    function: &'static Function,
-    item: Cow<'a, Value>,
-    rest: &[Operand<'a>],
-    budget: &mut Budget,
-) -> Answer<'a> {
-    call(function, Operand::Value(item), rest, budget)
 }
 
 fn call<'a>(

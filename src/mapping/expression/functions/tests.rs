@@ -51,14 +51,8 @@ comparisons! {
     within: In;
 }
 
-pub fn startingwith<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
+pub fn affix<'a>(mut arguments: Arguments<'a>, budget: &mut Budget, has: fn(&str, &str) -> bool) -> Answer<'a> {
     let (text, part) = (arguments.text(0)?, arguments.text(1)?);
     budget.charge(part.len())?;
-    Ok(Operand::owned(text.starts_with(&*part)))
-}
-
-pub fn endingwith<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    let (text, part) = (arguments.text(0)?, arguments.text(1)?);
-    budget.charge(part.len())?;
-    Ok(Operand::owned(text.ends_with(&*part)))
+    Ok(Operand::owned(has(&text, &part)))
 }

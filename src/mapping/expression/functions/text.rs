@@ -7,14 +7,6 @@ use super::super::registry::Arguments;
 use super::super::value::{Operand, print};
 use super::Answer;
 
-pub fn lower<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    change(arguments, budget, |text| text.to_lowercase())
-}
-
-pub fn upper<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
-    change(arguments, budget, |text| text.to_uppercase())
-}
-
 pub fn capitalize<'a>(arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a> {
     change(arguments, budget, |text| {
         let mut characters = text.chars();
@@ -35,7 +27,11 @@ pub fn trim<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer<'a>
 }
 
 /// A change that makes a text at most three times as long, as Unicode's case rules do.
-fn change<'a>(mut arguments: Arguments<'a>, budget: &mut Budget, change: impl FnOnce(&str) -> String) -> Answer<'a> {
+pub fn change<'a>(
+    mut arguments: Arguments<'a>,
+    budget: &mut Budget,
+    change: impl FnOnce(&str) -> String,
+) -> Answer<'a> {
     let text = arguments.text(0)?;
     budget.charge(4 * text.len())?;
     Ok(Operand::owned(change(&text)))

@@ -1,38 +1,21 @@
 //! The program as its users meet it: verbs, signals, the sandbox, the examples, and the pages that describe all of it.
 
-#[path = "verbs/cli.rs"]
 mod cli;
-#[path = "verbs/completions.rs"]
 mod completions;
-#[path = "verbs/coverage.rs"]
 mod coverage;
-#[path = "verbs/diff.rs"]
 mod diff;
-#[path = "verbs/documentation/mod.rs"]
 mod documentation;
-#[path = "verbs/examples.rs"]
 mod examples;
-#[path = "verbs/init.rs"]
 mod init;
-#[path = "verbs/live.rs"]
 mod live;
-#[path = "verbs/orphans.rs"]
 mod orphans;
-#[path = "verbs/program.rs"]
 mod program;
-#[path = "verbs/provenance.rs"]
 mod provenance;
-#[path = "verbs/rbac.rs"]
 mod rbac;
-#[path = "verbs/schemas.rs"]
 mod schemas;
-#[path = "verbs/story.rs"]
 mod story;
-#[path = "verbs/targets.rs"]
 mod targets;
-#[path = "verbs/validate_live.rs"]
 mod validate_live;
-#[path = "verbs/watch.rs"]
 mod watch;
 
 use std::fs;
