@@ -207,9 +207,16 @@ impl Rights {
                     let secrets = rule("", "secrets", &["get"], &format!("{why}, their kubeconfigs"));
                     self.add(&place, Rule { namespace: namespace.clone(), ..secrets });
                 }
+                ProviderKind::ClusterInventory { connection, namespace, .. } => {
+                    let profiles = rule("multicluster.x-k8s.io", "clusterprofiles", &["list", "watch"], &why);
+                    self.add(&Place::Hub(connection.clone()), Rule { namespace: namespace.clone(), ..profiles });
+                }
                 ProviderKind::Kubeconfig { .. }
                 | ProviderKind::KubeconfigFiles { .. }
                 | ProviderKind::Kind
+                // A mapping with such a provider names the export itself.
+                | ProviderKind::ApiExport(_)
+                | ProviderKind::None
                 | ProviderKind::Custom { .. }
                 | ProviderKind::Multi(_)
                 | ProviderKind::NotYet(_) => {}

@@ -8,7 +8,7 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
-use crate::credentials::NOBODY;
+use crate::credentials::{NOBODY, token};
 use crate::eventually::eventually;
 use crate::kube::ApiServer;
 use crate::rest::Patch;
@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing).on_kube(),
         case!(a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources).on_kube(),
         case!(secrets_of_a_hub_list_clusters).on_kube(),
+        case!(profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_credential).on_kube(),
         case!(the_clusters_that_kind_lists_are_followed).on_kube(),
         case!(a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported).on_kube(),
     ]
@@ -262,6 +263,98 @@ async fn secrets_of_a_hub_list_clusters(stage: &Stage) {
     hub.patch(Patch::Merge, &path, &secret(&source.kubeconfig(NOBODY))).await;
     engine.becomes_degraded("ClusterProvider", "forbidden").await;
     hub.patch(Patch::Merge, &path, &secret(&source.kubeconfig(&stage.user))).await;
+    first.patch("a", json!({"spec": {"size": 2}})).await;
+    fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    hub.delete(&path).await;
+    engine.says(&["cluster disengaged", "Removed"]).await;
+    assert_eq!(fleet.world.target.copies().await.len(), 1);
+}
+
+/// The definition of the cluster inventory's profiles, as far as the engine reads them.
+fn profiles() -> Value {
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "clusterprofiles.multicluster.x-k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, of a test"},
+        },
+        "spec": {
+            "group": "multicluster.x-k8s.io", "scope": "Namespaced",
+            "names": {"plural": "clusterprofiles", "singular": "clusterprofile", "kind": "ClusterProfile"},
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": any, "status": any}}},
+            }],
+        },
+    })
+}
+
+/// A plugin that gives the token that stands in a file of the cluster's name, which the profile says.
+const PLUGIN: &str = r#"#!/bin/sh
+name=$(printf '%s' "$KUBERNETES_EXEC_INFO" | sed 's/.*"clusterName":"\([a-z]*\)".*/\1/')
+printf '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "%s"}}' "$(cat "$0.$name")"
+"#;
+
+async fn profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_credential(stage: &Stage) {
+    let fleet = Fleet::of(stage).await;
+    let (hub, first) = (&fleet.world.target.rest, &fleet.world.alpha);
+    let namespace = format!("fleet-{}", stage.id);
+    fleet.world.target.make_namespace(&namespace).await;
+    hub.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &profiles()).await;
+    let collection = format!("/apis/multicluster.x-k8s.io/v1alpha1/namespaces/{namespace}/clusterprofiles");
+    eventually("profiles are served", async || {
+        let answer = hub.look(&collection).await?;
+        answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
+    })
+    .await;
+    let plugin = stage.folder.join("plugin");
+    fs::write(&plugin, PLUGIN).expect("a program");
+    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).expect("a program");
+    for (name, user) in [("ours", stage.user.as_str()), ("nobody", NOBODY)] {
+        fs::write(stage.folder.join(format!("plugin.{name}")), token(user)).expect("a token");
+    }
+    let plugin = json!({"command": plugin, "provideClusterInfo": true});
+    let access = stage.folder.join("access.json");
+    let providers = json!({"providers": [{"name": "tokens", "execConfig": plugin}]});
+    fs::write(&access, providers.to_string()).expect("the access providers");
+    let list = format!(
+        "clusterInventory: {{connection: target, namespace: {namespace}, accessProviders: \"{}\"}}",
+        access.display()
+    );
+    fleet.world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", &list));
+
+    let mut engine = fleet.world.engine().await;
+    first.create("a", json!({"size": 1})).await;
+    let profile = json!({
+        "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile",
+        "metadata": {"name": "a"}, "spec": {"clusterManager": {"name": "ours"}},
+    });
+    hub.create(&collection, &profile).await;
+    let source = contained(&stage.fleet.kubernetes().await.source.kubeconfig(&stage.user));
+    let text = |field: &str| {
+        let (_, rest) = source.split_once(&format!("{field}: \"")).expect("a kubeconfig of the tests");
+        rest.split_once('"').expect("a kubeconfig of the tests").0.to_owned()
+    };
+    let path = format!("{collection}/a");
+    let becomes = async |healthy: &str, name: &str| {
+        let configuration = json!({"name": "client.authentication.k8s.io/exec", "extension": {"clusterName": name}});
+        let cluster = json!({
+            "server": text("server"), "certificate-authority-data": text("certificate-authority-data"),
+            "extensions": [configuration],
+        });
+        let status = json!({"status": {
+            "conditions": [{"type": "ControlPlaneHealthy", "status": healthy}],
+            "accessProviders": [{"name": "tokens", "cluster": cluster}],
+        }});
+        hub.patch(Patch::Merge, &format!("{path}/status"), &status).await;
+    };
+    becomes("True", "ours").await;
+    first.synced("a", "True", "Synced").await;
+
+    becomes("True", "nobody").await;
+    engine.becomes_degraded("ClusterProvider", "forbidden").await;
+    becomes("False", "ours").await;
     first.patch("a", json!({"spec": {"size": 2}})).await;
     fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
     hub.delete(&path).await;

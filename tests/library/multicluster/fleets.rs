@@ -27,6 +27,7 @@ struct Fleet {
 /// A hub in which objects say where clusters are.
 const SECRETS: ApiRef<'static> = ApiRef { cluster: "", resource: "secrets.v1" };
 const CLUSTERS: ApiRef<'static> = ApiRef { cluster: "", resource: "clusters.v1beta1.cluster.x-k8s.io" };
+const PROFILES: ApiRef<'static> = ApiRef { cluster: "", resource: "clusterprofiles.v1alpha1.multicluster.x-k8s.io" };
 
 fn fleet() -> SourceClusters {
     SourceClusters::Provider("fleet".into())
@@ -286,6 +287,93 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     assert_eq!(fleet.clusters().len(), 1);
     hub.merge(CLUSTERS, "default", "one", &json!({"metadata": {"finalizers": null}})).expect("a change");
     assert_eq!(fleet.next().await, "-default.one Removed");
+}
+
+/// The definition of the cluster inventory's profiles.
+fn profiles() -> Value {
+    let mut profiles = clusters();
+    profiles["metadata"]["name"] = "clusterprofiles.multicluster.x-k8s.io".into();
+    profiles["spec"]["group"] = "multicluster.x-k8s.io".into();
+    profiles["spec"]["versions"][0]["name"] = "v1alpha1".into();
+    profiles["spec"]["names"] = json!({
+        "plural": "clusterprofiles", "singular": "clusterprofile", "kind": "ClusterProfile", "listKind": "ClusterProfileList",
+    });
+    profiles
+}
+
+/// A plugin that gives the token of the cluster that it is told of.
+const PLUGIN: &str = r#"
+name=$(printf '%s' "$KUBERNETES_EXEC_INFO" | sed 's/.*"clusterName":"\([a-z]*\)".*/\1/')
+printf '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "%s"}}' "$(cat "$FOLDER/$name.token")"
+"#;
+
+/// The status of a profile whose cluster is this one.
+fn profile_of(cluster: &Sandbox, name: &str, healthy: &str, provider: &str) -> Value {
+    let kubeconfig: Value = serde_json::from_str(&cluster.kubeconfig(None)).expect("a kubeconfig");
+    let mut address = kubeconfig["clusters"][0]["cluster"].clone();
+    address["extensions"] = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"clusterName": name}}]);
+    json!({
+        "conditions": [{"type": "ControlPlaneHealthy", "status": healthy}],
+        "accessProviders": [{"name": provider, "cluster": address}],
+    })
+}
+
+#[tokio::test]
+async fn a_cluster_of_an_inventory_is_used_once_it_is_healthy_and_until_its_profile_is_gone() {
+    let (hub, one, two) = (cluster("hub").await, cluster("one").await, cluster("two").await);
+    let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+    hub.create(definitions, &profiles()).expect("the definition");
+    let folder = Folder::new();
+    folder.write("one.token", one.token());
+    folder.write("two.token", two.token());
+    let variables = json!([{"name": "FOLDER", "value": folder.0.path()}]);
+    let plugin = json!({"command": "sh", "args": ["-c", PLUGIN], "env": variables, "provideClusterInfo": true});
+    let access = json!({"providers": [{"name": "tokens", "execConfig": plugin}]}).to_string();
+    let access_providers = folder.write("access.json", &access).display().to_string();
+    let kind = ProviderKind::ClusterInventory {
+        connection: "hub".into(),
+        namespace: None,
+        selector: Selector::default(),
+        access_providers,
+    };
+    let mut fleet = Fleet::run(folder, &[("hub", connection(&hub.kubeconfig(None)))], kind).await;
+    assert_eq!(fleet.next().await, "synced");
+    let document = json!({
+        "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile",
+        "metadata": {"name": "one", "namespace": "default"}, "spec": {"clusterManager": {"name": "ours"}},
+    });
+    hub.create(PROFILES, &document).expect("a profile");
+    let status = |status: &Value| {
+        hub.merge_status(PROFILES, "default", "one", status).expect("a status");
+    };
+    // Nobody knows whether it is healthy, so nobody complains that it cannot be used.
+    status(&profile_of(&one, "one", "Unknown", "other"));
+    status(&profile_of(&one, "one", "True", "other"));
+    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: ClusterProfile default/one: the file `accessProviders` names none of its access providers (other)");
+    status(&profile_of(&one, "one", "True", "tokens"));
+    assert_eq!(fleet.next().await, "+default.one -");
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&one));
+    // One that is ill is followed as before, to another cluster too.
+    status(&profile_of(&two, "two", "False", "tokens"));
+    assert_eq!(fleet.next().await, "-default.one Replaced");
+    assert_eq!(fleet.next().await, "+default.one -");
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&two));
+    // So is one whose access is no longer known here.
+    fleet.folder.write("access.json", r#"{"providers": []}"#);
+    until(&fleet.health, "names none of its access providers (tokens)").await;
+    fleet.folder.write("access.json", "{");
+    until(&fleet.health, "access providers").await;
+    assert_eq!(fleet.clusters().len(), 1);
+    fleet.folder.write("access.json", &access);
+    hub.delete(PROFILES, "default", "one").expect("the profile is deleted");
+    assert_eq!(fleet.next().await, "-default.one Removed");
+}
+
+#[tokio::test]
+async fn a_provider_without_clusters_is_synced_at_once() {
+    let mut fleet = Fleet::run(Folder::new(), &[], ProviderKind::None).await;
+    assert_eq!(fleet.next().await, "synced");
+    assert!(fleet.clusters().is_empty() && fleet.health.is_ready());
 }
 
 /// The one of `examples/custom_provider.rs`.
