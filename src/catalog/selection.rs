@@ -11,7 +11,7 @@ use crate::mapping::check::common_object;
 use crate::mapping::compile::{Compiled, compile};
 use crate::mapping::diagnostic::{Diagnostic, Finding};
 use crate::mapping::schema::Schemas;
-use crate::mapping::{ApiExportRef, ClusterProvider, Mapping, ProviderKind, SourceClusters};
+use crate::mapping::{ApiExportRef, ClusterProvider, Direction, Mapping, ProviderKind, RelatedRule, SourceClusters};
 use crate::yaml;
 
 /// A good mapping document.
@@ -352,6 +352,12 @@ impl<'a> Selection<'a> {
             let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
             return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
         }
+        if let Some(related) = self.reaches_out(&candidate.mapping) {
+            let message =
+                format!("`related` {related} names a namespace, and each namespace is a cluster of its own here");
+            let help = "leave the namespace out: related objects are beside their source, and copies too";
+            return Some(Finding::new("SE0114", span, message).help(help));
+        }
         if !conflicts::writes_status(&candidate.mapping) {
             return None;
         }
@@ -361,6 +367,18 @@ impl<'a> Selection<'a> {
             let message = format!("the mapping `{}` writes the {common} of this resource already", other.name);
             Some(Finding::new("SE0701", span.clone(), message).help(conflicts::remedy(&common)))
         })
+    }
+
+    /// The related object that may be in another namespace than its source, where that is another cluster.
+    fn reaches_out<'m>(&self, mapping: &'m Mapping) -> Option<&'m str> {
+        let SourceClusters::Provider(name) = &mapping.source.clusters else { return None };
+        let known = self.providers.get(name).or_else(|| self.before.providers.get(name))?;
+        let ProviderKind::Namespaces { .. } = known.provider.kind else { return None };
+        let at_source = |related: &&RelatedRule| match related.direction {
+            Direction::ToTarget => related.from.namespace.is_some(),
+            Direction::ToSource => related.to.namespace.is_some(),
+        };
+        mapping.related.iter().find(at_source).map(|related| related.id.as_str())
     }
 
     /// Every mapping known that no good document stands for.

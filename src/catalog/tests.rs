@@ -322,6 +322,30 @@ fn a_provider_that_stands_for_an_export_is_the_export() {
     assert_eq!(source(&world), SourceClusters::Provider("edge".into()));
 }
 
+/// Each namespace is a cluster, and a source reads and writes in its own alone.
+#[test]
+fn related_objects_stay_in_the_namespace_that_is_their_cluster() {
+    let mut world = World::default();
+    let namespaces = PROVIDER.replace("kubeconfig", "namespaces");
+    world.write("p.yaml", &namespaces);
+    let related = |place: &str| {
+        let entry = format!(
+            "{{id: ca, direction: ToTarget, resource: secrets.v1, from: {{name: ca{place}}}, to: {{name: ca}}}}"
+        );
+        let edge = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");
+        edge.replace("  objects:", &format!("  related:\n    - {entry}\n  objects:"))
+    };
+    assert_eq!(world.write("m.yaml", &related("")), "mapping m: generation 1: added");
+    insta::assert_snapshot!(world.write("m.yaml", &related(", namespace: shared")), @"
+    mapping m: its document cannot be used; generation 1 keeps running
+    m.yaml:3:18: error[SE0114]: `related` ca names a namespace, and each namespace is a cluster of its own here (leave the namespace out: related objects are beside their source, and copies too) [mapping `m` keeps running generation 1]
+    ");
+    insta::assert_snapshot!(world.write("p.yaml", PROVIDER), @"
+    mapping m: generation 2: related object ca changed
+    provider edge: changed
+    ");
+}
+
 #[test]
 fn a_mapping_that_cannot_be_read_with_its_export_keeps_what_ran() {
     let mut world = World::checking();

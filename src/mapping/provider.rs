@@ -46,6 +46,9 @@ impl ClusterProvider {
             }
             ProviderKind::ApiExport(export) => json!({"apiExport": export.spec()}),
             ProviderKind::Custom { name, parameters } => json!({"custom": {"name": name, "parameters": parameters}}),
+            ProviderKind::Namespaces { connection, selector } => {
+                json!({"namespaces": {"connection": connection, "selector": selector}})
+            }
             ProviderKind::None => json!({"none": {}}),
             ProviderKind::NotYet(_) => return None,
         };
@@ -99,6 +102,7 @@ impl ProviderKind {
             Self::KubeconfigSecrets { connection, .. }
             | Self::ClusterApi { connection, .. }
             | Self::ClusterInventory { connection, .. }
+            | Self::Namespaces { connection, .. }
             | Self::ApiExport(ApiExportRef { connection, .. }) => Some(connection),
             Self::Kubeconfig { .. }
             | Self::KubeconfigFiles { .. }
@@ -120,7 +124,7 @@ impl ProviderKind {
 
     /// Whether a provider that joins others can join it.
     pub fn can_be_part(&self) -> bool {
-        !matches!(self, Self::Multi(_) | Self::ApiExport(_) | Self::NotYet(_))
+        !matches!(self, Self::Multi(_) | Self::ApiExport(_) | Self::Namespaces { .. } | Self::NotYet(_))
     }
 }
 
@@ -142,6 +146,8 @@ pub enum ProviderKind {
     ClusterInventory { connection: String, namespace: Option<String>, selector: Selector, access_providers: String },
     /// The workspaces bound to an APIExport.
     ApiExport(ApiExportRef),
+    /// Each namespace of a cluster.
+    Namespaces { connection: String, selector: Selector },
     /// No cluster at all.
     None,
     /// Clusters listed by a program that embeds the engine; `name`: of the provider that it registered.
@@ -204,9 +210,10 @@ mod tests {
             ProviderKind::ClusterInventory {
                 connection: connection.clone(),
                 namespace: Some("fleet".into()),
-                selector,
+                selector: selector.clone(),
                 access_providers: "/etc/access-providers.json".into(),
             },
+            ProviderKind::Namespaces { connection, selector },
             ProviderKind::ApiExport(export()),
             ProviderKind::None,
             ProviderKind::Custom { name: "inventory".into(), parameters: json!({"region": ["eu", 1]}) },

@@ -11,11 +11,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::health::Health;
 use crate::mapping::Resource;
-use crate::multicluster::Subscription;
 use crate::multicluster::connection::{Connection, ConnectionSource, Held};
 use crate::multicluster::environment::Listed;
 use crate::multicluster::registry::{ClustersOf, WatchScope};
 use crate::multicluster::watch::{Selectors, Watch, WatchState, Watches};
+use crate::multicluster::{Endpoint, Subscription};
 use crate::object::{ClusterName, metadata};
 
 /// How long after a change the hub is looked at: changes come in groups.
@@ -38,10 +38,20 @@ impl Collection {
         versions: &[Resource],
         selectors: &Selectors,
     ) -> Result<Self, String> {
+        Self::at(&connection.endpoint(), what, versions, selectors)
+    }
+
+    /// The same at an address.
+    pub(super) fn at(
+        endpoint: &Endpoint,
+        what: &'static str,
+        versions: &[Resource],
+        selectors: &Selectors,
+    ) -> Result<Self, String> {
         // The provider's own condition speaks for its watches.
         let running = Watches::new(Health::default());
         let clusters = ClustersOf::One(ClusterName::try_from("hub").map_err(|error| error.to_string())?);
-        let scope = WatchScope { endpoint: connection.endpoint(), clusters };
+        let scope = WatchScope { endpoint: endpoint.clone(), clusters };
         let wake = Arc::<Notify>::default();
         let follow = |resource| {
             let (watch, wake) = (running.acquire(&scope, resource, selectors), wake.clone());

@@ -96,7 +96,10 @@ fn members_of(
         }
         ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,
         ProviderKind::None => Box::new(Nothing),
-        ProviderKind::Multi(_) | ProviderKind::ApiExport(_) | ProviderKind::NotYet(_) => {
+        ProviderKind::Multi(_)
+        | ProviderKind::ApiExport(_)
+        | ProviderKind::Namespaces { .. }
+        | ProviderKind::NotYet(_) => {
             return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
         }
     })

@@ -10,6 +10,7 @@ pub(crate) mod kcp;
 mod kind;
 pub mod kubeconfig;
 pub(crate) mod members;
+mod namespaces;
 mod roll;
 mod secrets;
 
@@ -32,6 +33,7 @@ pub fn manager(environment: Environment) -> Manager {
 pub enum AnyProvider {
     ApiExport(api_export::ApiExportProvider),
     Kubeconfig(kubeconfig::KubeconfigProvider),
+    Namespaces(namespaces::NamespacesProvider),
     Fleet(Fleet),
     /// It cannot be made from what was given: its condition says why.
     Unusable,
@@ -69,6 +71,9 @@ impl AnyProvider {
             ProviderKind::Kubeconfig { connection: to } => {
                 kubeconfig::KubeconfigProvider::new(connection(&to)?, &name, Some(condition)).map(Self::Kubeconfig)
             }
+            ProviderKind::Namespaces { connection: to, selector } => {
+                namespaces::NamespacesProvider::new(connection(&to)?, &name, &selector, condition).map(Self::Namespaces)
+            }
             kind => {
                 let groups =
                     Groups::of(&ClusterProvider { name: name.clone(), kind }, connection, &environment.custom)?;
@@ -97,6 +102,7 @@ impl Provider for AnyProvider {
         match self {
             Self::ApiExport(provider) => provider.run(events).await,
             Self::Kubeconfig(provider) => provider.run(events).await,
+            Self::Namespaces(provider) => provider.run(events).await,
             Self::Fleet(provider) => provider.run(events).await,
             // Nothing will come: only another document or command line changes that.
             Self::Unusable => std::future::pending().await,

@@ -211,6 +211,10 @@ impl Rights {
                     let profiles = rule("multicluster.x-k8s.io", "clusterprofiles", &["list", "watch"], &why);
                     self.add(&Place::Hub(connection.clone()), Rule { namespace: namespace.clone(), ..profiles });
                 }
+                ProviderKind::Namespaces { connection, .. } => {
+                    let namespaces = rule("", "namespaces", &["list", "watch"], &why);
+                    self.add(&Place::Source(connection.clone()), namespaces);
+                }
                 ProviderKind::Kubeconfig { .. }
                 | ProviderKind::KubeconfigFiles { .. }
                 | ProviderKind::Kind
@@ -301,7 +305,9 @@ impl Rights {
 /// The clusters of a provider; one that nothing names goes by its own name.
 fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
     match setting.providers.get(provider) {
-        Some(ProviderKind::Kubeconfig { connection }) => Place::Source(connection.clone()),
+        Some(ProviderKind::Kubeconfig { connection } | ProviderKind::Namespaces { connection, .. }) => {
+            Place::Source(connection.clone())
+        }
         None | Some(ProviderKind::NotYet(_)) => Place::Source(provider.to_owned()),
         Some(_) => Place::Fleet(provider.to_owned()),
     }

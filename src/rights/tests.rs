@@ -91,6 +91,9 @@ fn a_hub_lets_its_list_of_clusters_be_read_and_each_cluster_its_sources() {
     assert_eq!(hub[0].namespace.as_deref(), Some("fleet"));
     insta::assert_snapshot!(shown(hub), @"/secrets: list watch (ClusterProvider fleet: where its clusters are)");
     assert!(shown(&places[&Place::Fleet("fleet".to_owned())]).contains("its sources"));
+    let places = of(ProviderKind::Namespaces { connection: connection.clone(), selector: selector.clone() });
+    let listed = "/namespaces: list watch (ClusterProvider fleet: where its clusters are)";
+    assert!(shown(&places[&Place::Source("hub".to_owned())]).contains(listed));
     let access_providers = "/etc/access.json".to_owned();
     let places = of(ProviderKind::ClusterInventory {
         connection: connection.clone(),

@@ -61,7 +61,11 @@ pub(super) fn compile(
         },
         ClusterProviderSpec::ApiExport(spec) => ProviderKind::ApiExport(Compiler::api_export(spec, findings)),
         ClusterProviderSpec::None(NoneSpec {}) => ProviderKind::None,
-        ClusterProviderSpec::Namespaces(_) | ClusterProviderSpec::WorkspaceTypes(_) => {
+        ClusterProviderSpec::Namespaces(spec) => ProviderKind::Namespaces {
+            connection: spec.connection.value.clone(),
+            selector: selector(&spec.selector, findings),
+        },
+        ClusterProviderSpec::WorkspaceTypes(_) => {
             let name = match &spec.node.value {
                 NodeValue::Mapping(entries) => entries.first().and_then(|(key, _)| key.as_str()).unwrap_or_default(),
                 _ => "",

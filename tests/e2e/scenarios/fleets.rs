@@ -5,13 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use data_encoding::BASE64;
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
 use crate::credentials::{NOBODY, token};
 use crate::eventually::eventually;
 use crate::kube::ApiServer;
-use crate::rest::Patch;
+use crate::rest::{Answer, Patch};
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
 
@@ -24,6 +25,7 @@ pub fn cases() -> Vec<Case> {
         case!(profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_credential).on_kube(),
         case!(the_clusters_that_kind_lists_are_followed).on_kube(),
         case!(a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported).on_kube(),
+        case!(each_namespace_is_a_cluster_of_its_own).on_kube(),
         case!(an_export_named_through_a_provider_is_the_same_source).on_kcp().in_memory(),
     ]
 }
@@ -381,6 +383,57 @@ async fn the_clusters_that_kind_lists_are_followed(stage: &Stage) {
     fleet.unlist("a");
     engine.says(&["cluster disengaged", "Removed"]).await;
     assert_eq!(fleet.world.target.copies().await.len(), 1);
+}
+
+async fn each_namespace_is_a_cluster_of_its_own(stage: &Stage) {
+    let world = stage.widgets().await;
+    let (first, second) = (&world.alpha, &world.beta);
+    let namespaces = [&first.namespace, &second.namespace];
+    let label = async |namespace: &str| {
+        let change = json!({"metadata": {"labels": {"fleet": stage.id}}});
+        first.rest.patch(Patch::Merge, &format!("/api/v1/namespaces/{namespace}"), &change).await;
+    };
+    label(namespaces[0]).await;
+    let list = format!("namespaces: {{connection: source, selector: {{matchLabels: {{fleet: {}}}}}}}", stage.id);
+    world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", &list));
+    // There before the engine, and after it.
+    first.create("same", json!({"size": 1})).await;
+    second.create("same", json!({"size": 2})).await;
+    let mut engine = world.engine().await;
+    first.synced("same", "True", "Synced").await;
+    first.create("other", json!({"size": 3})).await;
+    first.synced("other", "True", "Synced").await;
+    assert_eq!(world.target.copies().await.len(), 2, "a namespace that is not chosen is no cluster");
+    label(namespaces[1]).await;
+    second.synced("same", "True", "Synced").await;
+    first.patch("same", json!({"spec": {"size": 4}})).await;
+    world.target.has_spec(first, "same", json!({"size": 4})).await;
+    world.target.has_spec(second, "same", json!({"size": 2})).await;
+
+    // Its sources are released when the namespace goes, and one of the same name is another cluster.
+    let path = format!("/api/v1/namespaces/{}", namespaces[1]);
+    let former = world.target.copy(second, "same").await;
+    first.rest.delete(&path).await;
+    // The shared source cluster has no controller that empties namespaces, so the case does what it does.
+    second.delete("same").await;
+    second.gone("same").await;
+    let mut namespace = first.rest.get(&path).await.expect("a namespace that is being deleted");
+    namespace["spec"]["finalizers"] = json!([]);
+    let finalized = first
+        .rest
+        .call(Method::PUT, &format!("{path}/finalize"), "application/json", namespace.to_string().into())
+        .await;
+    assert!(finalized.as_ref().is_ok_and(Answer::is_success), "{finalized:?}");
+    engine.says(&["cluster disengaged", namespaces[1]]).await;
+    assert_eq!(world.target.copies().await.len(), 2);
+    let again = second.with_namespace(namespaces[1]).await;
+    label(namespaces[1]).await;
+    again.create("same", json!({"size": 5})).await;
+    again.synced("same", "True", "Synced").await;
+    let copy = world.target.has_spec(&again, "same", json!({"size": 5})).await;
+    let cluster = |copy: &Value| copy["metadata"]["annotations"]["sync-engine.dev/cluster"].clone();
+    assert!(cluster(&copy).is_string() && cluster(&copy) != cluster(&former), "{copy}");
+    assert_ne!(copy["metadata"]["namespace"], former["metadata"]["namespace"]);
 }
 
 async fn an_export_named_through_a_provider_is_the_same_source(stage: &Stage) {

@@ -8,13 +8,16 @@ use serde_json::{Value, json};
 use sync_engine::health::{Health, Level};
 use sync_engine::mapping::{ClusterProvider, Part, ProviderKind, Selector, SourceClusters};
 use sync_engine::multicluster::connection::Connection;
+use sync_engine::multicluster::identity::Known;
 use sync_engine::multicluster::manager::{ClusterEvents, Manager};
 use sync_engine::multicluster::registry::Cluster;
+use sync_engine::multicluster::watch::{Selectors, WatchState, Watches};
+use sync_engine::multicluster::{ApiPath, RequestError};
 use sync_engine::sandbox::{ApiRef, Options, Sandbox};
 use tokio::net::TcpListener;
 
 use crate::multicluster::providers::{complaint, manager, next, uid_of};
-use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig};
+use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig, resource, until_state};
 
 /// A fleet of the kubeconfigs in a folder.
 struct Fleet {
@@ -367,6 +370,77 @@ async fn a_cluster_of_an_inventory_is_used_once_it_is_healthy_and_until_its_prof
     fleet.folder.write("access.json", &access);
     hub.delete(PROFILES, "default", "one").expect("the profile is deleted");
     assert_eq!(fleet.next().await, "-default.one Removed");
+}
+
+const NAMESPACES: ApiRef<'static> = ApiRef { cluster: "", resource: "namespaces.v1" };
+
+fn namespace(name: &str, team: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": team}}})
+}
+
+#[tokio::test]
+async fn each_namespace_of_a_cluster_is_a_cluster_and_another_once_it_is_made_again() {
+    let hub = cluster("hub").await;
+    for (name, team) in [("a", "x"), ("b", "x"), ("other", "y")] {
+        hub.create(NAMESPACES, &namespace(name, team)).expect("a namespace");
+        let document =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "same", "namespace": name}});
+        hub.create(ApiRef { cluster: "", resource: "configmaps.v1" }, &document).expect("a config map");
+    }
+    let selector = "team=x".parse::<Selector>().expect("a selector");
+    let mut fleet = Fleet::of_hub(&hub, ProviderKind::Namespaces { connection: "hub".into(), selector }).await;
+    assert_eq!([fleet.next().await, fleet.next().await, fleet.next().await], ["+a -", "+b -", "synced"]);
+    let identity = |name: &str| {
+        let namespace = hub.get(NAMESPACES, "", name).expect("the namespace");
+        format!("{}.{}", uid_of(&hub), namespace["metadata"]["uid"].as_str().expect("a uid"))
+    };
+    let identities = |fleet: &Fleet| fleet.clusters().iter().map(|one| one.identity().to_owned()).collect::<Vec<_>>();
+    assert_eq!(identities(&fleet), [identity("a"), identity("b")]);
+    let first = fleet.clusters().remove(0);
+    assert_eq!(first.known(), Known::Identity(identity("a")));
+
+    // One watch serves all of them, and objects are told apart by their namespaces.
+    let watches = Watches::new(Health::default());
+    let watch = watches.acquire(&first.spec.scope, &resource("configmaps.v1"), &Selectors::default());
+    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    let of_first = watch.store().of_cluster(&first.spec.name);
+    let keys: Vec<_> = of_first.iter().map(|(key, _)| (&*key.namespace, &*key.name)).collect();
+    assert_eq!(keys, [("a", "same")]);
+    let same_of = |namespace: &str| ApiPath::object(&resource("configmaps.v1"), namespace, "same").expect("a path");
+    first.spec.endpoint.get(&same_of("a")).await.expect("its own");
+    let refused = first.spec.endpoint.get(&same_of("other")).await.expect_err("another namespace is another cluster");
+    assert!(matches!(refused, RequestError::Outside { .. }) && !refused.retryable(), "{refused}");
+
+    hub.delete(NAMESPACES, "", "b").expect("the namespace is deleted");
+    assert_eq!(fleet.next().await, "-b Removed");
+    hub.delete(NAMESPACES, "", "a").expect("the namespace is deleted");
+    hub.create(NAMESPACES, &namespace("a", "x")).expect("another namespace");
+    assert_eq!([fleet.next().await, fleet.next().await], ["-a Replaced", "+a -"]);
+    assert_eq!(identities(&fleet), [identity("a")]);
+    assert_ne!(first.identity(), identity("a"));
+    hub.merge(NAMESPACES, "", "a", &json!({"metadata": {"labels": {"team": "y"}}})).expect("a change");
+    assert_eq!(fleet.next().await, "-a Removed");
+    assert!(fleet.health.is_ready(), "{:?}", fleet.health.standings());
+}
+
+#[tokio::test]
+async fn namespaces_of_a_cluster_that_is_rebuilt_are_others() {
+    let (mut hub, rebuilt) = (cluster("hub").await, cluster("rebuilt").await);
+    let kind = ProviderKind::Namespaces { connection: "hub".into(), selector: "team=x".parse().expect("a selector") };
+    for hub in [&hub, &rebuilt] {
+        hub.create(NAMESPACES, &namespace("a", "x")).expect("a namespace");
+    }
+    let mut fleet = Fleet::of_hub(&hub, kind).await;
+    assert_eq!([fleet.next().await, fleet.next().await], ["+a -", "synced"]);
+    let former = fleet.clusters().remove(0);
+    hub.disconnect().await;
+    until(&fleet.health, "cannot reach").await;
+    assert_eq!(fleet.clusters().len(), 1, "out of sight is not gone");
+    hub.restore(&rebuilt.backup());
+    hub.reconnect().await.expect("back");
+    assert_eq!([fleet.next().await, fleet.next().await], ["-a Replaced", "+a -"]);
+    assert!(fleet.clusters()[0].identity().starts_with(&uid_of(&hub)));
+    assert_ne!(former.known(), Known::Identity(former.identity().into()));
 }
 
 #[tokio::test]
