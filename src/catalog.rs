@@ -161,7 +161,7 @@ impl Catalog {
             .iter()
             .map(|(path, content)| (path.clone(), File::read(content, self.files.get(path), self.schemas.as_deref())))
             .collect();
-        let mut selection = Selection::new(self, &read, files.unreadable, retained);
+        let mut selection = Selection::new(self, &read, files.unreadable, retained, self.schemas.as_deref());
         selection.select();
         let next = Self {
             mappings: selection.mappings,

@@ -41,7 +41,7 @@ impl File {
 }
 
 impl Document {
-    fn compile(document: &yaml::Document, schemas: Option<&Schemas>) -> Self {
+    pub(super) fn compile(document: &yaml::Document, schemas: Option<&Schemas>) -> Self {
         let outcome = compile(document);
         let (mut compiled, mut findings) = (outcome.compiled, outcome.findings);
         if let (Some(Compiled::Mapping(mapping)), Some(schemas)) = (&compiled, schemas) {

@@ -10,7 +10,8 @@ use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
 use crate::mapping::check::common_object;
 use crate::mapping::compile::{Compiled, compile};
 use crate::mapping::diagnostic::{Diagnostic, Finding};
-use crate::mapping::{ClusterProvider, Mapping, ProviderKind, SourceClusters};
+use crate::mapping::schema::Schemas;
+use crate::mapping::{ApiExportRef, ClusterProvider, Direction, Mapping, ProviderKind, RelatedRule, SourceClusters};
 use crate::yaml;
 
 /// A good mapping document.
@@ -34,6 +35,7 @@ pub(super) struct Selection<'a> {
     files: &'a BTreeMap<String, Arc<File>>,
     unreadable: &'a BTreeMap<String, String>,
     retained: &'a BTreeMap<String, String>,
+    schemas: Option<&'a Schemas>,
     placed: Vec<Placed<'a>>,
     /// Names whose document is bad, with its file.
     claimed: BTreeMap<String, &'a str>,
@@ -54,12 +56,14 @@ impl<'a> Selection<'a> {
         files: &'a BTreeMap<String, Arc<File>>,
         unreadable: &'a BTreeMap<String, String>,
         retained: &'a BTreeMap<String, String>,
+        schemas: Option<&'a Schemas>,
     ) -> Self {
         Self {
             before,
             files,
             unreadable,
             retained,
+            schemas,
             placed: Vec::new(),
             claimed: BTreeMap::new(),
             opaque: BTreeSet::new(),
@@ -175,8 +179,10 @@ impl<'a> Selection<'a> {
     fn one_for_each_name(&mut self) -> Vec<Candidate<'a>> {
         let mut by_name: BTreeMap<&str, Vec<Candidate<'a>>> = BTreeMap::new();
         for (path, document) in self.documents() {
-            if let Some(Compiled::Mapping(mapping)) = &document.compiled {
-                let candidate = Candidate { path, name_span: document.name_span.clone(), mapping: mapping.clone() };
+            if let Some(Compiled::Mapping(mapping)) = &document.compiled
+                && let Some(resolved) = self.with_its_export(path, document, mapping)
+            {
+                let candidate = Candidate { path, name_span: document.name_span.clone(), mapping: resolved };
                 by_name.entry(mapping.name.as_str()).or_default().push(candidate);
             }
         }
@@ -192,6 +198,52 @@ impl<'a> Selection<'a> {
             chosen.extend(winner.map(|winner| candidates[winner].clone()));
         }
         chosen
+    }
+
+    /// A mapping whose provider stands for an APIExport is one that names the export itself: both are the same source, for
+    /// the state store and the claims, too. `None`: it cannot be used so, and findings say why.
+    fn with_its_export(
+        &mut self,
+        path: &'a str,
+        document: &'a Document,
+        mapping: &Arc<Mapping>,
+    ) -> Option<Arc<Mapping>> {
+        let Some(export) = self.export_of(path, document, mapping) else { return Some(mapping.clone()) };
+        let text = export.in_place_of_provider(&mapping.text);
+        let read = text.and_then(|text| Some(Document::compile(&yaml::parse_one(&text)?, self.schemas)));
+        let (compiled, findings) = match read {
+            Some(read) => (read.compiled, read.findings),
+            None => {
+                let message = "`source.provider` is an alias of a name that stands elsewhere";
+                (None, vec![Finding::new("SE0104", 0..0, message).help("write the provider's name")])
+            }
+        };
+        let is_news = |finding: &Finding| {
+            !document.findings.iter().any(|known| (known.code, &known.message) == (finding.code, &finding.message))
+        };
+        for mut finding in findings.into_iter().filter(is_news) {
+            finding.span = document.name_span.clone();
+            let about = compiled.is_none().then(|| mapping.name.clone());
+            self.placed.push(Placed { path, finding, about });
+        }
+        let Some(Compiled::Mapping(mapping)) = compiled else {
+            self.claimed.insert(mapping.name.clone(), path);
+            return None;
+        };
+        Some(mapping)
+    }
+
+    /// The APIExport that a mapping's provider stands for. One whose document is gone stays as it was.
+    fn export_of(&mut self, path: &'a str, document: &'a Document, mapping: &Mapping) -> Option<ApiExportRef> {
+        let SourceClusters::Provider(name) = &mapping.source.clusters else { return None };
+        let known = self.providers.get(name).or_else(|| self.before.providers.get(name))?.clone();
+        let ProviderKind::ApiExport(export) = known.provider.kind.clone() else { return None };
+        if !self.providers.contains_key(name) {
+            self.providers.insert(name.clone(), known);
+            let finding = last_version_stays(name, document.name_span.clone());
+            self.placed.push(Placed { path, finding, about: None });
+        }
+        Some(export)
     }
 
     /// `None`: the running one's own document is broken, and it keeps its name.
@@ -300,6 +352,12 @@ impl<'a> Selection<'a> {
             let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
             return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
         }
+        if let Some(related) = self.reaches_out(&candidate.mapping) {
+            let message =
+                format!("`related` {related} names a namespace, and each namespace is a cluster of its own here");
+            let help = "leave the namespace out: related objects are beside their source, and copies too";
+            return Some(Finding::new("SE0114", span, message).help(help));
+        }
         if !conflicts::writes_status(&candidate.mapping) {
             return None;
         }
@@ -309,6 +367,18 @@ impl<'a> Selection<'a> {
             let message = format!("the mapping `{}` writes the {common} of this resource already", other.name);
             Some(Finding::new("SE0701", span.clone(), message).help(conflicts::remedy(&common)))
         })
+    }
+
+    /// The related object that may be in another namespace than its source, where that is another cluster.
+    fn reaches_out<'m>(&self, mapping: &'m Mapping) -> Option<&'m str> {
+        let SourceClusters::Provider(name) = &mapping.source.clusters else { return None };
+        let known = self.providers.get(name).or_else(|| self.before.providers.get(name))?;
+        let ProviderKind::Namespaces { .. } = known.provider.kind else { return None };
+        let at_source = |related: &&RelatedRule| match related.direction {
+            Direction::ToTarget => related.from.namespace.is_some(),
+            Direction::ToSource => related.to.namespace.is_some(),
+        };
+        mapping.related.iter().find(at_source).map(|related| related.id.as_str())
     }
 
     /// Every mapping known that no good document stands for.
@@ -433,9 +503,7 @@ impl<'a> Selection<'a> {
                     *at == path.as_str() && document.claim.name.as_deref() == Some(entry.mapping.name.as_str())
                 });
                 let span = span.map_or(0..0, |(_, document)| document.name_span.clone());
-                let message =
-                    format!("no document defines the ClusterProvider `{name}` any more; its last version stays in use");
-                self.placed.push(Placed { path, finding: Finding::new("SE0120", span, message), about: None });
+                self.placed.push(Placed { path, finding: last_version_stays(name, span), about: None });
             }
         }
     }
@@ -470,4 +538,10 @@ impl<'a> Selection<'a> {
             .map(|(name, entry)| (name.as_str(), entry.generation))
             .collect()
     }
+}
+
+fn last_version_stays(provider: &str, span: Range<usize>) -> Finding {
+    let message =
+        format!("no document defines the ClusterProvider `{provider}` any more; its last version stays in use");
+    Finding::new("SE0120", span, message)
 }

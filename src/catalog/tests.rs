@@ -1,4 +1,5 @@
 use super::*;
+use crate::mapping::SourceClusters;
 
 /// A mapping that gets along with others on its resource, unless `status` says otherwise.
 fn mapping(name: &str, status: &str) -> String {
@@ -275,13 +276,97 @@ fn providers() {
     insta::assert_snapshot!(world.write("p2.yaml", PROVIDER), @"p2.yaml:3:18: error[SE0121]: the ClusterProvider `edge` stands in p.yaml already (give one of the two another name)");
     world.remove("p2.yaml");
     insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("target", "other")), @"provider edge: changed");
-    insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("kubeconfig", "kubeconf")), @r"
+    insta::assert_snapshot!(world.write("p.yaml", &PROVIDER.replace("kubeconfig", "kubeconf")), @"
     m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use
-    p.yaml:4:8: error[SE0104]: `kubeconf` is not one of `kubeconfig`, `kubeconfigFiles`, `kubeconfigSecrets`, `kind`, `clusterApi`, `clusterInventory`, `namespaces`, `apiExport`, `workspaceTypes`, `custom`, `multi` (did you mean `kubeconfig`?)
+    p.yaml:4:8: error[SE0104]: `kubeconf` is not one of `kubeconfig`, `kubeconfigFiles`, `kubeconfigSecrets`, `kind`, `clusterApi`, `clusterInventory`, `namespaces`, `apiExport`, `workspaceTypes`, `custom`, `none`, `multi` (did you mean `kubeconfig`?)
     ");
     insta::assert_snapshot!(world.remove("p.yaml"), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use");
     assert!(provider(&world.catalog).is_some());
     insta::assert_snapshot!(world.remove("m.yaml"), @"mapping m: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
+}
+
+#[test]
+fn a_provider_that_stands_for_an_export_is_the_export() {
+    let direct = mapping("m", "x: $.x").replace("apiExport: {name: m}", "apiExport: {name: m, path: \"root:p\"}");
+    let named = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");
+    let export = PROVIDER.replace("kubeconfig: {connection: target}", "apiExport: {name: m, path: \"root:p\"}");
+    let source = |world: &World| world.catalog.mapping("m").expect("running").mapping.source.clusters.clone();
+    let mut world = World::checking();
+    world.write("m.yaml", &direct);
+    let directly = source(&world);
+    world.files.insert("p.yaml".into(), export.clone().into_bytes());
+    insta::assert_snapshot!(world.write("m.yaml", &named), @"provider edge: added");
+    assert_eq!(source(&world), directly);
+    let running = world.catalog.mapping("m").expect("running").mapping.clone();
+    assert!(running.text.contains("root:p") && !running.text.contains("edge"), "the state store needs no provider");
+    assert_eq!(running.lifecycle.on_source_recreated, None, "as for an APIExport");
+    // What gets along is told by the export, however it is named.
+    let rival = direct.replace("metadata: {name: m}", "metadata: {name: rival}");
+    insta::assert_snapshot!(world.write("r.yaml", &rival), @"r.yaml:3:18: error[SE0701]: the mapping `m` writes the status field `x` of this resource already (let one of the two mappings write it)");
+    world.remove("r.yaml");
+
+    // Another export is another source of the mapping; a document that is gone or broken leaves what ran.
+    insta::assert_snapshot!(world.write("p.yaml", &export.replace("name: m,", "name: n,")), @"
+    mapping m: generation 2: source changed
+    provider edge: changed
+    ");
+    insta::assert_snapshot!(world.write("p.yaml", &export.replace("apiExport", "apiExpor")), @"
+    m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use
+    p.yaml:4:8: error[SE0104]: `apiExpor` is not one of `kubeconfig`, `kubeconfigFiles`, `kubeconfigSecrets`, `kind`, `clusterApi`, `clusterInventory`, `namespaces`, `apiExport`, `workspaceTypes`, `custom`, `none`, `multi` (did you mean `apiExport`?)
+    ");
+    insta::assert_snapshot!(world.remove("p.yaml"), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use");
+    insta::assert_snapshot!(world.reload(), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` any more; its last version stays in use");
+    assert_eq!(world.standing("m"), Some((Standing::Running, 2)));
+    // Clusters of another kind.
+    world.write("p.yaml", PROVIDER);
+    assert_eq!(source(&world), SourceClusters::Provider("edge".into()));
+}
+
+/// Each namespace is a cluster, and a source reads and writes in its own alone.
+#[test]
+fn related_objects_stay_in_the_namespace_that_is_their_cluster() {
+    let mut world = World::default();
+    let namespaces = PROVIDER.replace("kubeconfig", "namespaces");
+    world.write("p.yaml", &namespaces);
+    let related = |place: &str| {
+        let entry = format!(
+            "{{id: ca, direction: ToTarget, resource: secrets.v1, from: {{name: ca{place}}}, to: {{name: ca}}}}"
+        );
+        let edge = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");
+        edge.replace("  objects:", &format!("  related:\n    - {entry}\n  objects:"))
+    };
+    assert_eq!(world.write("m.yaml", &related("")), "mapping m: generation 1: added");
+    insta::assert_snapshot!(world.write("m.yaml", &related(", namespace: shared")), @"
+    mapping m: its document cannot be used; generation 1 keeps running
+    m.yaml:3:18: error[SE0114]: `related` ca names a namespace, and each namespace is a cluster of its own here (leave the namespace out: related objects are beside their source, and copies too) [mapping `m` keeps running generation 1]
+    ");
+    insta::assert_snapshot!(world.write("p.yaml", PROVIDER), @"
+    mapping m: generation 2: related object ca changed
+    provider edge: changed
+    ");
+}
+
+#[test]
+fn a_mapping_that_cannot_be_read_with_its_export_keeps_what_ran() {
+    let mut world = World::checking();
+    let named = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge");
+    world.files.insert("p.yaml".into(), PROVIDER.as_bytes().to_vec());
+    world.write("m.yaml", &named);
+    let export = PROVIDER.replace("kubeconfig: {connection: target}", "apiExport: {name: m}");
+    world.write("p.yaml", &export);
+    assert_eq!(world.standing("m"), Some((Standing::Running, 2)));
+    let alias = named
+        .replace("metadata: {name: m}", "metadata: {name: m, labels: {a: &n edge}}")
+        .replace("provider: edge", "provider: *n");
+    insta::assert_snapshot!(world.write("m.yaml", &alias), @"
+    mapping m: its document cannot be used; generation 2 keeps running
+    m.yaml:3:18: error[SE0104]: `source.provider` is an alias of a name that stands elsewhere (write the provider's name) [mapping `m` keeps running generation 2]
+    ");
+    assert_eq!(world.standing("m"), Some((Standing::KeptOnError, 2)));
+    // An export has many workspaces, which a placement has to tell apart; a single cluster had not.
+    let placed =
+        named.replace("  objects:", "  placement: {namespace: \"{{ source.metadata.namespace }}\"}\n  objects:");
+    insta::assert_snapshot!(world.write("m.yaml", &placed), @"m.yaml:3:18: error[SE0702]: two sources can meet at one place, and one would overwrite the other (`short_hash(workspace.cluster, source.metadata.namespace)` in the namespace tells workspaces apart) [for example `default/my-database` of workspace 2xcau5l8pb5n4bev and `default/my-database` of workspace 1kd7fq0ntn2qv9ew; mapping `m` keeps running generation 2]");
 }
 
 #[test]
@@ -420,7 +505,8 @@ fn what_no_mapping_reads_is_said_once() {
 #[test]
 fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
     let renamed = mapping("db", "x: $.x").replace("  objects:", "  replaces: [database]\n  objects:");
-    let provider = PROVIDER.replace("kubeconfig: {connection: target}", "namespaces: {connection: target}");
+    let provider =
+        PROVIDER.replace("kubeconfig: {connection: target}", "workspaceTypes: {initializing: \"root:types:team\"}");
     let files = format!("{renamed}---\n{provider}");
     insta::assert_snapshot!(World::default().write("a.yaml", &files), @"
     mapping db: generation 1: added
@@ -428,7 +514,7 @@ fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
     ");
     insta::assert_snapshot!(World::checking().write("a.yaml", &files), @"
     a.yaml:6:3: error[SE0190]: `replaces` is not supported yet (leave it out; it is refused rather than ignored)
-    a.yaml:15:8: error[SE0190]: the provider `namespaces` is not supported yet (leave it out; it is refused rather than ignored)
+    a.yaml:15:8: error[SE0190]: the provider `workspaceTypes` is not supported yet (leave it out; it is refused rather than ignored)
     ");
 }
 

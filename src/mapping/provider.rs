@@ -1,8 +1,12 @@
 //! A compiled `ClusterProvider`: how the clusters of sources are found.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Selector, document};
+use super::{ApiExportRef, Selector, document};
+use crate::yaml;
+
+/// The connection of an APIExport, where none is named.
+pub(super) const SOURCE_CONNECTION: &str = "kcp";
 
 /// A compiled `ClusterProvider` document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +38,18 @@ impl ClusterProvider {
             ProviderKind::ClusterApi { connection, namespace, selector } => json!({"clusterApi": {
                 "connection": connection, "namespace": namespace, "selector": selector,
             }}),
+            ProviderKind::ClusterInventory { connection, namespace, selector, access_providers } => {
+                json!({"clusterInventory": {
+                    "connection": connection, "namespace": namespace, "selector": selector,
+                    "accessProviders": access_providers,
+                }})
+            }
+            ProviderKind::ApiExport(export) => json!({"apiExport": export.spec()}),
             ProviderKind::Custom { name, parameters } => json!({"custom": {"name": name, "parameters": parameters}}),
+            ProviderKind::Namespaces { connection, selector } => {
+                json!({"namespaces": {"connection": connection, "selector": selector}})
+            }
+            ProviderKind::None => json!({"none": {}}),
             ProviderKind::NotYet(_) => return None,
         };
         Some(written(&self.name, &spec))
@@ -46,6 +61,30 @@ fn written(provider: &str, spec: &Value) -> String {
         "apiVersion": document::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": provider}, "spec": spec,
     });
     document.to_string()
+}
+
+impl ApiExportRef {
+    /// As a document has it. Defaults are left out, so that it says the same as most that name the export.
+    fn spec(&self) -> Value {
+        let given = [
+            ("connection", Some(&self.connection).filter(|connection| *connection != SOURCE_CONNECTION)),
+            ("path", self.path.as_ref()),
+            ("name", Some(&self.name)),
+            ("endpointSlice", self.endpoint_slice.as_ref()),
+        ];
+        let fields = given.into_iter().filter_map(|(field, text)| Some((field.to_owned(), json!(text?))));
+        Value::Object(fields.collect::<Map<_, _>>())
+    }
+
+    /// The document of a mapping, with this export in the place of `source.provider`; `None` where the name of the provider is
+    /// an alias, so that it stands somewhere else.
+    pub fn in_place_of_provider(&self, document: &str) -> Option<String> {
+        let parsed = yaml::parse_one(document)?;
+        let (key, name) = parsed.root.as_ref()?.get("spec")?.get("source")?.entry("provider")?;
+        let between = document.get(key.span.end..name.span.start)?;
+        let (before, after) = (document.get(..key.span.start)?, document.get(name.span.end..)?);
+        (between.trim() == ":").then(|| format!("{before}apiExport: {}{after}", self.spec()))
+    }
 }
 
 /// A provider that another joins.
@@ -60,10 +99,15 @@ impl ProviderKind {
     /// The connection of the cluster that says where the provider's clusters are.
     pub fn hub(&self) -> Option<&str> {
         match self {
-            Self::KubeconfigSecrets { connection, .. } | Self::ClusterApi { connection, .. } => Some(connection),
+            Self::KubeconfigSecrets { connection, .. }
+            | Self::ClusterApi { connection, .. }
+            | Self::ClusterInventory { connection, .. }
+            | Self::Namespaces { connection, .. }
+            | Self::ApiExport(ApiExportRef { connection, .. }) => Some(connection),
             Self::Kubeconfig { .. }
             | Self::KubeconfigFiles { .. }
             | Self::Kind
+            | Self::None
             | Self::Custom { .. }
             | Self::NotYet(_)
             | Self::Multi(_) => None,
@@ -80,7 +124,7 @@ impl ProviderKind {
 
     /// Whether a provider that joins others can join it.
     pub fn can_be_part(&self) -> bool {
-        !matches!(self, Self::Multi(_) | Self::NotYet(_))
+        !matches!(self, Self::Multi(_) | Self::ApiExport(_) | Self::Namespaces { .. } | Self::NotYet(_))
     }
 }
 
@@ -97,6 +141,15 @@ pub enum ProviderKind {
     Kind,
     /// The Clusters of Cluster API on a hub; `namespace` `None`: in all namespaces.
     ClusterApi { connection: String, namespace: Option<String>, selector: Selector },
+    /// The ClusterProfiles of a hub; `namespace` `None`: in all namespaces. `access_providers`: the file that says which program
+    /// gives the credential for each access provider.
+    ClusterInventory { connection: String, namespace: Option<String>, selector: Selector, access_providers: String },
+    /// The workspaces bound to an APIExport.
+    ApiExport(ApiExportRef),
+    /// Each namespace of a cluster.
+    Namespaces { connection: String, selector: Selector },
+    /// No cluster at all.
+    None,
     /// Clusters listed by a program that embeds the engine; `name`: of the provider that it registered.
     Custom { name: String, parameters: Value },
     /// The clusters of other providers.
@@ -108,7 +161,36 @@ pub enum ProviderKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapping::SourceClusters;
     use crate::mapping::compile::{Compiled, compile};
+
+    fn export() -> ApiExportRef {
+        let path = Some("root:mongodb".to_owned());
+        ApiExportRef { connection: "kcp".into(), path, name: "mongodb".into(), endpoint_slice: None }
+    }
+
+    #[test]
+    fn an_export_takes_the_place_of_its_provider_in_any_layout() {
+        let rest = "resource: things.v1.example.com";
+        let template = "template: {apiVersion: v1, kind: ConfigMap}";
+        for source in [
+            format!("source:\n    provider: edge   # where from\n    {rest}"),
+            format!("source: {{ provider : \"edge\", {rest}}}"),
+            format!("source: {{{rest}, \"provider\": edge}}"),
+            format!("source:\n    {rest}\n    provider:\n      edge\n"),
+        ] {
+            let text = format!(
+                "# ours\napiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: m}}\nspec:\n  {source}\n  objects:\n    - {{id: a, {template}}}\n"
+            );
+            let named = export().in_place_of_provider(&text).unwrap();
+            let compiled = compile(&yaml::parse_one(&named).unwrap()).compiled;
+            let Some(Compiled::Mapping(mapping)) = compiled else { panic!("{named}") };
+            assert_eq!(mapping.source.clusters, SourceClusters::ApiExport(export()), "{named}");
+            assert!(named.starts_with("# ours"), "{named}");
+        }
+        let alias = "metadata: {name: &n edge}\nspec: {source: {provider: *n}}";
+        assert_eq!(export().in_place_of_provider(alias), None);
+    }
 
     #[test]
     fn every_kind_is_the_same_after_it_was_kept() {
@@ -124,7 +206,16 @@ mod tests {
                 key,
             },
             ProviderKind::Kind,
-            ProviderKind::ClusterApi { connection, namespace: None, selector },
+            ProviderKind::ClusterApi { connection: connection.clone(), namespace: None, selector: selector.clone() },
+            ProviderKind::ClusterInventory {
+                connection: connection.clone(),
+                namespace: Some("fleet".into()),
+                selector: selector.clone(),
+                access_providers: "/etc/access-providers.json".into(),
+            },
+            ProviderKind::Namespaces { connection, selector },
+            ProviderKind::ApiExport(export()),
+            ProviderKind::None,
             ProviderKind::Custom { name: "inventory".into(), parameters: json!({"region": ["eu", 1]}) },
             ProviderKind::Custom { name: "inventory".into(), parameters: Value::Null },
         ];

@@ -50,12 +50,23 @@ pub struct Held(Arc<HeldText>);
 struct HeldText {
     origin: String,
     text: ArcSwap<String>,
+    is_user_local: bool,
 }
 
 impl Held {
     /// `origin` says in messages where it stands.
     pub fn new(origin: String, text: String) -> Self {
-        Self(Arc::new(HeldText { origin, text: ArcSwap::from_pointee(text) }))
+        Self(Arc::new(HeldText { origin, text: ArcSwap::from_pointee(text), is_user_local: false }))
+    }
+
+    /// The same for a kubeconfig whose user the operator of the engine wrote: it may run a program.
+    pub fn with_local_user(origin: String, text: String) -> Self {
+        Self(Arc::new(HeldText { origin, text: ArcSwap::from_pointee(text), is_user_local: true }))
+    }
+
+    /// Whether the operator of the engine wrote its user.
+    pub fn is_user_local(&self) -> bool {
+        self.0.is_user_local
     }
 
     /// It says something else now: [`Connection::reload`] takes that up.

@@ -39,6 +39,8 @@ pub struct Endpoint {
     site: Site,
     /// The cluster that it was found to lead to, where that may change.
     cluster: Option<Arc<str>>,
+    /// The one namespace that it reaches, where that stands for a cluster.
+    namespace: Option<Arc<str>>,
     /// The one connection that its requests go over.
     over: Option<Kept>,
     /// What must hold at the moment a write leaves.
@@ -101,6 +103,7 @@ impl Endpoint {
             lane,
             site,
             cluster: None,
+            namespace: None,
             over: None,
             permits: Vec::new(),
             writes_per_second: 0,
@@ -116,6 +119,12 @@ impl Endpoint {
     /// The same, found to lead to this cluster: what is watched through it is not shared with another cluster's.
     pub fn leading_to(mut self, identity: &str) -> Endpoint {
         self.cluster = Some(identity.into());
+        self
+    }
+
+    /// The same, which reaches objects of this namespace alone.
+    pub fn within(mut self, namespace: &str) -> Endpoint {
+        self.namespace = Some(namespace.into());
         self
     }
 
@@ -243,6 +252,9 @@ impl Endpoint {
         body: Option<Body>,
         deadline: Duration,
     ) -> Result<Reply, RequestError> {
+        if self.is_outside(path) {
+            return Err(RequestError::Outside { url: self.url_of(path) });
+        }
         let writes = method != Method::GET;
         if writes {
             self.lane.wait_until_due(self.writes_per_second).await;
@@ -257,6 +269,12 @@ impl Endpoint {
         let reply = self.whole(method, path, body, deadline).await;
         self.learn(verb, begun, reply.as_ref().map(|reply| reply.status));
         reply
+    }
+
+    /// Which cluster a connection leads to is asked of all.
+    fn is_outside(&self, path: &ApiPath) -> bool {
+        let is_inside = |namespace: &Arc<str>| path.as_str().contains(&format!("/namespaces/{namespace}/"));
+        self.over.is_none() && self.namespace.as_ref().is_some_and(|namespace| !is_inside(namespace))
     }
 
     async fn whole(

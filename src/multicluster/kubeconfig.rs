@@ -90,7 +90,7 @@ fn held(spec: &ConnectionSpec, held: &Held, context: Option<&str>) -> Result<Loa
         reason: "its text cannot be read as one".to_owned(),
     })?;
     let context = chosen_context(spec, &config, context, &origin)?;
-    if let Some((what, instead)) = reaches_out(&config, &context) {
+    if let Some((what, instead)) = reaches_out(&config, &context, held.is_user_local()) {
         let connection = spec.name.clone();
         return Err(ConnectionError::NotContained { connection, origin, context, what, instead });
     }
@@ -101,11 +101,11 @@ fn held(spec: &ConnectionSpec, held: &Held, context: Option<&str>) -> Result<Loa
 
 /// What makes a kubeconfig run a program of this machine, or read a file of it, and what to write instead. Who can write the
 /// kubeconfig need not be one who may do that.
-fn reaches_out(config: &Kubeconfig, context: &str) -> Option<(String, &'static str)> {
+fn reaches_out(config: &Kubeconfig, context: &str, is_user_local: bool) -> Option<(String, &'static str)> {
     let context = config.contexts.iter().find(|entry| entry.name == context)?.context.as_ref()?;
     let cluster = config.clusters.iter().find(|known| known.name == context.cluster).and_then(|it| it.cluster.as_ref());
     let user = config.auth_infos.iter().find(|known| Some(&known.name) == context.user.as_ref());
-    let user = user.and_then(|known| known.auth_info.as_ref());
+    let user = user.and_then(|known| known.auth_info.as_ref()).filter(|_| !is_user_local);
     let file = |path: &String| format!("names the file {path}");
     let authority = cluster.and_then(|cluster| cluster.certificate_authority.as_ref()).map(file);
     let plugin = user.and_then(|user| user.exec.as_ref()).map(|_| "runs a program".to_owned());

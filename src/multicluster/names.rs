@@ -23,6 +23,7 @@ impl Names {
         let cluster = match clusters {
             ClustersOf::One(cluster) => cluster.clone(),
             ClustersOf::Annotated => self.cluster(parsed.cluster?)?,
+            ClustersOf::Namespaces => self.cluster(parsed.namespace)?,
         };
         Some(Key::new(cluster, self.namespace(parsed.namespace), parsed.name))
     }

@@ -52,7 +52,7 @@ impl<'a> From<&'a ProviderName> for ProviderRef<'a> {
 pub struct ClusterSpec {
     pub name: ClusterName,
     /// Which cluster it is, whatever its address: in kcp the name of the logical cluster, elsewhere the uid of a namespace
-    /// that is never recreated.
+    /// that is never recreated. Of a namespace that stands for a cluster: that of its cluster, a dot, and its own uid.
     pub identity: String,
     /// Workspace path, where there is one (`root:orgs:acme`).
     pub path: Option<String>,
@@ -77,6 +77,8 @@ pub enum ClustersOf {
     One(ClusterName),
     /// A kcp wildcard: the annotation `kcp.io/cluster` of each object says it.
     Annotated,
+    /// Each namespace is a cluster of its own, called by its name.
+    Namespaces,
 }
 
 /// An engaged cluster. A new value for each engagement: compare with `Arc::ptr_eq`.
@@ -100,12 +102,15 @@ impl Cluster {
     /// What is known of its identity right now. An object of a kcp shard says itself whose it is; of a cluster behind an
     /// address of its own this has to be confirmed again after each reason for doubt.
     pub fn known(&self) -> Known {
-        match self.spec.scope.clusters {
-            ClustersOf::Annotated => Known::Identity(self.spec.identity.clone()),
-            ClustersOf::One(_) => match self.spec.endpoint.connection().identity().known() {
-                Known::Identity(identity) if identity != self.spec.identity => Known::Pending,
-                known => known,
-            },
+        let whole = match self.spec.scope.clusters {
+            ClustersOf::Annotated => return Known::Identity(self.spec.identity.clone()),
+            ClustersOf::One(_) => self.spec.identity.as_str(),
+            ClustersOf::Namespaces => self.spec.identity.rsplit_once('.').map_or("", |(whole, _)| whole),
+        };
+        match self.spec.endpoint.connection().identity().known() {
+            Known::Identity(known) if known == whole => Known::Identity(self.spec.identity.clone()),
+            Known::Identity(_) => Known::Pending,
+            known => known,
         }
     }
 }

@@ -32,6 +32,9 @@ pub enum RequestError {
     /// The right to write ended while the request waited; nothing was sent.
     #[error("{url} may not be written to any more: its identity is in doubt, or another process took over")]
     NotPermitted { url: String },
+    /// It is not in the namespace that stands for the cluster; nothing was sent.
+    #[error("{url} is outside of the namespace that stands for the cluster")]
+    Outside { url: String },
     #[error(transparent)]
     Name(#[from] InvalidName),
 }
@@ -113,7 +116,7 @@ impl RequestError {
             Self::Status(status) => matches!(status.code, 408 | 429 | 500..) && !self.is_mistyped(),
             Self::Unreachable { .. } | Self::AnswerLost { .. } | Self::Body { .. } | Self::Credential { .. } => true,
             Self::NotPermitted { .. } => true,
-            Self::NotServed { .. } | Self::Name(_) => false,
+            Self::NotServed { .. } | Self::Outside { .. } | Self::Name(_) => false,
         }
     }
 

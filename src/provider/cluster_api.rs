@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::hub::{Collection, Holding, Kubeconfig, of_secret};
+use super::hub::{Collection, Holding, Kubeconfig, member_of, of_secret};
 use super::secrets::secrets;
 use crate::mapping::{Resource, Selector};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::environment::{Listed, Members};
 use crate::multicluster::watch::Selectors;
 use crate::multicluster::{ApiPath, RequestError};
-use crate::object::ClusterName;
+use crate::object::metadata;
 
 /// How often the kubeconfigs are read: Cluster API renews them long before they end, and nothing at the Cluster tells it.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -62,10 +62,8 @@ impl Members for ClusterApi {
     async fn look(&mut self) -> Result<Listed, String> {
         let (mut found, mut refused) = (BTreeMap::new(), Vec::new());
         for cluster in self.clusters.objects().await? {
-            let text = |field: &str| cluster["metadata"][field].as_str().unwrap_or_default();
-            let (namespace, name) = (text("namespace"), text("name"));
-            // A namespace has no dots, so no two clusters get one name.
-            let Ok(member) = ClusterName::try_from(format!("{namespace}.{name}").as_str()) else { continue };
+            let [namespace, name] = ["namespace", "name"].map(|field| metadata(&cluster, field));
+            let Some(member) = member_of(&cluster) else { continue };
             if !is_up(&cluster) && !self.holding.has(&member) {
                 continue;
             }

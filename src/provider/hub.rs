@@ -11,12 +11,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::health::Health;
 use crate::mapping::Resource;
-use crate::multicluster::Subscription;
 use crate::multicluster::connection::{Connection, ConnectionSource, Held};
 use crate::multicluster::environment::Listed;
 use crate::multicluster::registry::{ClustersOf, WatchScope};
 use crate::multicluster::watch::{Selectors, Watch, WatchState, Watches};
-use crate::object::ClusterName;
+use crate::multicluster::{Endpoint, Subscription};
+use crate::object::{ClusterName, metadata};
 
 /// How long after a change the hub is looked at: changes come in groups.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -38,10 +38,20 @@ impl Collection {
         versions: &[Resource],
         selectors: &Selectors,
     ) -> Result<Self, String> {
+        Self::at(&connection.endpoint(), what, versions, selectors)
+    }
+
+    /// The same at an address.
+    pub(super) fn at(
+        endpoint: &Endpoint,
+        what: &'static str,
+        versions: &[Resource],
+        selectors: &Selectors,
+    ) -> Result<Self, String> {
         // The provider's own condition speaks for its watches.
         let running = Watches::new(Health::default());
         let clusters = ClustersOf::One(ClusterName::try_from("hub").map_err(|error| error.to_string())?);
-        let scope = WatchScope { endpoint: connection.endpoint(), clusters };
+        let scope = WatchScope { endpoint: endpoint.clone(), clusters };
         let wake = Arc::<Notify>::default();
         let follow = |resource| {
             let (watch, wake) = (running.acquire(&scope, resource, selectors), wake.clone());
@@ -106,30 +116,44 @@ fn failure(state: &WatchState) -> Option<(&str, Option<u16>)> {
 
 /// The kubeconfigs that a hub holds, by the names of their clusters.
 #[derive(Default)]
-pub(super) struct Holding(BTreeMap<ClusterName, Held>);
+pub(super) struct Holding {
+    held: BTreeMap<ClusterName, Held>,
+    are_users_local: bool,
+}
 
 impl Holding {
+    /// Of kubeconfigs whose users the operator of the engine wrote: only their clusters come from the hub.
+    pub(super) fn of_local_users() -> Self {
+        Self { are_users_local: true, ..Self::default() }
+    }
+
     /// Exactly these are members now; one that is known gets its present text.
     pub(super) fn list(&mut self, found: BTreeMap<ClusterName, Kubeconfig>, refused: Vec<String>) -> Listed {
-        self.0.retain(|name, _| found.contains_key(name));
+        self.held.retain(|name, _| found.contains_key(name));
+        let hold = if self.are_users_local { Held::with_local_user } else { Held::new };
         for (name, Kubeconfig { origin, text }) in found {
-            match self.0.get(&name) {
+            match self.held.get(&name) {
                 Some(held) => held.replace(text),
-                None => drop(self.0.insert(name, Held::new(origin, text))),
+                None => drop(self.held.insert(name, hold(origin, text))),
             }
         }
         let source = |held: &Held| ConnectionSource::Held { kubeconfig: held.clone(), context: None };
-        Listed { members: self.0.iter().map(|(name, held)| (name.clone(), source(held))).collect(), refused }
+        Listed { members: self.held.iter().map(|(name, held)| (name.clone(), source(held))).collect(), refused }
     }
 
     pub(super) fn has(&self, name: &ClusterName) -> bool {
-        self.0.contains_key(name)
+        self.held.contains_key(name)
     }
 
     /// What was read of it last, where it cannot be read now.
     pub(super) fn kept(&self, name: &ClusterName) -> Option<Kubeconfig> {
-        self.0.get(name).map(|held| Kubeconfig { origin: held.origin().to_owned(), text: held.text().to_string() })
+        self.held.get(name).map(|held| Kubeconfig { origin: held.origin().to_owned(), text: held.text().to_string() })
     }
+}
+
+/// What the cluster of a namespaced object is called. A namespace has no dots, so no two clusters get one name.
+pub(super) fn member_of(object: &Value) -> Option<ClusterName> {
+    ClusterName::try_from(format!("{}.{}", metadata(object, "namespace"), metadata(object, "name")).as_str()).ok()
 }
 
 /// A kubeconfig, and where it stands.

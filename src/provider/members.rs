@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::pending;
 use tokio::time::sleep;
 
 use super::cluster_api::ClusterApi;
+use super::cluster_inventory::ClusterInventory;
 use super::files::KubeconfigFiles;
 use super::kind::Kind;
 use super::secrets::KubeconfigSecrets;
@@ -88,8 +90,16 @@ fn members_of(
         ProviderKind::ClusterApi { connection: hub, namespace, selector } => {
             Box::new(ClusterApi::new(&connection(hub)?, namespace.as_deref().unwrap_or_default(), selector)?)
         }
+        ProviderKind::ClusterInventory { connection: hub, namespace, selector, access_providers } => {
+            let namespace = namespace.as_deref().unwrap_or_default();
+            Box::new(ClusterInventory::new(&connection(hub)?, namespace, selector, access_providers)?)
+        }
         ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,
-        ProviderKind::Multi(_) | ProviderKind::NotYet(_) => {
+        ProviderKind::None => Box::new(Nothing),
+        ProviderKind::Multi(_)
+        | ProviderKind::ApiExport(_)
+        | ProviderKind::Namespaces { .. }
+        | ProviderKind::NotYet(_) => {
             return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
         }
     })
@@ -115,5 +125,18 @@ impl Members for One {
 
     async fn changed(&mut self) {
         sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// No cluster at all.
+struct Nothing;
+
+impl Members for Nothing {
+    async fn look(&mut self) -> Result<Listed, String> {
+        Ok(Listed::default())
+    }
+
+    async fn changed(&mut self) {
+        pending().await
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod api_export;
 mod cluster_api;
+mod cluster_inventory;
 mod files;
 pub(crate) mod fleet;
 mod hub;
@@ -9,6 +10,7 @@ pub(crate) mod kcp;
 mod kind;
 pub mod kubeconfig;
 pub(crate) mod members;
+mod namespaces;
 mod roll;
 mod secrets;
 
@@ -17,7 +19,7 @@ use tokio::sync::mpsc;
 
 use self::fleet::Fleet;
 use self::members::Groups;
-use crate::mapping::{ClusterProvider, ProviderKind, SourceClusters};
+use crate::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
 use crate::multicluster::environment::{Environment, Provider};
 use crate::multicluster::manager::Manager;
 use crate::multicluster::registry::{ProviderEvent, ProviderName};
@@ -31,6 +33,7 @@ pub fn manager(environment: Environment) -> Manager {
 pub enum AnyProvider {
     ApiExport(api_export::ApiExportProvider),
     Kubeconfig(kubeconfig::KubeconfigProvider),
+    Namespaces(namespaces::NamespacesProvider),
     Fleet(Fleet),
     /// It cannot be made from what was given: its condition says why.
     Unusable,
@@ -50,22 +53,31 @@ impl AnyProvider {
             }
             ProviderName::Source(clusters) => clusters,
         };
-        match (clusters, document) {
-            (SourceClusters::ApiExport(export), _) => {
-                let connection = connection(&export.connection)?;
-                api_export::ApiExportProvider::new(connection, export.clone(), condition).map(Self::ApiExport)
-            }
+        let of_export = |export: &ApiExportRef| {
+            let connection = connection(&export.connection)?;
+            api_export::ApiExportProvider::new(connection, export.clone(), condition.clone()).map(Self::ApiExport)
+        };
+        let ClusterProvider { name, kind } = match (clusters, document) {
+            (SourceClusters::ApiExport(export), _) => return of_export(export),
             (SourceClusters::Provider(name), None) => {
-                Err(format!("there is no ClusterProvider `{name}`: add its document, or correct `source.provider`"))
+                return Err(format!(
+                    "there is no ClusterProvider `{name}`: add its document, or correct `source.provider`"
+                ));
             }
-            (
-                SourceClusters::Provider(_),
-                Some(ClusterProvider { name, kind: ProviderKind::Kubeconfig { connection: to } }),
-            ) => kubeconfig::KubeconfigProvider::new(connection(&to)?, &name, Some(condition)).map(Self::Kubeconfig),
-            (SourceClusters::Provider(_), Some(provider)) => {
-                let groups = Groups::of(&provider, connection, &environment.custom)?;
-                let environment = environment.clone();
-                Ok(Self::Fleet(Fleet { name: provider.name, groups, environment, condition }))
+            (SourceClusters::Provider(_), Some(provider)) => provider,
+        };
+        match kind {
+            ProviderKind::ApiExport(export) => of_export(&export),
+            ProviderKind::Kubeconfig { connection: to } => {
+                kubeconfig::KubeconfigProvider::new(connection(&to)?, &name, Some(condition)).map(Self::Kubeconfig)
+            }
+            ProviderKind::Namespaces { connection: to, selector } => {
+                namespaces::NamespacesProvider::new(connection(&to)?, &name, &selector, condition).map(Self::Namespaces)
+            }
+            kind => {
+                let groups =
+                    Groups::of(&ClusterProvider { name: name.clone(), kind }, connection, &environment.custom)?;
+                Ok(Self::Fleet(Fleet { name, groups, environment: environment.clone(), condition }))
             }
         }
     }
@@ -90,6 +102,7 @@ impl Provider for AnyProvider {
         match self {
             Self::ApiExport(provider) => provider.run(events).await,
             Self::Kubeconfig(provider) => provider.run(events).await,
+            Self::Namespaces(provider) => provider.run(events).await,
             Self::Fleet(provider) => provider.run(events).await,
             // Nothing will come: only another document or command line changes that.
             Self::Unusable => std::future::pending().await,

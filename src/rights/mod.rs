@@ -222,9 +222,20 @@ impl Rights {
                     let secrets = rule("", "secrets", &["get"], &format!("{why}, their kubeconfigs"));
                     self.add(&place, Rule { namespace: namespace.clone(), ..secrets });
                 }
+                ProviderKind::ClusterInventory { connection, namespace, .. } => {
+                    let profiles = rule("multicluster.x-k8s.io", "clusterprofiles", &["list", "watch"], &why);
+                    self.add(&Place::Hub(connection.clone()), Rule { namespace: namespace.clone(), ..profiles });
+                }
+                ProviderKind::Namespaces { connection, .. } => {
+                    let namespaces = rule("", "namespaces", &["list", "watch"], &why);
+                    self.add(&Place::Source(connection.clone()), namespaces);
+                }
                 ProviderKind::Kubeconfig { .. }
                 | ProviderKind::KubeconfigFiles { .. }
                 | ProviderKind::Kind
+                // A mapping with such a provider names the export itself.
+                | ProviderKind::ApiExport(_)
+                | ProviderKind::None
                 | ProviderKind::Custom { .. }
                 | ProviderKind::Multi(_)
                 | ProviderKind::NotYet(_) => {}
@@ -316,7 +327,9 @@ impl Rights {
 /// The clusters of a provider; one that nothing names goes by its own name.
 fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
     match setting.providers.get(provider) {
-        Some(ProviderKind::Kubeconfig { connection }) => Place::Source(connection.clone()),
+        Some(ProviderKind::Kubeconfig { connection } | ProviderKind::Namespaces { connection, .. }) => {
+            Place::Source(connection.clone())
+        }
         None | Some(ProviderKind::NotYet(_)) => Place::Source(provider.to_owned()),
         Some(_) => Place::Fleet(provider.to_owned()),
     }

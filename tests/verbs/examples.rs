@@ -38,6 +38,9 @@ impl Example {
     }
 }
 
+/// Those whose sources are on clusters that the sandbox does not play.
+const FLEETS: [&str; 1] = ["fleet"];
+
 /// What the command line names for an example.
 fn folder(name: &str) -> String {
     if name == "mongodb" { "mappings".to_owned() } else { format!("examples/{name}") }
@@ -57,7 +60,11 @@ fn there_are_many_and_the_index_names_each() {
         assert!(index.contains(&format!("[{name}]({name}/README.md)")), "examples/README.md lacks {name}");
         assert!(Path::new(ROOT).join("examples").join(name).join("README.md").is_file(), "{name} is explained");
         // kcp itself plays the operator of a Workspace.
-        let parts = if name == "account" { &["testdata"][..] } else { &["operator.yaml", "testdata"][..] };
+        let parts = match name.as_str() {
+            "account" => &["testdata"][..],
+            name if FLEETS.contains(&name) => &["testdata"][..],
+            _ => &["operator.yaml", "testdata"][..],
+        };
         for part in parts {
             assert!(Path::new(ROOT).join(examples).join(part).exists(), "{examples} lacks {part}");
         }
@@ -66,9 +73,34 @@ fn there_are_many_and_the_index_names_each() {
 
 #[test]
 fn each_validates_without_a_word() {
-    for Example { name, .. } in examples() {
+    for Example { name, mappings, .. } in examples() {
         let output = run(&["validate", &folder(&name)]);
-        assert_eq!(shown(&output), "exit 0\n1 mapping in 1 file, nothing wrong\n", "{name}");
+        let files = match fs::read_dir(Path::new(ROOT).join(mappings)).expect("the mappings").count() {
+            1 => "1 file".to_owned(),
+            several => format!("{several} files"),
+        };
+        assert_eq!(shown(&output), format!("exit 0\n1 mapping in {files}, nothing wrong\n"), "{name}");
+    }
+}
+
+/// Each kind of provider that runs is in the example, and explained on the page.
+#[test]
+fn a_fleet_has_every_kind_of_provider() {
+    let text = |path: &str| fs::read_to_string(Path::new(ROOT).join(path)).expect("readable");
+    let (page, providers) = (text("docs/providers.md"), text("examples/fleet/mappings/providers.yaml"));
+    let table = page.split("|---|---|\n").nth(1).expect("the table of kinds");
+    let rows = table.lines().map_while(|line| line.strip_prefix("| `")?.split_once('`'));
+    let mut explained: Vec<&str> = rows.map(|(key, _)| key).collect();
+    let keys = providers.split("spec:\n  ").skip(1).filter_map(|spec| spec.split_once(':'));
+    let mut shown: Vec<&str> = keys.map(|(key, _)| key).collect();
+    shown.sort_unstable();
+    explained.sort_unstable();
+    assert_eq!(shown, explained);
+    for key in explained {
+        assert!(
+            page.contains(&format!("spec:\n  {key}:")) || key == "kubeconfig",
+            "no section of the page shows `{key}`"
+        );
     }
 }
 
@@ -84,7 +116,7 @@ fn each_renders_what_its_tests_say_and_they_reach_all_of_it() {
 /// Without a word of what cannot be played; two consumers order, and read that what they ordered is ready.
 #[test]
 fn each_is_played_whole() {
-    for Example { name, .. } in examples() {
+    for Example { name, .. } in examples().into_iter().filter(|one| !FLEETS.contains(&one.name.as_str())) {
         let output = run(&["sandbox", &folder(&name), "--exit-when-synced"]);
         let text = shown(&output);
         assert!(output.status.success(), "{name}: {text}");
@@ -100,7 +132,10 @@ fn each_is_played_whole() {
 fn each_has_schemas_for_all_that_it_reads_and_writes() {
     for Example { name, mappings, schemas, .. } in examples() {
         let text = |path: &str| fs::read_to_string(Path::new(ROOT).join(path)).expect("readable");
-        let definitions = text(&format!("{schemas}/crd.yaml")) + &text(&format!("{schemas}/apiresourceschema.yaml"));
+        let mut definitions = text(&format!("{schemas}/crd.yaml"));
+        if !FLEETS.contains(&name.as_str()) {
+            definitions += &text(&format!("{schemas}/apiresourceschema.yaml"));
+        }
         let kinds: Vec<String> = text(&format!("{mappings}/{name}.yaml"))
             .lines()
             .filter_map(|line| line.strip_prefix("        kind: ").map(str::to_owned))

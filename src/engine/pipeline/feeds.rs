@@ -12,7 +12,6 @@ use super::wakes::{Collection, Interest, Related, Topic, target_reference};
 use crate::engine::consumer_schema::{Known, Schedule};
 use crate::engine::target::ServedKind;
 use crate::mapping::{Kind, Resource, Side};
-use crate::multicluster::connection::Connection;
 use crate::multicluster::identity::Known as Identified;
 use crate::multicluster::interests::LINGER;
 use crate::multicluster::queue::Priority;
@@ -160,8 +159,8 @@ impl Pipeline {
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(self.follow_states(&watch, Collection::Sources(place.as_str().into())));
-        if let ClustersOf::One(cluster) = &scope.clusters {
-            tasks.spawn(follow_identity(Arc::downgrade(self), scope.endpoint.connection().clone(), cluster.clone()));
+        if scope.clusters != ClustersOf::Annotated {
+            tasks.spawn(follow_identity(Arc::downgrade(self), scope.clone()));
         }
         let states = (watch.state(), watch.changes());
         tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), states, resource.clone()));
@@ -387,6 +386,16 @@ impl Pipeline {
         self.feeds().sources.get(&scope.endpoint.place()).filter(|feed| feed.scope == *scope).cloned()
     }
 
+    /// The clusters whose sources a scope has.
+    fn clusters_at(&self, scope: &WatchScope) -> Vec<ClusterName> {
+        if let ClustersOf::One(cluster) = &scope.clusters {
+            return vec![cluster.clone()];
+        }
+        let clusters = self.shared.manager.clusters(&self.generation().mapping.source.clusters);
+        let here = clusters.iter().filter(|cluster| cluster.spec.scope == *scope);
+        here.map(|cluster| cluster.spec.name.clone()).collect()
+    }
+
     pub fn source_feeds(&self) -> Vec<Arc<SourceFeed>> {
         self.feeds().sources.values().cloned().collect()
     }
@@ -479,13 +488,14 @@ impl Pipeline {
 }
 
 /// Wakes what waits until it is confirmed which cluster an address leads to.
-async fn follow_identity(pipeline: Weak<Pipeline>, connection: Arc<Connection>, cluster: ClusterName) {
+async fn follow_identity(pipeline: Weak<Pipeline>, scope: WatchScope) {
+    let connection = scope.endpoint.connection().clone();
     let mut outcomes = connection.identity().outcomes();
     loop {
         outcomes.advanced().await;
         let Some(pipeline) = pipeline.upgrade() else { return };
         if matches!(connection.identity().known(), Identified::Identity(_)) {
-            pipeline.touch(Topic::Identity(cluster.clone()));
+            pipeline.clusters_at(&scope).into_iter().for_each(|name| pipeline.touch(Topic::Identity(name)));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! `ClusterProvider`: where clusters come from.
 
 use super::source::selector;
-use super::{names, not_yet};
+use super::{Compiler, names, not_yet};
 use crate::mapping::diagnostic::Finding;
-use crate::mapping::document::{ClusterProviderDocument, ClusterProviderSpec, KindSpec};
+use crate::mapping::document::{ClusterProviderDocument, ClusterProviderSpec, KindSpec, NoneSpec};
 use crate::mapping::{ClusterProvider, Part, ProviderKind};
 use crate::yaml::{NodeValue, Spanned};
 
@@ -20,7 +20,6 @@ pub(super) fn compile(
         ClusterProviderSpec::ClusterApi(spec) => Some(&spec.connection),
         ClusterProviderSpec::ClusterInventory(spec) => Some(&spec.connection),
         ClusterProviderSpec::Namespaces(spec) => Some(&spec.connection),
-        ClusterProviderSpec::ApiExport(spec) => spec.connection.as_ref(),
         _ => None,
     };
     if let Some(connection) = connection {
@@ -49,15 +48,24 @@ pub(super) fn compile(
         ClusterProviderSpec::Custom(spec) => {
             ProviderKind::Custom { name: spec.name.clone(), parameters: spec.parameters.clone() }
         }
-        ClusterProviderSpec::ClusterApi(spec) => {
-            spec.namespace.iter().for_each(|name| names::check_dns_label(name, "a namespace", findings));
-            ProviderKind::ClusterApi {
-                connection: spec.connection.value.clone(),
-                namespace: spec.namespace.as_ref().map(|namespace| namespace.value.clone()),
-                selector: selector(&spec.selector, findings),
-            }
-        }
-        _ => {
+        ClusterProviderSpec::ClusterApi(spec) => ProviderKind::ClusterApi {
+            connection: spec.connection.value.clone(),
+            namespace: namespace(spec.namespace.as_ref(), findings),
+            selector: selector(&spec.selector, findings),
+        },
+        ClusterProviderSpec::ClusterInventory(spec) => ProviderKind::ClusterInventory {
+            connection: spec.connection.value.clone(),
+            namespace: namespace(spec.namespace.as_ref(), findings),
+            selector: selector(&spec.selector, findings),
+            access_providers: spec.access_providers.clone(),
+        },
+        ClusterProviderSpec::ApiExport(spec) => ProviderKind::ApiExport(Compiler::api_export(spec, findings)),
+        ClusterProviderSpec::None(NoneSpec {}) => ProviderKind::None,
+        ClusterProviderSpec::Namespaces(spec) => ProviderKind::Namespaces {
+            connection: spec.connection.value.clone(),
+            selector: selector(&spec.selector, findings),
+        },
+        ClusterProviderSpec::WorkspaceTypes(_) => {
             let name = match &spec.node.value {
                 NodeValue::Mapping(entries) => entries.first().and_then(|(key, _)| key.as_str()).unwrap_or_default(),
                 _ => "",
@@ -67,4 +75,11 @@ pub(super) fn compile(
         }
     };
     ClusterProvider { name: document.metadata.name.value.clone(), kind }
+}
+
+/// A hub's namespace; `None`: all.
+fn namespace(given: Option<&Spanned<String>>, findings: &mut Vec<Finding>) -> Option<String> {
+    let name = given?;
+    names::check_dns_label(name, "a namespace", findings);
+    Some(name.value.clone())
 }

@@ -12,14 +12,12 @@ use crate::mapping::document::{
 use crate::mapping::expression::{Expression, RootSet};
 use crate::mapping::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
 use crate::mapping::placement::Placement;
+use crate::mapping::provider::SOURCE_CONNECTION;
 use crate::mapping::template::Text;
 use crate::mapping::{
     ApiExportRef, NamespaceFilter, OWN_CLUSTER, Selector, SelectorOperator, Source, SourceClusters, TargetRule,
 };
 use crate::yaml::{Raw, Spanned};
-
-/// The connection of sources, where none is named.
-const SOURCE_CONNECTION: &str = "kcp";
 
 /// The connection of targets, where none is named.
 const TARGET_CONNECTION: &str = "target";
@@ -39,7 +37,7 @@ impl Compiler {
 
     fn source_clusters(&mut self, spec: &SourceSpec) -> Option<SourceClusters> {
         match (&spec.api_export, &spec.provider) {
-            (Some(export), None) => Some(SourceClusters::ApiExport(self.api_export(export))),
+            (Some(export), None) => Some(SourceClusters::ApiExport(Self::api_export(export, &mut self.findings))),
             (None, Some(provider)) => {
                 names::check_dns_label(provider, "a ClusterProvider's name", &mut self.findings);
                 Some(SourceClusters::Provider(provider.value.clone()))
@@ -61,8 +59,7 @@ impl Compiler {
         }
     }
 
-    fn api_export(&mut self, spec: &ApiExportSpec) -> ApiExportRef {
-        let findings = &mut self.findings;
+    pub(super) fn api_export(spec: &ApiExportSpec, findings: &mut Vec<Finding>) -> ApiExportRef {
         names::check_dns_subdomain(&spec.name, "an APIExport's name", findings);
         if let Some(path) = &spec.path {
             names::check_workspace_path(path, findings);

@@ -44,12 +44,14 @@ pub enum ClusterProviderSpec {
     ClusterInventory(ClusterInventorySpec),
     /// Each namespace of a cluster as a cluster of its own, for tests.
     Namespaces(NamespacesProviderSpec),
-    /// The workspaces bound to a kcp APIExport.
+    /// The workspaces bound to a kcp APIExport, as in `source.apiExport`.
     ApiExport(ApiExportSpec),
     /// The workspaces of a kcp WorkspaceType.
     WorkspaceTypes(WorkspaceTypesSpec),
     /// Clusters listed by a program that embeds the engine.
     Custom(CustomProviderSpec),
+    /// No cluster at all: a placeholder.
+    None(NoneSpec),
     /// The clusters of several providers.
     Multi(Vec<Spanned<String>>),
 }
@@ -112,12 +114,12 @@ pub struct ClusterInventorySpec {
     /// The hub, as named on the command line.
     pub connection: Spanned<String>,
     /// Their namespace. Default: all.
-    pub namespace: Option<String>,
+    pub namespace: Option<Spanned<String>>,
     /// Their labels.
     #[serde(default)]
     pub selector: SelectorSpec,
-    /// File that says how credentials are had.
-    pub access_providers: Option<String>,
+    /// A file of the engine's machine: which program gives the credential for each access provider.
+    pub access_providers: String,
 }
 
 /// Each namespace of a cluster as a cluster of its own.
@@ -142,10 +144,17 @@ pub struct CustomProviderSpec {
     pub parameters: serde_json::Value,
 }
 
-/// The workspaces of a kcp WorkspaceType.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+/// No cluster at all.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NoneSpec {}
+
+/// The workspaces of a kcp WorkspaceType: exactly one key, with the path of the type (`root:types:team`).
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WorkspaceTypesSpec {
-    Initializing,
-    Terminating,
+    /// While they are initialized.
+    Initializing(String),
+    /// While they are deleted.
+    Terminating(String),
 }

@@ -5,15 +5,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use data_encoding::BASE64;
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
-use crate::credentials::NOBODY;
+use crate::credentials::{NOBODY, token};
 use crate::eventually::eventually;
 use crate::kube::ApiServer;
-use crate::rest::Patch;
+use crate::rest::{Answer, Patch};
 use crate::tenant::Tenant;
-use crate::world::World;
+use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -21,8 +22,11 @@ pub fn cases() -> Vec<Case> {
         case!(a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing).on_kube(),
         case!(a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources).on_kube(),
         case!(secrets_of_a_hub_list_clusters).on_kube(),
+        case!(profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_credential).on_kube(),
         case!(the_clusters_that_kind_lists_are_followed).on_kube(),
         case!(a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported).on_kube(),
+        case!(each_namespace_is_a_cluster_of_its_own).on_kube(),
+        case!(an_export_named_through_a_provider_is_the_same_source).on_kcp().in_memory(),
     ]
 }
 
@@ -258,6 +262,98 @@ async fn secrets_of_a_hub_list_clusters(stage: &Stage) {
     assert_eq!(fleet.world.target.copies().await.len(), 1);
 }
 
+/// The definition of the cluster inventory's profiles, as far as the engine reads them.
+fn profiles() -> Value {
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "clusterprofiles.multicluster.x-k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, of a test"},
+        },
+        "spec": {
+            "group": "multicluster.x-k8s.io", "scope": "Namespaced",
+            "names": {"plural": "clusterprofiles", "singular": "clusterprofile", "kind": "ClusterProfile"},
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": any, "status": any}}},
+            }],
+        },
+    })
+}
+
+/// A plugin that gives the token that stands in a file of the cluster's name, which the profile says.
+const PLUGIN: &str = r#"#!/bin/sh
+name=$(printf '%s' "$KUBERNETES_EXEC_INFO" | sed 's/.*"clusterName":"\([a-z]*\)".*/\1/')
+printf '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "%s"}}' "$(cat "$0.$name")"
+"#;
+
+async fn profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_credential(stage: &Stage) {
+    let fleet = Fleet::of(stage).await;
+    let (hub, first) = (&fleet.world.target.rest, &fleet.world.alpha);
+    let namespace = format!("fleet-{}", stage.id);
+    fleet.world.target.make_namespace(&namespace).await;
+    hub.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &profiles()).await;
+    let collection = format!("/apis/multicluster.x-k8s.io/v1alpha1/namespaces/{namespace}/clusterprofiles");
+    eventually("profiles are served", async || {
+        let answer = hub.look(&collection).await?;
+        answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
+    })
+    .await;
+    let plugin = stage.folder.join("plugin");
+    fs::write(&plugin, PLUGIN).expect("a program");
+    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).expect("a program");
+    for (name, user) in [("ours", stage.user.as_str()), ("nobody", NOBODY)] {
+        fs::write(stage.folder.join(format!("plugin.{name}")), token(user)).expect("a token");
+    }
+    let plugin = json!({"command": plugin, "provideClusterInfo": true});
+    let access = stage.folder.join("access.json");
+    let providers = json!({"providers": [{"name": "tokens", "execConfig": plugin}]});
+    fs::write(&access, providers.to_string()).expect("the access providers");
+    let list = format!(
+        "clusterInventory: {{connection: target, namespace: {namespace}, accessProviders: \"{}\"}}",
+        access.display()
+    );
+    fleet.world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", &list));
+
+    let mut engine = fleet.world.engine().await;
+    first.create("a", json!({"size": 1})).await;
+    let profile = json!({
+        "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile",
+        "metadata": {"name": "a"}, "spec": {"clusterManager": {"name": "ours"}},
+    });
+    hub.create(&collection, &profile).await;
+    let source = contained(&stage.fleet.kubernetes().await.source.kubeconfig(&stage.user));
+    let text = |field: &str| {
+        let (_, rest) = source.split_once(&format!("{field}: \"")).expect("a kubeconfig of the tests");
+        rest.split_once('"').expect("a kubeconfig of the tests").0.to_owned()
+    };
+    let path = format!("{collection}/a");
+    let becomes = async |healthy: &str, name: &str| {
+        let configuration = json!({"name": "client.authentication.k8s.io/exec", "extension": {"clusterName": name}});
+        let cluster = json!({
+            "server": text("server"), "certificate-authority-data": text("certificate-authority-data"),
+            "extensions": [configuration],
+        });
+        let status = json!({"status": {
+            "conditions": [{"type": "ControlPlaneHealthy", "status": healthy}],
+            "accessProviders": [{"name": "tokens", "cluster": cluster}],
+        }});
+        hub.patch(Patch::Merge, &format!("{path}/status"), &status).await;
+    };
+    becomes("True", "ours").await;
+    first.synced("a", "True", "Synced").await;
+
+    becomes("True", "nobody").await;
+    engine.becomes_degraded("ClusterProvider", "forbidden").await;
+    becomes("False", "ours").await;
+    first.patch("a", json!({"spec": {"size": 2}})).await;
+    fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    hub.delete(&path).await;
+    engine.says(&["cluster disengaged", "Removed"]).await;
+    assert_eq!(fleet.world.target.copies().await.len(), 1);
+}
+
 async fn the_clusters_that_kind_lists_are_followed(stage: &Stage) {
     let fleet = Fleet::of(stage).await;
     fleet.world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", "kind: {}"));
@@ -275,4 +371,88 @@ async fn the_clusters_that_kind_lists_are_followed(stage: &Stage) {
     fleet.unlist("a");
     engine.says(&["cluster disengaged", "Removed"]).await;
     assert_eq!(fleet.world.target.copies().await.len(), 1);
+}
+
+async fn each_namespace_is_a_cluster_of_its_own(stage: &Stage) {
+    let world = stage.widgets().await;
+    let (first, second) = (&world.alpha, &world.beta);
+    let namespaces = [&first.namespace, &second.namespace];
+    let label = async |namespace: &str| {
+        let change = json!({"metadata": {"labels": {"fleet": stage.id}}});
+        first.rest.patch(Patch::Merge, &format!("/api/v1/namespaces/{namespace}"), &change).await;
+    };
+    label(namespaces[0]).await;
+    let list = format!("namespaces: {{connection: source, selector: {{matchLabels: {{fleet: {}}}}}}}", stage.id);
+    world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", &list));
+    // There before the engine, and after it.
+    first.create("same", json!({"size": 1})).await;
+    second.create("same", json!({"size": 2})).await;
+    let mut engine = world.engine().await;
+    first.synced("same", "True", "Synced").await;
+    first.create("other", json!({"size": 3})).await;
+    first.synced("other", "True", "Synced").await;
+    assert_eq!(world.target.copies().await.len(), 2, "a namespace that is not chosen is no cluster");
+    label(namespaces[1]).await;
+    second.synced("same", "True", "Synced").await;
+    first.patch("same", json!({"spec": {"size": 4}})).await;
+    world.target.has_spec(first, "same", json!({"size": 4})).await;
+    world.target.has_spec(second, "same", json!({"size": 2})).await;
+
+    // Its sources are released when the namespace goes, and one of the same name is another cluster.
+    let path = format!("/api/v1/namespaces/{}", namespaces[1]);
+    let former = world.target.copy(second, "same").await;
+    first.rest.delete(&path).await;
+    // The shared source cluster has no controller that empties namespaces, so the case does what it does.
+    second.delete("same").await;
+    second.gone("same").await;
+    let mut namespace = first.rest.get(&path).await.expect("a namespace that is being deleted");
+    namespace["spec"]["finalizers"] = json!([]);
+    let finalized = first
+        .rest
+        .call(Method::PUT, &format!("{path}/finalize"), "application/json", namespace.to_string().into())
+        .await;
+    assert!(finalized.as_ref().is_ok_and(Answer::is_success), "{finalized:?}");
+    engine.says(&["cluster disengaged", namespaces[1]]).await;
+    assert_eq!(world.target.copies().await.len(), 2);
+    let again = second.with_namespace(namespaces[1]).await;
+    label(namespaces[1]).await;
+    again.create("same", json!({"size": 5})).await;
+    again.synced("same", "True", "Synced").await;
+    let copy = world.target.has_spec(&again, "same", json!({"size": 5})).await;
+    let cluster = |copy: &Value| copy["metadata"]["annotations"]["sync-engine.dev/cluster"].clone();
+    assert!(cluster(&copy).is_string() && cluster(&copy) != cluster(&former), "{copy}");
+    assert_ne!(copy["metadata"]["namespace"], former["metadata"]["namespace"]);
+}
+
+async fn an_export_named_through_a_provider_is_the_same_source(stage: &Stage) {
+    let world = stage.widgets().await;
+    let (first, mut engine) = (&world.alpha, world.engine().await);
+    first.create("a", json!({"size": 1})).await;
+    first.synced("a", "True", "Synced").await;
+    let made = world.target.copy(first, "a").await;
+
+    let direct = world.mappings.fill("<source>");
+    let (export, resource) = direct.split_once(", resource").expect("the source of an APIExport");
+    let export = export.trim_start_matches('{');
+    let named = WIDGETS.replace("<source>", &format!("{{provider: <name>-source, resource{resource}"));
+    world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", export));
+    world.mappings.write("widgets.yaml", &named);
+    engine.says(&["provider", "-source: added"]).await;
+    let is_the_same = async |size: u64| {
+        first.patch("a", json!({"spec": {"size": size}})).await;
+        let copy = world.target.has_spec(first, "a", json!({"size": size})).await;
+        assert_eq!(copy["metadata"]["uid"], made["metadata"]["uid"]);
+    };
+    is_the_same(2).await;
+    // So it is for an engine that knows the mapping by its state store alone, and by the other name.
+    engine.terminate().await;
+    let mut engine = world.engine().await;
+    is_the_same(3).await;
+    world.mappings.write("widgets.yaml", WIDGETS);
+    world.mappings.remove("provider.yaml");
+    engine.says(&["provider", "-source: removed"]).await;
+    is_the_same(4).await;
+    first.delete("a").await;
+    first.gone("a").await;
+    assert_eq!(world.target.copies().await.len(), 0);
 }

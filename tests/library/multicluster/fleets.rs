@@ -8,13 +8,16 @@ use serde_json::{Value, json};
 use sync_engine::health::{Health, Level};
 use sync_engine::mapping::{ClusterProvider, Part, ProviderKind, Selector, SourceClusters};
 use sync_engine::multicluster::connection::Connection;
+use sync_engine::multicluster::identity::Known;
 use sync_engine::multicluster::manager::{ClusterEvents, Manager};
 use sync_engine::multicluster::registry::Cluster;
+use sync_engine::multicluster::watch::{Selectors, WatchState, Watches};
+use sync_engine::multicluster::{ApiPath, RequestError};
 use sync_engine::sandbox::{ApiRef, Options, Sandbox, anything, definition};
 use tokio::net::TcpListener;
 
 use crate::multicluster::providers::{complaint, manager, next, uid_of};
-use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig};
+use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig, resource, until_state};
 
 /// A fleet of the kubeconfigs in a folder.
 struct Fleet {
@@ -27,6 +30,7 @@ struct Fleet {
 /// A hub in which objects say where clusters are.
 const SECRETS: ApiRef<'static> = ApiRef { cluster: "", resource: "secrets.v1" };
 const CLUSTERS: ApiRef<'static> = ApiRef { cluster: "", resource: "clusters.v1beta1.cluster.x-k8s.io" };
+const PROFILES: ApiRef<'static> = ApiRef { cluster: "", resource: "clusterprofiles.v1alpha1.multicluster.x-k8s.io" };
 
 fn fleet() -> SourceClusters {
     SourceClusters::Provider("fleet".into())
@@ -271,6 +275,157 @@ async fn a_cluster_of_cluster_api_is_used_once_it_is_provisioned_and_until_it_is
     assert_eq!(fleet.clusters().len(), 1);
     hub.merge(CLUSTERS, "default", "one", &json!({"metadata": {"finalizers": null}})).expect("a change");
     assert_eq!(fleet.next().await, "-default.one Removed");
+}
+
+/// The definition of the cluster inventory's profiles.
+fn profiles() -> Value {
+    definition("clusterprofiles.v1alpha1.multicluster.x-k8s.io", "ClusterProfile", &anything())
+}
+
+/// A plugin that gives the token of the cluster that it is told of.
+const PLUGIN: &str = r#"
+name=$(printf '%s' "$KUBERNETES_EXEC_INFO" | sed 's/.*"clusterName":"\([a-z]*\)".*/\1/')
+printf '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "%s"}}' "$(cat "$FOLDER/$name.token")"
+"#;
+
+/// The status of a profile whose cluster is this one.
+fn profile_of(cluster: &Sandbox, name: &str, healthy: &str, provider: &str) -> Value {
+    let kubeconfig: Value = serde_json::from_str(&cluster.kubeconfig(None)).expect("a kubeconfig");
+    let mut address = kubeconfig["clusters"][0]["cluster"].clone();
+    address["extensions"] = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"clusterName": name}}]);
+    json!({
+        "conditions": [{"type": "ControlPlaneHealthy", "status": healthy}],
+        "accessProviders": [{"name": provider, "cluster": address}],
+    })
+}
+
+#[tokio::test]
+async fn a_cluster_of_an_inventory_is_used_once_it_is_healthy_and_until_its_profile_is_gone() {
+    let (hub, one, two) = (cluster("hub").await, cluster("one").await, cluster("two").await);
+    let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+    hub.create(definitions, &profiles()).expect("the definition");
+    let folder = Folder::new();
+    folder.write("one.token", one.token());
+    folder.write("two.token", two.token());
+    let variables = json!([{"name": "FOLDER", "value": folder.0.path()}]);
+    let plugin = json!({"command": "sh", "args": ["-c", PLUGIN], "env": variables, "provideClusterInfo": true});
+    let access = json!({"providers": [{"name": "tokens", "execConfig": plugin}]}).to_string();
+    let access_providers = folder.write("access.json", &access).display().to_string();
+    let kind = ProviderKind::ClusterInventory {
+        connection: "hub".into(),
+        namespace: None,
+        selector: Selector::default(),
+        access_providers,
+    };
+    let mut fleet = Fleet::run(folder, &[("hub", connection(&hub.kubeconfig(None)))], kind).await;
+    assert_eq!(fleet.next().await, "synced");
+    let document = json!({
+        "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile",
+        "metadata": {"name": "one", "namespace": "default"}, "spec": {"clusterManager": {"name": "ours"}},
+    });
+    hub.create(PROFILES, &document).expect("a profile");
+    let status = |status: &Value| {
+        hub.merge_status(PROFILES, "default", "one", status).expect("a status");
+    };
+    // Nobody knows whether it is healthy, so nobody complains that it cannot be used.
+    status(&profile_of(&one, "one", "Unknown", "other"));
+    status(&profile_of(&one, "one", "True", "other"));
+    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: ClusterProfile default/one: the file `accessProviders` names none of its access providers (other)");
+    status(&profile_of(&one, "one", "True", "tokens"));
+    assert_eq!(fleet.next().await, "+default.one -");
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&one));
+    // One that is ill is followed as before, to another cluster too.
+    status(&profile_of(&two, "two", "False", "tokens"));
+    assert_eq!(fleet.next().await, "-default.one Replaced");
+    assert_eq!(fleet.next().await, "+default.one -");
+    assert_eq!(fleet.clusters()[0].identity(), uid_of(&two));
+    // So is one whose access is no longer known here.
+    fleet.folder.write("access.json", r#"{"providers": []}"#);
+    until(&fleet.health, "names none of its access providers (tokens)").await;
+    fleet.folder.write("access.json", "{");
+    until(&fleet.health, "access providers").await;
+    assert_eq!(fleet.clusters().len(), 1);
+    fleet.folder.write("access.json", &access);
+    hub.delete(PROFILES, "default", "one").expect("the profile is deleted");
+    assert_eq!(fleet.next().await, "-default.one Removed");
+}
+
+const NAMESPACES: ApiRef<'static> = ApiRef { cluster: "", resource: "namespaces.v1" };
+
+fn namespace(name: &str, team: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": team}}})
+}
+
+#[tokio::test]
+async fn each_namespace_of_a_cluster_is_a_cluster_and_another_once_it_is_made_again() {
+    let hub = cluster("hub").await;
+    for (name, team) in [("a", "x"), ("b", "x"), ("other", "y")] {
+        hub.create(NAMESPACES, &namespace(name, team)).expect("a namespace");
+        let document =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "same", "namespace": name}});
+        hub.create(ApiRef { cluster: "", resource: "configmaps.v1" }, &document).expect("a config map");
+    }
+    let selector = "team=x".parse::<Selector>().expect("a selector");
+    let mut fleet = Fleet::of_hub(&hub, ProviderKind::Namespaces { connection: "hub".into(), selector }).await;
+    assert_eq!([fleet.next().await, fleet.next().await, fleet.next().await], ["+a -", "+b -", "synced"]);
+    let identity = |name: &str| {
+        let namespace = hub.get(NAMESPACES, "", name).expect("the namespace");
+        format!("{}.{}", uid_of(&hub), namespace["metadata"]["uid"].as_str().expect("a uid"))
+    };
+    let identities = |fleet: &Fleet| fleet.clusters().iter().map(|one| one.identity().to_owned()).collect::<Vec<_>>();
+    assert_eq!(identities(&fleet), [identity("a"), identity("b")]);
+    let first = fleet.clusters().remove(0);
+    assert_eq!(first.known(), Known::Identity(identity("a")));
+
+    // One watch serves all of them, and objects are told apart by their namespaces.
+    let watches = Watches::new(Health::default());
+    let watch = watches.acquire(&first.spec.scope, &resource("configmaps.v1"), &Selectors::default());
+    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
+    let of_first = watch.store().of_cluster(&first.spec.name);
+    let keys: Vec<_> = of_first.iter().map(|(key, _)| (&*key.namespace, &*key.name)).collect();
+    assert_eq!(keys, [("a", "same")]);
+    let same_of = |namespace: &str| ApiPath::object(&resource("configmaps.v1"), namespace, "same").expect("a path");
+    first.spec.endpoint.get(&same_of("a")).await.expect("its own");
+    let refused = first.spec.endpoint.get(&same_of("other")).await.expect_err("another namespace is another cluster");
+    assert!(matches!(refused, RequestError::Outside { .. }) && !refused.retryable(), "{refused}");
+
+    hub.delete(NAMESPACES, "", "b").expect("the namespace is deleted");
+    assert_eq!(fleet.next().await, "-b Removed");
+    hub.delete(NAMESPACES, "", "a").expect("the namespace is deleted");
+    hub.create(NAMESPACES, &namespace("a", "x")).expect("another namespace");
+    assert_eq!([fleet.next().await, fleet.next().await], ["-a Replaced", "+a -"]);
+    assert_eq!(identities(&fleet), [identity("a")]);
+    assert_ne!(first.identity(), identity("a"));
+    hub.merge(NAMESPACES, "", "a", &json!({"metadata": {"labels": {"team": "y"}}})).expect("a change");
+    assert_eq!(fleet.next().await, "-a Removed");
+    assert!(fleet.health.is_ready(), "{:?}", fleet.health.standings());
+}
+
+#[tokio::test]
+async fn namespaces_of_a_cluster_that_is_rebuilt_are_others() {
+    let (mut hub, rebuilt) = (cluster("hub").await, cluster("rebuilt").await);
+    let kind = ProviderKind::Namespaces { connection: "hub".into(), selector: "team=x".parse().expect("a selector") };
+    for hub in [&hub, &rebuilt] {
+        hub.create(NAMESPACES, &namespace("a", "x")).expect("a namespace");
+    }
+    let mut fleet = Fleet::of_hub(&hub, kind).await;
+    assert_eq!([fleet.next().await, fleet.next().await], ["+a -", "synced"]);
+    let former = fleet.clusters().remove(0);
+    hub.disconnect().await;
+    until(&fleet.health, "cannot reach").await;
+    assert_eq!(fleet.clusters().len(), 1, "out of sight is not gone");
+    hub.restore(&rebuilt.backup());
+    hub.reconnect().await.expect("back");
+    assert_eq!([fleet.next().await, fleet.next().await], ["-a Replaced", "+a -"]);
+    assert!(fleet.clusters()[0].identity().starts_with(&uid_of(&hub)));
+    assert_ne!(former.known(), Known::Identity(former.identity().into()));
+}
+
+#[tokio::test]
+async fn a_provider_without_clusters_is_synced_at_once() {
+    let mut fleet = Fleet::run(Folder::new(), &[], ProviderKind::None).await;
+    assert_eq!(fleet.next().await, "synced");
+    assert!(fleet.clusters().is_empty() && fleet.health.is_ready());
 }
 
 /// The one of `examples/custom_provider.rs`.

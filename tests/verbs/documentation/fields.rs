@@ -79,15 +79,7 @@ These are read and checked, and refused in plain words ([SE0190](errors.md#se019
     let snapshot = read("tests/ui/documents/not_yet.yaml.snap");
     let refused =
         snapshot.lines().filter_map(|line| line.strip_prefix("error[SE0190]: ")?.strip_suffix(" is not supported yet"));
-    // The fixture has one of the providers that do not run.
-    let plain = |what| {
-        if str::starts_with(what, "the provider `") {
-            "the providers `apiExport`, `clusterInventory`, `namespaces` and `workspaceTypes`"
-        } else {
-            what
-        }
-    };
-    let refused: BTreeSet<&str> = refused.map(plain).collect();
+    let refused: BTreeSet<&str> = refused.collect();
     section.extend(refused.into_iter().map(|what| format!("* {what}\n")));
     section
 }

@@ -6,7 +6,8 @@ use super::read;
 use crate::program;
 
 /// Pages, and how many blocks each has at least.
-const PAGES: [(&str, usize); 3] = [("README.md", 1), ("docs/language.md", 4), ("docs/from-a-controller.md", 4)];
+const PAGES: [(&str, usize); 4] =
+    [("README.md", 1), ("docs/language.md", 4), ("docs/from-a-controller.md", 4), ("docs/providers.md", 8)];
 
 /// The texts of a page's code blocks of a language.
 pub fn blocks<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
@@ -22,10 +23,23 @@ fn yaml_on_the_pages_is_of_the_language() {
         assert!(blocks.len() >= least, "{name}");
         for block in blocks {
             let whole = block.starts_with("apiVersion:");
-            let said = validate(&if whole { block.to_owned() } else { framed(block) });
+            let mut document = if whole { block.to_owned() } else { framed(block) };
+            joined(block).for_each(|name| document.push_str(&provider(name)));
+            let said = validate(&document);
             assert_eq!(said, None, "{name}:\n{block}");
         }
     }
+}
+
+/// The names of the providers that another joins.
+fn joined(block: &str) -> impl Iterator<Item = &str> {
+    let names = block.split_once("multi: [").and_then(|(_, rest)| rest.split_once(']'));
+    names.into_iter().flat_map(|(names, _)| names.split(", "))
+}
+
+fn provider(name: &str) -> String {
+    let kind = "apiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider";
+    format!("---\n{kind}\nmetadata: {{name: {name}}}\nspec: {{none: {{}}}}\n")
 }
 
 /// What `validate` finds wrong.
