@@ -16,7 +16,8 @@ impl Engine {
     pub(super) fn cluster(&mut self, event: ClusterEvent) {
         match event {
             ClusterEvent::Engaged(cluster) => {
-                info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, "engaged");
+                let (name, identity) = (&cluster.spec.name, cluster.identity());
+                info!(cluster = %name, identity, workspace = cluster.spec.path, "engaged");
                 match &cluster.provider {
                     ProviderName::Connection(name) => self.engage_target(name, &cluster),
                     ProviderName::Source(provider) => {
@@ -32,7 +33,8 @@ impl Engine {
                 }
             }
             ClusterEvent::Disengaged(cluster, reason) => {
-                info!(cluster = %cluster.spec.name, workspace = cluster.spec.path, ?reason, "disengaged");
+                let (name, identity) = (&cluster.spec.name, cluster.identity());
+                info!(cluster = %name, identity, workspace = cluster.spec.path, ?reason, "disengaged");
                 // A target stays what it was until another cluster is known to be there.
                 if let ProviderName::Source(provider) = &cluster.provider {
                     let used = self.is_used(&cluster);

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use super::target::Target;
 use super::{Engine, Running};
 use crate::catalog::{Entry, Standing};
 use crate::mapping::SourceClusters;
+use crate::multicluster::registry::Cluster;
 use crate::plan::Phase;
 use crate::server::metrics::{ObjectSide, TABLES};
-use crate::server::status::{MappingOverview, Overview, ProviderOverview};
+use crate::server::status::{MappingOverview, Overview, ProviderOverview, TargetOverview};
 
 /// Publishes what runs.
 pub fn publish(engine: &Engine) {
@@ -32,12 +34,20 @@ pub fn publish(engine: &Engine) {
     }
     let providers = providers(engine);
     providers.iter().for_each(|provider| metrics.set_clusters(&provider.name, provider.clusters));
+    let targets: Vec<TargetOverview> = engine.targets.values().map(|target| target_overview(target)).collect();
+    let known = targets.iter().filter(|target| !target.identity.is_empty());
+    metrics.set_targets(known.map(|target| (target.name.as_str(), target.identity.as_str())));
     engine.shared.instruments.status.publish(Overview {
         engine_id: engine.settings.engine.clone(),
         mappings,
         providers,
+        targets,
         problems: engine.problems.clone(),
     });
+}
+
+fn target_overview(target: &Target) -> TargetOverview {
+    TargetOverview { name: target.name.clone(), identity: target.identity().unwrap_or_default() }
 }
 
 /// How many entries the tables of a mapping have, in the order of [`TABLES`]: those of its former sources included.
@@ -91,12 +101,22 @@ fn standing(entry: &Entry, running: Option<&Running>) -> String {
     text.to_owned()
 }
 
+/// How many clusters of a provider the status page names.
+const SHOWN: usize = 10;
+
+/// A cluster with its identity; in kcp the name is one.
+fn identity(cluster: &Cluster) -> String {
+    let (name, identity) = (cluster.spec.name.as_str(), cluster.identity());
+    if name == identity { name.to_owned() } else { format!("{name}={identity}") }
+}
+
 fn providers(engine: &Engine) -> Vec<ProviderOverview> {
     let all: BTreeSet<&SourceClusters> =
         engine.catalog.mappings().map(|(_, entry)| &entry.mapping.source.clusters).collect();
     let overview = |provider: &&SourceClusters| ProviderOverview {
         name: provider.to_string(),
         clusters: engine.shared.manager.clusters(*provider).len(),
+        identities: engine.shared.manager.clusters(*provider).iter().take(SHOWN).map(|one| identity(one)).collect(),
         standing: if engine.shared.manager.is_synced(*provider) { "synced" } else { "waiting" }.to_owned(),
     };
     all.iter().map(overview).collect()

@@ -19,6 +19,7 @@ use arc_swap::ArcSwap;
 use hashbrown::HashSet;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
 use super::consumer_schema::dropped::DroppedFields;
@@ -402,7 +403,14 @@ impl Pipeline {
                 lease = self.queue.next(), if !full => match lease {
                     None => break,
                     Some(lease) => {
-                        let span = info_span!("reconcile", mapping = self.writer.mapping(), object = %lease.key());
+                        // The identities of both clusters are known once it looks for them.
+                        let span = info_span!(
+                            "reconcile",
+                            mapping = self.writer.mapping(),
+                            object = %lease.key(),
+                            source_cluster = Empty,
+                            target_cluster = Empty,
+                        );
                         // On the heap from the start: it is large, and would be copied at each step of its way into the task.
                         running.spawn(Box::pin(worker::reconcile(self.clone(), lease)).instrument(span));
                     }

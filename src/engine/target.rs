@@ -260,7 +260,7 @@ impl Target {
     fn report(&self, health: &Health, state: Result<(), String>) {
         if health.report(&format!("target {}", self.name), state.clone()) {
             match state {
-                Ok(()) => info!("target `{}`: in order", self.name),
+                Ok(()) => info!(identity = self.identity().unwrap_or_default(), "target `{}`: in order", self.name),
                 Err(why) => warn!("{why}"),
             }
         }

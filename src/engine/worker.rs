@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use serde_json::Value;
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{Span, debug, info, warn};
 
 use super::apply::{ApplyError, Executor, Tally};
 use super::facts::Facts;
@@ -130,6 +130,11 @@ async fn run(
         };
         return Run { held, ..Run::unplanned(ended) };
     };
+    let span = Span::current();
+    span.record("source_cluster", cluster.identity());
+    if let Ok(identity) = generation.target.identity() {
+        span.record("target_cluster", identity);
+    }
     if pipeline.is_succeeded(&cluster) {
         return Run { held: Some(0), ..Run::unplanned(Ended::Dropped) };
     }

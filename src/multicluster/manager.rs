@@ -301,10 +301,12 @@ fn log(provider: &ProviderName, transition: &Transition) {
     match transition {
         Transition::Engage(cluster) => {
             let path = cluster.spec.path.as_deref().unwrap_or_default();
-            tracing::info!(cluster = %cluster.spec.name, path, "{provider}: cluster engaged");
+            let (name, identity) = (&cluster.spec.name, cluster.identity());
+            tracing::info!(cluster = %name, identity, path, "{provider}: cluster engaged");
         }
         Transition::Disengage(cluster, reason) => {
-            tracing::info!(cluster = %cluster.spec.name, %reason, "{provider}: cluster disengaged");
+            let (name, identity) = (&cluster.spec.name, cluster.identity());
+            tracing::info!(cluster = %name, identity, %reason, "{provider}: cluster disengaged");
         }
         Transition::Synced => tracing::info!("{provider}: every cluster is known"),
         Transition::Identity(identity) => tracing::debug!(identity, "{provider}: identity of the source"),

@@ -83,6 +83,7 @@ series! {
     conditions: Family<Labels<1>, Gauge> =
         "conditions", "Conditions of `/readyz` in which something is wrong, by level: `degraded` or `waiting`";
     leader: Gauge = "leader", "1 while this replica writes, else 0";
+    targets: Family<Labels<2>, Gauge> = "target_info", "Which cluster a target is, by the identity that ownership annotations show";
     clusters: Family<Labels<1>, Gauge> = "clusters_engaged", "Workspaces or clusters that a provider serves";
     orphans: Family<Labels<1>, Gauge> = "orphans", "Sources with orphaned objects: a person must decide about them";
     not_synced: Family<Labels<2>, Gauge> =
@@ -292,6 +293,15 @@ impl Metrics {
     pub fn set_tables(&self, mapping: &str, entries: [usize; TABLES.len()]) {
         for (table, entries) in TABLES.into_iter().zip(entries) {
             self.series.tables.get_or_create(&of(mapping, "table", table)).set(count(entries));
+        }
+    }
+
+    /// Which cluster each target is now.
+    pub fn set_targets<'t>(&self, targets: impl Iterator<Item = (&'t str, &'t str)>) {
+        self.series.targets.clear();
+        for (target, identity) in targets {
+            let labels = [("target", target.to_owned()), ("identity", identity.to_owned())];
+            self.series.targets.get_or_create(&labels).set(1);
         }
     }
 

@@ -20,6 +20,7 @@ pub struct Overview {
     pub engine_id: String,
     pub mappings: Vec<MappingOverview>,
     pub providers: Vec<ProviderOverview>,
+    pub targets: Vec<TargetOverview>,
     /// Rendered diagnostics of documents that do not run as they are written, one text each.
     pub problems: Vec<String>,
 }
@@ -39,11 +40,21 @@ pub struct MappingOverview {
     pub orphans: usize,
 }
 
+/// One target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetOverview {
+    pub name: String,
+    /// As ownership annotations show it; empty before it is confirmed.
+    pub identity: String,
+}
+
 /// One provider of source clusters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderOverview {
     pub name: String,
     pub clusters: usize,
+    /// The first of them with their identities.
+    pub identities: Vec<String>,
     pub standing: String,
 }
 
@@ -64,6 +75,8 @@ pub(super) fn render(overview: &Overview, standings: &[Standing]) -> String {
     section(&mut page, "Health", health::report(standings, true));
     section(&mut page, "Mappings", table(MAPPING_COLUMNS, overview.mappings.iter().map(mapping_row)));
     section(&mut page, "Providers", table(PROVIDER_COLUMNS, overview.providers.iter().map(provider_row)));
+    let targets = overview.targets.iter().map(|target| [target.name.clone(), target.identity.clone()]);
+    section(&mut page, "Targets", table(["NAME", "IDENTITY"], targets));
     section(&mut page, "Documents that do not run as they are written", problems(&overview.problems));
     page.push_str("\nSee also /metrics, /readyz?verbose, /healthz; POST /-/reload reads the mappings again.\n");
     page
@@ -71,7 +84,7 @@ pub(super) fn render(overview: &Overview, standings: &[Standing]) -> String {
 
 const MAPPING_COLUMNS: [&str; 8] =
     ["NAME", "GENERATION", "SOURCES", "OBJECTS", "QUEUED", "ORPHANS", "ORIGIN", "STANDING"];
-const PROVIDER_COLUMNS: [&str; 3] = ["NAME", "CLUSTERS", "STANDING"];
+const PROVIDER_COLUMNS: [&str; 4] = ["NAME", "CLUSTERS", "STANDING", "IDENTITIES"];
 
 fn mapping_row(mapping: &MappingOverview) -> [String; 8] {
     [
@@ -86,8 +99,11 @@ fn mapping_row(mapping: &MappingOverview) -> [String; 8] {
     ]
 }
 
-fn provider_row(provider: &ProviderOverview) -> [String; 3] {
-    [provider.name.clone(), provider.clusters.to_string(), provider.standing.clone()]
+fn provider_row(provider: &ProviderOverview) -> [String; 4] {
+    let hidden = provider.clusters.saturating_sub(provider.identities.len());
+    let more = (hidden > 0).then(|| format!("and {hidden} more"));
+    let identities: Vec<String> = provider.identities.iter().cloned().chain(more).collect();
+    [provider.name.clone(), provider.clusters.to_string(), provider.standing.clone(), identities.join(", ")]
 }
 
 fn problems(problems: &[String]) -> String {
@@ -124,7 +140,13 @@ mod tests {
                 queued: 0,
                 orphans: 0,
             }],
-            providers: vec![ProviderOverview { name: "kcp".to_owned(), clusters: 2, standing: "ready".to_owned() }],
+            providers: vec![ProviderOverview {
+                name: "kcp".to_owned(),
+                clusters: 3,
+                identities: vec!["2xcau5l8".to_owned(), "edge=uid-1".to_owned()],
+                standing: "ready".to_owned(),
+            }],
+            targets: vec![TargetOverview { name: "target".to_owned(), identity: "abcd".to_owned() }],
             problems: vec!["error[SE0101]: unknown field `statsu`\n  --> mongodb.yaml:9:3".to_owned()],
         };
         let standings = [Standing {
@@ -147,8 +169,13 @@ mod tests {
 
         Providers
         ---------
-        NAME   CLUSTERS   STANDING
-        kcp    2          ready
+        NAME   CLUSTERS   STANDING   IDENTITIES
+        kcp    3          ready      2xcau5l8, edge=uid-1, and 1 more
+
+        Targets
+        -------
+        NAME     IDENTITY
+        target   abcd
 
         Documents that do not run as they are written
         ---------------------------------------------
@@ -176,6 +203,10 @@ mod tests {
 
         Providers
         ---------
+        none
+
+        Targets
+        -------
         none
 
         Documents that do not run as they are written
