@@ -44,7 +44,7 @@ struct Step {
     downstream: Counters,
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> anyhow::Result<()> {
     let named: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let sizes = if named.is_empty() { SIZES.to_vec() } else { named };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn measure(objects: usize) -> Result<Measured, Box<dyn std::error::Error>> {
+async fn measure(objects: usize) -> anyhow::Result<Measured> {
     let mut scene = Scene::set(objects).await?;
     let engine = Engine::start(scene.folder(), concat!(env!("CARGO_MANIFEST_DIR"), "/mappings").as_ref())?;
     scene.engine_is_ready().await?;
@@ -91,12 +91,12 @@ struct Begun {
 }
 
 impl Begun {
-    fn now(scene: &Scene, engine: &Engine) -> Result<Begun, process::Failed> {
+    fn now(scene: &Scene, engine: &Engine) -> anyhow::Result<Begun> {
         let (upstream, downstream) = (scene.upstream.counters(), scene.downstream.counters());
         Ok(Begun { at: Instant::now(), usage: engine.usage()?, upstream, downstream })
     }
 
-    fn end(&self, scene: &Scene, engine: &Engine) -> Result<Step, process::Failed> {
+    fn end(&self, scene: &Scene, engine: &Engine) -> anyhow::Result<Step> {
         Ok(Step {
             took: self.at.elapsed(),
             cpu: engine.usage()?.cpu - self.usage.cpu,

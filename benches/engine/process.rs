@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::usage::Usage;
@@ -14,22 +15,11 @@ pub struct Engine {
     log: PathBuf,
 }
 
-/// Why nothing could be measured.
-#[derive(Debug, thiserror::Error)]
-pub enum Failed {
-    /// The engine could not be started.
-    #[error("cannot start the engine")]
-    Start(#[source] std::io::Error),
-    /// The engine is not there any more.
-    #[error("the engine has ended: {log}")]
-    Ended { log: String },
-}
-
 impl Engine {
     /// Runs mappings with the kubeconfigs of a folder; the log goes there as well.
-    pub fn start(folder: &Path, mappings: &Path) -> Result<Engine, Failed> {
+    pub fn start(folder: &Path, mappings: &Path) -> Result<Engine> {
         let log = Engine::log(folder);
-        let output = File::create(&log).map_err(Failed::Start)?;
+        let output = File::create(&log)?;
         let process = Command::new(binary())
             .arg("--mappings")
             .arg(mappings)
@@ -42,7 +32,7 @@ impl Engine {
             .stdout(Stdio::null())
             .stderr(output)
             .spawn()
-            .map_err(Failed::Start)?;
+            .context("cannot start the engine")?;
         Ok(Engine { process, log })
     }
 
@@ -57,8 +47,9 @@ impl Engine {
     }
 
     /// CPU time and memory so far.
-    pub fn usage(&self) -> Result<Usage, Failed> {
-        Usage::of(self.id()).map_err(|_| Failed::Ended { log: fs::read_to_string(&self.log).unwrap_or_default() })
+    pub fn usage(&self) -> Result<Usage> {
+        let log = || fs::read_to_string(&self.log).unwrap_or_default();
+        Usage::of(self.id()).with_context(|| format!("the engine has ended: {}", log()))
     }
 }
 

@@ -65,7 +65,7 @@ impl ApiRef<'_> {
 }
 
 /// Plural, version and group of `plural.version.group`.
-fn parts(resource: &str) -> (&str, &str, &str) {
+pub(super) fn parts(resource: &str) -> (&str, &str, &str) {
     let mut parts = resource.splitn(3, '.');
     let mut next = || parts.next().unwrap_or_default();
     (next(), next(), next())

@@ -350,6 +350,19 @@ pub async fn object(
     json(&get(endpoint, &ApiPath::object(resource, namespace, name)?).await?.body, endpoint)
 }
 
+/// The same; `None` where it is missing.
+pub async fn find(
+    endpoint: &Endpoint,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Value>, RequestError> {
+    match object(endpoint, resource, namespace, name).await {
+        Err(error) if error.is_not_found_of(name) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// How often a server is asked that says that it is not ready yet, and how long it is left alone where it does not say.
 const ATTEMPTS: usize = 6;
 const PAUSE: Duration = Duration::from_secs(1);

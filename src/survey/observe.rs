@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use super::{SourceCluster, Surveyor, TargetCluster, items, object};
+use super::{SourceCluster, Surveyor, TargetCluster, find, items};
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, Mapping, Mode, Resource, Side, placement};
 use crate::multicluster::{Endpoint, RequestError};
@@ -155,10 +155,7 @@ impl Scene<'_> {
         let Original { side, resource, namespace, pick } = original;
         let endpoint = self.endpoint(*side);
         let found = match pick {
-            Pick::Name(name) => match object(endpoint, resource, namespace, name).await {
-                Err(error) if error.is_not_found_of(name) => Vec::new(),
-                found => vec![found?],
-            },
+            Pick::Name(name) => Vec::from_iter(find(endpoint, resource, namespace, name).await?),
             Pick::Labels(labels) => {
                 let all = items(endpoint, resource, Some(labels)).await?;
                 all.into_iter().filter(|object| metadata(object, "namespace") == namespace).collect()
@@ -187,11 +184,8 @@ impl Scene<'_> {
             (Side::Target, Some(Ok(served))) => served.resource.clone(),
             (Side::Target, _) => return Ok(Outcome::Absent),
         };
-        match object(self.endpoint(kind.side), &resource, namespace, name).await {
-            Ok(found) => Ok(Outcome::Existing(Arc::new(found))),
-            Err(error) if error.is_not_found_of(name) => Ok(Outcome::Absent),
-            Err(error) => Err(error),
-        }
+        let found = find(self.endpoint(kind.side), &resource, namespace, name).await?;
+        Ok(found.map_or(Outcome::Absent, |found| Outcome::Existing(Arc::new(found))))
     }
 }
 
@@ -212,8 +206,8 @@ fn known(mapping: &Mapping, target: &TargetCluster) -> Target {
     Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() }
 }
 
-/// What belongs to a source, or is shared where it is.
-fn owned(target: &TargetCluster, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<TargetObject> {
+/// What of a target belongs to somebody.
+pub(super) fn owned(target: &TargetCluster, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<TargetObject> {
     let all = target.standing.iter().flat_map(|(kind, objects)| objects.iter().map(move |object| (kind, object)));
     let all = all.map(|(kind, object)| (reference(kind, object), object));
     all.filter(|(at, object)| passes(at, object)).map(|(at, object)| TargetObject::new(at, object.clone())).collect()
@@ -234,10 +228,9 @@ fn before(action: &Action, observed: &Observed) -> Option<Arc<Value>> {
 async fn is_there_already(target: &TargetCluster, action: &Action) -> Result<bool, RequestError> {
     let Action::CreateNamespace { name, .. } = action else { return Ok(false) };
     let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
-    match object(&target.endpoint, &namespaces, "", name).await {
-        Ok(_) => Ok(true),
+    match find(&target.endpoint, &namespaces, "", name).await {
         // An engine with the least rights may make namespaces, and not look at them.
-        Err(error) if error.is_not_found_of(name) || error.is_forbidden() => Ok(false),
-        Err(error) => Err(error),
+        Err(error) if error.is_forbidden() => Ok(false),
+        found => found.map(|found| found.is_some()),
     }
 }

@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use super::{Rehearsed, SourceCluster, Surveyor, TargetCluster, Unseen, Whole, object};
+use super::observe::owned;
+use super::{Rehearsed, SourceCluster, Surveyor, Unseen, Whole, find};
 use crate::mapping::{Mapping, placement};
 use crate::multicluster::RequestError;
 use crate::object::marks::{self, Origin, Reference};
@@ -92,7 +91,7 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
     let in_use: BTreeSet<&str> = rehearsed.iter().filter_map(|one| one.namespace.as_deref()).collect();
     let written: BTreeSet<&Reference> = rehearsed.iter().flat_map(written).collect();
     let mut orphans = Vec::new();
-    for object in all(target).filter(|object| !written.contains(&object.reference)) {
+    for object in owned(target, |reference, _| !written.contains(reference)) {
         let namespace = &object.reference.namespace;
         let origin = marks::origin(&writer, &object.object, &object.reference);
         let found = match &origin {
@@ -156,9 +155,9 @@ async fn of_source(
         let why = "the workspace or cluster of its source is not seen".to_owned();
         return Ok(Some((OrphanReason::ClusterUnseen, why)));
     };
-    match self::object(&cluster.own, &mapping.source.resource, &origin.namespace, &origin.name).await {
-        Ok(_) => Ok(None),
-        Err(error) if error.is_not_found_of(&origin.name) => {
+    match find(&cluster.own, &mapping.source.resource, &origin.namespace, &origin.name).await {
+        Ok(Some(_)) => Ok(None),
+        Ok(None) => {
             let why = "its source is missing, and nobody saw it being deleted".to_owned();
             Ok(Some((OrphanReason::SourceMissing, why)))
         }
@@ -200,16 +199,6 @@ fn of<'r>(plans: &Plans<'r>, cluster: &SourceCluster, origin: &Origin) -> Option
 /// What the plan of a source that stands takes away, or takes over: an object can be another of the mapping's now.
 fn written(rehearsed: &Rehearsed) -> impl Iterator<Item = &Reference> {
     rehearsed.writes.iter().filter_map(|(action, _)| action.reference())
-}
-
-fn all(target: &TargetCluster) -> impl Iterator<Item = TargetObject> {
-    target.standing.iter().flat_map(|(kind, objects)| {
-        objects.iter().map(|object: &Arc<Value>| {
-            let text = |field| metadata(object, field).to_owned();
-            let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-            TargetObject::new(reference, object.clone())
-        })
-    })
 }
 
 /// Whether the mapping has an object of this id still, single or several as then.

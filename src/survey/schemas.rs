@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::openapi::excerpt;
-use super::{Surveyor, Unseen, kcp, object};
+use super::{Surveyor, Unseen, find, kcp, object};
 use crate::engine::target::served;
 use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, Side, SourceClusters};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
@@ -119,11 +119,7 @@ async fn definition(endpoint: &Endpoint, resource: &Resource) -> Result<Option<V
         plural: "customresourcedefinitions".to_owned(),
     };
     let name = format!("{}.{}", resource.plural, resource.group);
-    match object(endpoint, &definitions, "", &name).await {
-        Ok(found) => Ok(Some(scrubbed(found))),
-        Err(error) if error.is_not_found_of(&name) => Ok(None),
-        Err(error) => Err(error),
-    }
+    Ok(find(endpoint, &definitions, "", &name).await?.map(scrubbed))
 }
 
 /// What a cluster publishes of kinds of one group and version.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::orphans::Orphan;
-use super::{Rehearsed, Scene, SourceCluster, Surveyor, TargetCluster, Unseen, items, object};
+use super::{Rehearsed, Scene, SourceCluster, Surveyor, TargetCluster, Unseen, find, items};
 use crate::engine::compiled;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::{Inventory, SourceId};
@@ -76,12 +76,8 @@ impl Surveyor {
         let owner = self.writer(mapping).owner(origin);
         let target = whole.target.afresh(&owner, &orphan.object).await?;
         let resource = &mapping.source.resource;
-        let source = match object(&cluster.own, resource, &origin.namespace, &origin.name).await {
-            Ok(source) => vec![Arc::new(source)],
-            Err(error) if error.is_not_found_of(&origin.name) => Vec::new(),
-            Err(error) => return Err(error.into()),
-        };
-        let clusters = vec![SourceCluster { sources: source, ..cluster.clone() }];
+        let source = find(&cluster.own, resource, &origin.namespace, &origin.name).await?;
+        let clusters = vec![SourceCluster { sources: source.into_iter().map(Arc::new).collect(), ..cluster.clone() }];
         let rehearsed = self.rehearse_all(schemas, mapping, &clusters, &target).await?;
         Ok(Whole { clusters, target, rehearsed, former: whole.former.clone() })
     }
@@ -162,11 +158,7 @@ impl TargetCluster {
             let is_listed = listed.iter().any(|object| metadata(object, "uid") == one.uid());
             if one.reference.kind == *kind && !is_listed {
                 let (namespace, name) = (&one.reference.namespace, &one.reference.name);
-                match object(&self.endpoint, &served.resource, namespace, name).await {
-                    Ok(found) => listed.push(Arc::new(found)),
-                    Err(error) if error.is_not_found_of(name) => {}
-                    Err(error) => return Err(error),
-                }
+                listed.extend(find(&self.endpoint, &served.resource, namespace, name).await?.map(Arc::new));
             }
             fresh.standing.insert(kind.clone(), listed);
         }

@@ -20,43 +20,12 @@ mod server;
 mod stage;
 mod trials;
 
-use real::{api, audit, credentials, eventually, kcp, kube, process, rest, servers};
+use real::{api, audit, credentials, eventually, kcp, kube, machine, process, rest, servers};
 
-use std::fs;
-use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-
-use libtest_mimic::{Arguments, Conclusion};
-use tokio::runtime::Runtime;
 
 use trials::Suite;
 
-/// Cases mostly wait for servers, so there can be more of them at a time than processors.
-const CASES_AT_A_TIME: usize = 6;
-
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(CASES_AT_A_TIME);
-    let folder = servers::target_dir().join(format!("conformance/{}", std::process::id()));
-    let runtime = Arc::new(Runtime::new().expect("a runtime"));
-    let suite = Arc::new(Suite::new(&folder));
-    let conclusion = libtest_mimic::run(&arguments, suite.trials(&runtime));
-    suite.report();
-    // The last owner stops every server.
-    drop(suite);
-    process::dismiss_guardian();
-    keep_or_remove(&folder, &conclusion);
-    conclusion.exit_code()
-}
-
-/// The logs of a run that failed stay for a look, the databases do not.
-fn keep_or_remove(folder: &Path, conclusion: &Conclusion) {
-    for data in ["etcd", "kcp/etcd-server"] {
-        drop(fs::remove_dir_all(folder.join(data)));
-    }
-    match conclusion.has_failed() {
-        true => println!("the servers' logs are kept in {}", folder.display()),
-        false => drop(fs::remove_dir_all(folder)),
-    }
+    machine::run("conformance", 6, Suite::new, Suite::trials, Suite::report)
 }

@@ -97,7 +97,7 @@ fn media_type(name: Option<&str>) -> &str {
 }
 
 /// Replaces `{name}` where there is such a variable; other braces stay.
-pub fn filled(text: &str, variables: &Variables) -> String {
+fn filled(text: &str, variables: &Variables) -> String {
     let mut filled = text.to_owned();
     // A variable's value can name variables that were set before it: `{cm}` has `{ns}` in it.
     for _ in 0..2 {

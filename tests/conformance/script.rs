@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 /// One request. Texts in braces that name a variable are replaced by its value.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// Method, or `WATCH`, and URL. A URL below `/clusters` or `/services` is kcp's own; any other is of the cluster, or
@@ -81,17 +81,7 @@ impl Kind {
 impl Step {
     /// A request with nothing but a method and a URL.
     pub fn new(send: &str) -> Step {
-        Step {
-            send: send.to_owned(),
-            media: None,
-            accept: None,
-            body: None,
-            text: None,
-            keep: BTreeMap::new(),
-            until: None,
-            mask: Vec::new(),
-            quiet: false,
-        }
+        Step { send: send.to_owned(), ..Step::default() }
     }
 }
 

@@ -1,9 +1,6 @@
 //! The servers of a run: the real ones, started when the first case needs them, and an in-memory one for each case.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use sync_engine::sandbox::{Options, Sandbox};
@@ -12,20 +9,17 @@ use tokio::sync::OnceCell;
 use crate::credentials::ADMIN;
 use crate::kcp::Kcp;
 use crate::kube::{ApiServer, CARETAKERS, Controllers, Etcd};
+use crate::machine::Machine;
 use crate::mask::masked;
-use crate::play::{Variables, filled, play};
+use crate::play::{Variables, play};
 use crate::script::{self, Case, Kind, Step};
-use crate::server::{Call, Server};
-use crate::servers::{self, Binaries};
+use crate::server::Server;
 
 /// The real servers.
 pub struct Stage {
-    folder: PathBuf,
-    binaries: Result<Binaries, String>,
-    kcp_binary: Result<PathBuf, String>,
+    pub machine: Machine,
     kubernetes: OnceCell<(Ready, Kubernetes)>,
     kcp: OnceCell<(Ready, Kcp)>,
-    not_run: Mutex<BTreeMap<String, usize>>,
 }
 
 struct Kubernetes {
@@ -52,33 +46,15 @@ const WORKSPACE: &str = "/clusters/root:conformance";
 impl Stage {
     /// Nothing is started; every file of the run goes below `folder`.
     pub fn new(folder: &Path) -> Self {
-        fs::create_dir_all(folder).expect("the folder of the run");
-        Self {
-            folder: folder.to_owned(),
-            binaries: servers::pinned(),
-            kcp_binary: servers::kcp(),
-            kubernetes: OnceCell::new(),
-            kcp: OnceCell::new(),
-            not_run: Mutex::default(),
-        }
+        Self { machine: Machine::new(folder), kubernetes: OnceCell::new(), kcp: OnceCell::new() }
     }
 
     /// Why a kind of server cannot be had on this machine.
     pub fn missing(&self, kind: Kind) -> Option<String> {
         match kind {
-            Kind::Kubernetes => self.binaries.as_ref().err().cloned(),
-            Kind::Kcp => self.kcp_binary.as_ref().err().cloned(),
+            Kind::Kubernetes => self.machine.lacks_kubernetes(),
+            Kind::Kcp => self.machine.lacks_kcp(),
         }
-    }
-
-    /// Counts a case that was not run.
-    pub fn note_not_run(&self, reason: &str) {
-        *self.not_run.lock().expect("the count").entry(reason.to_owned()).or_default() += 1;
-    }
-
-    /// The cases that were not run, by reason.
-    pub fn not_run(&self) -> BTreeMap<String, usize> {
-        self.not_run.lock().expect("the count").clone()
     }
 
     /// The real server of a kind; only where it is not missing.
@@ -90,17 +66,16 @@ impl Stage {
     }
 
     async fn start_kubernetes(&self) -> (Ready, Kubernetes) {
-        let binaries = self.binaries.as_ref().expect("asked for only where they can be built");
-        let etcd = Etcd::start(binaries, &self.folder);
-        let server = ApiServer::start(binaries, &etcd, "kubernetes", &self.folder).await;
+        let (binaries, folder) = (self.machine.binaries(), &self.machine.folder);
+        let etcd = Etcd::start(binaries, folder);
+        let server = ApiServer::start(binaries, &etcd, "kubernetes", folder).await;
         let controllers = Controllers::start(binaries, &server, CARETAKERS);
         let ready = Ready::new(Kind::Kubernetes, &server.kubeconfig(ADMIN)).await;
         (ready, Kubernetes { _controllers: controllers, _server: server, _etcd: etcd })
     }
 
     async fn start_kcp(&self) -> (Ready, Kcp) {
-        let binary = self.kcp_binary.clone().expect("asked for only where there is one");
-        let kcp = Kcp::start(binary, &self.folder).await;
+        let kcp = Kcp::start(self.machine.kcp(), &self.machine.folder).await;
         // The server's address without a workspace: the cases name those.
         let kubeconfig = kcp.kubeconfig("", ADMIN).replace("/clusters/\"", "\"");
         (Ready::new(Kind::Kcp, &kubeconfig).await, kcp)
@@ -132,10 +107,14 @@ impl Ready {
 
     /// `gitVersion`.
     pub async fn version(&self) -> String {
-        let step = Step::new("GET /version");
-        let case = Case { name: "version".into(), on: Vec::new(), steps: vec![step] };
-        let played = play(&case, &self.server, Variables::new()).await;
-        played.answers[0]["body"]["gitVersion"].as_str().unwrap_or_default().to_owned()
+        let answer = self.ask(Step::new("GET /version")).await;
+        answer["body"]["gitVersion"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The answer to one request.
+    async fn ask(&self, step: Step) -> Value {
+        let case = Case { name: String::new(), on: Vec::new(), steps: vec![step] };
+        play(&case, &self.server, Variables::new()).await.answers.remove(0)
     }
 
     /// Plays a case in a namespace of its own; gives the masked answers.
@@ -162,16 +141,8 @@ impl Ready {
     }
 
     async fn make_namespace(&self, name: &str) {
-        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let json = "application/json".to_owned();
-        let call = Call {
-            method: "POST".to_owned(),
-            url: "/api/v1/namespaces".to_owned(),
-            content_type: json.clone(),
-            accept: json,
-            body: filled(&body.to_string(), &Variables::new()).into_bytes(),
-        };
-        let answer = self.server.answer(&call).await;
+        let body = Some(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+        let answer = self.ask(Step { body, ..Step::new("POST /api/v1/namespaces") }).await;
         assert_eq!(answer["code"], 201, "{answer}");
     }
 }

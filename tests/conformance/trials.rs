@@ -13,7 +13,6 @@ use crate::known::KnownDifferences;
 use crate::random;
 use crate::recording::{self, Recording};
 use crate::script::{self, Case, Kind};
-use crate::servers;
 use crate::stage::{InMemory, Stage};
 
 /// Everything that the trials share.
@@ -81,9 +80,7 @@ impl Suite {
         let counts = self.counts.lock().expect("the counts");
         let counts: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
         println!("conformance: {}; {} differences known", counts.join(", "), self.known.met());
-        for (reason, cases) in self.stage.not_run() {
-            println!("{cases} cases not run: {reason}");
-        }
+        self.stage.machine.report();
     }
 
     async fn run(&self, comparison: Comparison, case: &Case) -> Result<Completion, Failed> {
@@ -116,12 +113,8 @@ impl Suite {
     /// The outcome of a comparison whose server this machine cannot have.
     fn not_run(&self, comparison: Comparison) -> Option<Result<Completion, Failed>> {
         let reason = comparison.needs().and_then(|kind| self.stage.missing(kind))?;
-        self.stage.note_not_run(&reason);
         // No package registry has a kcp, so nobody can be required to have one.
-        Some(match servers::required() && comparison.needs() != Some(Kind::Kcp) {
-            true => Err(Failed::from(reason)),
-            false => Ok(Completion::ignored_with(reason)),
-        })
+        Some(self.stage.machine.not_run(reason, comparison.needs() != Some(Kind::Kcp)))
     }
 
     async fn with_kubernetes(&self, case: &Case) -> Vec<String> {

@@ -18,7 +18,6 @@ use crate::credentials;
 use crate::fleet::{Fleet, On};
 use crate::kcp::Kcp;
 use crate::process::tail;
-use crate::servers;
 
 /// What a case is given: the servers, and a folder, an id and a user of its own.
 pub struct Stage {
@@ -105,8 +104,7 @@ impl Case {
                 let alone = alone && on != On::Sandbox;
                 Trial::ignorable_test(name.clone(), move || {
                     if let Some(reason) = program.and_then(|find| find().err()) {
-                        fleet.note_not_run(&reason);
-                        return Ok(Completion::ignored_with(reason));
+                        return fleet.machine.not_run(reason, false);
                     }
                     run(&name, fleet, on, alone, &runtime, &body)
                 })
@@ -133,12 +131,8 @@ fn run(
     body: &Body,
 ) -> Result<Completion, Failed> {
     if let Some(reason) = fleet.missing(on) {
-        fleet.note_not_run(&reason);
         // No package registry has a kcp, so nobody can be required to have one.
-        return match servers::required() && on != On::Kcp {
-            true => Err(Failed::from(reason)),
-            false => Ok(Completion::ignored_with(reason)),
-        };
+        return fleet.machine.not_run(reason, on != On::Kcp);
     }
     let stage = Stage::new(name, fleet, on);
     let outcome = runtime.block_on(async {
@@ -166,7 +160,7 @@ impl<'f> Turn<'f> {
 impl Stage {
     fn new(name: &str, fleet: Arc<Fleet>, on: On) -> Self {
         let number = fleet.next_engine();
-        let folder = fleet.folder().join(name.replace("::", "-"));
+        let folder = fleet.machine.folder.join(name.replace("::", "-"));
         fs::create_dir_all(&folder).expect("the case's folder");
         Self { fleet, on, id: format!("c{number:03}"), folder, user: credentials::engine(number), kcp: OnceCell::new() }
     }

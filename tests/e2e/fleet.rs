@@ -1,16 +1,15 @@
 //! The servers that the cases of one run share, started when the first case needs them.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, RwLock};
 
 use crate::kcp::Kcp;
 use crate::kube::{ApiServer, CARETAKERS, Controllers, Etcd};
-use crate::servers::{self, Binaries};
+use crate::machine::Machine;
+use crate::servers::Binaries;
 
 /// One kcp serves so many cases. With a hundred and seventy cases on one, its controllers keep a processor and a half busy
 /// with the workspaces of the cases that have ended, and the next workspace takes minutes on a small machine.
@@ -39,13 +38,10 @@ impl On {
 
 /// All servers of a run.
 pub struct Fleet {
-    folder: PathBuf,
-    binaries: Result<Binaries, String>,
-    kcp_binary: Result<PathBuf, String>,
+    pub machine: Machine,
     kubernetes: OnceCell<Kubernetes>,
     kcp: AsyncMutex<Shared>,
     engines: AtomicUsize,
-    not_run: Mutex<BTreeMap<String, usize>>,
     /// Read by the cases that share the servers, written by those that stop one.
     pub turn: RwLock<()>,
 }
@@ -69,40 +65,22 @@ pub struct Kubernetes {
 impl Fleet {
     /// A fleet with nothing started; every file of the run goes below `folder`.
     pub fn new(folder: &Path) -> Self {
-        fs::create_dir_all(folder).expect("the folder of the run");
         Self {
-            folder: folder.to_owned(),
-            binaries: servers::pinned(),
-            kcp_binary: servers::kcp(),
+            machine: Machine::new(folder),
             kubernetes: OnceCell::new(),
             kcp: AsyncMutex::default(),
             engines: AtomicUsize::new(0),
-            not_run: Mutex::default(),
             turn: RwLock::new(()),
         }
     }
 
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// Why the cases on this source cannot run on this machine.
     pub fn missing(&self, on: On) -> Option<String> {
-        if on == On::Sandbox {
-            return None;
+        match on {
+            On::Sandbox => None,
+            On::Kube => self.machine.lacks_kubernetes(),
+            On::Kcp => self.machine.lacks_kcp().or_else(|| self.machine.lacks_kubernetes()),
         }
-        let kcp = self.kcp_binary.as_ref().err().filter(|_| on == On::Kcp);
-        kcp.or(self.binaries.as_ref().err()).cloned()
-    }
-
-    /// Counts a case that was not run.
-    pub fn note_not_run(&self, reason: &str) {
-        *self.not_run.lock().expect("the count").entry(reason.to_owned()).or_default() += 1;
-    }
-
-    /// The cases that were not run, by reason.
-    pub fn not_run(&self) -> BTreeMap<String, usize> {
-        self.not_run.lock().expect("the count").clone()
     }
 
     /// A number for a case's engine user.
@@ -111,16 +89,15 @@ impl Fleet {
     }
 
     pub async fn kubernetes(&self) -> &Kubernetes {
-        self.kubernetes.get_or_init(|| Kubernetes::start(self.binaries(), &self.folder)).await
+        self.kubernetes.get_or_init(|| Kubernetes::start(self.machine.binaries(), &self.machine.folder)).await
     }
 
     /// The kcp for one case more. A former one ends with the last case that has it.
     pub async fn kcp(&self) -> Arc<Kcp> {
         let mut shared = self.kcp.lock().await;
         if shared.cases.is_multiple_of(CASES_OF_ONE_KCP) {
-            let binary = self.kcp_binary.clone().expect("a case on kcp runs only where there is one");
-            let folder = self.folder.join(format!("kcp-{}", shared.cases));
-            shared.kcp = Some(Arc::new(Kcp::start(binary, &folder).await));
+            let folder = self.machine.folder.join(format!("kcp-{}", shared.cases));
+            shared.kcp = Some(Arc::new(Kcp::start(self.machine.kcp(), &folder).await));
         }
         shared.cases += 1;
         shared.kcp.clone().expect("the first case starts one")
@@ -129,25 +106,21 @@ impl Fleet {
     /// A plain cluster that one case may do with as it likes.
     pub async fn own_cluster(&self, name: &str) -> ApiServer {
         let etcd = &self.kubernetes().await.etcd;
-        ApiServer::start(self.binaries(), etcd, name, &self.folder).await
+        ApiServer::start(self.machine.binaries(), etcd, name, &self.machine.folder).await
     }
 
     /// The controllers that such a cluster needs to run StatefulSets, and to collect what they leave.
     pub fn controllers(&self, server: &ApiServer) -> Controllers {
-        Controllers::start(self.binaries(), server, &format!("{CARETAKERS},statefulset-controller"))
+        Controllers::start(self.machine.binaries(), server, &format!("{CARETAKERS},statefulset-controller"))
     }
 
     pub fn kubectl(&self) -> PathBuf {
-        self.binaries().named("kubectl")
+        self.machine.binaries().named("kubectl")
     }
 
     /// The client built on client-go's informers.
     pub fn informers(&self) -> PathBuf {
-        self.binaries().named("informers")
-    }
-
-    fn binaries(&self) -> &Binaries {
-        self.binaries.as_ref().expect("a case runs only where the servers can be built")
+        self.machine.binaries().named("informers")
     }
 }
 

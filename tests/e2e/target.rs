@@ -63,6 +63,12 @@ impl Target {
         .await
     }
 
+    /// Creates an object of a tenant's; gives the one that is made for it.
+    pub async fn made(&self, tenant: &Tenant, name: &str, spec: Value) -> Value {
+        tenant.create(name, spec).await;
+        self.copy(tenant, name).await
+    }
+
     /// Changes a tenant's object to this spec, and waits until that object has it too.
     pub async fn follows(&self, tenant: &Tenant, name: &str, spec: Value) -> Value {
         tenant.patch(name, json!({"spec": spec})).await;

@@ -307,8 +307,7 @@ impl World<'_> {
 
     /// Creates an object of alpha's; gives the one that is made for it downstream.
     pub async fn made(&self, name: &str, spec: Value) -> Value {
-        self.alpha.create(name, spec).await;
-        self.target.copy(&self.alpha, name).await
+        self.target.made(&self.alpha, name, spec).await
     }
 
     /// The servers of the case, where they are in memory.

@@ -120,12 +120,16 @@ fn one_expression_keeps_its_outcome() {
     assert_eq!(evaluate("plain"), Outcome::Value(json!("plain")));
 }
 
-#[test]
-fn failures_say_where_in_the_template() {
-    let render = |value: Value| match template(&value).render(&scope()) {
+/// What is rendered, or why nothing is.
+fn render(value: Value) -> String {
+    match template(&value).render(&scope()) {
         Ok(value) => value.to_string(),
         Err(unrendered) => unrendered.to_string(),
-    };
+    }
+}
+
+#[test]
+fn failures_say_where_in_the_template() {
     let said = [
         render(json!({"spec": {"users": [{"name": 1}, {"name": "${{ source.spec.user }}"}]}})),
         render(json!({"metadata": {"annotations": {"a.b/c": "{{ source.spec.users }}"}}})),
@@ -150,11 +154,7 @@ fn keys_are_never_data() {
         "{{ source.metadata.name }}": 1, "${{ x }}": 1, "$item": {}, "$merg": [], "$x": 1, "a": "${{ nope }}", "b": ["{{ 1 | nope }}"]
     }));
     assert!(template.is_none());
-    let said: Vec<_> = findings
-        .iter()
-        .map(|finding| format!("{} {} ({})", finding.code, finding.message, finding.help.as_deref().unwrap_or("-")))
-        .collect();
-    insta::assert_snapshot!(said.join("\n"), @r"
+    insta::assert_snapshot!(said(&findings), @r"
     SE0191 `$item` has no meaning here (it goes with `$each`: write `$each` and `$item`)
     SE0191 `$merg` has no meaning here (did you mean `$merge`?)
     SE0191 `$x` has no meaning here (a key of that name is written `$$x`)
@@ -263,10 +263,6 @@ fn structure_that_cannot_be_is_refused() {
 
 #[test]
 fn structure_that_fails_says_where() {
-    let render = |value: Value| match template(&value).render(&scope()) {
-        Ok(value) => value.to_string(),
-        Err(unrendered) => unrendered.to_string(),
-    };
     let said = [
         render(json!({"a": {"$each": [{"n": 1}, {}], "$as": "i", "$item": {"x": "${{ i.n }}"}}})),
         render(json!({"a": {"$each": "${{ source.spec }}", "$as": "i", "$item": 1}})),

@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::toy_operator::ToyOperator;
 use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, SourceClusters};
-use crate::sandbox::{anything, definition};
+use crate::sandbox::setup::{anything, definition, parts};
+
+const DEFINITION: &str = "CustomResourceDefinition";
 
 /// A document, and the folder it was found in.
 #[derive(Debug, Clone, PartialEq)]
@@ -202,22 +204,19 @@ fn in_namespace(object: &Value) -> Value {
     object
 }
 
+/// Whether a document of a kind defines something in a version.
+fn has_version(document: &Value, kind: &str, group: &str, version: &str) -> bool {
+    let mut versions = document["spec"]["versions"].as_array().into_iter().flatten();
+    document["kind"] == kind && document["spec"]["group"] == group && versions.any(|known| known["name"] == version)
+}
+
 fn is_schema_of(document: &Value, resource: &Resource) -> bool {
-    let spec = &document["spec"];
-    let versions = || spec["versions"].as_array().into_iter().flatten();
-    document["kind"] == "APIResourceSchema"
-        && spec["group"] == resource.group
-        && spec["names"]["plural"] == resource.plural
-        && versions().any(|version| version["name"] == resource.version)
+    has_version(document, "APIResourceSchema", &resource.group, &resource.version)
+        && document["spec"]["names"]["plural"] == resource.plural
 }
 
 fn defines(document: &Value, kind: &Kind) -> bool {
-    let spec = &document["spec"];
-    let versions = || spec["versions"].as_array().into_iter().flatten();
-    document["kind"] == "CustomResourceDefinition"
-        && spec["group"] == kind.group
-        && spec["names"]["kind"] == kind.kind
-        && versions().any(|version| version["name"] == kind.version)
+    has_version(document, DEFINITION, &kind.group, &kind.version) && document["spec"]["names"]["kind"] == kind.kind
 }
 
 fn is_of(document: &Value, kind: &Kind) -> bool {
@@ -226,11 +225,8 @@ fn is_of(document: &Value, kind: &Kind) -> bool {
 
 /// Whether a CustomResourceDefinition serves `plural.version.group`.
 fn defines_resource(document: &Value, resource: &str) -> bool {
-    let spec = &document["spec"];
-    let mut versions = spec["versions"].as_array().into_iter().flatten();
-    let [plural, group] = [&spec["names"]["plural"], &spec["group"]].map(text);
-    document["kind"] == "CustomResourceDefinition"
-        && versions.any(|version| format!("{plural}.{}.{group}", text(&version["name"])) == resource)
+    let (plural, version, group) = parts(resource);
+    has_version(document, DEFINITION, group, version) && document["spec"]["names"]["plural"] == plural
 }
 
 fn text(value: &Value) -> &str {

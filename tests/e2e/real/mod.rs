@@ -6,6 +6,7 @@ pub mod credentials;
 pub mod eventually;
 pub mod kcp;
 pub mod kube;
+pub mod machine;
 pub mod process;
 pub mod proxy;
 pub mod rest;

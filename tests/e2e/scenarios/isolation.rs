@@ -44,8 +44,7 @@ async fn two_tenants_with_one_name_keep_apart(stage: &Stage) {
 async fn a_tenants_object_is_gone_alone(stage: &Stage) {
     let (world, _engine) = stage.running().await;
     world.alpha.create("my-database", json!({"size": 1})).await;
-    world.beta.create("my-database", json!({"size": 2})).await;
-    let theirs = world.target.copy(&world.beta, "my-database").await;
+    let theirs = world.target.made(&world.beta, "my-database", json!({"size": 2})).await;
     world.target.copy(&world.alpha, "my-database").await;
 
     world.alpha.remove("my-database").await;

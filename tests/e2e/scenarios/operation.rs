@@ -55,8 +55,7 @@ async fn a_variable_stands_for_each_flag(stage: &Stage) {
         .environment("SYNC_ENGINE_ENGINE_ID", "elsewhere")
         .environment("SYNC_ENGINE_STATE_NAMESPACE", &notes);
     let _engine = launch.ready().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.of("elsewhere", &world.name).copy(&world.alpha, "it").await;
+    world.target.of("elsewhere", &world.name).made(&world.alpha, "it", json!({"size": 1})).await;
     assert_eq!(world.alpha.holds("it").await, [format!("sync-engine.dev/elsewhere.{}", world.name)]);
     let inventory = world.target.rest.list(&format!("/api/v1/namespaces/{notes}/configmaps")).await;
     assert!(!inventory.is_empty(), "the inventory stands in the namespace that the variable names");

@@ -197,7 +197,6 @@ async fn a_killed_source_comes_back(stage: &Stage) {
     world.alpha.status("it", json!({"phase": "Running"})).await;
     let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy));
-    world.beta.create("new", json!({"size": 1})).await;
-    world.target.copy(&world.beta, "new").await;
+    world.target.made(&world.beta, "new", json!({"size": 1})).await;
     engine.becomes_ready().await;
 }

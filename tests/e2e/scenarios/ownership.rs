@@ -29,8 +29,7 @@ pub fn cases() -> Vec<Case> {
 
 /// The namespace that alpha's objects get downstream, learnt from one of them.
 async fn place_of_alpha(world: &World<'_>) -> String {
-    world.alpha.create("scout", json!({})).await;
-    namespace(&world.target.copy(&world.alpha, "scout").await)
+    namespace(&world.made("scout", json!({})).await)
 }
 
 async fn unchanged(world: &World<'_>, object: &Value) {
@@ -133,8 +132,7 @@ async fn forged_marks_carry_no_status(stage: &Stage) {
 async fn forged_marks_of_a_future_source_do_not_move_it(stage: &Stage) {
     let (world, _engine) = stage.running().await;
     let place = place_of_alpha(&world).await;
-    world.beta.create("victim", json!({"size": 1})).await;
-    let real = world.target.copy(&world.beta, "victim").await;
+    let real = world.target.made(&world.beta, "victim", json!({"size": 1})).await;
     world.beta.remove("victim").await;
 
     let mut forged = with_marks_of(&world, &real, "victim", json!({"note": "forged"}));

@@ -277,8 +277,7 @@ async fn a_status_value_that_the_consumers_api_refuses_keeps_no_other_back(stage
 
 async fn a_missing_namespace_is_reported(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
-    world.alpha.create("scout", json!({})).await;
-    let place = namespace(&world.target.copy(&world.alpha, "scout").await);
+    let place = namespace(&world.made("scout", json!({})).await);
     // In memory and on a plain cluster, the places of the tenants differ in their hash alone: beta's is found by its refusal.
     world
         .mappings

@@ -168,8 +168,7 @@ async fn foreign_secrets_are_left_alone_on_both_sides(stage: &Stage) {
     world.with_secrets().await;
     let _engine = world.engine().await;
     let (alpha, target) = (&world.alpha, &world.target);
-    alpha.create("it", json!({"size": 1})).await;
-    let place = namespace(&target.copy(alpha, "it").await);
+    let place = namespace(&target.made(alpha, "it", json!({"size": 1})).await);
     target.rest.create(&secrets(&place), &secret("it-bob", &[("password", "foreign")])).await;
     put(alpha, "bob", &[("password", "mine")]).await;
     put(alpha, "it-connection", &[("uri", "mine")]).await;
@@ -203,8 +202,7 @@ async fn two_sources_share_the_copy_of_a_secret(stage: &Stage) {
     let place = namespace(&target.copy(alpha, "a").await);
     let copy = holds(&target.rest, &place, "login", &[("password", "shared")]).await;
     put(&world.beta, "login", &[("password", "marked-value-of-beta")]).await;
-    world.beta.create("a", json!({"size": 1, "tags": ["login"]})).await;
-    let other = namespace(&target.copy(&world.beta, "a").await);
+    let other = namespace(&target.made(&world.beta, "a", json!({"size": 1, "tags": ["login"]})).await);
     holds(&target.rest, &other, "login", &[("password", "marked-value-of-beta")]).await;
 
     alpha.remove("a").await;

@@ -140,7 +140,7 @@ async fn fifty_quick_edits_end_in_the_last_good_one(stage: &Stage) {
     world
         .target
         .keeps(&copy, "the last good text stands, and the object never went", |now| {
-            uid(&now) == uid(&copy) && now["metadata"]["labels"]["edit"] == "last"
+            uid(now) == uid(&copy) && now["metadata"]["labels"]["edit"] == "last"
         })
         .await;
 }

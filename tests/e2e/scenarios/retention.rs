@@ -283,8 +283,7 @@ async fn a_changed_placement_moves_nothing(stage: &Stage) {
         WIDGETS.replace("  objects:\n", "  placement: {name: \"moved-{{ source.metadata.name }}\"}\n  objects:\n");
     world.mappings.write("widgets.yaml", &moved);
     engine.says_after(before, &[&world.name, "generation 2"]).await;
-    world.alpha.create("new", json!({"size": 1})).await;
-    assert_eq!(name(&world.target.copy(&world.alpha, "new").await), "moved-new");
+    assert_eq!(name(&world.made("new", json!({"size": 1})).await), "moved-new");
 
     let now = world.target.follows(&world.alpha, "old", json!({"size": 2})).await;
     assert_eq!((name(&now), uid(&now)), ("old".to_owned(), uid(&copy)), "what stands, stands where it is");

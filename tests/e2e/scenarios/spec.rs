@@ -58,7 +58,7 @@ async fn an_edit_of_another_field_stays(stage: &Stage) {
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     let both = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"size": 2, "note": "by hand"}});
     world.target.has(&world.alpha, "it", both.clone()).await;
-    world.target.keeps(&copy, "the edit stays", |copy| crate::tenant::contains(&copy, &both)).await;
+    world.target.keeps(&copy, "the edit stays", |copy| crate::tenant::contains(copy, &both)).await;
 }
 
 async fn an_object_deleted_by_hand_is_made_again(stage: &Stage) {

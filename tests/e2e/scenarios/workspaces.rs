@@ -61,8 +61,7 @@ async fn only_alpha_left(world: &World<'_>) {
 
 async fn both_synced(world: &World<'_>) {
     for tenant in [&world.alpha, &world.beta] {
-        tenant.create("it", json!({"size": 1})).await;
-        world.target.copy(tenant, "it").await;
+        world.target.made(tenant, "it", json!({"size": 1})).await;
         tenant.synced("it", "True", "Synced").await;
     }
 }
