@@ -79,6 +79,9 @@ mutants! {
     EventLostInFlight, "An event that comes while its object is reconciled is lost", "openshift/origin#824";
     RetryLost, "A request that failed is not tried again", "knative/pkg#149";
     NoBackoff, "What failed is tried again every 100 ms", "kube-rs/kube#577";
+    CopyOverwritesForeign, "A copy is written over whatever exists", "ours";
+    CopyLeftBehind, "A copy beside its source is not deleted with it", "ours";
+    SelectionUnconfirmed, "Copies of selected Secrets are deleted when the permission claim is taken back", "ours, found by the simulation";
     TwoWorkersOnOneKey, "Two workers reconcile one object at once", "kubernetes-sigs/controller-runtime#616";
 }
 

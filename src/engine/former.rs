@@ -36,6 +36,12 @@ impl Engine {
             running.pipeline.is_followed_by(later.clone());
             later.push(Arc::downgrade(&running.pipeline));
         }
+        let present = self.pipelines.get(mapping).map(|running| &running.pipeline);
+        let all: Vec<&Arc<Pipeline>> = present.into_iter().chain(self.former_of(mapping)).collect();
+        for one in &all {
+            let others = all.iter().filter(|other| !Arc::ptr_eq(one, other));
+            one.set_beside(others.map(|other| Arc::downgrade(other)).collect());
+        }
         if let Some(running) = self.pipelines.get(mapping)
             && former.iter().any(|one| running.pipeline.serves(&one.source))
         {

@@ -20,7 +20,7 @@ use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
 use crate::plan::objects::Objects;
 use crate::plan::observed::all_copies;
-use crate::plan::{Answers, Missing, Observed, Pin, Prune, Source, Target, TargetObject, render};
+use crate::plan::{Answers, Missing, Observed, Phase, Pin, Prune, Source, Target, TargetObject, render};
 
 /// What is known of one source now.
 pub fn observe(
@@ -66,9 +66,14 @@ pub fn observe(
     observed
 }
 
+/// Whether sources may share something: also by a rule that the mapping has no more.
+fn may_share(generation: &Generation) -> bool {
+    generation.mapping.has_shared() || generation.phase == Phase::Active
+}
+
 /// The source's own, and those of the shared objects in its namespaces.
 fn owners(generation: &Generation, observed: &Observed) -> Vec<Owner> {
-    let shared = observed.places.iter().filter(|_| generation.mapping.has_shared());
+    let shared = observed.places.iter().filter(|_| may_share(generation));
     let shared = shared.map(|namespace| observed.writer.shared_owner(namespace));
     std::iter::once(observed.owner.clone()).chain(shared).collect()
 }
@@ -90,6 +95,9 @@ fn observe_namespaces(pipeline: &Pipeline, generation: &Generation, observed: &m
             let owner = observed.writer.shared_owner(namespace);
             let read = || carrying(pipeline, observed, &owner, |at, object| observed.shares(at, object));
             shared.extend(facts.owned_by(&owner.0, read));
+        } else if may_share(generation) {
+            let owner = observed.writer.shared_owner(namespace);
+            shared.extend(carrying(pipeline, observed, &owner, |at, object| observed.shares(at, object)));
         }
     }
     for place in shared.iter().map(TargetObject::shared_place).collect::<BTreeSet<_>>() {

@@ -46,7 +46,8 @@ async fn read_by(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Orig
         Pick::Name(_) => String::new(),
         Pick::Labels(labels) => labels.clone(),
     };
-    let of = Arc::new(Related { at: place.scope.endpoint.place(), resource: original.resource.clone(), labels });
+    let (at, resource) = (place.scope.endpoint.place(), original.resource.clone());
+    let of = Arc::new(Related { at, resource, labels: labels.clone() });
     let collection = Collection::Related(of.clone());
     let claims = executor.cluster.spec.claims.as_ref().filter(|_| original.side == Side::Source);
     if let Some(why) = claims.and_then(|claims| claims.lacking(&original.resource, READ)) {
@@ -74,6 +75,9 @@ async fn read_by(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Orig
         }
         Pick::Labels(_) => {
             is_visible(original, state)?;
+            if anew {
+                return select(executor, &place, original, labels).await;
+            }
             let all = feed.watch.store().of_cluster(&place.cluster);
             let there = all.iter().filter(|(key, _)| *key.namespace == original.namespace);
             there.map(|(_, object)| value(object)).collect()
@@ -118,6 +122,16 @@ fn is_visible(original: &Original, state: WatchState) -> Result<(), Reason> {
 
 fn value(object: &Object) -> Result<Arc<serde_json::Value>, Reason> {
     object.value().map(Arc::new).map_err(|error| unknown(error.to_string()))
+}
+
+/// One uncached list of a selection: whose objects the engine may not see any more, it is refused.
+async fn select(executor: &Executor<'_>, place: &Place, original: &Original, labels: String) -> Seen {
+    let path = ApiPath::collection(&original.resource, &original.namespace);
+    let path = path.map_err(|error| unknown(error.to_string()))?.query("labelSelector", &labels);
+    executor.tally.sent(1);
+    let reply = place.endpoint.get(&path).await.map_err(|error| failed(executor, &error))?;
+    let list: serde_json::Value = serde_json::from_slice(&reply.body).map_err(|error| unknown(error.to_string()))?;
+    Ok(list["items"].as_array().into_iter().flatten().map(|item| Arc::new(item.clone())).collect())
 }
 
 /// One uncached read of an object that the watch passed by.

@@ -80,6 +80,8 @@ pub struct Pipeline {
     shared_use: Mutex<SharedUse>,
     learned: Mutex<Learned>,
     state: Mutex<State>,
+    /// The pipelines of the mapping's other documents.
+    beside: Mutex<Vec<Weak<Self>>>,
     /// Of a former source: the pipelines of the mapping that have later documents.
     successors: Mutex<Vec<Weak<Self>>>,
     /// Its numbers stand for keys that tenants choose: SipHash, unlike the maps' own.
@@ -145,6 +147,7 @@ impl Pipeline {
             shared_use: Mutex::default(),
             learned: Mutex::default(),
             state: Mutex::new(state),
+            beside: Mutex::default(),
             successors: Mutex::default(),
             hasher: RandomState::new(),
             inventory_due: Notify::new(),
@@ -359,6 +362,24 @@ impl Pipeline {
         let is_there = |of: &SourceClusters| self.shared.manager.cluster_of_identity(of, identity.as_str()).is_some();
         let here = &self.generation().mapping.source.clusters;
         !is_there(here) && self.state().siblings.iter().any(is_there)
+    }
+
+    /// Sources of the mapping's other documents may share objects with those of this one.
+    pub fn set_beside(&self, others: Vec<Weak<Self>>) {
+        *self.beside.lock().unwrap_or_else(PoisonError::into_inner) = others;
+    }
+
+    /// The pipelines of the mapping's other documents.
+    fn beside(&self) -> Vec<Arc<Self>> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// How many other documents of the mapping there are at least.
+    fn documents_beside(&self) -> usize {
+        match self.generation().former {
+            Some(_) => 1,
+            None => self.state().store.former.len(),
+        }
     }
 
     /// A later document of the mapping decides on the sources that it serves too, under whatever name.

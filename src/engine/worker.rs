@@ -42,6 +42,8 @@ enum Ended {
     /// `mode: Observe`: what would have been done, and whether it is about objects without a source.
     Observed(Vec<Action>, bool),
     Failed(ApplyError),
+    /// The source moved on, and a request about the target had failed: its backoff goes on.
+    Stale(ApplyError),
     /// Its cluster is not engaged (any more), or another replica leads.
     Dropped,
 }
@@ -186,6 +188,9 @@ async fn run(
     pipeline.learned().restored(&restored.map(|(reference, known)| (reference.clone(), known.clone())).collect());
     let ended = match (ended, executor.tally.retry()) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
+        (Ended::Failed(error @ ApplyError::Stale { .. }), _) if !observed.answers.failed.is_empty() => {
+            Ended::Stale(error)
+        }
         (ended, _) => ended,
     };
     if matches!(ended, Ended::InSync) && is_missing {
@@ -202,7 +207,7 @@ fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
     match ended {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) => Some(0),
         Ended::Waiting(reasons) if *reasons == Reasons::default() => None,
-        Ended::Failed(_) => every(),
+        Ended::Failed(_) | Ended::Stale(_) => every(),
         _ if causes.is_empty() || matches!(observed.source, Source::Unknown(_)) => every(),
         _ if causes.contains(&Cause::Unknown) => None,
         _ => Some(causes.iter().filter(|cause| **cause == Cause::Held).count()),
@@ -480,6 +485,10 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
             Finish::Done
         }
         Ended::Failed(error) => failed(pipeline, key, error),
+        Ended::Stale(error) => {
+            failed(pipeline, key, error);
+            Finish::RetryAfter(STALE_WAIT)
+        }
     }
 }
 
@@ -536,7 +545,7 @@ fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) => ReconcileResult::InSync,
         Ended::Waiting(_) => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
-        Ended::Failed(_) | Ended::Retry(..) => ReconcileResult::Error,
+        Ended::Failed(_) | Ended::Stale(_) | Ended::Retry(..) => ReconcileResult::Error,
     }
 }
 

@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 
 use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
 use super::live::{self, Step, say};
-use super::observed::{Missing, ObjectState, Observed, Prune, Source, Target, TargetObject};
+use super::observed::{Missing, ObjectState, Observed, Phase, Prune, Source, Target, TargetObject};
 use super::{
     Action, Cause, Plan, Reason, Reasons, on_source_recreated, owns_finalizer, render, source, status, target_changed,
 };
-use crate::mapping::{Kind, Mapping, ObjectRule, OnExit, Propagation, SourceDelete, SourceVanished};
+use crate::mapping::{Kind, Mapping, ObjectRule, OnExit, Propagation, Side, SourceDelete, SourceVanished};
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
@@ -104,6 +104,9 @@ impl Leaving<'_> {
 
     /// What the sweep found exists, whatever was thought of its kind before.
     fn may_exist(&self, object: &TargetObject) -> bool {
+        if mutants::active(Mutant::CopyLeftBehind) && object.reference.kind.side == Side::Source {
+            return false;
+        }
         !self.may_be_removed(&object.reference.kind) || self.observed.answers.found.contains(&object.reference)
     }
 
@@ -185,7 +188,12 @@ impl Leaving<'_> {
     /// Shared objects are deleted with the last source of their namespace that the engine serves.
     fn takes_shared(&self) -> bool {
         let keeps = matches!(self.stage, Stage::Out(OnExit::Retain) | Stage::Gone);
-        self.mapping.has_shared() && !keeps && (self.finalizer || matches!(self.stage, Stage::Departed(_)))
+        self.shares() && !keeps && (self.finalizer || matches!(self.stage, Stage::Departed(_)))
+    }
+
+    /// Whether anything of the mapping is shared there: also by a rule that it has no more. Only its present document tells.
+    fn shares(&self) -> bool {
+        self.mapping.has_shared() || (self.observed.phase == Phase::Active && !self.observed.shared.is_empty())
     }
 
     fn shared(&self) -> Step {

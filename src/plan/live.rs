@@ -5,16 +5,16 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
-use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Prune, Target, TargetObject};
+use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Prune, Source, Target, TargetObject};
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
 use super::{
-    Action, Cause, Intent, Plan, Reason, Reasons, departure, each, on_source_recreated, owns_finalizer, readiness,
-    related, source, status, target_changed,
+    Action, Cause, Intent, Plan, Reason, Reasons, departure, each, merge_patch, on_source_recreated, owns_finalizer,
+    readiness, related, source, status, target_changed,
 };
 use crate::mapping::template::Unrendered;
-use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated, is_within};
+use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
 use crate::mutants::{self, Mutant};
-use crate::object::compare::{differences, escape_pointer, make_pointer};
+use crate::object::compare::{differences, escape_pointer};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
 
@@ -103,10 +103,26 @@ impl<'a> Live<'a> {
             Ok(Wanted::One(rendered)) => self.rendered(rule, &rule.id, rendered).of(&rule.id),
             Ok(Wanted::Each(instances)) => self.several(rule, instances),
         };
-        for object in each::leaving(self.mapping, self.observed, rule, wanted, self.rendering) {
+        let leaving = each::leaving(self.mapping, self.observed, rule, wanted, self.rendering);
+        if let Some(original) = self.unconfirmed(rule).filter(|_| !leaving.is_empty()) {
+            step.extend(Step::act(Action::ReadAnew(original)));
+            return step;
+        }
+        for object in leaving {
             step.extend(self.unwanted(rule, object).of(object.object_id()));
         }
         step
+    }
+
+    /// The selection whose copies a rule makes, where it was not read past the caches: a watch that loses sight of objects (a
+    /// permission claim is taken back) shows them as deleted.
+    fn unconfirmed(&self, rule: &ObjectRule) -> Option<Original> {
+        let Source::Present(source) = &self.observed.source else { return None };
+        let of = self.mapping.related.get(rule.copy?.related)?;
+        let (place, scope) = (&self.rendering.place, &self.rendering.scope);
+        let original = related::selection(of, self.observed, source, place, scope)?;
+        let is_read = mutants::active(Mutant::SelectionUnconfirmed);
+        (!is_read && !self.observed.answers.read_anew.contains(&original)).then_some(original)
     }
 
     /// Each of several objects on its own.
@@ -267,8 +283,10 @@ impl<'a> Live<'a> {
                 intent: Intent::Create,
             };
         }
+        let is_copy = marks::annotation(&body, marks::OBJECT).is_some_and(|id| id.starts_with(RELATED));
+        let overwrites = is_copy && mutants::active(Mutant::CopyOverwritesForeign);
         // No object has this version: the server answers 409 where any object exists.
-        if !mutants::active(Mutant::CreateUnconditional) && !mutants::active(Mutant::LateCreateGivesUp) {
+        if !overwrites && !mutants::active(Mutant::CreateUnconditional) && !mutants::active(Mutant::LateCreateGivesUp) {
             body["metadata"]["resourceVersion"] = json!("1");
         }
         Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent: Intent::Create }
@@ -298,7 +316,7 @@ impl<'a> Live<'a> {
         }
         body["metadata"]["uid"] = json!(object.uid());
         if desired.reference.kind.side == Side::Source {
-            as_merge_patch(&mut body, object);
+            merge_patch::complete(&mut body, object);
         }
         let intent = Intent::Update { uid: object.uid().to_owned() };
         Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent }
@@ -341,27 +359,51 @@ impl<'a> Live<'a> {
         all
     }
 
-    /// Shared copies that this source no longer names, nor any other.
+    /// Shared copies that this source no longer names, nor any other; and shared objects without a rule.
     fn unshared(&self) -> Step {
         let Live { mapping, observed, rendering, .. } = self;
         let rules = mapping.objects.iter().filter(|rule| rule.shared && rule.copy.is_some());
+        let mut all = self.unruled();
         let is_told = |rule: &ObjectRule| {
             rule.copy.is_some_and(|copy| rendering.related.get(copy.related).is_some_and(Result::is_ok))
         };
         if !rules.clone().all(is_told) {
-            return Step::default();
+            return all;
         }
+        let selections: Vec<Original> = rules.clone().filter_map(|rule| self.unconfirmed(rule)).collect();
         let named: Vec<Reference> = rules
             .flat_map(|rule| render::places(rule, &rendering.place, &rendering.scope, &rendering.related))
             .map(|(_, reference)| reference)
             .collect();
         let is_left = |object: &&TargetObject| {
             object.object_id().starts_with(RELATED)
+                && has_rule(mapping, object)
                 && !named.iter().any(|one| one.is_same_object(&object.reference))
                 && observed.shared_in_use.get(&object.shared_place()) == Some(&false)
         };
-        let mut all = Step::default();
         for object in observed.shared.iter().filter(is_left) {
+            if !selections.is_empty() {
+                all.actions.extend(selections.into_iter().map(Action::ReadAnew));
+                return all;
+            }
+            all.extend(self.taken_away(object, Wish::Dropped, Propagation::default(), true).of(object.object_id()));
+        }
+        all
+    }
+
+    /// Shared objects that no source needs, for the mapping has no rule for them any more.
+    fn unruled(&self) -> Step {
+        let mut all = Step::default();
+        if self.rendering.unrendered(self.mapping).next().is_some() {
+            return all;
+        }
+        let is_left = |object: &&TargetObject| {
+            !has_rule(self.mapping, object)
+                && !self.is_wanted(&object.reference)
+                // Sources of a former document may need it.
+                && self.observed.shared_in_use.get(&object.shared_place()) == Some(&false)
+        };
+        for object in self.observed.shared.iter().filter(is_left) {
             all.extend(self.taken_away(object, Wish::Dropped, Propagation::default(), true).of(object.object_id()));
         }
         all
@@ -419,38 +461,9 @@ impl<'a> Live<'a> {
     }
 }
 
-/// What has to be sent beside the source, where server-side apply does not work: what is desired, null for what is no longer
-/// desired, and the version that this was computed from.
-fn as_merge_patch(body: &mut Value, object: &TargetObject) {
-    body["metadata"]["resourceVersion"] = json!(object.resource_version());
-    let rendered = |object: &Value| -> Vec<String> {
-        marks::annotation(object, marks::FIELDS).unwrap_or_default().lines().map(str::to_owned).collect()
-    };
-    let now = rendered(body);
-    let is_left = |former: &String| {
-        // Tenants can write it: it says nothing of what no template sets.
-        let is_templates = ["/metadata/labels/", "/metadata/annotations/"].iter().any(|map| former.starts_with(map))
-            || !["/metadata", "/apiVersion", "/kind", "/status"].iter().any(|field| is_within(former, field));
-        // An empty map merges with what is there.
-        let replaces = |now: &str| !body.pointer(now).is_some_and(Value::is_object);
-        let overlaps = now.iter().any(|now| is_within(now, former) || is_within(former, now) && replaces(now));
-        is_templates && !is_ownership(former) && !overlaps && object.object.pointer(former).is_some()
-    };
-    let left: Vec<String> = rendered(&object.object).into_iter().filter(is_left).collect();
-    left.iter().for_each(|former| make_pointer(body, former, Value::Null));
-    // A copy holds what its original holds and nothing else.
-    let is_copy = marks::annotation(body, marks::FIELDS).is_none();
-    for field in ["data", "binaryData"].into_iter().filter(|_| is_copy) {
-        let Some(Value::Object(present)) = object.object.get(field) else { continue };
-        for key in present
-            .keys()
-            .filter(|key| body.get(field).is_none_or(|data| data.get(key).is_none()))
-            .cloned()
-            .collect::<Vec<_>>()
-        {
-            body[field][key] = Value::Null;
-        }
-    }
+/// Whether the mapping still has the rule of a shared object.
+fn has_rule(mapping: &Mapping, object: &TargetObject) -> bool {
+    mapping.rule(object.rule_id()).is_some_and(|rule| rule.shared)
 }
 
 /// Whether servers refuse to change an object into what is desired: a Secret keeps its type, and one that is immutable its
@@ -520,7 +533,7 @@ fn unkept(object: &Value) -> Vec<String> {
 }
 
 /// Whether a JSON pointer leads to an ownership label or annotation.
-fn is_ownership(path: &str) -> bool {
+pub fn is_ownership(path: &str) -> bool {
     // Where there are none at all, these are missing too.
     if matches!(path, "/metadata/labels" | "/metadata/annotations") {
         return true;

@@ -10,6 +10,7 @@ pub mod decision;
 mod departure;
 mod each;
 mod live;
+mod merge_patch;
 mod mirror;
 pub mod objects;
 pub mod observed;

@@ -174,6 +174,20 @@ impl Places<'_> {
     }
 }
 
+/// The objects that a rule selects by labels.
+pub fn selection(
+    rule: &RelatedRule,
+    observed: &Observed,
+    source: &Value,
+    place: &Place,
+    scope: &Scope,
+) -> Option<Original> {
+    let selector = rule.from.selector.as_ref()?;
+    let places = Places { rule, observed, source, place };
+    let namespace = places.namespace(&rule.from, End::From, scope).ok()?;
+    Some(places.original(&namespace, Pick::Labels(selector.to_string())))
+}
+
 /// One related object by its name, also where it was selected by labels.
 pub fn by_name(rule: &RelatedRule, one: &Related) -> Original {
     original(rule, &one.from.namespace, Pick::Name(one.from.name.clone()))

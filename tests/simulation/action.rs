@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::core::Weather;
+use super::mapping::More;
 use super::server::{Ahead, Side};
 
 /// Names that tell weak rules apart: `x-ca` is also what an object of `x` may be called.
@@ -109,6 +110,8 @@ pub enum Secrecy {
     Retype,
     /// Has the source name another one.
     Rename,
+    /// Puts the label on it by which Secrets are selected, or takes it off.
+    Select,
     /// Edits the copy of the connection.
     EditCopy,
     /// Deletes that copy.
@@ -382,6 +385,8 @@ pub struct Plan {
     pub is_kcp: bool,
     /// Whether the first mapping has related objects.
     pub has_related: bool,
+    /// What the first mapping copies beside that.
+    pub more: Option<More>,
     /// Whether operators connect what is new by themselves.
     pub has_operators: bool,
     /// Whether the plain cluster is one of a fleet.

@@ -2,6 +2,8 @@
 //!
 //! It shares no code with the engine's planner. The invariants are numbered as in `docs/simulation.md`.
 
+mod copies;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +12,7 @@ use serde_json::Value;
 use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 
 use super::action::{NAMES, RARE_NAMES};
-use super::mapping::{CONN, Mapping, PASSWORD};
+use super::mapping::{ITEMS, Mapping, TRANSFORMED, placement};
 use super::marks;
 use super::records::{History, Made, Source};
 use super::server::{GROUP, Side};
@@ -98,6 +100,8 @@ pub struct Checker {
     pub tenants: BTreeMap<String, &'static str>,
     /// Types of Secrets; `None`: missing.
     secrets: BTreeMap<SecretKey, History<Option<String>>>,
+    /// Whether Secrets have the label by which they are selected; a missing one has none.
+    selected: BTreeMap<SecretKey, History<bool>>,
     /// Whether a cluster accepts the permission claim for Secrets.
     claims: BTreeMap<String, History<bool>>,
     /// Sources that went by an engine's request.
@@ -106,6 +110,8 @@ pub struct Checker {
     just_released: Vec<String>,
     /// When a person approved what was held.
     pub approved: Option<Duration>,
+    /// Whether a cluster ever had two names: its sources are reconciled under both.
+    pub is_doubled: bool,
     /// Whether any request was refused, or found an object in its place.
     pub has_refused: bool,
     /// Refused requests.
@@ -190,7 +196,7 @@ impl Checker {
         let before: BTreeSet<String> =
             self.made.iter().filter(|(_, made)| !made.gone).map(|(uid, _)| uid.clone()).collect();
         self.made.values_mut().filter(|made| made.side == side).for_each(|made| made.gone = true);
-        let mut types: BTreeMap<SecretKey, String> = BTreeMap::new();
+        let mut types: BTreeMap<SecretKey, (String, bool)> = BTreeMap::new();
         for object in objects {
             if let Some(made) = self.made.get_mut(&uid(object)) {
                 made.since = if before.contains(&uid(object)) { made.since } else { at };
@@ -200,25 +206,17 @@ impl Checker {
             if let Some(kind) = object["type"].as_str() {
                 let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
                 let cluster = object["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default();
-                types.insert((side, cluster.to_owned(), text("namespace"), text("name")), kind.to_owned());
+                let key = (side, cluster.to_owned(), text("namespace"), text("name"));
+                types.insert(key, (kind.to_owned(), copies::is_selected(object)));
             }
         }
         for key in self.secrets.keys().filter(|key| key.0 == side).cloned().collect::<Vec<_>>() {
             types.entry(key).or_default();
         }
-        for (key, kind) in types {
+        for (key, (kind, is_selected)) in types {
+            self.selected.entry(key.clone()).or_default().note(at, is_selected);
             self.secrets.entry(key).or_default().note(at, Some(kind).filter(|kind| !kind.is_empty()));
         }
-    }
-
-    /// Whether a cluster accepts the permission claim for Secrets from now on.
-    pub fn claimed(&mut self, at: Duration, cluster: String, accepted: bool) {
-        self.claims.entry(cluster).or_default().note(at, accepted);
-    }
-
-    /// Whether the engine may have been kept from the Secrets of a cluster a moment ago.
-    fn lately_unclaimed(&self, at: Duration, cluster: &str) -> bool {
-        self.claims.get(cluster).is_some_and(|claims| claims.lately(at, |_| GRACE).any(|accepted| !accepted))
     }
 
     /// An engine sends a request.
@@ -267,6 +265,9 @@ impl Checker {
 
     /// Who asked for a deletion: the consumer, or the mapping.
     fn may_delete(&self, at: Duration, made: &Made) -> bool {
+        if made.is_shared {
+            return !self.is_used(at, made) || self.may_be_recreated(at, made);
+        }
         let source = self.sources.get(&made.source_uid);
         let asked = source.is_some_and(|source| source.was_asked(at));
         let deletes =
@@ -316,6 +317,7 @@ impl Checker {
                 let recreated = || self.sources.iter().any(|(uid, other)| *uid != made.source_uid && follows(other));
                 let is_recreated = || made.is_copy() && (self.may_be_recreated(at, made) || self.has_moved(made));
                 (rule.is_none() && !self.is_removal_held(mapping, made))
+                    || self.has_left_list(at, made, mapping, source)
                     || is_recreated()
                     || (is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at))
                     || rule.is_some_and(off)
@@ -325,35 +327,6 @@ impl Checker {
             }
         };
         self.recent(at).any(by_edition)
-    }
-
-    /// Whether a copy may follow its original by deletion and creation alone: it has another type, or is immutable.
-    fn may_be_recreated(&self, at: Duration, made: &Made) -> bool {
-        let grace = |since| self.grace(since);
-        // A source that was created anew takes over the copies of the one before it.
-        let is_its = |(uid, source): &(&String, &Source)| {
-            **uid == made.source_uid
-                || self.sources.get(&made.source_uid).is_some_and(|former| source.follows(made, &former.resource))
-        };
-        let sources: Vec<&Source> = self.sources.iter().filter(is_its).map(|(_, source)| source).collect();
-        let is_original = |(side, cluster, _, name): &SecretKey| match made.id == PASSWORD.id {
-            true => {
-                let is_named = |source: &Source| source.secrets.lately(at, grace).any(|one| one == name);
-                let is_here = |source: &&Source| source.place[0] == *cluster && is_named(source);
-                *side == Side::Source && sources.iter().any(is_here)
-            }
-            false => *side == Side::Target && *name == format!("{}{CONN}", made.owner.name),
-        };
-        let originals = self.secrets.iter().filter(|(key, _)| is_original(key));
-        let mut types = originals.flat_map(|(_, types)| types.lately(at, grace)).flatten();
-        made.is_immutable || types.any(|kind| *kind != made.secret_type)
-    }
-
-    /// Whether the source of a copy has objects in another namespace too.
-    fn has_moved(&self, made: &Made) -> bool {
-        let is_elsewhere =
-            |other: &Made| other.side == made.side && other.owner == made.owner && other.namespace != made.namespace;
-        self.made.values().any(|other| other.remains() && is_elsewhere(other))
     }
 
     /// Whether the deletion of an object whose rule is gone waits for a person: no document since then lets anything be
@@ -380,7 +353,7 @@ impl Checker {
     fn may_orphan(&self, at: Duration, made: &Made) -> bool {
         let source = self.sources.get(&made.source_uid);
         let grace = |since| self.grace(since);
-        let asked = source.is_some_and(|source| source.was_asked(at));
+        let asked = made.is_shared || source.is_some_and(|source| source.was_asked(at));
         // What has no rule any more goes by the most careful rule of its kind.
         let has_policy = |one: &Mapping| !one.related.iter().any(|rule| made.is_by(rule));
         let leaves =
@@ -427,13 +400,6 @@ impl Checker {
                 Side::Target => self.target_changed(at, event, process),
             }
         }
-    }
-
-    fn note_type(&mut self, at: Duration, side: Side, event: &Event) {
-        let text = |text: &str| text.to_owned();
-        let key = (side, text(&event.key.cluster), text(&event.key.namespace), text(&event.key.name));
-        let kind = event.object.object()["type"].as_str().map(str::to_owned);
-        self.secrets.entry(key).or_default().note(at, kind.filter(|_| event.kind != ChangeKind::Deleted));
     }
 
     fn source_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
@@ -583,8 +549,11 @@ impl Checker {
     fn check_tokens(&mut self, object: &Value, made: &Made, place: &str) {
         let values: Vec<String> =
             object["data"].as_object().into_iter().flatten().map(|(_, value)| read(value)).collect();
-        let tenant = self.tenants.get(&made.owner.cluster);
-        let others = values.iter().filter_map(|value| marks::tenant(value));
+        // What is shared names no cluster, and is in the namespace of one.
+        let is_of = |cluster: &&String| made.namespace.starts_with(&placement(cluster, "default"));
+        let cluster = if made.is_shared { self.tenants.keys().find(is_of) } else { Some(&made.owner.cluster) };
+        let tenant = cluster.and_then(|cluster| self.tenants.get(cluster));
+        let others = values.iter().filter_map(|value| marks::tenant(value.trim_start_matches(TRANSFORMED)));
         if let Some(other) = others.into_iter().find(|other| tenant.is_some_and(|tenant| tenant != other)) {
             let text = format!("{place} of {} holds a value of a Secret of {other}", made.owner);
             self.violated("I3", text);
@@ -684,9 +653,15 @@ impl Checker {
         let (least, most) = BACKOFF;
         let pause = (least * 2_u32.saturating_pow(refused.times.saturating_sub(1)).min(1024)).min(most);
         let is_early = refused.times > 0 && refused.last + pause > at;
-        // Every source of a namespace asks for it itself, each with a backoff of its own.
+        // Every source of a namespace asks for it itself, and deals with what is shared there, each with a backoff of its own.
         let sources = (NAMES.len() + RARE_NAMES.len()) as u32;
-        let early = if call.resource == "namespaces" { (EARLY + sources) * refused.times } else { EARLY };
+        let early = match &*call.resource {
+            "namespaces" => (EARLY + sources) * refused.times,
+            "secrets" if ITEMS.contains(&&*call.name) => (EARLY + sources) * refused.times,
+            // Each name of a source's cluster has a backoff of its own.
+            _ if self.is_doubled => (EARLY + 1) * refused.times,
+            _ => EARLY,
+        };
         if is_early && refused.early == early {
             let text = format!("engine {process} repeats a refused {} of {}/{}", call.verb, call.resource, call.name);
             self.violated("I5", text);

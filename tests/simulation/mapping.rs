@@ -31,6 +31,8 @@ pub struct Mapping {
     pub rules: Vec<Rule>,
     /// Rules of copies, which are in `related`.
     pub related: Vec<Rule>,
+    /// What the rule [`MORE`] copies.
+    pub more: More,
     /// Whether servers delete the copy of the connection with its source.
     pub owner_reference: bool,
     /// What the author writes into every object.
@@ -72,6 +74,27 @@ pub const CONN: &str = "-conn";
 /// The rules of copies that an author adds and removes.
 pub const RELATED: [Rule; 2] = [PASSWORD, CONNECTION];
 
+/// Copies of Secrets that the source does not name alone.
+pub const MORE: Rule = Rule { id: "related.more", kind: "Secret", suffix: "", conditional: false };
+
+/// What the rule [`MORE`] copies to the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum More {
+    /// The Secret that the source names, under its own name: one copy for all sources of a namespace.
+    Shared,
+    /// Each Secret with the label [`COPY`], under its own name.
+    Selected,
+    /// One Secret, or two of a source with `spec.extra`, each with another value.
+    Each,
+}
+
+/// The label by which Secrets are selected.
+pub const COPY: &str = "copy";
+/// The Secrets of the list of [`More::Each`]: the second one for sources with `spec.extra`.
+pub const ITEMS: [&str; 2] = ["s1", "s2"];
+/// What precedes a value that is transformed.
+pub const TRANSFORMED: &str = "of ";
+
 /// The rules that an author adds and removes.
 pub const OPTIONAL: [Rule; 3] = [CA, EXTRA, WIDGET];
 
@@ -94,6 +117,7 @@ pub fn first(resource: &'static str) -> Mapping {
         resource,
         rules: vec![MAIN, CA],
         related: Vec::new(),
+        more: More::Shared,
         owner_reference: false,
         edition: 1,
         selects: false,
@@ -220,12 +244,40 @@ impl Mapping {
                 "id": "password", "direction": "ToTarget", "resource": "secrets.v1",
                 "from": {"name": "{{ source.spec.secret }}"}, "to": to("{{ placement.name }}"),
             }),
+            MORE => self.more(),
             _ => json!({
                 "id": "connection", "direction": "ToSource", "resource": "secrets.v1",
                 "from": {"name": format!("{{{{ placement.name }}}}{CONN}")}, "to": to("{{ source.metadata.name }}"),
                 "onMissing": "Skip", "ownerReference": self.owner_reference,
             }),
         }
+    }
+
+    fn more(&self) -> Value {
+        let mut rule = json!({"id": "more", "direction": "ToTarget", "resource": "secrets.v1", "onMissing": "Skip"});
+        match self.more {
+            More::Shared => {
+                rule["from"] = json!({"name": "{{ source.spec.secret }}"});
+                rule["shared"] = "Namespace".into();
+            }
+            More::Selected => rule["from"] = json!({"selector": {"matchLabels": {COPY: "yes"}}}),
+            More::Each => {
+                let [first, second] = ITEMS;
+                let list = format!("['{first}', '{second}'] if source.spec.extra | default(false) else ['{first}']");
+                rule["forEach"] = format!("${{{{ {list} }}}}").into();
+                rule["as"] = "one".into();
+                rule["key"] = "${{ one }}".into();
+                rule["from"] = json!({"name": "{{ one }}"});
+                rule["to"] = json!({"name": "{{ placement.name }}-{{ one }}"});
+                rule["data"] = json!({"transform": {"password": format!("{TRANSFORMED}{{{{ value }}}}")}});
+            }
+        }
+        rule
+    }
+
+    /// Whether it makes one copy for all sources of a namespace.
+    pub fn shares(&self) -> bool {
+        self.more == More::Shared && self.copies(MORE.id)
     }
 
     /// Whether a copy has its rule.
@@ -255,7 +307,7 @@ impl Mapping {
             },
             Edit::Related(id) => match self.related.iter().position(|present| present.id == id) {
                 Some(index) => drop(self.related.remove(index)),
-                None => self.related.extend(RELATED.iter().find(|rule| rule.id == id)),
+                None => self.related.extend(RELATED.iter().chain([&MORE]).find(|rule| rule.id == id)),
             },
             Edit::Selector => self.selects = !self.selects,
             Edit::When => self.when = !self.when,
@@ -348,6 +400,6 @@ pub fn placement(cluster: &str, namespace: &str) -> String {
     format!("{namespace}-{}", tuple_hash([cluster, namespace], 10))
 }
 
-fn base64(text: &str) -> String {
+pub fn base64(text: &str) -> String {
     data_encoding::BASE64.encode(text.as_bytes())
 }

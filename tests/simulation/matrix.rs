@@ -183,7 +183,7 @@ impl Matrix {
         for (at, action) in moments(plan) {
             let near = |spell: &&Spell| spell.from <= at + NEAR && spell.to + NEAR >= at;
             let kind = action.kind();
-            if OF_FLEETS.contains(&kind.as_str()) {
+            if ELSEWHERE.contains(&kind.as_str()) {
                 continue;
             }
             assert!(ACTIONS.contains(&kind.as_str()), "the matrix has no row for {kind}");
@@ -276,8 +276,8 @@ pub fn faults_of(action: Action) -> Vec<String> {
     }
 }
 
-/// What happens in worlds with a fleet alone, which have no matrix of their own.
-const OF_FLEETS: [&str; 2] = ["EditFleet", "List"];
+/// What happens in worlds with a fleet or with more copies alone, which have no matrix of their own.
+const ELSEWHERE: [&str; 3] = ["EditFleet", "List", "SecretSelect"];
 
 /// Whether an action is a fault: something that people who use the engine do not do on purpose.
 pub fn is_fault(action: Action) -> bool {

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::action::{Forever, LONGEST};
-use super::mapping::{CA, CONN, CONNECTION, GUEST, Mapping, NAMESPACES, PASSWORD, Rule, Wanted, guest, placement};
+use super::mapping::{
+    CA, CONN, CONNECTION, COPY, GUEST, ITEMS, MORE, Mapping, More, NAMESPACES, PASSWORD, Rule, TRANSFORMED, Wanted,
+    base64, guest, placement,
+};
 use super::records::Made;
 use super::server::Side;
 use super::world::{File, SourceKey, World, text};
@@ -49,6 +52,7 @@ pub fn differences(world: &World) -> Vec<String> {
             found.extend(view.of_guest(key, source));
         }
     }
+    found.extend(view.unused(&sources));
     if !world.forgot {
         let released = world.shared.lock().checker.released.clone();
         // Where the workspace is gone too, or the cluster was rebuilt, nobody is there any more to delete what came late.
@@ -101,8 +105,12 @@ impl View<'_> {
         let mapping = &self.world.mapping;
         let wanted = mapping.objects(&self.namespace(key), source);
         let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
+        let of_rule = |rule| match rule {
+            &MORE => self.of_more(key, source),
+            rule => vec![self.of_copy(rule, key, source)],
+        };
         let copies: Vec<(&Rule, Found)> =
-            mapping.related.iter().map(|rule| (rule, self.of_copy(rule, key, source))).collect();
+            mapping.related.iter().flat_map(|rule| of_rule(rule).into_iter().map(move |found| (rule, found))).collect();
         let is_password = |(rule, copy): &(&Rule, Found)| rule.id == PASSWORD.id && !matches!(copy, Found::InOrder);
         let waits_for_copy = copies.iter().any(is_password);
         let has_copy = self.owned(mapping, key).any(|made| made.id == PASSWORD.id);
@@ -141,7 +149,7 @@ impl View<'_> {
         let leftover = |made: &&Made| {
             !self.is_retained(made)
                 && !wanted.iter().any(|one| one.id == made.id || made.is_at(one))
-                && !mapping.copies(&made.id)
+                && (!mapping.copies(made.rule_id()) || self.has_left_list(made, key, source))
                 && !self.is_out_of_reach(made)
                 && !self.is_broken("", &made.name)
         };
@@ -307,6 +315,131 @@ impl View<'_> {
         }
     }
 
+    /// The Secrets that the rule for more copies names, in the namespace of a source.
+    fn originals(&self, key: &SourceKey, source: &Value) -> Vec<String> {
+        match self.world.mapping.more {
+            More::Shared => vec![source["spec"]["secret"].as_str().unwrap_or_default().to_owned()],
+            More::Each => {
+                let many = if source["spec"]["extra"] == true { 2 } else { 1 };
+                ITEMS[..many].iter().map(|item| (*item).to_owned()).collect()
+            }
+            More::Selected => {
+                let here = self.secrets.iter().filter(|((cluster, _), _)| *cluster == key.cluster);
+                let selected = here.filter(|(_, secret)| secret["metadata"]["labels"][COPY] == "yes");
+                selected.map(|((_, name), _)| name.clone()).collect()
+            }
+        }
+    }
+
+    /// Whether a copy of several is one that the source names no more.
+    fn has_left_list(&self, made: &Made, key: &SourceKey, source: &Value) -> bool {
+        let item = made.key().filter(|_| made.rule_id() == MORE.id && self.world.is_claimed(&key.cluster));
+        item.is_some_and(|item| !self.originals(key, source).iter().any(|name| name == item))
+    }
+
+    /// The copies of a source beyond that of its password and its connection.
+    fn of_more(&self, key: &SourceKey, source: &Value) -> Vec<Found> {
+        let is_claimed = self.world.is_claimed(&key.cluster);
+        // Who may not see Secrets cannot tell which ones have a label.
+        if !is_claimed && self.world.mapping.more == More::Selected {
+            return vec![Found::HeldUp];
+        }
+        let found = self.originals(key, source).into_iter().map(|name| {
+            let original = self.secrets.get(&(key.cluster.clone(), name.clone()));
+            match original {
+                None if is_claimed => Found::InOrder,
+                None => Found::Unclear,
+                Some(_) if !is_claimed => Found::HeldUp,
+                Some(original) => self.of_one_more(key, source, &name, original),
+            }
+        });
+        found.collect()
+    }
+
+    fn of_one_more(&self, key: &SourceKey, source: &Value, name: &str, original: &Value) -> Found {
+        let more = self.world.mapping.more;
+        let copy_name = if more == More::Each { format!("{}-{name}", key.name) } else { name.to_owned() };
+        if copy_name.len() > LONGEST {
+            return Found::HeldUp;
+        }
+        let namespace = self.namespace(key);
+        let mut data: BTreeMap<String, String> = serde_json::from_value(original["data"].clone()).unwrap_or_default();
+        if let (More::Each, Some(value)) = (more, data.get_mut("password")) {
+            let text = data_encoding::BASE64.decode(value.as_bytes()).unwrap_or_default();
+            *value = base64(&format!("{TRANSFORMED}{}", String::from_utf8_lossy(&text)));
+        }
+        let copy = self.target.get(&("Secret".to_owned(), namespace.clone(), copy_name.clone()));
+        let found = match more {
+            More::Shared => self.of_shared(copy, &data),
+            _ => {
+                let wanted = Wanted { id: MORE.id, kind: MORE.kind, namespace, name: copy_name, data };
+                self.of_found(&self.world.mapping, key, source, &wanted, copy)
+            }
+        };
+        match found {
+            Found::InOrder if copy.is_some_and(|copy| copy["type"] != original["type"]) => {
+                Found::Wrong("is of another type".into())
+            }
+            found => found,
+        }
+    }
+
+    /// How the copy is that sources of a namespace share.
+    fn of_shared(&self, copy: Option<&Value>, data: &BTreeMap<String, String>) -> Found {
+        let Some(copy) = copy else { return Found::Missing };
+        let made = self.made.get(&text(copy, "uid"));
+        let is_its = |made: &&Made| made.owner.engine == "main" && made.owner.mapping == self.world.mapping.name;
+        match made.filter(is_its) {
+            Some(made) if made.is_shared && !made.stripped => {}
+            _ => return Found::HeldUp,
+        }
+        let held: BTreeMap<String, String> = serde_json::from_value(copy["data"].clone()).unwrap_or_default();
+        let differs = data.iter().find(|(field, value)| held.get(*field) != Some(*value));
+        differs.map_or(Found::InOrder, |(field, _)| Found::Wrong(format!("is out of date: {field}")))
+    }
+
+    /// Shared copies that no source needs any more.
+    fn unused(&self, sources: &BTreeMap<SourceKey, Value>) -> Vec<String> {
+        let world = self.world;
+        let mapping = &world.mapping;
+        // Who may be gone without having been seen, or may not be looked at, keeps what is shared.
+        let is_unclear = world.source_restored
+            || world.target_restored
+            || world.forgot
+            || world.other_served
+            || world.processes.len() > 1
+            || world.file != File::Whole
+            || mapping.mode != "Enforce"
+            || mapping.may_prune == 0
+            || mapping.on_exit == "Retain" && (mapping.selects || mapping.when);
+        if is_unclear {
+            return Vec::new();
+        }
+        let is_needed = |made: &&Made| {
+            sources.iter().any(|(key, source)| {
+                let is_here = self.namespace(key) == made.namespace;
+                let names = mapping.shares() && self.originals(key, source).contains(&made.name);
+                is_here && (names || !world.is_served(&key.cluster) || !world.is_claimed(&key.cluster))
+            })
+        };
+        let uids: Vec<String> = sources
+            .iter()
+            .filter(|(key, _)| key.resource == mapping.resource)
+            .map(|(_, source)| text(source, "uid"))
+            .collect();
+        // What is beside orphaned objects, or those of a former source, stays with them.
+        let is_beside = |made: &Made| {
+            let is_of_another =
+                |other: &&Made| !other.is_shared && other.remains() && !uids.contains(&other.source_uid);
+            self.made.values().filter(is_of_another).any(|other| other.namespace == made.namespace)
+        };
+        let left = |made: &&Made| {
+            made.is_shared && made.remains() && made.owner.mapping == mapping.name && made.owner.engine == "main"
+        };
+        let left = self.made.values().filter(left).filter(|made| !is_needed(made) && !is_beside(made));
+        left.map(|made| format!("{} is shared, and no source needs it", made.place())).collect()
+    }
+
     fn of_object(&self, mapping: &Mapping, key: &SourceKey, source: &Value, wanted: &Wanted) -> Found {
         let place = (wanted.kind.to_owned(), wanted.namespace.clone(), wanted.name.clone());
         self.of_found(mapping, key, source, wanted, self.target.get(&place))
@@ -327,7 +460,7 @@ impl View<'_> {
         let is_copy = mapping.copies(wanted.id);
         let Some(object) = object else {
             // A change of kind or name is reported, and the former object stays. A copy is made anew.
-            let former = self.owned(mapping, key).any(|made| made.id == wanted.id);
+            let former = self.owned(mapping, key).any(|made| made.id == wanted.id && wanted.id != MORE.id);
             let is_blocked = mapping.on_identity_change == "Block" && !is_copy;
             return if former && (is_blocked || mapping.may_prune == 0) { Found::HeldUp } else { Found::Missing };
         };
@@ -354,7 +487,7 @@ impl View<'_> {
                 policy => Found::Wrong(format!("belongs to the source of this name before it: {policy}")),
             };
         }
-        if made.id != wanted.id && self.made_of(source).any(|other| other.id == wanted.id) {
+        if made.rule_id() != wanted.id && self.made_of(source).any(|other| other.id == wanted.id) {
             return Found::HeldUp;
         }
         let data: BTreeMap<String, String> = serde_json::from_value(object["data"].clone()).unwrap_or_default();

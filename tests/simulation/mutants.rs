@@ -14,8 +14,9 @@ use std::sync::Mutex;
 
 use sync_engine::mutants::{Mutant, set};
 
-use self::records::{Record, record};
-use super::plan::{Worlds, plan_of};
+use self::records::{Record, is_about_copies, record};
+use super::action::Plan;
+use super::plan::{Worlds, of_copies, plan_of};
 use super::seeds;
 use super::world::run;
 
@@ -142,16 +143,20 @@ fn look(jobs: Vec<(Mutant, u64)>, most: u64) -> Vec<(Mutant, u64, Option<Found>)
 
 fn look_for(mutant: Mutant, start: u64, most: u64) -> Option<Found> {
     (start..start + most).find_map(|seed| {
-        let (invariant, text) = failure(seed, Some(mutant))?;
+        let plan = match is_about_copies(mutant) {
+            true => of_copies(plan_of(seed, Worlds::All)),
+            false => plan_of(seed, Worlds::Plain),
+        };
+        let (invariant, text) = failure(&plan, Some(mutant))?;
         // What fails without the mutant too says nothing about it.
-        failure(seed, None).is_none().then(|| Found { seeds: seed - start + 1, invariant, text })
+        failure(&plan, None).is_none().then(|| Found { seeds: seed - start + 1, invariant, text })
     })
 }
 
-/// The first thing that a seed violates.
-fn failure(seed: u64, mutant: Option<Mutant>) -> Option<(String, String)> {
+/// The first thing that a world violates.
+fn failure(plan: &Plan, mutant: Option<Mutant>) -> Option<(String, String)> {
     set(mutant);
-    let run = catch_unwind(AssertUnwindSafe(|| run(&plan_of(seed, Worlds::Plain))));
+    let run = catch_unwind(AssertUnwindSafe(|| run(plan)));
     set(None);
     match run {
         Ok(run) => run.violations.into_iter().next().map(|first| (first.invariant.to_owned(), first.text)),

@@ -48,7 +48,7 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
         let is_orphaned = |source| !is_former && runs_live_rows(world, &core.checker, made) && of(source);
         // What beside its source cannot be seen is not counted.
         let is_seen = made.side == Side::Target || claimed.contains(&made.owner.cluster);
-        made.owner.engine == "main" && made.remains() && is_seen && source.is_none_or(is_orphaned)
+        made.owner.engine == "main" && !made.is_shared && made.remains() && is_seen && source.is_none_or(is_orphaned)
     });
     orphaned.map(|made| (made.owner.mapping.clone(), format!("{} {}", resource_of(made), made.owner))).collect()
 }

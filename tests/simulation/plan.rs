@@ -5,7 +5,7 @@ use super::action::{
 };
 use super::core::Weather;
 use super::dice::Dice;
-use super::mapping::{CONNECTION, MAPPINGS, NAMESPACES, OPEN, PASSWORD};
+use super::mapping::{CONNECTION, MAPPINGS, MORE, More, NAMESPACES, OPEN, PASSWORD};
 use super::matrix::{ACTIONS, FAULTS, PLAIN_ACTIONS, faults_of};
 use super::process::OTHER;
 use super::server::{Ahead, RESOURCES, Side};
@@ -19,10 +19,14 @@ const REPLICAS: &str = "SYNC_ENGINE_REPLICAS";
 /// Set: the sources are in one plain cluster, which is one of a fleet.
 const FLEETS: &str = "SYNC_ENGINE_FLEETS";
 
+/// Set: the mapping also copies Secrets for all sources of a namespace, by a label, or of a list.
+const COPIES: &str = "SYNC_ENGINE_COPIES";
+
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
     let plan = plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All });
     let plan = if std::env::var_os(FLEETS).is_some() { of_fleets(plan) } else { plan };
+    let plan = if std::env::var_os(COPIES).is_some() { of_copies(plan) } else { plan };
     if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
 }
 
@@ -43,6 +47,29 @@ pub fn of_fleets(plan: Plan) -> Plan {
         plan.steps.insert(at, Step { after_ms: pause(&mut dice), action: listing(&mut dice) });
     }
     plan
+}
+
+/// The same with more copies of Secrets, and with more that happens to Secrets.
+pub fn of_copies(plan: Plan) -> Plan {
+    let mut dice = Dice::new(plan.seed.rotate_left(16));
+    let more = dice.pick(&[More::Shared, More::Shared, More::Selected, More::Each]);
+    let mut plan = Plan { has_related: true, has_operators: true, more: Some(more), ..plan };
+    for _ in 0..dice.between(3, 12) {
+        let at = dice.below(plan.steps.len() as u64) as usize + 1;
+        let action = copying(&mut dice, plan.is_kcp);
+        plan.steps.insert(at, Step { after_ms: pause(&mut dice), action });
+    }
+    plan
+}
+
+fn copying(dice: &mut Dice, is_kcp: bool) -> Action {
+    match dice.below(12) {
+        0 => Action::Edit(Edit::Related(MORE.id)),
+        1..=3 => Action::Secret(source(dice, is_kcp), Secrecy::Select),
+        4..=5 => Action::Secret(source(dice, is_kcp), Secrecy::Rename),
+        6..=7 => consumer(dice, is_kcp),
+        _ => secrets(dice, is_kcp),
+    }
 }
 
 fn listing(dice: &mut Dice) -> Action {
@@ -98,6 +125,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         seed,
         is_kcp,
         has_related,
+        more: None,
         has_operators: has_related,
         has_fleet: false,
         elects: false,

@@ -12,6 +12,9 @@ const REPEATED: usize = 10;
 /// How often a watch may start over in the time that faults are felt.
 const CAUGHT_UP: usize = 3;
 
+/// Watches of Secrets at one server: of originals and of copies, of the mapping and of one whose name it had.
+const WATCHES_OF_SECRETS: usize = 4;
+
 /// Waits that no event can end, by the reason in the condition `Synced`.
 const TIMED: [&str; 4] = ["Conflict", "Refused", "RequestFailed", "Overtaken"];
 
@@ -30,7 +33,10 @@ pub fn check(world: &World) {
         // Of this name are the object `ca` of one source and the object `main` of another. Each has its own backoff, in each
         // process.
         let askers = if request.ends_with("/x-ca") { 2 } else { 1 } * world.processes.len();
+        // Originals and copies are watched apart, and a mapping that has left its name watches them too.
+        let watches = if request.ends_with("/secrets") { WATCHES_OF_SECRETS } else { 1 };
         let most = if is_awaited { REPEATED * askers } else { CAUGHT_UP * world.shards * usize::from(catches_up) };
+        let most = most * watches;
         !is_routine(request) && **times > most
     };
     let wrong: Vec<_> =
@@ -48,7 +54,9 @@ pub fn check(world: &World) {
         // A deletion that a silent watch does not tell is asked for again.
         let may_hide = has_refused || world.was_silenced;
         let is_hidden = (may_hide && WORSE.contains(&reason)) || (is_unseen && reason == "Recreated");
-        TIMED.contains(&reason) || is_hidden || (vanishes && reason == "Orphaned")
+        // There, `stuckAfter` is a minute: what a finalizer of people holds is told as stuck when that is over.
+        let is_stuck = vanishes && world.had_holds && reason == "Waiting";
+        TIMED.contains(&reason) || is_hidden || is_stuck || (vanishes && reason == "Orphaned")
     };
     for process in world.processes.values() {
         for (labels, writes) in process.figures("sync_engine_timer_writes_total") {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::mapping::{KINDS, RELATED, Rule, Wanted};
+use super::mapping::{KINDS, MORE, Rule, Wanted};
 use super::server::Side;
 
 /// Labels and annotations that the engine promises to write on what it makes.
@@ -28,7 +28,10 @@ pub struct Made {
     pub side: Side,
     pub owner: Owner,
     pub source_uid: String,
+    /// Id of its rule; of several, with the key in brackets.
     pub id: String,
+    /// It belongs to all sources of its namespace.
+    pub is_shared: bool,
     pub plural: String,
     pub namespace: String,
     pub name: String,
@@ -75,18 +78,23 @@ impl Made {
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         annotation(SELF)?;
         let (engine, mapping) = metadata["labels"][MAPPING].as_str()?.split_once('.')?;
+        let id = annotation(OBJECT)?;
+        let is_shared = id == MORE.id && annotation(CLUSTER).is_none() && side == Side::Target;
+        // What is shared names no source.
+        let of_source = |key: &str| if is_shared { Some(String::new()) } else { annotation(key) };
         let owner = Owner {
             engine: engine.to_owned(),
             mapping: mapping.to_owned(),
-            cluster: annotation(CLUSTER)?,
+            cluster: of_source(CLUSTER)?,
             namespace: annotation(NAMESPACE).unwrap_or_default(),
-            name: annotation(NAME)?,
+            name: of_source(NAME)?,
         };
         Some(Self {
             side,
             owner,
-            source_uid: annotation(SOURCE_UID)?,
-            id: annotation(OBJECT)?,
+            source_uid: of_source(SOURCE_UID)?,
+            id,
+            is_shared,
             plural: plural.to_owned(),
             namespace: text("namespace"),
             name: text("name"),
@@ -124,18 +132,29 @@ impl Made {
 
     /// Whether it is a copy of a related object.
     pub fn is_copy(&self) -> bool {
-        RELATED.iter().any(|rule| rule.id == self.id)
+        self.id.starts_with("related.")
+    }
+
+    /// Id of its rule.
+    pub fn rule_id(&self) -> &str {
+        self.id.split('[').next().unwrap_or_default()
+    }
+
+    /// Which of several it is.
+    pub fn key(&self) -> Option<&str> {
+        self.id.split_once('[')?.1.strip_suffix(']')
     }
 
     /// Whether it is what a rule makes: by its id, or by its kind and name.
     pub fn is_by(&self, rule: &Rule) -> bool {
-        rule.id == self.id || self.is_named_by(rule)
+        rule.id == self.rule_id() || self.is_named_by(rule)
     }
 
     /// Whether it has the kind and the name that a rule gives.
     pub fn is_named_by(&self, rule: &Rule) -> bool {
         let plural = KINDS.iter().find(|(kind, _)| *kind == rule.kind).map_or("", |(_, plural)| plural);
-        plural == self.plural && self.name == format!("{}{}", self.owner.name, rule.suffix)
+        let has_own_name = ![rule.id, self.rule_id()].contains(&MORE.id);
+        has_own_name && plural == self.plural && self.name == format!("{}{}", self.owner.name, rule.suffix)
     }
 
     /// Whether it is where an object should be.
@@ -267,6 +286,15 @@ impl Source {
     /// Whether somebody took off the finalizer that would keep it until this object is gone.
     pub fn lets_go_of(&self, made: &Made) -> bool {
         self.let_go.contains(&format!("{FINALIZER}{}.{}", made.owner.engine, made.owner.mapping))
+    }
+
+    pub fn is_alive(&self) -> bool {
+        !self.gone && !self.vanished
+    }
+
+    /// Whether it carries a finalizer of an engine.
+    pub fn is_held(&self) -> bool {
+        !self.held.is_empty()
     }
 
     pub fn was_asked(&self, at: Duration) -> bool {

@@ -18,7 +18,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{Mapping, RELATED, file, first, guest};
+use super::mapping::{MORE, Mapping, More, RELATED, file, first, guest};
 use super::process::{OTHER, Process};
 use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
 
@@ -162,6 +162,8 @@ pub struct World {
     pub is_disturbed: bool,
     /// Whether there ever was a source whose name is as long as it may be.
     pub had_long_name: bool,
+    /// Whether people held objects with finalizers.
+    pub had_holds: bool,
     /// Whether watches fell silent.
     pub was_silenced: bool,
     /// Whether an engine with another id was there.
@@ -206,8 +208,10 @@ pub enum File {
 impl World {
     fn new(plan: &Plan) -> Self {
         let flavor = if plan.is_kcp { Flavor::Kcp } else { Flavor::Kubernetes };
-        let related = if plan.has_related { RELATED.to_vec() } else { Vec::new() };
-        let mapping = Mapping { related, owner_reference: plan.seed.is_multiple_of(3), ..first(RESOURCES[0].0) };
+        let mut related = if plan.has_related { RELATED.to_vec() } else { Vec::new() };
+        related.extend(plan.more.map(|_| MORE));
+        let more = plan.more.unwrap_or(More::Shared);
+        let mapping = Mapping { related, more, owner_reference: plan.seed.is_multiple_of(3), ..first(RESOURCES[0].0) };
         // With two shards each tenant is on its own: the endpoint comes and goes with its binding.
         let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };
         let world = Self {
@@ -225,6 +229,7 @@ impl World {
             forgot: false,
             is_disturbed: false,
             had_long_name: false,
+            had_holds: false,
             was_silenced: false,
             other_served: false,
             backed_up: None,

@@ -66,13 +66,14 @@ impl SharedUse {
         })
     }
 
-    /// Whether another source uses a place. `None`: nobody can tell before every source is seen.
-    pub fn in_use(&self, place: &str, by_others_than: &Key) -> Option<bool> {
+    /// Whether a source uses a place, but for one of them. `None`: nobody can tell before every source is seen.
+    pub fn in_use(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
+        let is_other = |key: &Key| but_for != Some(key);
         let users = self.users.get(place);
-        if users.is_some_and(|users| users.iter().any(|key| key != by_others_than)) {
+        if users.is_some_and(|users| users.iter().any(is_other)) {
             return Some(true);
         }
-        self.unseen.iter().all(|key| key == by_others_than).then_some(false)
+        (!self.unseen.iter().any(is_other)).then_some(false)
     }
 
     /// Sources that are seen or unseen, and places with users.
@@ -123,12 +124,12 @@ mod tests {
         let (a, b) = (key("a"), key("b"));
         shared.listed(&a);
         shared.listed(&b);
-        assert_eq!(shared.in_use("x", &a), None);
+        assert_eq!(shared.in_use("x", Some(&a)), None);
         assert!(!shared.seen(&a, &at(&["x"])).complete);
-        assert_eq!(shared.in_use("x", &a), None, "b may be placed there");
-        assert_eq!(shared.in_use("x", &b), Some(true), "a is, whatever else is");
+        assert_eq!(shared.in_use("x", Some(&a)), None, "b may be placed there");
+        assert_eq!(shared.in_use("x", Some(&b)), Some(true), "a is, whatever else is");
         assert!(shared.seen(&b, &at(&["y"])).complete);
-        assert_eq!(shared.in_use("x", &a), Some(false));
+        assert_eq!(shared.in_use("x", Some(&a)), Some(false));
     }
 
     #[test]
@@ -138,8 +139,8 @@ mod tests {
         shared.listed(&a);
         shared.seen(&a, &at(&["x"]));
         shared.listed(&a);
-        assert_eq!(shared.in_use("x", &a), Some(false));
-        assert_eq!(shared.in_use("y", &b), Some(false));
+        assert_eq!(shared.in_use("x", Some(&a)), Some(false));
+        assert_eq!(shared.in_use("y", Some(&b)), Some(false));
     }
 
     #[test]
@@ -160,9 +161,9 @@ mod tests {
         shared.seen(&a, &at(&["x"]));
         shared.seen(&b, &at(&["x"]));
         shared.doubt();
-        assert_eq!(shared.in_use("x/Secret/s", &a), None, "b may use it");
+        assert_eq!(shared.in_use("x/Secret/s", Some(&a)), None, "b may use it");
         assert!(!shared.seen(&a, &at(&["x"])).complete && shared.seen(&b, &at(&["x", "x/Secret/s"])).complete);
-        assert_eq!(shared.in_use("x/Secret/s", &a), Some(true));
+        assert_eq!(shared.in_use("x/Secret/s", Some(&a)), Some(true));
     }
 
     #[test]
@@ -174,7 +175,7 @@ mod tests {
         let news = shared.forget_cluster(&key("gone/a").cluster);
         assert!(news.complete);
         assert_eq!(told(news), ["x"]);
-        assert_eq!(shared.in_use("x", &key("c/a")), Some(false));
+        assert_eq!(shared.in_use("x", Some(&key("c/a"))), Some(false));
         shared.forget_cluster(&key("c/a").cluster);
         assert!(shared.users.is_empty() && shared.places.is_empty() && shared.unseen.is_empty());
     }

@@ -79,7 +79,23 @@ impl Pipeline {
     /// Whether another source needs what is shared at a place. `None`: nobody can tell before every source was listed and
     /// seen.
     pub fn in_use(&self, place: &str, by_others_than: &Key) -> Option<bool> {
-        let in_use = self.shared_use().in_use(place, by_others_than);
+        let beside = self.beside();
+        if beside.len() < self.documents_beside() {
+            // They are about to run.
+            return Some(true);
+        }
+        // A source out of sight has another identity than those in sight, and so another namespace.
+        let others = beside.iter().filter(|other| !other.is_out_of_sight()).map(|other| other.uses(place, None));
+        let all: Vec<Option<bool>> = others.chain([self.uses(place, Some(by_others_than))]).collect();
+        if all.contains(&Some(true)) {
+            Some(true)
+        } else {
+            all.into_iter().collect::<Option<Vec<bool>>>().map(|_| false)
+        }
+    }
+
+    fn uses(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
+        let in_use = self.shared_use().in_use(place, but_for);
         in_use.filter(|in_use| *in_use || self.are_sources_listed())
     }
 
@@ -94,11 +110,11 @@ impl Pipeline {
             return;
         }
         let target = &self.generation().target.cluster;
-        for place in news.places {
-            self.touch(Topic::Placement(target.clone(), (*place).into()));
-        }
-        if news.complete {
-            self.touch(Topic::PassComplete);
+        let topics = news.places.iter().map(|place| Topic::Placement(target.clone(), (**place).into()));
+        let topics: Vec<Topic> = topics.chain(news.complete.then_some(Topic::PassComplete)).collect();
+        for topic in topics {
+            self.beside().iter().for_each(|other| other.touch(topic.clone()));
+            self.touch(topic);
         }
     }
 
@@ -171,7 +187,10 @@ impl Pipeline {
         let Ok(before) = before.value() else { return };
         // Whose source this pipeline does not serve would be remembered for ever.
         let is_served = |origin| self.key_of(&origin).is_some_and(|key| self.is_engaged(&key.cluster));
-        if self.is_out_of_sight() || !marks::origin(&self.writer, &before, &reference).is_none_or(is_served) {
+        let origin = marks::origin(&self.writer, &before, &reference);
+        // What is shared names no source.
+        let is_needed = origin.map_or_else(|| self.uses(&reference.namespace, None) != Some(false), is_served);
+        if self.is_out_of_sight() || !is_needed {
             return;
         }
         let Some(known) = marks::Known::of(&self.writer, &before, &reference) else { return };

@@ -332,3 +332,49 @@ fn a_copy_is_not_deleted_for_what_a_cache_alone_says() {
     }
     assert!(!world.log.iter().any(|line| line.starts_with("delete")), "{:?}", world.log);
 }
+
+/// A watch that loses sight of Secrets shows them as deleted.
+#[test]
+fn a_selected_copy_goes_once_a_read_past_the_caches_says_so() {
+    let each = RELATED.split("      forEach").next().unwrap().to_owned();
+    let rest = RELATED.split_once("    - id: connection").unwrap().1;
+    let text = format!("{each}      from: {{selector: {{matchLabels: {{team: a}}}}}}\n    - id: connection{rest}");
+    let mapping = mapping(&text);
+    let mut world = of(&[]);
+    world.originals = vec![password("ann")];
+    assert_eq!((world.settle(&mapping), world.reference("Secret").name.as_str()), (Rest::InSync, "ann"));
+    world.take_log();
+    let mut observed = world.observe(&mapping);
+    for _ in 0..9 {
+        let crate::plan::Plan::Act(actions) = crate::plan::plan(&mapping, &observed) else { break };
+        for action in actions {
+            let outcome = match &action {
+                crate::plan::Action::Read(_) => crate::plan::Outcome::Seen(Ok(Vec::new())),
+                crate::plan::Action::ReadAnew(_) => crate::plan::Outcome::Failed(crate::plan::Failure {
+                    kind: crate::plan::FailureKind::Refused,
+                    why: "the claim is not accepted".into(),
+                }),
+                action => world.execute(action),
+            };
+            observed.absorb(&action, outcome);
+        }
+    }
+    assert!(!world.log.iter().any(|line| line.starts_with("delete")), "{:?}", world.log);
+    world.originals.clear();
+    assert_eq!((world.settle(&mapping), world.objects.len()), (Rest::InSync, 1));
+}
+
+#[test]
+fn a_shared_copy_goes_with_its_rule_unless_a_source_of_another_document_needs_it() {
+    let shared =
+        RELATED.replace("      to: {name: \"{{ placement.name }}-{{ user }}\"}\n", "      shared: Namespace\n");
+    let without = RELATED.split("  related:").next().unwrap().to_owned()
+        + "  objects:\n    - {id: db, template: {apiVersion: example.dev/v1, kind: Database, spec: {size: 1}}}\n";
+    for (in_use, left) in [(Some(true), 2), (None, 2), (Some(false), 1)] {
+        let mut world = of(&["ann"]);
+        world.originals = vec![password("ann")];
+        world.settle(&mapping(&shared));
+        world.shared_in_use = in_use;
+        assert_eq!((world.settle(&mapping(&without)), world.objects.len()), (Rest::InSync, left), "{in_use:?}");
+    }
+}

@@ -121,3 +121,60 @@ fn a_former_source_that_is_one_again_is_served_again() {
     ];
     holds(&world(Kcp, &restored), 4);
 }
+
+/// Where the target was restored since somebody looked at it, what was deleted there may be back.
+#[test]
+fn a_finalizer_is_not_released_by_what_was_seen_before_the_target_was_restored() {
+    for pause in 0..24 {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::BackUp(Side::Target)),
+            (5_000, Action::Delete(X)),
+            (pause, Action::Restore(Side::Target, Ahead::Expired)),
+        ];
+        let run = run(&world(Plain, &steps));
+        assert!(run.violations.is_empty(), "{pause}: {:#?}", run.violations);
+        let lines = || run.trace.iter().skip_while(|line| !line.contains("is restored"));
+        let heard = lines()
+            .find(|line| line.contains("list configmaps  / at target"))
+            .map(|line| number(line))
+            .expect("a list");
+        let since =
+            |what: &str| lines().find(|line| line.contains(what) && number(line) > heard).map(|line| number(line));
+        let (looked, released) = (since("list configmaps  default-"), since("patch things  default/x"));
+        assert!(released.is_none() || looked.is_some() && looked < released, "{pause}: {:#?}", run.trace);
+    }
+}
+
+/// The number of a request in a line of the trace.
+fn number(line: &str) -> u64 {
+    let number = line.split('#').nth(1).and_then(|rest| rest.split(' ').next());
+    number.and_then(|number| number.parse().ok()).unwrap_or_default()
+}
+
+#[test]
+fn a_source_that_moves_on_does_not_begin_the_backoff_of_a_refused_request_anew() {
+    let conflicts = Weather { conflict: 40, ..Weather::default() };
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Deny("apply")),
+        (0, Action::Weather(conflicts)),
+        (1_000, Action::Change(X)),
+        (1_000, Action::Create(X_CA)),
+        (200_000, Action::Weather(Weather::default())),
+    ];
+    holds(&world(Kcp, &steps), 24);
+}
+
+/// `onSourceVanished: Delete` comes with a `stuckAfter` of a minute.
+#[test]
+fn what_the_finalizer_of_somebody_else_holds_is_told_as_stuck_in_its_time() {
+    let steps = [
+        (0, Action::Edit(Edit::OnSourceVanished("Delete"))),
+        (1_000, Action::Create(X)),
+        (5_000, Action::Meddle(X, Meddling::Hold)),
+        (5_000, Action::Delete(X)),
+        (90_000, Action::Create(X_CA)),
+    ];
+    holds(&world(Kcp, &steps), 2);
+}

@@ -54,3 +54,15 @@ fn a_source_that_a_former_document_serves_too_goes_by_the_present_one() {
     // In the end, the provider is the fleet again.
     holds(&fleet(&steps), 4);
 }
+
+#[test]
+fn a_cluster_of_two_names_has_a_backoff_for_each() {
+    let steps = [
+        (1_000, Action::List(Roster::Doubled)),
+        (12_000, Action::Create(X)),
+        (5_000, Action::Deny("apply")),
+        (1_000, Action::Change(X)),
+        (60_000, Action::Allow),
+    ];
+    holds(&fleet(&steps), 8);
+}

@@ -1,6 +1,7 @@
 //! Named worlds: each is what was left of a failing seed, or of a report, once every step that does not matter was gone.
 
 mod aftermath;
+mod copies;
 mod fleets;
 mod identity;
 mod related;
@@ -32,6 +33,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         seed: 0,
         is_kcp: sources == Kcp,
         has_related: false,
+        more: None,
         has_operators: false,
         has_fleet: false,
         elects: false,

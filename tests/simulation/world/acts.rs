@@ -2,7 +2,7 @@
 
 use sync_engine::sandbox::Request;
 
-use super::super::action::{Action, Edit, Forever, TENANTS};
+use super::super::action::{Action, Edit, Forever, Meddling, Roster, TENANTS};
 use super::super::checker::{AFTERMATH, RECORDS};
 use super::super::mapping::{GUEST, OPTIONAL};
 use super::super::matrix::is_fault;
@@ -16,6 +16,7 @@ impl World {
         self.connect_new();
         self.note(action);
         self.is_disturbed |= !action.is_everyday();
+        self.had_holds |= matches!(action, Action::Meddle(_, Meddling::Hold));
         self.was_silenced |= matches!(
             action,
             Action::Silence(_) | Action::Restore(_, Ahead::Silent) | Action::Rebuild(_, Ahead::Silent)
@@ -95,7 +96,10 @@ impl World {
             Action::Unbar(number) => drop(self.core(|core| core.barred.remove(&number))),
             Action::Skew(number, seconds) => self.core(|core| *core.skewed.entry(number).or_default() += seconds),
             Action::Address(side) => self.core(|core| core.server(side).kubeconfig.address += 1),
-            Action::List(roster) => self.core(|core| core.roster = roster),
+            Action::List(roster) => self.core(|core| {
+                core.checker.is_doubled |= roster == Roster::Doubled;
+                core.roster = roster;
+            }),
             Action::Token(side) => self.core(|core| core.server(side).kubeconfig.token += 1),
             Action::Start(number) if !self.processes.contains_key(&number) => self.start(number),
             Action::Start(_) => {}

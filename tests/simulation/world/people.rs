@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sync_engine::sandbox::Request;
 
 use super::super::action::{LONGEST, Meddling, NAMES, Secrecy, SourceRef, TENANTS, Wiring};
-use super::super::mapping::{CONN, CONNECTION, PASSWORD, api_version, url};
+use super::super::mapping::{CONN, CONNECTION, COPY, More, PASSWORD, api_version, url};
 use super::super::marks;
 use super::super::server::{GROUP, RESOURCES, Side};
 use super::{World, text};
@@ -140,6 +140,11 @@ impl World {
                 self.source_server(&Request::delete(&at(name)));
                 self.put(tenant, name, other(&secret["type"], TYPES));
             }
+            (Secrecy::Select, Some(secret), _) => {
+                let label = if secret["metadata"]["labels"][COPY] == "yes" { Value::Null } else { "yes".into() };
+                let patch = json!({"metadata": {"labels": {COPY: label}}});
+                self.source_server(&Request::patch(&at(name), MERGE, &patch));
+            }
             (Secrecy::Rename, ..) => {
                 let patch = json!({"spec": {"secret": other(&name.into(), SECRETS)}});
                 self.source_server(&Request::patch(&place, MERGE, &patch));
@@ -206,7 +211,10 @@ impl World {
 
     /// A tenant creates a Secret.
     fn put(&mut self, tenant: &'static str, name: &str, kind: &str) {
-        let secret = secret(name, kind, "password", &self.next_value(tenant));
+        let mut secret = secret(name, kind, "password", &self.next_value(tenant));
+        if self.mapping.more == More::Selected {
+            secret["metadata"]["labels"] = json!({COPY: "yes"});
+        }
         self.source_server(&Request::post(&self.secret_url(tenant, ""), &secret));
     }
 

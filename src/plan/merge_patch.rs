@@ -1,0 +1,42 @@
+//! What is written beside a source, where server-side apply does not work as on Kubernetes.
+
+use serde_json::{Value, json};
+
+use super::live::is_ownership;
+use super::observed::TargetObject;
+use crate::mapping::is_within;
+use crate::object::compare::make_pointer;
+use crate::object::marks;
+
+/// Makes a merge patch of what is desired: with null for what is no longer desired, and the version that this was computed from.
+pub fn complete(body: &mut Value, object: &TargetObject) {
+    body["metadata"]["resourceVersion"] = json!(object.resource_version());
+    let rendered = |object: &Value| -> Vec<String> {
+        marks::annotation(object, marks::FIELDS).unwrap_or_default().lines().map(str::to_owned).collect()
+    };
+    let now = rendered(body);
+    let is_left = |former: &String| {
+        // Tenants can write it: it says nothing of what no template sets.
+        let is_templates = ["/metadata/labels/", "/metadata/annotations/"].iter().any(|map| former.starts_with(map))
+            || !["/metadata", "/apiVersion", "/kind", "/status"].iter().any(|field| is_within(former, field));
+        // An empty map merges with what is there.
+        let replaces = |now: &str| !body.pointer(now).is_some_and(Value::is_object);
+        let overlaps = now.iter().any(|now| is_within(now, former) || is_within(former, now) && replaces(now));
+        is_templates && !is_ownership(former) && !overlaps && object.object.pointer(former).is_some()
+    };
+    let left: Vec<String> = rendered(&object.object).into_iter().filter(is_left).collect();
+    left.iter().for_each(|former| make_pointer(body, former, Value::Null));
+    // A copy holds what its original holds and nothing else.
+    let is_copy = marks::annotation(body, marks::FIELDS).is_none();
+    for field in ["data", "binaryData"].into_iter().filter(|_| is_copy) {
+        let Some(Value::Object(present)) = object.object.get(field) else { continue };
+        for key in present
+            .keys()
+            .filter(|key| body.get(field).is_none_or(|data| data.get(key).is_none()))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            body[field][key] = Value::Null;
+        }
+    }
+}

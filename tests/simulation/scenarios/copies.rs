@@ -1,0 +1,93 @@
+//! Copies of Secrets that all sources of a namespace share, that a label selects, or that a list names.
+
+use super::super::mapping::{MORE, More};
+use super::super::{plan, seeds};
+use super::*;
+
+fn copies(more: More, sources: Sources, steps: &[(u64, Action)]) -> Plan {
+    Plan { has_related: true, more: Some(more), ..world(sources, steps) }
+}
+
+#[test]
+fn copies_are_shared_selected_and_listed() {
+    let range = seeds::seeds("SYNC_ENGINE_SEEDS_COPIES", 0..48);
+    let found = seeds::each(range, |seed| run(&plan::of_copies(plan::plan(seed))).violations);
+    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
+    found.iter().for_each(|(seed, violations)| println!("seed {seed}: {}", violations[0]));
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_shared_copy_stays_for_the_source_that_still_names_it() {
+    for last in [Action::Delete(X_CA), Action::Secret(X_CA, Secrecy::Rename)] {
+        let steps = [
+            (0, Action::Create(X)),
+            (1_000, Action::Create(X_CA)),
+            (5_000, Action::Delete(X)),
+            (5_000, Action::Secret(X_CA, Secrecy::Put)),
+            (5_000, last),
+        ];
+        holds(&copies(More::Shared, Kcp, &steps), 4);
+    }
+}
+
+#[test]
+fn a_shared_copy_goes_with_its_rule() {
+    let steps = [(0, Action::Create(X)), (5_000, Action::Create(X_CA)), (5_000, Action::Edit(Edit::Related(MORE.id)))];
+    holds(&copies(More::Shared, Kcp, &steps), 2);
+    holds(&copies(More::Shared, Plain, &[&steps[..], &[(5_000, Action::Delete(X))]].concat()), 2);
+}
+
+#[test]
+fn a_copy_goes_when_its_original_is_selected_no_more() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Secret(X, Secrecy::Select)),
+        (5_000, Action::Secret(X, Secrecy::Select)),
+        (5_000, Action::Secret(X, Secrecy::Delete)),
+    ];
+    holds(&copies(More::Selected, Kcp, &steps), 2);
+}
+
+#[test]
+fn a_claim_that_is_taken_back_deletes_no_selected_copy() {
+    let steps = [(0, Action::Create(X)), (5_000, Action::Unclaim("a")), (60_000, Action::Change(X))];
+    for more in [More::Shared, More::Selected, More::Each] {
+        holds(&copies(more, Kcp, &steps), 4);
+    }
+}
+
+#[test]
+fn a_copy_goes_with_its_item_of_the_list() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Secret(X, Secrecy::Rename)),
+        (0, Action::Secret(X, Secrecy::Put)),
+        (5_000, Action::Change(X)),
+        (5_000, Action::Change(X)),
+    ];
+    holds(&copies(More::Each, Kcp, &steps), 2);
+}
+
+/// Sources of a former document and of the present one are in one namespace.
+#[test]
+fn a_shared_copy_stays_where_sources_of_another_document_name_it() {
+    let gadget = SourceRef { resource: "gadgets", ..X };
+    for (first, second) in [(X, gadget), (gadget, X)] {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Edit(Edit::Resource("gadgets"))),
+            (5_000, Action::Create(gadget)),
+            (5_000, Action::Delete(first)),
+            (5_000, Action::Delete(second)),
+        ];
+        for seed in 0..2 {
+            let run = run(&Plan { seed, ..copies(More::Shared, Kcp, &steps) });
+            assert!(run.violations.is_empty(), "{first}: {:#?}", run.violations);
+            let deletes = |line: &&String| line.contains("delete secrets  default-") && line.contains("/s1 at target");
+            let deleted = run.trace.iter().position(|line| deletes(&line)).expect("it goes with the last of them");
+            let asked = run.trace.iter().position(|line| line.contains(&format!("deletes {second}"))).expect("asked");
+            assert!(deleted > asked, "{first}: {:#?}", run.trace);
+        }
+    }
+}
