@@ -154,16 +154,16 @@ fn number(line: &str) -> u64 {
 
 #[test]
 fn a_source_that_moves_on_does_not_begin_the_backoff_of_a_refused_request_anew() {
-    let conflicts = Weather { conflict: 40, ..Weather::default() };
     let steps = [
         (0, Action::Create(X)),
+        (0, Action::Create(X_CA)),
         (5_000, Action::Deny("apply")),
-        (0, Action::Weather(conflicts)),
         (1_000, Action::Change(X)),
-        (1_000, Action::Create(X_CA)),
-        (200_000, Action::Weather(Weather::default())),
+        (1_000, Action::Change(X_CA)),
+        (20_000, Action::Weather(Weather { conflict: 30, forbidden: 10, ..Weather::default() })),
+        (400_000, Action::Weather(Weather::default())),
     ];
-    holds(&world(Kcp, &steps), 24);
+    holds(&world(Kcp, &steps), 32);
 }
 
 /// `onSourceVanished: Delete` comes with a `stuckAfter` of a minute.
