@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use crate::mapping::names::{is_dns_label, is_dns_subdomain};
 
@@ -106,6 +106,20 @@ fn of_metadata<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
 /// A tree, or a patch of one, as compact JSON, without the formatter through which `to_string` passes each piece.
 pub fn json_text(tree: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(tree).expect("the keys of a JSON tree are strings, and a Vec takes what is written")
+}
+
+/// Moves a Secret's `stringData`, which no server stores, to its `data`.
+pub fn encode_string_data(secret: &mut Value) {
+    let Some(Value::Object(plain)) = secret.as_object_mut().and_then(|map| map.remove("stringData")) else {
+        return;
+    };
+    if !secret["data"].is_object() {
+        secret["data"] = Value::Object(Map::new());
+    }
+    for (key, value) in plain {
+        let text = value.as_str().unwrap_or_default();
+        secret["data"][&key] = data_encoding::BASE64.encode(text.as_bytes()).into();
+    }
 }
 
 /// `metadata.generation`; 0 where the server keeps none.

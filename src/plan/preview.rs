@@ -15,7 +15,7 @@ use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Mapping, ObjectRule};
 use crate::object::marks::{Origin, Reference, Writer};
-use crate::object::{ClusterName, Key, metadata};
+use crate::object::{ClusterName, Key, encode_string_data, metadata};
 
 /// One source and what is around it.
 #[derive(Debug, Clone)]
@@ -133,6 +133,15 @@ impl Scene {
     }
 }
 
+/// An object as a server would store it.
+fn stored(object: &Arc<Value>) -> Arc<Value> {
+    let mut stored = object.clone();
+    if object["kind"] == "Secret" && object.get("stringData").is_some() {
+        encode_string_data(Arc::make_mut(&mut stored));
+    }
+    stored
+}
+
 fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let source = &scene.source;
     let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
@@ -142,7 +151,7 @@ fn observed(mapping: &Mapping, scene: &Scene) -> Observed {
     let origin = Origin::new(&mapping.source.resource, scene.cluster.as_str(), &key);
     let mut observed = Observed {
         workspace_path: scene.workspace_path.clone(),
-        related: Originals::Given(scene.related.clone()),
+        related: Originals::Given(scene.related.iter().map(stored).collect()),
         schema: scene.schema.clone(),
         ..Observed::new(writer, key, origin, Source::Present(source.clone()), target, Timestamp::UNIX_EPOCH)
     };

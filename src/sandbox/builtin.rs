@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::builtin_schemas;
 use super::object;
@@ -149,7 +149,7 @@ pub(super) fn default(resource: &Resource, object: &mut Value) {
             object::set_entry(object, "labels", "kubernetes.io/metadata.name", Some(&name));
         }
         ("", "secrets") => {
-            encode_string_data(object);
+            crate::object::encode_string_data(object);
             if object["type"].is_null() {
                 object["type"] = "Opaque".into();
             }
@@ -178,19 +178,5 @@ pub(super) fn complete(resource: &Resource, object: &mut Value) {
         (TENANCY, "workspaces") => object::add_finalizer(object, super::kcp::workspace::CLEANUP_FINALIZER),
         (APIS, "apibindings") => object::add_finalizer(object, super::kcp::binding::CLEANUP_FINALIZER),
         _ => (),
-    }
-}
-
-/// Moves a Secret's `stringData`, which is never stored, to its `data`.
-pub(super) fn encode_string_data(secret: &mut Value) {
-    let Some(Value::Object(plain)) = secret.as_object_mut().and_then(|map| map.remove("stringData")) else {
-        return;
-    };
-    if !secret["data"].is_object() {
-        secret["data"] = Value::Object(Map::new());
-    }
-    for (key, value) in plain {
-        let text = value.as_str().unwrap_or_default();
-        secret["data"][&key] = data_encoding::BASE64.encode(text.as_bytes()).into();
     }
 }

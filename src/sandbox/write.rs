@@ -472,7 +472,7 @@ impl Draft {
         let Some(schema) = write.schema() else { return Ok(unknown) };
         if !write.resource().custom {
             coerce::builtin(&mut self.object, write.resource(), schema)?;
-            builtin::encode_string_data(&mut self.object);
+            crate::object::encode_string_data(&mut self.object);
         }
         unknown.extend(schema.prune(&mut self.object));
         Ok(unknown)

@@ -168,7 +168,11 @@ fn related_objects_are_read_waited_for_and_carried() {
     let ca = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"ca.crt": "PEM"}});
     scene.related = vec![
         secret("default", "ann-password"),
-        secret("default", "bob-password"),
+        // As people write it.
+        Arc::new(json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "default", "name": "bob-password"},
+            "stringData": {"password": "hunter2", "other": "x"},
+        })),
         secret(&namespace, "nightly"),
         Arc::new(ca),
     ];
