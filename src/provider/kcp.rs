@@ -124,6 +124,8 @@ struct BindingStatus {
     phase: String,
     api_export_cluster_name: Option<String>,
     applied_permission_claims: Option<Vec<AppliedClaim>>,
+    /// What the export itself publishes.
+    bound_resources: Option<Vec<AppliedClaim>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -150,9 +152,12 @@ impl Binding {
         self.status.as_ref().is_some_and(|status| status.phase == "Bound")
     }
 
-    /// The claims that are in force. The condition `PermissionClaimsApplied` says nothing of a claim that is not accepted.
+    /// The claims that are in force, and the export's own resources, which need none. The condition `PermissionClaimsApplied`
+    /// says nothing of a claim that is not accepted.
     pub fn claims(&self) -> Claims {
-        let applied = self.status.iter().flat_map(|status| status.applied_permission_claims.iter().flatten());
+        let own = self.status.iter().flat_map(|status| status.bound_resources.iter().flatten());
+        let applied =
+            self.status.iter().flat_map(|status| status.applied_permission_claims.iter().flatten()).chain(own);
         let claim = |claim: &AppliedClaim| {
             let AppliedClaim { group, resource, verbs } = claim;
             let resource = Resource { group: group.clone(), version: String::new(), plural: resource.clone() };
@@ -223,6 +228,24 @@ mod tests {
             let slice: EndpointSlice = serde_json::from_value(status).unwrap();
             assert!(slice.urls().is_empty());
         }
+    }
+
+    #[test]
+    fn what_is_claimed_or_published_may_be_used() {
+        let status = json!({
+            "appliedPermissionClaims": [{"group": "", "resource": "secrets", "verbs": ["get"]}],
+            "boundResources": [{"group": "example.dev", "resource": "databases", "schema": {"name": "v1"}, "storageVersions": ["v1"]}],
+        });
+        let binding: Binding = serde_json::from_value(json!({"status": status})).unwrap();
+        let of =
+            |group: &str, plural: &str| Resource { group: group.into(), version: "v1".into(), plural: plural.into() };
+        let claims = binding.claims();
+        assert_eq!(claims.lacking(&of("example.dev", "databases"), &["create"]), None);
+        assert_eq!(claims.lacking(&of("", "secrets"), &["get"]), None);
+        assert!(
+            claims.lacking(&of("", "secrets"), &["create"]).is_some()
+                && claims.lacking(&of("", "pods"), &["get"]).is_some()
+        );
     }
 
     #[test]

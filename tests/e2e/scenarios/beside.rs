@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         case!(foreign_objects_beside_a_source_are_left_alone),
         case!(a_changed_document_that_takes_many_objects_beside_their_sources_is_held),
         case!(without_its_claim_nothing_is_made_beside_a_source).on_kcp(),
+        case!(an_object_of_an_api_that_the_export_publishes_needs_no_claim),
     ]
 }
 
@@ -184,6 +185,40 @@ async fn without_its_claim_nothing_is_made_beside_a_source(stage: &Stage) {
     alpha.delete("it").await;
     alpha.gone("it").await;
     holds(alpha, "it", json!({"size": "1"})).await;
+}
+
+/// A Gadget for each Widget.
+const GADGETS: &str = "apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>}
+spec:
+  source: <source>
+  target: {cluster: source}
+  objects:
+    - id: gadget
+      template: {apiVersion: <group>/v1, kind: Gadget, spec: \"${{ source.spec }}\"}
+  status:
+    fields:
+      phase: {path: $.status.phase, default: Pending}
+";
+
+async fn an_object_of_an_api_that_the_export_publishes_needs_no_claim(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    let gadgets = world.api.sibling("gadgets", "Gadget");
+    world.serve_at_source(&gadgets).await;
+    world.mappings.write("widgets.yaml", GADGETS);
+    let _engine = world.engine().await;
+    let (alpha, gadget) = (&world.alpha, world.alpha.of(&gadgets));
+    alpha.create_synced("it", json!({"size": 1})).await;
+    assert_eq!(gadget.object("it").await["spec"], json!({"size": 1}));
+    gadget
+        .rest
+        .patch(Patch::Merge, &format!("{}/status", gadget.path("it")), &json!({"status": {"phase": "Running"}}))
+        .await;
+    alpha.status("it", json!({"phase": "Running"})).await;
+    alpha.delete("it").await;
+    alpha.gone("it").await;
+    assert_eq!(gadget.get("it").await, None);
 }
 
 /// The example `account`: kcp itself makes the workspaces, and the claim names the identity of kcp's own export.
