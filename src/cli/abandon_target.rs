@@ -26,10 +26,6 @@ Exit codes: 0 listed or done; 1 a source was refused; 2 usage error; 3 a file or
 pub struct AbandonTargetArguments {
     #[command(flatten)]
     pub live: LiveArguments,
-
-    /// Name of the connection that led to the lost target. Give its last kubeconfig: the verb tries to reach the target.
-    #[arg(long, value_name = "NAME")]
-    pub target: String,
 }
 
 /// What answers where the target was.
@@ -42,7 +38,11 @@ enum Found {
 }
 
 pub(super) fn abandon_target(arguments: &AbandonTargetArguments) -> anyhow::Result<Exit> {
-    let AbandonTargetArguments { live, target: connection } = arguments;
+    let live = &arguments.live;
+    let Some(connection) = &live.connections.target else {
+        let what = "name the connection that led to the lost target: `--target NAME`, and give its last kubeconfig";
+        return Err(Misconfigured(what.to_owned()).into());
+    };
     let (catalog, surveyor) = live.open()?;
     let target = surveyor.connection(connection).map_err(|why| Misconfigured(why.to_string()))?.endpoint();
     let found = ask(async { Ok(look(&target).await) })?;

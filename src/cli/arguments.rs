@@ -258,6 +258,11 @@ pub struct ConnectionArguments {
     /// Context of --kubeconfig, of KUBECONFIG or of `~/.kube/config` for the connection `target`.
     #[arg(long, value_name = "CONTEXT", conflicts_with = "target_kubeconfig")]
     pub context: Option<String>,
+
+    /// Connection of the target that the verb is about, where a mapping has several. Default: the first that the mapping
+    /// names.
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
 }
 
 /// The engine that runs, or that a verb stands in for.

@@ -38,6 +38,7 @@ impl ConnectionArguments {
             providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
             engine: engine.to_owned(),
             home: home.to_owned(),
+            target: self.target.clone(),
         })
     }
 }

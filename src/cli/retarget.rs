@@ -33,6 +33,12 @@ pub(super) fn retarget(arguments: &RetargetArguments) -> anyhow::Result<Exit> {
 }
 
 async fn of_mapping(surveyor: &Surveyor, mapping: &Mapping, live: &LiveArguments) -> Result<Vec<Finding>, Unseen> {
+    if mapping.target_rule.is_some() {
+        // Its sources may have objects on other targets, which they would be cut off from.
+        let what = "it has several targets, so its sources are not moved by hand: see `onTargetChange`, and the verb \
+                    abandon-target for a target that is lost";
+        return Err(Unseen::Connection(what.to_owned()));
+    }
     let target = surveyor.target_name(mapping);
     let endpoint = surveyor.connection(target)?.endpoint();
     let identity = identity(&endpoint).await.map_err(Unseen::Connection)?;

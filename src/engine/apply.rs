@@ -20,7 +20,7 @@ use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, 
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{ClusterName, Key, json_text, metadata};
-use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, SourcePatch, TargetObject};
+use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, TargetObject};
 use crate::server::metrics::WriteResult;
 
 /// Where the actions of one reconcile go.
@@ -100,7 +100,7 @@ impl Executor<'_> {
     pub async fn execute(&self, action: &Action) -> Result<Outcome, ApplyError> {
         debug!(%action, "acting");
         let result = match action {
-            Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } if !self.at_target.is_permitted() => {
+            Action::PatchSource { purpose, .. } if purpose.is_release() && !self.at_target.is_permitted() => {
                 // What the target was seen to hold may be back: it may be another cluster, or restored.
                 Err(RequestError::NotPermitted { url: self.at_target.url().to_owned() })
             }

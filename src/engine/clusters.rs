@@ -8,7 +8,7 @@ use tracing::info;
 
 use super::target::Target;
 use super::{Engine, Event, Pipeline, Shared, keeper};
-use crate::mapping::{Mapping, SourceClusters};
+use crate::mapping::SourceClusters;
 use crate::multicluster::manager::ClusterEvent;
 use crate::multicluster::registry::{Cluster, ProviderName};
 
@@ -29,6 +29,7 @@ impl Engine {
                             }
                         });
                         self.running().for_each(|pipeline| pipeline.engaged(&cluster));
+                        self.target_engaged(&cluster);
                     }
                 }
             }
@@ -65,6 +66,7 @@ impl Engine {
             }
         }
         self.report_aliases();
+        self.report_doubles();
         self.target_changed(name);
     }
 
@@ -89,21 +91,14 @@ impl Engine {
         self.running().filter(move |pipeline| pipeline.generation().target.name == name)
     }
 
-    /// The target of a mapping. Where its objects are beside their sources, the cluster that holds its state store.
-    pub(super) fn target_of(&mut self, mapping: &Mapping) -> Option<Arc<Target>> {
-        let name = mapping.state_store(&self.settings.home).to_owned();
-        self.target(&name)
-    }
-
     /// The target of this name, found out about in the background from the first time it is asked for.
     pub(super) fn target(&mut self, name: &str) -> Option<Arc<Target>> {
         if let Some(target) = self.targets.get(name) {
             return Some(target.clone());
         }
-        let connection = self.settings.connections.get(name)?.clone();
+        let connection = self.connection_of(name)?;
         let target = Arc::new(Target::new(name, connection, self.locks.clone()).ok()?);
-        let provider = ProviderName::Connection(name.to_owned());
-        for cluster in self.shared.manager.clusters(&provider) {
+        if let Some(cluster) = self.cluster_of(name) {
             target.engage(&cluster);
         }
         self.targets.insert(name.to_owned(), target.clone());

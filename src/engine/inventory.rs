@@ -34,6 +34,8 @@ pub struct Inventory {
     pub former: Vec<Former>,
     /// The namespace rules so far.
     pub placements: BTreeSet<String>,
+    /// The targets so far, where the mapping has several.
+    pub targets: BTreeSet<String>,
     /// What of the status is to go where the document no longer writes it: as [`StatusRules::written`] tells it, of this
     /// document and of those before it that some source may still show.
     ///
@@ -216,6 +218,7 @@ impl Inventories {
                 "source": json!(inventory.source).to_string(),
                 "former": json!(inventory.former).to_string(),
                 "placements": json!(inventory.placements).to_string(),
+                "targets": json!(inventory.targets).to_string(),
                 "status": json!(inventory.status).to_string(),
                 "inForce": inventory.in_force,
             },
@@ -247,6 +250,7 @@ fn read(config_map: &Value) -> Option<Inventory> {
         source: serde_json::from_str(&text("source")).unwrap_or_default(),
         former: serde_json::from_str(&text("former")).unwrap_or_default(),
         placements: serde_json::from_str(&text("placements")).unwrap_or_default(),
+        targets: serde_json::from_str(&text("targets")).unwrap_or_default(),
         status: serde_json::from_str(&text("status")).unwrap_or_default(),
         in_force: text("inForce"),
         resource_version: metadata(config_map, "resourceVersion").to_owned(),

@@ -12,6 +12,7 @@ use super::former;
 use super::inventory::{Former, Inventories, Inventory, SourceId, document_hash};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, KindFeed, Pipeline};
+use super::slots::Slot;
 use super::target::{Target, is_removed};
 use super::{Event, Shared};
 use crate::health::Condition;
@@ -29,7 +30,7 @@ const REVIEW: Duration = Duration::from_secs(30);
 const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
 
 /// Confirms the inventory at the start and after each change, until dropped.
-pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
+pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Event>) {
     let mut failures = 0;
     let mut jitter = Jitter::new(pipeline.writer.mapping().len() as u64);
     let mut unused = BTreeMap::new();
@@ -55,16 +56,19 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
         if let Ok(inventory) = &result
             && pipeline.generation().former.is_none()
         {
-            let _ = events.send(Event::Former(pipeline.writer.mapping().to_owned(), inventory.former.clone())).await;
+            let _ = events.send(Event::Former(slot.clone(), inventory.former.clone())).await;
+            if !slot.target.is_empty() {
+                let _ = events.send(Event::Targets(slot.mapping.clone(), inventory.targets.clone())).await;
+            }
         }
         say(&pipeline, result, &permit);
         if is_former_done(&pipeline) {
             let source = pipeline.generation().former.clone().unwrap_or_default();
-            let _ = events.send(Event::FormerDone(pipeline.writer.mapping().to_owned(), source)).await;
+            let _ = events.send(Event::FormerDone(slot, source)).await;
             return;
         }
         if has_left(&pipeline).await && remove(&pipeline, &permit).await {
-            let _ = events.send(Event::Left(pipeline.writer.mapping().to_owned())).await;
+            let _ = events.send(Event::Left(slot.clone())).await;
         }
         // Cancel-safe: a permit that is not taken stays stored.
         if tokio::time::timeout(pause, pipeline.inventory_due()).await.is_ok() {
@@ -244,6 +248,7 @@ fn wanted(
     wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     let rule = Some(&generation.mapping.placement.namespace_text).filter(|_| !generation.mapping.is_beside());
     wanted.placements.extend(rule.cloned());
+    wanted.targets.extend(pipeline.all_targets());
     wanted
         .former
         .retain(|one| one.source != wanted.source && !pipeline.is_done(&one.source) && !pipeline.serves(&one.source));

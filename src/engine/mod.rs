@@ -18,6 +18,7 @@ mod originals;
 mod overview;
 mod pipeline;
 mod report;
+mod slots;
 pub mod target;
 mod worker;
 
@@ -58,6 +59,7 @@ use election::{Election, Terms};
 use inventory::{Former, Inventory, SourceId};
 use pipeline::{Generation, Pipeline};
 use report::sources_component;
+use slots::Slot;
 use target::{NamespaceLocks, Target};
 
 /// How often gauges and the status page are brought up to date.
@@ -118,11 +120,13 @@ enum Event {
     /// The inventories of a target, read for the first time.
     Retained(Vec<Inventory>),
     /// A mapping that was removed has taken everything away.
-    Left(String),
+    Left(Slot),
     /// The former sources of a mapping, as its state store names them.
-    Former(String, Vec<Former>),
+    Former(Slot, Vec<Former>),
     /// No source of a former document carries the engine's finalizer any more.
-    FormerDone(String, SourceId),
+    FormerDone(Slot, SourceId),
+    /// The targets that a mapping had so far, as a state store names them.
+    Targets(String, BTreeSet<String>),
     /// This replica leads from now on, or no more.
     Leadership,
     /// A person approves the deletions that `pruneGuard` holds; the answer says which.
@@ -150,10 +154,14 @@ struct Engine {
     /// Providers of sources that run.
     providers: BTreeSet<SourceClusters>,
     /// Mappings that cannot run because nobody gave their target.
-    refused: BTreeSet<String>,
-    pipelines: BTreeMap<String, Running>,
+    refused: BTreeSet<Slot>,
+    pipelines: BTreeMap<Slot, Running>,
+    /// Targets of mappings with several, which their former documents named.
+    former_targets: BTreeMap<String, BTreeSet<String>>,
+    /// Mappings that were removed and have taken everything away on a target.
+    left: BTreeSet<Slot>,
     /// Former sources of mappings, which run on for deletions and finalizers alone.
-    former: BTreeMap<(String, SourceId), (Arc<Mapping>, Option<Running>)>,
+    former: BTreeMap<(Slot, SourceId), (Arc<Mapping>, Option<Running>)>,
     tasks: JoinSet<()>,
     events: mpsc::Sender<Event>,
     /// Rendered diagnostics of documents that do not run as they are written.
@@ -197,6 +205,8 @@ pub async fn run(
         providers: BTreeSet::new(),
         refused: BTreeSet::new(),
         pipelines: BTreeMap::new(),
+        former_targets: BTreeMap::new(),
+        left: BTreeSet::new(),
         former: BTreeMap::new(),
         tasks: JoinSet::new(),
         events,
@@ -213,6 +223,11 @@ pub async fn run(
     engine.drain().await;
     drained.cancel();
     while candidate.join_next().await.is_some() {}
+}
+
+/// The condition of a mapping that cannot run on a target.
+fn component(Slot { mapping, target }: &Slot) -> String {
+    if target.is_empty() { format!("mapping {mapping}") } else { format!("mapping {mapping} on {target}") }
 }
 
 impl Engine {
@@ -267,9 +282,10 @@ impl Engine {
             Event::Cluster(event) => self.cluster(event),
             Event::Target(name) => self.target_changed(&name),
             Event::Retained(inventories) => self.learn(inventories),
-            Event::Left(mapping) => self.forget(&mapping),
-            Event::Former(mapping, former) => self.follow_former(&mapping, former),
-            Event::FormerDone(mapping, source) => self.former_done(&mapping, source),
+            Event::Left(slot) => self.forget(slot),
+            Event::Former(slot, former) => self.follow_former(&slot, former),
+            Event::FormerDone(slot, source) => self.former_done(&slot, source),
+            Event::Targets(mapping, targets) => self.follow_targets(&mapping, targets),
             Event::Leadership => self.leadership(),
             Event::Approve(answer) => drop(answer.send(self.approve())),
             Event::Tick => self.tick(),
@@ -292,7 +308,10 @@ impl Engine {
     }
 
     fn tick(&mut self) {
-        self.running().for_each(Pipeline::follow_kinds);
+        self.running().for_each(|pipeline| {
+            pipeline.follow_kinds();
+            pipeline.look_at_others();
+        });
         while self.tasks.try_join_next().is_some() {}
         self.report_blocked();
         overview::publish(self);
@@ -342,19 +361,46 @@ impl Engine {
         self.shared.manager.configure(self.catalog.providers().cloned().collect());
         self.run_providers();
         let wanted: Vec<Entry> = self.catalog.mappings().map(|(_, entry)| entry.clone()).collect();
-        let names: BTreeSet<&str> = wanted.iter().map(|entry| entry.mapping.name.as_str()).collect();
-        let stopped: Vec<String> =
-            self.pipelines.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
-        stopped.iter().for_each(|name| self.stop(name));
+        wanted.iter().for_each(|entry| self.note_former_targets(&entry.mapping));
+        let slots: BTreeMap<Slot, String> = wanted.iter().flat_map(|entry| self.slots(&entry.mapping)).collect();
+        let stopped: Vec<Slot> = self.pipelines.keys().filter(|slot| !slots.contains_key(slot)).cloned().collect();
+        stopped.iter().for_each(|slot| self.stop(slot));
         let health = &self.shared.instruments.health;
-        self.refused.retain(|name| {
-            let is_wanted = names.contains(name.as_str());
+        self.refused.retain(|slot| {
+            let is_wanted = slots.contains_key(slot);
             if !is_wanted {
-                health.remove(&format!("mapping {name}"));
+                health.remove(&component(slot));
             }
             is_wanted
         });
-        wanted.iter().for_each(|entry| self.start_or_swap(entry));
+        for entry in &wanted {
+            for (slot, target) in slots.iter().filter(|(slot, _)| slot.mapping == entry.mapping.name) {
+                self.start_or_swap(entry, slot, target);
+            }
+            self.introduce(&entry.mapping);
+        }
+        self.report_doubles();
+    }
+
+    /// What a former document of a mapping had on targets that the present one does not name is still to be deleted with its
+    /// sources.
+    fn note_former_targets(&mut self, mapping: &Mapping) {
+        if mapping.target_rule.is_none() {
+            return;
+        }
+        let running = self.pipelines_of(&mapping.name).map(|pipeline| pipeline.generation().target.name.clone());
+        let running: BTreeSet<String> = running.collect();
+        self.former_targets.entry(mapping.name.clone()).or_default().extend(running);
+    }
+
+    /// A state store names targets of former documents.
+    fn follow_targets(&mut self, mapping: &str, targets: BTreeSet<String>) {
+        let known = self.former_targets.entry(mapping.to_owned()).or_default();
+        let before = known.len();
+        known.extend(targets);
+        if known.len() > before {
+            self.converge();
+        }
     }
 
     /// Runs the providers of every mapping's source and target, former sources included. The state stores of the default
@@ -366,10 +412,15 @@ impl Engine {
         let sources: BTreeSet<SourceClusters> =
             mappings.iter().map(|mapping| mapping.source.clusters.clone()).collect();
         let home = self.settings.home.as_str();
-        let targets = mappings.iter().map(|mapping| mapping.state_store(home)).chain([DEFAULT_TARGET]);
+        let one = mappings.iter().filter(|mapping| mapping.target_rule.is_none());
+        let one = one.map(|mapping| mapping.state_store(home)).chain([DEFAULT_TARGET]);
+        let several = mappings.iter().flat_map(|mapping| self.slots(mapping).into_values()).collect::<Vec<_>>();
+        let targets = one.chain(several.iter().map(String::as_str));
         let targets = targets.filter(|name| self.settings.connections.contains_key(*name));
         let targets = targets.map(|name| ProviderName::Connection(name.to_owned()));
-        let all: Vec<ProviderName> = sources.iter().cloned().map(ProviderName::Source).chain(targets).collect();
+        let fleets = mappings.iter().flat_map(|mapping| Self::target_providers(mapping));
+        let all: Vec<ProviderName> =
+            sources.iter().cloned().chain(fleets).map(ProviderName::Source).chain(targets).collect();
         self.shared.manager.run(all);
         for gone in self.providers.difference(&sources) {
             self.shared.instruments.metrics.forget_provider(&gone.to_string());
@@ -385,47 +436,51 @@ impl Engine {
 
     /// Releases the deletions that `pruneGuard` holds; says which.
     fn approve(&mut self) -> Vec<String> {
-        let approved = self.pipelines.iter().filter_map(|(name, running)| {
+        let approved = self.pipelines.values().filter_map(|running| {
             let number = running.pipeline.approve()?;
+            let name = running.pipeline.name();
             warn!(mapping = name, "a person approved {number} deletions that follow from the changed document");
             Some(format!("mapping {name}: {number} deletions approved"))
         });
         approved.collect()
     }
 
-    fn start_or_swap(&mut self, entry: &Entry) {
-        let Some(target) = self.target_of(&entry.mapping) else {
-            self.refuse(entry);
-            return self.stop(&entry.mapping.name);
+    fn start_or_swap(&mut self, entry: &Entry, slot: &Slot, target: &str) {
+        let Some(target) = self.target(target) else {
+            // A provider's cluster is missing as long as it is not engaged: what runs there goes on.
+            if !target.contains('/') {
+                self.refuse(entry, slot, target);
+                self.stop(slot);
+            }
+            return;
         };
         let phase = Self::phase(entry);
         let generation = Generation::new(entry.mapping.clone(), phase, target);
-        match self.pipelines.get(&entry.mapping.name).map(|running| running.pipeline.clone()) {
-            None => self.start(entry, generation),
+        match self.pipelines.get(slot).map(|running| running.pipeline.clone()) {
+            None => self.start(slot, generation),
             Some(pipeline) if pipeline.runs(&generation) => {}
             Some(pipeline) => {
                 pipeline.swap(generation);
                 if mutants::active(Mutant::ReloadWakesNobody) {
                     return;
                 }
-                self.engage_all(&entry.mapping.name);
+                self.engage(&pipeline);
                 pipeline.enqueue_all();
                 // What the document served until now may be theirs again.
-                self.former_of(&entry.mapping.name).for_each(|former| former.enqueue_all());
+                self.former_of(slot).for_each(|former| former.enqueue_all());
             }
         }
-        self.lead_former(&entry.mapping.name);
+        self.lead_former(slot);
     }
 
     /// A mapping whose target nobody named on the command line.
-    fn refuse(&mut self, entry: &Entry) {
-        self.refused.insert(entry.mapping.name.clone());
+    fn refuse(&mut self, entry: &Entry, slot: &Slot, target: &str) {
+        self.refused.insert(slot.clone());
         let mapping = &entry.mapping.name;
-        let target = entry.mapping.state_store(&self.settings.home);
         let flag = flag(target);
         let what = if entry.mapping.is_beside() { "its state store is on" } else { "it writes to" };
         let message = format!("{what} `{target}`, a connection that the command line does not give: add `{flag}`");
-        if self.shared.instruments.health.set(&format!("mapping {mapping}"), Condition::waiting(message.clone())) {
+        if self.shared.instruments.health.set(&component(slot), Condition::waiting(message.clone())) {
             error!(mapping, "{message}");
         }
     }
@@ -441,21 +496,21 @@ impl Engine {
         }
     }
 
-    fn start(&mut self, entry: &Entry, generation: Generation) {
-        if self.refused.remove(&entry.mapping.name) {
-            self.shared.instruments.health.remove(&format!("mapping {}", &entry.mapping.name));
+    fn start(&mut self, slot: &Slot, generation: Generation) {
+        if self.refused.remove(slot) {
+            self.shared.instruments.health.remove(&component(slot));
         }
-        let running = self.spawn(&entry.mapping.name, generation);
-        self.pipelines.insert(entry.mapping.name.clone(), running);
+        let running = self.spawn(slot, generation);
+        self.pipelines.insert(slot.clone(), running);
     }
 
-    fn spawn(&self, mapping: &str, generation: Generation) -> Running {
-        let writer = Writer::new(&self.settings.engine, mapping);
+    fn spawn(&self, slot: &Slot, generation: Generation) -> Running {
+        let writer = Writer::new(&self.settings.engine, &slot.mapping);
         let pipeline = Pipeline::new(writer, self.shared.clone(), generation);
         let mut tasks = JoinSet::new();
         tasks.spawn(pipeline.clone().resync());
         tasks.spawn(pipeline.clone().tend_related());
-        tasks.spawn(keeper::keep(pipeline.clone(), self.events.clone()));
+        tasks.spawn(keeper::keep(pipeline.clone(), slot.clone(), self.events.clone()));
         let mut workers = JoinSet::new();
         workers.spawn(pipeline.clone().run());
         self.engage(&pipeline);
@@ -474,17 +529,19 @@ impl Engine {
         }
     }
 
-    fn engage_all(&mut self, mapping: &str) {
-        if let Some(running) = self.pipelines.get(mapping) {
-            self.engage(&running.pipeline);
-        }
+    /// The pipelines of a mapping: one for each of its targets.
+    fn pipelines_of<'a>(&'a self, mapping: &'a str) -> impl Iterator<Item = &'a Arc<Pipeline>> {
+        let of = self.pipelines.iter().filter(move |(slot, _)| slot.mapping == mapping);
+        of.map(|(_, running)| &running.pipeline)
     }
 
-    fn stop(&mut self, mapping: &str) {
-        self.follow_former(mapping, Vec::new());
-        let Some(running) = self.pipelines.remove(mapping) else { return };
+    fn stop(&mut self, slot: &Slot) {
+        self.follow_former(slot, Vec::new());
+        let Some(running) = self.pipelines.remove(slot) else { return };
         self.end(running);
-        self.shared.instruments.metrics.forget_mapping(mapping);
+        if self.pipelines_of(&slot.mapping).next().is_none() {
+            self.shared.instruments.metrics.forget_mapping(&slot.mapping);
+        }
     }
 
     /// Reconciles under way end by themselves; their task is joined with the engine's.
@@ -513,10 +570,18 @@ impl Engine {
     }
 
     /// A mapping that left nothing behind is forgotten, unless a document names it.
-    fn forget(&mut self, mapping: &str) {
+    fn forget(&mut self, slot: Slot) {
+        let mapping = slot.mapping.clone();
+        let mapping = mapping.as_str();
         if self.catalog.mapping(mapping).is_none_or(|entry| entry.standing != Standing::Retained) {
             return;
         }
+        self.left.insert(slot);
+        if self.pipelines.keys().any(|slot| slot.mapping == mapping && !self.left.contains(slot)) {
+            return;
+        }
+        self.left.retain(|slot| slot.mapping != mapping);
+        self.former_targets.remove(mapping);
         warn!(mapping, "the mapping was removed, and so was all it had made");
         self.retained.remove(mapping);
         self.catalog = self.catalog.forget(mapping);

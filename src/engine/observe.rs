@@ -20,6 +20,7 @@ use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
 use crate::plan::objects::Objects;
 use crate::plan::observed::all_copies;
+use crate::plan::targets::double;
 use crate::plan::{Answers, Missing, Observed, Phase, Pin, Prune, Source, Target, TargetObject, render};
 
 /// What is known of one source now.
@@ -62,6 +63,14 @@ pub fn observe(
     let owned = carrying(pipeline, &observed, &observed.owner, |at, object| observed.owns(at, object));
     observed.owned.extend(owned);
     observed.owned.extend(copies(pipeline, cluster, &observed));
+    observed.among = pipeline.among(key, |other| {
+        let mut objects = Objects::default();
+        objects.extend(carrying(other, &observed, &observed.owner, |at, object| observed.owns(at, object)));
+        objects
+    });
+    if let Some(why) = observed.among.as_ref().and_then(|among| double(among, observed.pin.as_ref())) {
+        observed.target = Target::Unknown(why);
+    }
     observe_namespaces(pipeline, generation, &mut observed, facts);
     observed
 }

@@ -1,13 +1,17 @@
 //! The engine at a glance: gauges and the status page, brought up to date on each tick.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::Engine;
+use super::pipeline::Pipeline;
 use super::target::Target;
-use super::{Engine, Running};
 use crate::catalog::{Entry, Standing};
 use crate::mapping::SourceClusters;
+use crate::multicluster::queue::Depth;
 use crate::multicluster::registry::Cluster;
-use crate::plan::Phase;
+use crate::object::Key;
+use crate::plan::{Cause, Phase};
 use crate::server::metrics::{ObjectSide, TABLES};
 use crate::server::status::{MappingOverview, Overview, ProviderOverview, TargetOverview};
 
@@ -15,15 +19,21 @@ use crate::server::status::{MappingOverview, Overview, ProviderOverview, TargetO
 pub fn publish(engine: &Engine) {
     let mappings: Vec<MappingOverview> = engine.catalog.mappings().map(|(_, entry)| mapping(engine, entry)).collect();
     let metrics = &engine.shared.instruments.metrics;
-    for (overview, running) in mappings.iter().filter_map(|one| Some((one, engine.pipelines.get(&one.name)?))) {
-        let depth = running.pipeline.queue.depth();
-        metrics.set_queue(&overview.name, depth.ready + depth.delayed, depth.oldest_age);
+    for overview in &mappings {
+        let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&overview.name).collect();
+        if running.is_empty() {
+            continue;
+        }
+        let depths: Vec<Depth> = running.iter().map(|pipeline| pipeline.queue.depth()).collect();
+        let queued = depths.iter().map(|depth| depth.ready + depth.delayed).sum();
+        let oldest = depths.iter().map(|depth| depth.oldest_age).max().unwrap_or_default();
+        metrics.set_queue(&overview.name, queued, oldest);
         metrics.set_generation(&overview.name, overview.generation);
         metrics.set_orphans(&overview.name, overview.orphans);
         metrics.set_objects(&overview.name, ObjectSide::Source, overview.sources);
         metrics.set_objects(&overview.name, ObjectSide::Target, overview.objects);
-        metrics.set_tables(&overview.name, tables(engine, running));
-        metrics.set_not_synced(&overview.name, &running.pipeline.reasons());
+        metrics.set_tables(&overview.name, tables(engine, &overview.name));
+        metrics.set_not_synced(&overview.name, &reasons(&running));
     }
     metrics.set_conditions(&engine.shared.instruments.health);
     for (name, connection) in &engine.settings.connections {
@@ -51,45 +61,58 @@ fn target_overview(target: &Target) -> TargetOverview {
 }
 
 /// How many entries the tables of a mapping have, in the order of [`TABLES`]: those of its former sources included.
-fn tables(engine: &Engine, running: &Running) -> [usize; TABLES.len()] {
-    let former = former(engine, running.pipeline.writer.mapping());
-    let all = former.chain([running]).map(|running| running.pipeline.tables());
+fn tables(engine: &Engine, mapping: &str) -> [usize; TABLES.len()] {
+    let all = former(engine, mapping).chain(engine.pipelines_of(mapping)).map(|pipeline| pipeline.tables());
     all.fold([0; TABLES.len()], |sum, tables| std::array::from_fn(|table| sum[table] + tables[table]))
 }
 
+/// How many sources are not in sync, by the worst reason of each: one that several targets tell of counts once.
+fn reasons(running: &[&Arc<Pipeline>]) -> BTreeMap<Cause, usize> {
+    let mut worst: BTreeMap<Key, Cause> = BTreeMap::new();
+    for (key, unsettled) in running.iter().flat_map(|pipeline| pipeline.unsettled()) {
+        let cause = unsettled.cause.unwrap_or(Cause::RequestFailed);
+        let known = worst.entry(key).or_insert(cause);
+        *known = cause.min(*known);
+    }
+    let mut reasons = BTreeMap::new();
+    worst.into_values().for_each(|cause| *reasons.entry(cause).or_default() += 1);
+    reasons
+}
+
 /// What serves the former sources of a mapping.
-fn former<'a>(engine: &'a Engine, mapping: &'a str) -> impl Iterator<Item = &'a Running> {
-    let of = engine.former.iter().filter(move |((of, _), _)| of == mapping);
-    of.filter_map(|(_, (_, running))| running.as_ref())
+fn former<'a>(engine: &'a Engine, mapping: &'a str) -> impl Iterator<Item = &'a Arc<Pipeline>> {
+    let of = engine.former.iter().filter(move |((slot, _), _)| slot.mapping == mapping);
+    of.filter_map(|(_, (_, running))| Some(&running.as_ref()?.pipeline))
 }
 
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
-    let running = engine.pipelines.get(&entry.mapping.name);
-    let count = |count: fn(&Running) -> usize| running.map(count).unwrap_or_default();
+    let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&entry.mapping.name).collect();
+    let sources = |one: &&Arc<Pipeline>| one.source_feeds().iter().map(|feed| feed.watch.store().len()).sum();
+    let objects =
+        |one: &&Arc<Pipeline>| one.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum::<usize>();
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "inventory".to_owned()),
         generation: entry.generation,
-        standing: standing(entry, running),
-        sources: count(|one| one.pipeline.source_feeds().iter().map(|feed| feed.watch.store().len()).sum()),
-        objects: count(|one| one.pipeline.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()),
-        queued: count(|one| one.pipeline.queue.depth().ready),
+        standing: standing(entry, running.first().map(|pipeline| pipeline.generation().phase)),
+        sources: running.first().map(sources).unwrap_or_default(),
+        objects: running.iter().map(objects).sum(),
+        queued: running.iter().map(|one| one.queue.depth().ready).sum(),
         orphans: orphans(engine, &entry.mapping.name),
     }
 }
 
 /// Sources with orphaned objects: one that two pipelines know of counts once.
 fn orphans(engine: &Engine, mapping: &str) -> usize {
-    let running = engine.pipelines.get(mapping).into_iter().chain(former(engine, mapping));
-    let of = |running: &Running| {
-        let resource = running.pipeline.generation().mapping.source.resource.group_plural();
-        running.pipeline.orphans().into_iter().map(move |key| (resource.clone(), key))
+    let running = engine.pipelines_of(mapping).chain(former(engine, mapping));
+    let of = |pipeline: &Arc<Pipeline>| {
+        let resource = pipeline.generation().mapping.source.resource.group_plural();
+        pipeline.orphans().into_iter().map(move |key| (resource.clone(), key))
     };
     running.flat_map(of).collect::<BTreeSet<_>>().len()
 }
 
-fn standing(entry: &Entry, running: Option<&Running>) -> String {
-    let phase = running.map(|running| running.pipeline.generation().phase);
+fn standing(entry: &Entry, phase: Option<Phase>) -> String {
     let text = match (entry.standing, phase) {
         (_, None) => "not running: its target is not given",
         (_, Some(Phase::Leaving(_))) => "removed: taking its objects away",

@@ -7,6 +7,7 @@ mod feeds;
 mod guard;
 pub mod learned;
 mod memory;
+mod others;
 mod shared_use;
 pub mod wakes;
 
@@ -39,6 +40,7 @@ use crate::plan::{Cause as Reason, Phase};
 use feeds::Feeds;
 use guard::Guard;
 use learned::Learned;
+use others::Others;
 use shared_use::SharedUse;
 use wakes::Interests;
 
@@ -84,6 +86,8 @@ pub struct Pipeline {
     beside: Mutex<Vec<Weak<Self>>>,
     /// Of a former source: the pipelines of the mapping that have later documents.
     successors: Mutex<Vec<Weak<Self>>>,
+    /// The pipelines of the mapping's other targets.
+    others: Mutex<Others>,
     /// Its numbers stand for keys that tenants choose: SipHash, unlike the maps' own.
     hasher: RandomState,
     /// Rings when the inventory has to be looked at again.
@@ -126,6 +130,8 @@ pub struct Unsettled {
     pub cause: Option<Reason>,
     pub orphans: bool,
     pub why: String,
+    /// Of one of several targets: what the others tell of it.
+    pub of_target: Option<(Reason, String)>,
 }
 
 impl Pipeline {
@@ -149,6 +155,7 @@ impl Pipeline {
             state: Mutex::new(state),
             beside: Mutex::default(),
             successors: Mutex::default(),
+            others: Mutex::default(),
             hasher: RandomState::new(),
             inventory_due: Notify::new(),
             schema_due: Arc::default(),
@@ -165,6 +172,10 @@ impl Pipeline {
 
     fn feeds(&self) -> MutexGuard<'_, Feeds> {
         self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn others(&self) -> MutexGuard<'_, Others> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn shared_use(&self) -> MutexGuard<'_, SharedUse> {
@@ -276,10 +287,12 @@ impl Pipeline {
 
     /// For logs and health: the mapping's name, with its source where that is a former one.
     pub fn name(&self) -> String {
-        let mapping = self.writer.mapping();
-        match &self.generation().former {
-            Some(source) => format!("{mapping} (former source {})", source.resource),
-            None => mapping.to_owned(),
+        let (mapping, generation) = (self.writer.mapping(), self.generation());
+        let target = &generation.target.name;
+        let on = if self.others().is_among() { format!(" on {target}") } else { String::new() };
+        match &generation.former {
+            Some(source) => format!("{mapping}{on} (former source {})", source.resource),
+            None => format!("{mapping}{on}"),
         }
     }
 

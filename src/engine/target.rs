@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::health::Health;
@@ -38,6 +39,8 @@ pub struct Target {
     /// Rings when a kind is wanted that is not resolved, or the cluster is another.
     wanted: Notify,
     locks: Arc<NamespaceLocks>,
+    /// Set once another connection leads to the target.
+    retired: CancellationToken,
 }
 
 #[derive(Debug, Default)]
@@ -85,12 +88,14 @@ impl Target {
     pub fn new(name: &str, connection: Arc<Connection>, locks: Arc<NamespaceLocks>) -> Result<Self, InvalidName> {
         Ok(Self {
             name: name.to_owned(),
-            cluster: ClusterName::try_from(name)?,
+            // Of a provider's cluster, the name has a slash.
+            cluster: ClusterName::try_from(name.replace('/', ".").as_str())?,
             connection,
             state: Mutex::default(),
             engagement: Epoch::default(),
             wanted: Notify::new(),
             locks,
+            retired: CancellationToken::new(),
         })
     }
 
@@ -127,6 +132,16 @@ impl Target {
         let engaged = self.state().engaged.as_ref().map(|engaged| engaged.cluster.spec.endpoint.clone());
         let endpoint = engaged.unwrap_or_else(|| self.connection.endpoint());
         endpoint.permitted(engagement).permitted(confirmation)
+    }
+
+    /// Whether this is its connection.
+    pub fn is_reached_by(&self, connection: &Arc<Connection>) -> bool {
+        Arc::ptr_eq(&self.connection, connection)
+    }
+
+    /// Whether which cluster it is could not be confirmed: it cannot be reached.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.known(), Known::Failed(_))
     }
 
     /// Whether it is another connection to the same cluster.
@@ -224,7 +239,12 @@ impl Target {
         format!("target `{}`: {why}", self.name)
     }
 
-    /// Finds out what the target serves, and reports its state, for as long as the future lives. `changed` is called after
+    /// Another connection leads to the target from now on.
+    pub fn retire(&self) {
+        self.retired.cancel();
+    }
+
+    /// Finds out what the target serves, and reports its state, until it is [retired](Self::retire). `changed` is called after
     /// each piece of news.
     pub async fn discover(&self, health: &Health, changed: impl Fn()) {
         let mut outcomes = self.connection.identity().outcomes();
@@ -248,6 +268,8 @@ impl Target {
             }
             tokio::select! {
                 biased;
+                // Cancel-safe: a token stays cancelled.
+                () = self.retired.cancelled() => return,
                 // Cancel-safe: a permit that is not taken stays stored.
                 () = self.wanted.notified() => delay = RETRY_MIN,
                 // Cancel-safe, and marked as seen above.

@@ -21,10 +21,10 @@ use crate::multicluster::queue::{Outcome as Finish, Priority};
 use crate::multicluster::work_queue::Lease;
 use crate::mutants::{self, Mutant};
 use crate::object::marks::Reference;
-use crate::object::{Key, has_finalizer, metadata};
+use crate::object::{Key, metadata};
 use crate::plan::{
     Action, Cause, FailureKind, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Reasons, Rest, Source,
-    SourcePatch, plan, render, status,
+    SourcePatch, owns_finalizer, plan, render, status,
 };
 use crate::server::metrics::ReconcileResult;
 
@@ -248,8 +248,10 @@ fn needs_namespace(generation: &Generation, actions: &[Action]) -> bool {
     let rules = &generation.mapping.objects;
     let is_shared =
         |reference: &Reference| rules.iter().any(|rule| rule.is_shared_at(&reference.kind, &reference.name));
-    let leaves = |action: &Action| {
-        matches!(action, Action::Sweep { .. } | Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. })
+    let leaves = |action: &Action| match action {
+        Action::Sweep { .. } => true,
+        Action::PatchSource { purpose, .. } => purpose.is_release(),
+        _ => false,
     };
     let touches = |action: &Action| action.reference().is_some_and(is_shared) || leaves(action);
     generation.mapping.has_shared() && actions.iter().any(touches)
@@ -431,8 +433,7 @@ fn note_places(
     if !generation.mapping.has_shared() || matches!(observed.source, Source::Unknown(_)) {
         return;
     }
-    let finalizer = observed.writer.finalizer();
-    let holds = |source: &&Arc<Value>| has_finalizer(source, finalizer);
+    let holds = |source: &&Arc<Value>| owns_finalizer(observed, source);
     let places = match &observed.source {
         Source::Present(source) => Some(source).filter(holds).map(|source| places(generation, observed, source)),
         _ => None,
@@ -458,6 +459,7 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
         Ended::InSync => {
             if pipeline.settled(key, None) {
                 info!("in sync again");
+                pipeline.tell_others(key);
             }
             Finish::Done
         }
@@ -496,7 +498,11 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
 fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     let cause = reasons.cause();
     let orphans = reasons.0.iter().any(|reason| reason.cause == Cause::Orphaned);
-    let news = pipeline.settled(key, Some(Unsettled { cause, orphans, why: reasons.to_string() }));
+    let of_target = reasons.of_target();
+    let news = pipeline.settled(key, Some(Unsettled { cause, orphans, why: reasons.to_string(), of_target }));
+    if news {
+        pipeline.tell_others(key);
+    }
     match cause {
         None | Some(Cause::Unknown) => debug!("{reasons}"),
         Some(Cause::Waiting) if news => info!("{reasons}"),
@@ -506,7 +512,7 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
 }
 
 fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: String) {
-    if pipeline.settled(key, Some(Unsettled { cause: None, orphans, why: why.clone() })) {
+    if pipeline.settled(key, Some(Unsettled { cause: None, orphans, why: why.clone(), of_target: None })) {
         warn!("{why}");
     }
 }

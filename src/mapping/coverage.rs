@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::expression::{Base, Expr, Expression, Piece, Recorder, Root, Segment, TextForm, Way};
 use super::template::{Each, Template, Text, Tree};
-use super::{ForEach, Mapping, RelatedPlace, StatusRules, StatusValue};
+use super::{ForEach, Mapping, RelatedPlace, StatusRules, StatusValue, TargetChoice, TargetRule};
 use crate::yaml;
 
 /// Something that a test can reach.
@@ -134,7 +134,7 @@ impl<'m> Points<'m> {
 
     fn mapping(&mut self, mapping: &'m Mapping) {
         mapping.source.when.iter().for_each(|when| self.condition(when));
-        mapping.target_rule.iter().for_each(|rule| self.text(&rule.cluster));
+        mapping.target_rule.iter().for_each(|rule| self.target_rule(rule));
         self.placement(mapping);
         mapping.vars.iter().for_each(|(_, template)| self.template(template));
         for rule in &mapping.related {
@@ -143,6 +143,17 @@ impl<'m> Points<'m> {
         }
         self.objects(mapping);
         self.status(&mapping.status);
+    }
+
+    fn target_rule(&mut self, rule: &'m TargetRule) {
+        match &rule.choice {
+            TargetChoice::One { cluster, .. } => self.text(cluster),
+            TargetChoice::Each { each, cluster } => {
+                self.for_each(each);
+                self.text(cluster);
+            }
+            TargetChoice::All => {}
+        }
     }
 
     /// The default rules are not the author's to test.

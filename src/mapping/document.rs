@@ -86,6 +86,8 @@ pub struct MappingSpec {
     pub source: SourceSpec,
     /// The cluster that receives the objects. Default: the connection `target`.
     pub target: Option<TargetSpec>,
+    /// Several clusters that receive the objects of one source, in place of `target`.
+    pub targets: Option<Spanned<TargetsSpec>>,
     /// The namespace and name that a source's objects get there.
     pub placement: Option<PlacementSpec>,
     /// Values used in several places, evaluated in the order written; each may read the ones before it.

@@ -31,6 +31,7 @@ use serde_json::{Value, json};
 pub use document::{
     Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnMissing, Propagation,
     RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated, SourceVanished, Take,
+    TargetChange,
 };
 
 pub use provider::{ClusterProvider, Part, ProviderKind};
@@ -46,9 +47,10 @@ pub struct Mapping {
     pub name: String,
     pub mode: Mode,
     pub source: Source,
-    /// The connection (or provider's cluster) that receives the objects, or a name of [`OWN_CLUSTER`]; where a rule chooses,
-    /// the first it may choose.
+    /// The connection (or provider's cluster) that receives the objects, or a name of [`OWN_CLUSTER`]; where there are several
+    /// targets, the first that the document names.
     pub target: String,
+    /// Set where there are several targets: which of them a source's objects go to.
     pub target_rule: Option<TargetRule>,
     /// Objects that travel along.
     pub related: Vec<RelatedRule>,
@@ -118,11 +120,49 @@ pub struct ApiExportRef {
     pub endpoint_slice: Option<String>,
 }
 
-/// An expression that chooses the target of a source.
+/// Which of several targets the objects of a source go to.
 #[derive(Debug)]
 pub struct TargetRule {
-    pub cluster: Text,
+    pub choice: TargetChoice,
+    /// Targets that the document names.
     pub allowed: Vec<String>,
+    /// Clusters of a provider that may be targets.
+    pub fleet: Option<ClusterSelection>,
+}
+
+/// How a source's targets are chosen.
+#[derive(Debug)]
+pub enum TargetChoice {
+    /// One for each source, sticky.
+    One { cluster: Text, on_change: TargetChange },
+    /// One for each item of a list.
+    Each { each: Box<ForEach>, cluster: Text },
+    /// Every one that there may be.
+    All,
+}
+
+/// Clusters of a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterSelection {
+    pub provider: String,
+    /// Only these; empty: all.
+    pub names: Vec<String>,
+    pub labels: BTreeMap<String, String>,
+}
+
+impl ClusterSelection {
+    /// Whether a cluster of the provider is one of them.
+    pub fn matches(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
+        let is_named = self.names.is_empty() || self.names.iter().any(|one| one == name);
+        is_named && self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+    }
+}
+
+impl TargetRule {
+    /// Whether a source has several targets at a time.
+    pub fn is_several(&self) -> bool {
+        !matches!(self.choice, TargetChoice::One { .. })
+    }
 }
 
 /// One entry of `spec.related`: an object that is copied along with the source, or read beside it.
@@ -380,6 +420,20 @@ impl Mapping {
     /// The side that its objects are on, copies of related objects aside.
     pub fn side(&self) -> Side {
         if self.is_beside() { Side::Source } else { Side::Target }
+    }
+
+    /// Whether the objects of one source go to several targets at a time.
+    pub fn has_several_targets(&self) -> bool {
+        self.target_rule.as_ref().is_some_and(TargetRule::is_several)
+    }
+
+    /// The targets that the document names.
+    pub fn named_targets(&self) -> Vec<&str> {
+        match &self.target_rule {
+            Some(rule) => rule.allowed.iter().map(String::as_str).collect(),
+            None if self.is_beside() => Vec::new(),
+            None => vec![&self.target],
+        }
     }
 
     /// The connection of the cluster that holds its state store: the target, unless tenants can write to that.

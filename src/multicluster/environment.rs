@@ -43,6 +43,8 @@ pub struct Listed {
     pub members: BTreeMap<ClusterName, ConnectionSource>,
     /// What is listed and cannot be a member, and why.
     pub refused: Vec<String>,
+    /// Labels by which mappings select clusters, where there are any.
+    pub labels: BTreeMap<ClusterName, BTreeMap<String, String>>,
 }
 
 /// [`Members`] of any type.

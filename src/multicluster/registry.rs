@@ -62,6 +62,8 @@ pub struct ClusterSpec {
     pub scope: WatchScope,
     /// What the workspace lets the engine do with resources that are not of its APIExport; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
+    /// Labels by which mappings select clusters, where its provider tells any.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// One address at which objects of one or of many clusters are listed and watched.

@@ -44,8 +44,19 @@ pub enum Action {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourcePatch {
+    /// With the annotation that names the target.
     AddFinalizer,
+    /// Takes one of several targets off that annotation.
+    Unpin,
+    /// The same of the last target, with the finalizer.
     ReleaseFinalizer,
+}
+
+impl SourcePatch {
+    /// Whether it says that nothing of the source is left on the target.
+    pub fn is_release(self) -> bool {
+        matches!(self, Self::Unpin | Self::ReleaseFinalizer)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +90,7 @@ impl fmt::Display for Action {
         match self {
             Self::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => write!(f, "add finalizer"),
             Self::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } => write!(f, "release finalizer"),
+            Self::PatchSource { purpose: SourcePatch::Unpin, .. } => write!(f, "release target"),
             Self::PatchStatus { .. } => write!(f, "update status"),
             Self::Read(original) | Self::ReadAnew(original) => write!(f, "read {original}"),
             Self::LookForSource => write!(f, "get source"),

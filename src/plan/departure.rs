@@ -15,7 +15,8 @@ use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
 use super::live::{self, Step, say};
 use super::observed::{Missing, ObjectState, Observed, Phase, Prune, Source, Target, TargetObject};
 use super::{
-    Action, Cause, Plan, Reason, Reasons, on_source_recreated, owns_finalizer, render, source, status, target_changed,
+    Action, Cause, Plan, Reason, Reasons, Rest, on_source_recreated, owns_finalizer, render, source, status,
+    target_changed, targets,
 };
 use crate::mapping::{Kind, Mapping, ObjectRule, OnExit, Propagation, Side, SourceDelete, SourceVanished};
 use crate::mutants::{self, Mutant};
@@ -24,14 +25,28 @@ use crate::object::metadata;
 
 /// Rows "live, out" and "deleting".
 pub fn depart(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Stage) -> Plan {
-    let finalizer = owns_finalizer(observed, source);
+    leave(mapping, observed, source, stage, false)
+}
+
+/// The source stays, and its objects leave this target.
+pub fn move_away(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
+    leave(mapping, observed, source, Stage::Out(OnExit::Delete), true)
+}
+
+fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Stage, moves: bool) -> Plan {
+    let finalizer = owns_finalizer(observed, source) || targets::is_held_by_none(observed, source);
+    let is_foreign = |object: &TargetObject| object.reference.kind.side == Side::Source;
+    if observed.among.is_some() && !finalizer && observed.owned.iter().all(is_foreign) {
+        // It is about other targets.
+        return Plan::Rest(Rest::InSync);
+    }
     if finalizer && let Some(reason) = target_changed(observed, source) {
         return say(mapping, observed, source, None, Reasons(vec![reason]));
     }
     if let Target::Unknown(why) = &observed.target {
         return Reasons::one(Cause::Unknown, why.clone()).rest();
     }
-    let leaving = Leaving { mapping, observed, stage, finalizer };
+    let leaving = Leaving { mapping, observed, stage, finalizer, moves };
     let Step { actions, reasons } = leaving.objects();
     match (actions.is_empty(), leaving.is_held_up(&reasons)) {
         (false, _) => Plan::Act(actions),
@@ -43,13 +58,16 @@ pub fn depart(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage
 
 /// Rows "gone": a source that is missing although its objects exist.
 pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
+    if observed.among.is_some() && observed.owned.is_empty() {
+        return Plan::Rest(Rest::InSync);
+    }
     if let Target::Unknown(why) = &observed.target {
         return Reasons::one(Cause::Unknown, why.clone()).rest();
     }
     let answers = &observed.answers;
     let departed = observed.owned.iter().any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
     let stage = match answers.source_exists {
-        _ if observed.owned.is_empty() => return Plan::Rest(super::Rest::InSync),
+        _ if observed.owned.is_empty() => return Plan::Rest(Rest::InSync),
         _ if departed => Stage::Departed(mapping.lifecycle.on_source_delete),
         Some(true) => {
             return Reasons::one(Cause::Waiting, "the source exists, though its watch does not show it").rest();
@@ -65,7 +83,7 @@ pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
         }
         _ => Stage::Gone,
     };
-    let step = Leaving { mapping, observed, stage, finalizer: false }.objects();
+    let step = Leaving { mapping, observed, stage, finalizer: false, moves: false }.objects();
     if step.actions.is_empty() { step.reasons.rest() } else { Plan::Act(step.actions) }
 }
 
@@ -75,6 +93,8 @@ struct Leaving<'a> {
     observed: &'a Observed,
     stage: Stage,
     finalizer: bool,
+    /// Whether its objects go to other targets, so that its status stays.
+    moves: bool,
 }
 
 impl Leaving<'_> {
@@ -245,11 +265,12 @@ impl Leaving<'_> {
             }]);
         }
         if matches!(self.stage, Stage::Out(_))
+            && !self.moves
             && let Some(action) = status::taken_back(self.mapping, self.observed, source)
         {
             return Plan::Act(vec![action]);
         }
-        Plan::Act(vec![source::release_finalizer(&self.observed.writer, source)])
+        Plan::Act(vec![source::release(self.observed, source)])
     }
 
     /// The source's own, and that of the shared objects which leave with it.

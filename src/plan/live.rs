@@ -9,7 +9,7 @@ use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Pru
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
 use super::{
     Action, Cause, Intent, Plan, Reason, Reasons, departure, each, merge_patch, on_source_recreated, owns_finalizer,
-    readiness, related, source, status, target_changed,
+    readiness, related, source, status, target_changed, targets,
 };
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
@@ -554,10 +554,32 @@ pub fn say(
     rendering: Option<&Rendering>,
     mut reasons: Reasons,
 ) -> Plan {
-    match status::patch(mapping, observed, source, rendering, &mut reasons) {
+    let written = match mapping.has_several_targets() && observed.among.is_some() {
+        false => status::patch(mapping, observed, source, rendering, None, &mut reasons),
+        true => say_of_all(mapping, observed, source, rendering, &mut reasons),
+    };
+    match written {
         Some(action) => Plan::Last(Box::new(action), reasons.verdict()),
         None => reasons.rest(),
     }
+}
+
+/// The same for one of several targets: the status is about all of them. What it lacks is for the source's condition, and is
+/// no reason to wait for this target.
+fn say_of_all(
+    mapping: &Mapping,
+    observed: &Observed,
+    source: &Arc<Value>,
+    rendering: Option<&Rendering>,
+    reasons: &mut Reasons,
+) -> Option<Action> {
+    let mut all = targets::overall(mapping, observed, source, reasons)?;
+    let known = all.0.len();
+    let action =
+        status::patch(mapping, observed, source, rendering, reasons.of_target().map(|(cause, _)| cause), &mut all);
+    let failed = all.0.drain(known..).filter(|reason| reason.cause == Cause::StatusFailed);
+    reasons.0.extend(failed);
+    action
 }
 
 impl Step {

@@ -23,6 +23,7 @@ pub mod related;
 pub mod render;
 mod source;
 pub mod status;
+pub mod targets;
 #[cfg(test)]
 mod tests;
 
@@ -40,11 +41,12 @@ pub use observed::{
 pub use source::{guard, pins, release_finalizer};
 
 use crate::mapping::template::Unrendered;
-use crate::mapping::{Mapping, SourceRecreated};
+use crate::mapping::{Mapping, OnExit, SourceRecreated};
 use crate::mutants::{self, Mutant};
 use crate::object::{has_finalizer, metadata};
 
 use decision::Stage;
+use targets::Share;
 
 /// Rounds of plan and apply before a plan counts as one that does not come to rest; a new object with everything it needs
 /// takes five.
@@ -169,6 +171,13 @@ impl Reasons {
         self.0.iter().map(|reason| reason.cause).min()
     }
 
+    /// The worst reason that is about the target, and not about the status, which one of several targets tells the others.
+    pub fn of_target(&self) -> Option<(Cause, String)> {
+        let of_target = |reason: &&Reason| !matches!(reason.cause, Cause::StatusFailed | Cause::Unknown);
+        let worst = self.0.iter().filter(of_target).min_by_key(|reason| reason.cause)?;
+        Some((worst.cause, worst.detail.clone()))
+    }
+
     /// How a plan rests for these reasons.
     fn verdict(self) -> Rest {
         match self.cause() {
@@ -220,10 +229,21 @@ pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
 
 fn active(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
     match is_in(mapping, observed, source) {
-        Ok(true) => live::live(mapping, observed, source),
+        Ok(true) => passing(mapping, observed, source),
         Ok(false) => departure::depart(mapping, observed, source, Stage::Out(mapping.source.on_exit)),
         Err(reason) if owns_finalizer(observed, source) => live::undecided(mapping, observed, source, reason),
         Err(reason) => Reasons(vec![reason]).rest(),
+    }
+}
+
+/// A source that passes the filter: its objects may go to this target, or to others.
+fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan {
+    match targets::share(mapping, observed, source) {
+        Ok(Share::Wanted) => live::live(mapping, observed, source),
+        Ok(Share::Leaving) => departure::move_away(mapping, observed, source),
+        Ok(Share::Elsewhere) => departure::depart(mapping, observed, source, Stage::Out(OnExit::Retain)),
+        Ok(Share::Moved(reason)) => live::undecided(mapping, observed, source, reason),
+        Err(unrendered) => live::undecided(mapping, observed, source, unrendered.into()),
     }
 }
 
@@ -259,15 +279,20 @@ fn on_source_recreated(mapping: &Mapping, observed: &Observed) -> SourceRecreate
     mapping.lifecycle.on_source_recreated.unwrap_or_else(default)
 }
 
-fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
-    has_finalizer(source, observed.writer.finalizer())
+/// Whether the source carries the engine's finalizer for what this target has.
+pub fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
+    has_finalizer(source, observed.writer.finalizer()) && targets::is_held_here(observed, source)
 }
 
 /// Whether the source is pinned to another target than the one at hand. A source without a pin is pinned before the first
 /// write.
 fn target_changed(observed: &Observed, source: &Value) -> Option<Reason> {
     let Pin { connection: name, identity } = observed.pin.as_ref()?;
-    let pins = source::pins(&observed.writer, source);
+    let mut pins = source::pins(&observed.writer, source);
+    if let Some(among) = &observed.among {
+        // The other targets have pipelines of their own.
+        pins.retain(|connection, pinned| *connection == among.name || pinned == identity);
+    }
     let changed = !pins.is_empty()
         && !pins.values().any(|pinned| pinned == identity)
         && !mutants::active(Mutant::TargetChangeIgnored);

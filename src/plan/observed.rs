@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::action::Action;
 use super::objects::Objects;
+use super::targets::Among;
 use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
@@ -37,6 +38,8 @@ pub struct Observed {
     pub claims: Option<Claims>,
     /// The target as the source is pinned to it, also while nothing more is known of it.
     pub pin: Option<Pin>,
+    /// Set where the mapping has several targets.
+    pub among: Option<Among>,
     /// Address of the target's server, which no consumer reads.
     pub target_url: Option<String>,
     /// Namespaces on the target in which this source's objects may be: ownership labels and annotations count nowhere
@@ -372,6 +375,7 @@ impl Observed {
             target,
             claims: None,
             pin: None,
+            among: None,
             target_url: None,
             places: BTreeSet::new(),
             stripped: BTreeMap::new(),
@@ -402,6 +406,12 @@ impl Observed {
     /// true when this process saw it last.
     pub fn owns(&self, reference: &Reference, object: &Value) -> bool {
         self.is_of(reference, object, &self.owner)
+    }
+
+    /// What belongs to this source, on the mapping's other targets too.
+    pub fn owned_anywhere(&self) -> impl Iterator<Item = &TargetObject> {
+        let others = self.among.iter().flat_map(|among| among.others.values());
+        self.owned.iter().chain(others.flat_map(|other| other.objects.iter()))
     }
 
     /// Whether it is a shared object of this mapping in one of the source's namespaces.

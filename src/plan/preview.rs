@@ -91,7 +91,7 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
     let lacking = mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one));
     let objects = unrendered(mapping, &rendering).chain(waiting(mapping, &observed, &rendering));
     let mut reasons = Reasons(lacking.chain(objects).collect());
-    let mut status = status::wanted(mapping, &observed, &scene.source, Some(&rendering), &mut reasons);
+    let mut status = status::wanted(mapping, &observed, &scene.source, Some(&rendering), None, &mut reasons);
     if status::is_withheld(&observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();
     }

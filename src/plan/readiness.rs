@@ -19,22 +19,30 @@ pub fn unmet(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, renderin
     if let Some(reason) = lacking.into_iter().find_map(|(rule, resolved)| related::missing(rule, resolved)) {
         return Some(Reason { detail: format!("waits for {}", reason.detail), ..reason });
     }
-    rule.depends_on.iter().find_map(|position| {
-        let needed = mapping.objects.get(*position)?;
-        if needed.copy.is_some() {
-            return copy_missing(mapping, observed, needed, rendering);
+    rule.depends_on.iter().find_map(|position| unready_at(mapping, observed, *position, rendering))
+}
+
+/// Whether anything that is wanted does not exist, or is not ready.
+pub fn any_unready(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> bool {
+    (0..mapping.objects.len()).any(|position| unready_at(mapping, observed, position, rendering).is_some())
+}
+
+/// Why the objects of a rule are not ready.
+fn unready_at(mapping: &Mapping, observed: &Observed, position: usize, rendering: &Rendering) -> Option<Reason> {
+    let needed = mapping.objects.get(position)?;
+    if needed.copy.is_some() {
+        return copy_missing(mapping, observed, needed, rendering);
+    }
+    let unready = |id: &str, item| unready(mapping, observed, needed, id, item, rendering);
+    match rendering.objects.get(position) {
+        // What is wanted absent delays nothing.
+        Some(Ok(Wanted::One(Rendered::Absent))) => None,
+        Some(Ok(Wanted::Each(all))) => {
+            let wanted = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
+            wanted.into_iter().find_map(|one| unready(&render::instance_id(needed, &one.key), Some(&one.item)))
         }
-        let unready = |id: &str, item| unready(mapping, observed, needed, id, item, rendering);
-        match rendering.objects.get(*position) {
-            // What is wanted absent delays nothing.
-            Some(Ok(Wanted::One(Rendered::Absent))) => None,
-            Some(Ok(Wanted::Each(all))) => {
-                let wanted = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
-                wanted.into_iter().find_map(|one| unready(&render::instance_id(needed, &one.key), Some(&one.item)))
-            }
-            _ => unready(&needed.id, None),
-        }
-    })
+        _ => unready(&needed.id, None),
+    }
 }
 
 /// Why an object that exists is not changed yet: what it newly refers to has to be copied first.

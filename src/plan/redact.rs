@@ -1,11 +1,13 @@
 //! `redact: Consumer`: texts that go to the consumer speak of the consumer's own names, and not of the target's.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::observed::Observed;
 use super::render::Rendering;
+use super::targets;
 use crate::mapping::{Mapping, Side};
 use crate::object::metadata;
 
@@ -26,14 +28,15 @@ struct Rename {
 
 impl Redaction {
     /// Longer names come first: a namespace may begin with the name of an object.
-    pub fn new(mapping: &Mapping, observed: &Observed, source: &Value, rendering: Option<&Rendering>) -> Self {
+    pub fn new(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: Option<&Rendering>) -> Self {
         if !mapping.status.redact {
             return Self::default();
         }
         let own = metadata(source, "name");
         // Objects beside their source have the names that the consumer knows.
         let placed = rendering.filter(|_| !mapping.is_beside()).map(|rendering| rendering.place.name.clone());
-        let mut renames: Vec<_> = targets(mapping, observed).map(|name| whole(name, TARGET)).collect();
+        let mut renames: Vec<_> =
+            target_names(mapping, observed, source).into_iter().map(|name| whole(name, TARGET)).collect();
         renames.extend(observed.places.iter().map(|name| whole(name, metadata(source, "namespace"))));
         renames.extend(placed.iter().map(|name| Rename { begins: true, ..whole(name, own) }));
         let derived = |name: &&str| name.contains(own) || placed.as_ref().is_some_and(|placed| name.contains(placed));
@@ -60,11 +63,15 @@ impl Redaction {
     }
 }
 
-/// The names of the target, and the address of its server.
-fn targets<'o>(mapping: &'o Mapping, observed: &'o Observed) -> impl Iterator<Item = &'o str> {
-    let pinned = observed.pin.iter().map(|pin| pin.connection.as_str());
-    let named = Some(mapping.target.as_str()).filter(|_| !mapping.is_beside());
-    observed.target_url.iter().filter_map(|url| host(url)).chain(pinned).chain(named)
+/// The names of the targets, and the addresses of their servers. A name by which the consumer's own object calls a target is
+/// no news to them.
+fn target_names<'o>(mapping: &'o Mapping, observed: &'o Observed, source: &Arc<Value>) -> Vec<&'o str> {
+    let others = observed.among.iter().flat_map(|among| &among.others);
+    let urls = others.clone().filter_map(|(_, other)| other.url.as_ref()).chain(&observed.target_url);
+    let own = observed.pin.iter().map(|pin| pin.connection.as_str());
+    let named = mapping.named_targets().into_iter().chain(own).chain(others.map(|(name, _)| name.as_str()));
+    let keys = targets::keys(mapping, observed, source);
+    named.filter(|name| !keys.contains(*name)).chain(urls.filter_map(|url| host(url))).collect()
 }
 
 /// The host of an address, unless it is this machine: that says nothing about the target.
@@ -81,7 +88,7 @@ fn names<'o>(mapping: &'o Mapping, observed: &'o Observed, rendering: Option<&'o
     let wanted = wanted
         .filter(|(rule, ..)| !rule.shared && rule.kind.side == Side::Target)
         .map(|(.., desired)| desired.reference.name.as_str());
-    let owned = observed.owned.iter().filter(|object| object.reference.kind.side == Side::Target);
+    let owned = observed.owned_anywhere().filter(|object| object.reference.kind.side == Side::Target);
     owned.map(|object| object.reference.name.as_str()).chain(wanted).collect()
 }
 

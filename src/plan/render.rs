@@ -9,10 +9,11 @@ use super::Reason;
 use super::observed::{Observed, Source, TargetObject, all_copies, copy_place};
 use super::readable::view;
 use super::related::{self, Related, Resolved};
+use super::targets::{self, Choice};
 use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
 use crate::mapping::placement::{self, Place};
 use crate::mapping::template::{Text, Unrendered};
-use crate::mapping::{Copied, Mapping, ObjectRule, RELATED, RelatedRule, Side, TargetRule, target_root};
+use crate::mapping::{Copied, Mapping, ObjectRule, RELATED, RelatedRule, Side, TargetChoice, target_root};
 use crate::mutants::{self, Mutant};
 use crate::object::compare::{leaves, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
@@ -90,9 +91,7 @@ pub struct Desired {
 /// What stands in the way of all of them: a placement or a variable that cannot be rendered.
 pub fn render(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Rendering, Unrendered> {
     let mut scope = base_scope(mapping, observed, source);
-    if let Some(rule) = &mapping.target_rule {
-        chosen(rule, &scope)?;
-    }
+    chosen(mapping, observed, &source_scope(mapping, observed, source))?;
     let place = place(mapping, observed, source)?;
     set_place(&place, &mut scope);
     let namespace_labels = namespace_labels(mapping, observed, &scope)?;
@@ -123,19 +122,32 @@ fn namespace_labels(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Re
 
 /// The roots that need no placement: enough for filters and for the placement itself.
 pub fn base_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
+    let mut scope = source_scope(mapping, observed, source);
+    let Some(rule) = &mapping.target_rule else {
+        scope.set(Root::Target, mapping.constants.target.clone());
+        return scope;
+    };
+    if let Ok(Some(Choice { key, item, cluster: Ok(cluster) })) = chosen(mapping, observed, &scope) {
+        let root =
+            if rule.is_several() { json!({"cluster": cluster, "key": key}) } else { json!({"cluster": cluster}) };
+        scope.set(Root::Target, Arc::new(root));
+        if let (TargetChoice::Each { each, .. }, Some(item)) = (&rule.choice, item) {
+            scope.set_local(&each.item, item);
+        }
+    } else if let Some(among) = &observed.among {
+        scope.set(Root::Target, target_root(&among.name));
+    }
+    scope
+}
+
+/// The roots that need no target either: enough to choose it.
+pub fn source_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Scope {
     let mut scope = Scope::new();
     scope.record(observed.recorder.clone());
     scope.set(Root::Source, Arc::new(view(source)));
     let path = observed.workspace_path.as_deref();
     scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.origin.cluster, "path": path})));
     scope.set(Root::Mapping, mapping.constants.mapping.clone());
-    let target = match &mapping.target_rule {
-        None => Some(mapping.constants.target.clone()),
-        Some(rule) => chosen(rule, &scope).ok().map(|target| target_root(&target)),
-    };
-    if let Some(target) = target {
-        scope.set(Root::Target, target);
-    }
     scope
 }
 
@@ -152,17 +164,15 @@ fn set_place(place: &Place, scope: &mut Scope) {
     scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
 }
 
-/// The target that a rule chooses.
-fn chosen(rule: &TargetRule, scope: &Scope) -> Result<String, Unrendered> {
-    let target = rule.cluster.render(scope).map_err(|why| match why {
-        Unrendered::Failed(why) => Unrendered::Failed(format!("target.cluster: {why}")),
-        waiting => waiting,
-    })?;
-    if rule.allowed.contains(&target) {
-        return Ok(target);
-    }
-    let allowed = rule.allowed.join("`, `");
-    Err(Unrendered::Failed(format!("target.cluster: it gives none of the targets that are allowed (`{allowed}`)")))
+/// Which of the source's targets this one is; of a mapping without an engine, its first.
+fn chosen(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Result<Option<Choice>, Unrendered> {
+    let Some(rule) = &mapping.target_rule else { return Ok(None) };
+    let all = targets::choices(rule, observed.among.as_ref(), scope)?;
+    let is_this = |choice: &Choice| match &observed.among {
+        Some(among) => choice.cluster.as_ref() == Ok(&among.name),
+        None => choice.cluster.is_ok(),
+    };
+    Ok(all.into_iter().find(is_this))
 }
 
 /// The place that the rule gives, unless objects of the source exist and none of them is there: placement is sticky.

@@ -6,7 +6,7 @@ use json_patch::jsonptr::{Pointer, PointerBuf};
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::{Value, json};
 
-use super::{Action, Observed, Pin, SourcePatch};
+use super::{Action, Observed, Pin, SourcePatch, targets};
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Writer};
 use crate::object::{has_finalizer, metadata};
@@ -21,8 +21,7 @@ pub fn add_finalizer(observed: &Observed, source: &Value) -> Action {
     if let Some(Pin { connection, identity }) = &observed.pin {
         let (key, mut pins) = (observed.writer.target_annotation(), pins(&observed.writer, source));
         pins.insert(connection.clone(), identity.clone());
-        let pins: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();
-        let pins = pins.join(",");
+        let pins = joined(&pins);
         patch.push(match source.pointer("/metadata/annotations") {
             Some(Value::Object(_)) => add(["metadata", "annotations", key], pins.into()),
             _ => add(["metadata", "annotations"], json!({key: pins})),
@@ -43,6 +42,26 @@ pub fn pins(writer: &Writer, source: &Value) -> BTreeMap<String, String> {
     let pair =
         |pair: &str| pair.split_once('=').map(|(connection, identity)| (connection.to_owned(), identity.to_owned()));
     pins.split(',').filter_map(pair).collect()
+}
+
+fn joined(pins: &BTreeMap<String, String>) -> String {
+    let pairs: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();
+    pairs.join(",")
+}
+
+/// Nothing is left on this target: takes it off the annotation, or, where it is the last, releases the finalizer.
+pub fn release(observed: &Observed, source: &Value) -> Action {
+    let mut pins = pins(&observed.writer, source);
+    for own in targets::own_pins(observed, &pins) {
+        pins.remove(&own);
+    }
+    if pins.is_empty() {
+        return release_finalizer(&observed.writer, source);
+    }
+    let patch = metadata_patch(source, |_, annotations| {
+        annotations.insert(observed.writer.target_annotation().to_owned(), joined(&pins).into());
+    });
+    Action::PatchSource { purpose: SourcePatch::Unpin, patch }
 }
 
 /// Removes the finalizer and the pinned targets.

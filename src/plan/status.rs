@@ -14,7 +14,7 @@ use super::observed::{ObjectState, Observed, TargetObject};
 use super::redact::Redaction;
 use super::render::{self, Rendering, kind_of};
 use super::source::guarded;
-use super::{Cause, Reasons, mirror};
+use super::{Cause, Reasons, mirror, targets};
 use crate::mapping::expression::{Outcome, Root, Scope};
 use crate::mapping::schema::{Presence, Schema};
 use crate::mapping::template::{Template, Unrendered};
@@ -31,15 +31,17 @@ enum Leaf {
 }
 
 /// The patch of `/status` that is due; `None` when all stands already. Without a rendering the fields keep what they
-/// have, and only the engine's condition speaks. Leaves that fail are added to the reasons.
+/// have, and only the engine's condition speaks. Leaves that fail are added to the reasons. `here`: of several targets, why the
+/// source is not in sync on this one.
 pub fn patch(
     mapping: &Mapping,
     observed: &Observed,
     source: &Arc<Value>,
     rendering: Option<&Rendering>,
+    here: Option<Cause>,
     reasons: &mut Reasons,
 ) -> Option<Action> {
-    let wanted = wanted(mapping, observed, source, rendering, reasons);
+    let wanted = wanted(mapping, observed, source, rendering, here, reasons);
     if let Some(why) = &observed.answers.status_failed {
         reasons.push(Cause::StatusFailed, why.clone());
         return None;
@@ -89,6 +91,7 @@ pub fn wanted(
     observed: &Observed,
     source: &Arc<Value>,
     rendering: Option<&Rendering>,
+    here: Option<Cause>,
     reasons: &mut Reasons,
 ) -> Option<Value> {
     let mut new = source.get("status").cloned().unwrap_or(Value::Null);
@@ -96,8 +99,11 @@ pub fn wanted(
     let redaction = Redaction::new(mapping, observed, source, rendering);
     if let Some(rendering) = rendering {
         former(observed, &mut new);
-        let seen =
-            Sight { mapping, observed, rendering, scope: lenient(mapping, &rendering.scope), redaction: &redaction };
+        let mut scope = lenient(mapping, &rendering.scope);
+        if mapping.has_several_targets() {
+            scope.set(Root::Targets, Arc::new(targets::view(mapping, observed, source, rendering, here)));
+        }
+        let seen = Sight { mapping, observed, rendering, scope, redaction: &redaction };
         fields(&seen, &mut new, reasons);
         conditions(&seen, generation, &mut new, reasons);
         mirror::conditions(&seen, generation, &mut new);
@@ -450,7 +456,7 @@ fn engine_conditions(
     let kind = engine_condition(observed);
     let mut condition = synced(reasons, redaction);
     let is_adopted = |object: &TargetObject| marks::annotation(&object.object, marks::ADOPTED_FROM).is_some();
-    if condition.status == "True" && observed.owned.iter().any(is_adopted) {
+    if condition.status == "True" && observed.owned_anywhere().any(is_adopted) {
         condition.reason = "Adopted".into();
         condition.message = "what an earlier object of this name had is kept and now belongs to this one".into();
     }
@@ -529,7 +535,7 @@ fn observed_generation(
 ) {
     let path = ["observedGeneration".to_owned()];
     let due = follows_generation(mapping, observed) && rendering.is_some() && reasons.0.is_empty();
-    if due && observed.owned.iter().all(has_observed) {
+    if due && observed.owned_anywhere().all(has_observed) {
         // A status that is no map is said by the fields' own leaves.
         let _ = put(status, &path, Leaf::Set(json!(generation(source))));
     }

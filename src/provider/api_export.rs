@@ -245,6 +245,7 @@ impl<'a> Discovery<'a> {
             endpoint: shard.endpoint.at(&format!("clusters/{cluster}")),
             scope: shard.scope.clone(),
             claims: Some(binding.claims()),
+            labels: BTreeMap::new(),
         })
     }
 

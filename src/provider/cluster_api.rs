@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::hub;
 use super::hub::{Collection, Holding, Kubeconfig, member_of, of_secret};
 use super::secrets::secrets;
 use crate::mapping::{Resource, Selector};
@@ -60,13 +61,14 @@ impl ClusterApi {
 
 impl Members for ClusterApi {
     async fn look(&mut self) -> Result<Listed, String> {
-        let (mut found, mut refused) = (BTreeMap::new(), Vec::new());
+        let (mut found, mut refused, mut labels) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         for cluster in self.clusters.objects().await? {
             let [namespace, name] = ["namespace", "name"].map(|field| metadata(&cluster, field));
             let Some(member) = member_of(&cluster) else { continue };
             if !is_up(&cluster) && !self.holding.has(&member) {
                 continue;
             }
+            labels.insert(member.clone(), hub::labels(&cluster));
             match self.kubeconfig(namespace, name).await {
                 Ok(kubeconfig) => drop(found.insert(member, kubeconfig)),
                 Err(why) => {
@@ -78,7 +80,7 @@ impl Members for ClusterApi {
                 }
             }
         }
-        Ok(self.holding.list(found, refused))
+        Ok(self.holding.list(found, refused, labels))
     }
 
     async fn changed(&mut self) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::hub;
 use super::hub::{Collection, Holding, Kubeconfig, member_of};
 use crate::mapping::{Resource, Selector};
 use crate::multicluster::connection::Connection;
@@ -57,13 +58,14 @@ impl ClusterInventory {
 impl Members for ClusterInventory {
     async fn look(&mut self) -> Result<Listed, String> {
         let access = AccessProviders::read(&self.access_providers).await?;
-        let (mut found, mut refused) = (BTreeMap::new(), Vec::new());
+        let (mut found, mut refused, mut labels) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         for profile in self.profiles.objects().await? {
             let Some(member) = member_of(&profile) else { continue };
             // One that is ill has sources whose finalizers the engine holds.
             if !is_healthy(&profile) && !self.holding.has(&member) {
                 continue;
             }
+            labels.insert(member.clone(), hub::labels(&profile));
             match access.kubeconfig(&profile) {
                 Ok(kubeconfig) => drop(found.insert(member, kubeconfig)),
                 Err(why) => {
@@ -74,7 +76,7 @@ impl Members for ClusterInventory {
                 }
             }
         }
-        Ok(self.holding.list(found, refused))
+        Ok(self.holding.list(found, refused, labels))
     }
 
     async fn changed(&mut self) {

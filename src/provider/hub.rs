@@ -128,7 +128,12 @@ impl Holding {
     }
 
     /// Exactly these are members now; one that is known gets its present text.
-    pub(super) fn list(&mut self, found: BTreeMap<ClusterName, Kubeconfig>, refused: Vec<String>) -> Listed {
+    pub(super) fn list(
+        &mut self,
+        found: BTreeMap<ClusterName, Kubeconfig>,
+        refused: Vec<String>,
+        labels: BTreeMap<ClusterName, BTreeMap<String, String>>,
+    ) -> Listed {
         self.held.retain(|name, _| found.contains_key(name));
         let hold = if self.are_users_local { Held::with_local_user } else { Held::new };
         for (name, Kubeconfig { origin, text }) in found {
@@ -138,7 +143,8 @@ impl Holding {
             }
         }
         let source = |held: &Held| ConnectionSource::Held { kubeconfig: held.clone(), context: None };
-        Listed { members: self.held.iter().map(|(name, held)| (name.clone(), source(held))).collect(), refused }
+        let members = self.held.iter().map(|(name, held)| (name.clone(), source(held))).collect();
+        Listed { members, refused, labels }
     }
 
     pub(super) fn has(&self, name: &ClusterName) -> bool {
@@ -175,4 +181,11 @@ pub(super) fn of_secret(secret: &Value, key: &str) -> Result<Kubeconfig, String>
         Ok(text) if !text.is_empty() => Ok(Kubeconfig { origin, text }),
         _ => Err(format!("key `{key}` of {origin} holds no text")),
     }
+}
+
+/// The labels of an object of the hub that stands for a cluster.
+pub(super) fn labels(object: &Value) -> BTreeMap<String, String> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    labels.into_iter().flatten().filter_map(text).collect()
 }

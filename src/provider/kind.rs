@@ -42,7 +42,7 @@ impl Members for Kind {
                 }
             }
         }
-        Ok(self.holding.list(found, refused))
+        Ok(self.holding.list(found, refused, BTreeMap::new()))
     }
 
     async fn changed(&mut self) {

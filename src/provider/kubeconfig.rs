@@ -1,5 +1,6 @@
 //! One cluster, reached through a connection.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +42,15 @@ impl KubeconfigProvider {
         let identity = cluster_identity(&endpoint).await?;
         let endpoint = endpoint.leading_to(&identity);
         let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(self.name.clone()) };
-        Ok(ClusterSpec { name: self.name.clone(), identity, path: None, endpoint, scope, claims: None })
+        Ok(ClusterSpec {
+            name: self.name.clone(),
+            identity,
+            path: None,
+            endpoint,
+            scope,
+            claims: None,
+            labels: BTreeMap::new(),
+        })
     }
 
     /// Tells which cluster the connection leads to, or why that cannot be told, now and whenever it was doubtful. Ends where

@@ -63,13 +63,15 @@ impl Groups {
 }
 
 impl Group {
-    /// The members by the names that they have among those of all groups.
-    pub fn named(&self, listed: &Listed) -> BTreeMap<ClusterName, ConnectionSource> {
+    /// What was listed, by the names that the members have among those of all groups.
+    pub fn named(&self, listed: Listed) -> Listed {
         let name = |name: &ClusterName| match &self.prefix {
             Some(prefix) => ClusterName::try_from(format!("{prefix}.{name}").as_str()),
             None => Ok(name.clone()),
         };
-        listed.members.iter().filter_map(|(of, source)| Some((name(of).ok()?, source.clone()))).collect()
+        let members = listed.members.into_iter().filter_map(|(of, source)| Some((name(&of).ok()?, source)));
+        let labels = listed.labels.into_iter().filter_map(|(of, labels)| Some((name(&of).ok()?, labels)));
+        Listed { members: members.collect(), labels: labels.collect(), refused: listed.refused }
     }
 }
 
@@ -114,7 +116,7 @@ impl One {
     fn new(provider: &str, source: &ConnectionSource) -> Result<Self, String> {
         let name = ClusterName::try_from(provider).map_err(|error| error.to_string())?;
         let members = BTreeMap::from([(name, source.clone())]);
-        Ok(Self { listed: Listed { members, refused: Vec::new() } })
+        Ok(Self { listed: Listed { members, ..Listed::default() } })
     }
 }
 

@@ -22,13 +22,19 @@ struct Member {
     /// It answered, or failed to, at least once.
     asked: bool,
     spec: Option<ClusterSpec>,
+    labels: BTreeMap<String, String>,
     engaged: bool,
 }
 
 impl Roll {
     /// These are the members now; `is_complete`: all of them were listed once. Who is no longer among them is no longer in
     /// sight; its objects stay.
-    pub fn list(&mut self, names: &BTreeSet<ClusterName>, is_complete: bool) -> Vec<ProviderEvent> {
+    pub fn list(
+        &mut self,
+        names: &BTreeSet<ClusterName>,
+        mut labels: BTreeMap<ClusterName, BTreeMap<String, String>>,
+        is_complete: bool,
+    ) -> Vec<ProviderEvent> {
         self.complete |= is_complete;
         let gone: Vec<(ClusterName, Member)> = self.members.extract_if(.., |name, _| !names.contains(name)).collect();
         for name in names {
@@ -41,6 +47,14 @@ impl Roll {
                 self.doubt_doubles(&spec.identity);
             }
         }
+        for (name, member) in &mut self.members {
+            let labels = labels.remove(name).unwrap_or_default();
+            let is_news = std::mem::replace(&mut member.labels, labels.clone()) != labels;
+            if let Some(spec) = member.spec.as_mut().filter(|_| is_news) {
+                spec.labels = labels;
+                events.extend(member.engaged.then(|| ProviderEvent::Apply(Box::new(spec.clone()))));
+            }
+        }
         events.extend(self.sync());
         events
     }
@@ -51,6 +65,7 @@ impl Roll {
         member.asked = true;
         let mut events = Vec::new();
         if let Some(spec) = spec {
+            let spec = ClusterSpec { labels: member.labels.clone(), ..spec };
             let identity = spec.identity.clone();
             let former = member.spec.replace(spec).map(|former| former.identity);
             let left = former.filter(|former| member.engaged && *former != identity);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::hub;
 use super::hub::{Collection, Holding, of_secret};
 use crate::mapping::{Resource, Selector};
 use crate::multicluster::connection::Connection;
@@ -36,7 +37,7 @@ impl KubeconfigSecrets {
 
 impl Members for KubeconfigSecrets {
     async fn look(&mut self) -> Result<Listed, String> {
-        let (mut found, mut refused) = (BTreeMap::new(), Vec::new());
+        let (mut found, mut refused, mut labels) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         for secret in self.secrets.objects().await? {
             let name = ClusterName::try_from(secret["metadata"]["name"].as_str().unwrap_or_default());
             let Ok(name) = name else { continue };
@@ -44,6 +45,7 @@ impl Members for KubeconfigSecrets {
                 // The selector may find Secrets that are none of the fleet's.
                 continue;
             }
+            labels.insert(name.clone(), hub::labels(&secret));
             let kubeconfig = of_secret(&secret, &self.key).or_else(|why| {
                 refused.push(why);
                 // A Secret that is edited badly is no reason to lose its cluster.
@@ -53,7 +55,7 @@ impl Members for KubeconfigSecrets {
                 found.insert(name, kubeconfig);
             }
         }
-        Ok(self.holding.list(found, refused))
+        Ok(self.holding.list(found, refused, labels))
     }
 
     async fn changed(&mut self) {

@@ -102,7 +102,15 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
 
 impl Rights {
     fn on_target(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
-        let place = Place::Target(mapping.state_store(setting.home).to_owned());
+        for place in targets(mapping, setting) {
+            if let Place::Fleet(provider) = &place {
+                self.at_hub(provider, setting);
+            }
+            self.at_target(mapping, place, setting);
+        }
+    }
+
+    fn at_target(&mut self, mapping: &Mapping, place: Place, setting: &Setting<'_>) {
         self.reach_target(&place, setting);
         let why = format!("mapping {}", mapping.name);
         if mapping.placement.create_namespace && mapping.mode != Mode::Observe {
@@ -252,8 +260,8 @@ impl Rights {
                 Direction::ToTarget => (READ, WRITE),
                 Direction::ToSource => (WRITE, READ),
             };
-            if !mapping.is_beside() {
-                let place = Place::Target(mapping.target.clone());
+            let places = if mapping.is_beside() { Vec::new() } else { targets(mapping, setting) };
+            for place in places {
                 self.add(&place, rule(&resource.group, &resource.plural, target, &why));
             }
             self.beside(mapping, resource, consumer, &why, setting);
@@ -322,6 +330,19 @@ impl Rights {
             None => rules.push(new),
         }
     }
+}
+
+/// The targets of a mapping. Where its objects are beside their sources, the home of its state store.
+fn targets(mapping: &Mapping, setting: &Setting<'_>) -> Vec<Place> {
+    let Some(rule) = &mapping.target_rule else {
+        return vec![Place::Target(mapping.state_store(setting.home).to_owned())];
+    };
+    let named = rule.allowed.iter().map(|name| match name.split_once('/') {
+        Some((provider, _)) => Place::Fleet(provider.to_owned()),
+        None => Place::Target(name.clone()),
+    });
+    let fleet = rule.fleet.iter().map(|fleet| Place::Fleet(fleet.provider.clone()));
+    named.chain(fleet).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// The clusters of a provider; one that nothing names goes by its own name.

@@ -41,6 +41,8 @@ pub struct Surveyor {
     pub engine: String,
     /// The connection of the home cluster.
     pub home: String,
+    /// The target that is looked at, where a mapping has several; `None`: the first that it names.
+    pub target: Option<String>,
 }
 
 /// A workspace or cluster where sources of a mapping stand, or could.
@@ -201,7 +203,8 @@ impl Surveyor {
         let mut members = BTreeMap::new();
         for mut group in groups {
             let listed = group.members.look().await.map_err(Unseen::Connection)?;
-            members.extend(group.named(&listed));
+            let listed = group.named(listed);
+            members.extend(listed.members);
             refused.extend(listed.refused);
         }
         if let Some(why) = refused.into_iter().next() {
@@ -243,7 +246,10 @@ impl Surveyor {
 
     /// The connection of a mapping's target, or of its state store where its objects are beside their sources.
     pub fn target_name<'a>(&'a self, mapping: &'a Mapping) -> &'a str {
-        mapping.state_store(&self.home)
+        match &self.target {
+            Some(target) if mapping.target_rule.is_some() => target,
+            _ => mapping.state_store(&self.home),
+        }
     }
 
     /// The target of a mapping, with what of the mapping stands there.

@@ -1,6 +1,6 @@
 //! What the engine would do now for one source: the planner is followed to its end, reads are made, writes imagined.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -12,6 +12,7 @@ use crate::mapping::{Kind, Mapping, Mode, Resource, Side, placement};
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
+use crate::plan::targets::Among;
 use crate::plan::{
     Action, Intent, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Plan, Rest, Source, Target,
     TargetObject, plan, rehearsal, render,
@@ -65,6 +66,12 @@ impl Scene<'_> {
         })
     }
 
+    /// The target at hand, of several. The others are not looked at.
+    fn among(&self) -> Among {
+        let name = self.surveyor.target_name(self.mapping).to_owned();
+        Among { selected: [name.clone()].into(), name, others: BTreeMap::new() }
+    }
+
     fn observed(&self, source: &Arc<Value>) -> Observed {
         let Self { surveyor, mapping, cluster, target, .. } = *self;
         let key = Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
@@ -75,6 +82,7 @@ impl Scene<'_> {
             workspace_path: cluster.path.clone(),
             target_url: Some(target.endpoint.url().to_owned()),
             pin: Some(Pin { connection: surveyor.target_name(mapping).to_owned(), identity: target.identity.clone() }),
+            among: mapping.target_rule.as_ref().map(|_| self.among()),
             schema: self.schema.clone(),
             ..Observed::new(surveyor.writer(mapping), key, origin, source, known(mapping, target), Timestamp::now())
         };

@@ -180,7 +180,7 @@ impl Members for Fleet {
             Roster::Renamed => &self.members[1..],
             Roster::Doubled => &self.members[..],
         };
-        Ok(Listed { members: listed.iter().cloned().collect(), refused: Vec::new() })
+        Ok(Listed { members: listed.iter().cloned().collect(), ..Listed::default() })
     }
 
     async fn changed(&mut self) {

@@ -347,6 +347,7 @@ async fn a_source_that_came_back_asks_for_its_objects_again() {
         providers: Default::default(),
         home: "target".to_owned(),
         engine: "main".to_owned(),
+        target: None,
     };
     let (mapping, schemas) = (compiled(MAPPING).expect("a mapping"), ConsumerSchemas::new(Schemas::default()));
     let whole = surveyor.whole(&schemas, &mapping, "sync-engine").await.expect("reads");

@@ -31,15 +31,6 @@ impl Pipeline {
         self.state().unsettled.clone()
     }
 
-    /// How many sources did not end in sync, by the reason in their condition `Synced`.
-    pub fn reasons(&self) -> BTreeMap<Reason, usize> {
-        let mut reasons = BTreeMap::new();
-        for unsettled in self.state().unsettled.values() {
-            *reasons.entry(unsettled.cause.unwrap_or(Reason::RequestFailed)).or_default() += 1;
-        }
-        reasons
-    }
-
     /// A request of the last plan failed in a way that time may mend: no event tells when.
     pub fn request_failed(&self, key: &Key) {
         self.state().retried.insert(key.clone());

@@ -16,24 +16,27 @@ pub(super) struct Written<'a> {
     pub list: Option<&'a Raw>,
     pub item: Option<&'a Spanned<String>>,
     pub key: Option<&'a Raw>,
+    /// What the list and its keys read.
+    pub roots: RootSet,
 }
 
 impl Compiler {
-    /// Compiles the list and its keys; what follows reads the item, until `self.locals` is cleared. The outer `None`: a
+    /// Compiles the list and its keys; what follows reads the item, until
+    /// [`end_item`](Self::end_item). The outer `None`: a
     /// finding says why.
     pub(super) fn for_each(&mut self, written: &Written<'_>) -> Option<Option<ForEach>> {
-        self.locals = written.item.iter().map(|item| item.value.clone()).collect();
+        self.locals = self.target_item.iter().chain(written.item.as_ref().map(|item| &item.value)).cloned().collect();
         let Some(list) = written.list else {
             let alone = self.refuse_without_list(written.node);
             return alone.then_some(None);
         };
         let item = self.item(written);
-        let outer = std::mem::take(&mut self.locals);
+        let inner = std::mem::replace(&mut self.locals, self.target_item.iter().cloned().collect());
         let place = list.0.headline();
-        let list = self.list(list);
-        self.locals = outer;
+        let list = self.list(list, written.roots);
+        self.locals = inner;
         let key = match written.key {
-            Some(key) => self.leaf(key, RootSet::TEMPLATE, Text::compile),
+            Some(key) => self.leaf(key, written.roots, Text::compile),
             None => self.needs(
                 written.node,
                 "key",
@@ -50,7 +53,12 @@ impl Compiler {
         Some(Some(ForEach { list: list?, place, item: item?, key: key? }))
     }
 
-    fn list(&mut self, raw: &Raw) -> Option<Template> {
+    /// What follows is outside of the list.
+    pub(super) fn end_item(&mut self) {
+        self.locals = self.target_item.iter().cloned().collect();
+    }
+
+    fn list(&mut self, raw: &Raw, roots: RootSet) -> Option<Template> {
         let fits = match &raw.0.value {
             NodeValue::Sequence(_) => true,
             NodeValue::String(_) => Expression::is_typed(&raw.0),
@@ -62,7 +70,7 @@ impl Compiler {
             self.report(finding.help("a list, or `${{ … }}` that gives one"));
             return None;
         }
-        self.leaf(raw, RootSet::TEMPLATE, Template::compile)
+        self.leaf(raw, roots, Template::compile)
     }
 
     fn item(&mut self, written: &Written<'_>) -> Option<String> {

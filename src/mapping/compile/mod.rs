@@ -8,6 +8,7 @@ mod provider;
 mod related;
 mod source;
 mod status;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use super::expression::{Names, References, Root, RootSet};
 use super::template::Template;
 use super::{
     ClusterProvider, Constants, Lifecycle, Mapping, OWN_CLUSTER, PruneGuard, Reconcile, Side, SourceRecreated,
+    TargetChoice, TargetRule,
 };
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
 
@@ -159,6 +161,10 @@ struct Compiler {
     var_references: BTreeMap<String, References>,
     /// Names of the object at hand: its `as`.
     locals: Vec<String>,
+    /// The `as` of `targets`, which objects read.
+    target_item: Option<String>,
+    /// What the status reads.
+    status_roots: RootSet,
     /// Whether the placement's namespace reads the source, so that a fixed name there can be unique.
     namespace_per_source: bool,
 }
@@ -175,6 +181,8 @@ impl Compiler {
             several: several(spec),
             var_references: BTreeMap::new(),
             locals: Vec::new(),
+            target_item: None,
+            status_roots: RootSet::STATUS,
             namespace_per_source: source::namespace_reads_source(spec.placement.as_ref()),
         }
     }
@@ -222,11 +230,17 @@ impl Compiler {
         self.replaces(document);
         names::check_mapping_name(&document.metadata.name, &mut self.findings);
         let source = self.source(&spec.source);
-        let target = self.target(spec.target.as_ref());
+        let target = self.targets(spec);
         let placement = self.placement(spec.placement.as_ref());
         let vars = self.variables(&spec.vars);
         let related = self.related(&spec.related);
+        self.target_item = item_of(target.as_ref().and_then(|(_, rule)| rule.as_ref()));
+        self.end_item();
         let objects = self.objects(&spec.objects, related.as_deref().unwrap_or_default());
+        self.target_item = None;
+        self.end_item();
+        let several = target.as_ref().is_some_and(|(_, rule)| rule.as_ref().is_some_and(TargetRule::is_several));
+        self.status_roots = if several { RootSet::STATUS_OF_SEVERAL } else { RootSet::STATUS };
         let status = self.status(spec.status.as_ref(), &spec.objects);
         let lifecycle = self.lifecycle(&spec.lifecycle, spec.source.api_export.is_some());
         let reconcile = self.reconcile(&spec.reconcile);
@@ -234,6 +248,9 @@ impl Compiler {
         let (related, mut objects) = (related?, objects?);
         self.copies(&spec.related, &related, &mut objects);
         let mut placement = placement?;
+        if several {
+            self.check_several(&document.spec);
+        }
         if OWN_CLUSTER.contains(&target.as_str()) {
             self.check_beside(&document.spec);
             objects.iter_mut().for_each(|rule| rule.kind = rule.kind.on(Side::Source));
@@ -360,6 +377,14 @@ impl Compiler {
             backoff_max: max,
             target_writes_per_second: spec.target_writes_per_second.unwrap_or(0),
         }
+    }
+}
+
+/// The name under which objects read the item of `targets`.
+fn item_of(rule: Option<&TargetRule>) -> Option<String> {
+    match rule.map(|rule| &rule.choice) {
+        Some(TargetChoice::Each { each, .. }) => Some(each.item.clone()),
+        _ => None,
     }
 }
 

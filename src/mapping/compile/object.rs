@@ -85,6 +85,7 @@ impl Compiler {
             list: spec.for_each.as_ref(),
             item: spec.item.as_ref(),
             key: spec.key.as_ref(),
+            roots: RootSet::TEMPLATE,
         });
         if let Some((field, _)) = spec.node.entry("forEach").filter(|_| shared && spec.for_each.is_some()) {
             let finding = Finding::new("SE0114", field.span.clone(), "a shared object is one");
@@ -103,7 +104,7 @@ impl Compiler {
         let name = self.object_name(spec, roots);
         let template = self.leaf(&spec.template, roots, Template::compile);
         let (ready, failed) = (self.verdict(spec.ready.as_ref()), self.verdict(spec.failed.as_ref()));
-        self.locals.clear();
+        self.end_item();
         let (ignore, at_creation) = self.left_to_others(spec);
         Some(ObjectRule {
             id: spec.id.value.clone(),

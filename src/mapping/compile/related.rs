@@ -28,7 +28,7 @@ impl Compiler {
             }
         }
         let rules: Vec<_> = specs.iter().map(|spec| self.one_related(spec)).collect();
-        self.locals.clear();
+        self.end_item();
         rules.into_iter().collect()
     }
 
@@ -39,6 +39,7 @@ impl Compiler {
             list: spec.for_each.as_ref(),
             item: spec.item.as_ref(),
             key: spec.key.as_ref(),
+            roots: RootSet::TEMPLATE,
         });
         let from = self.from(spec);
         let to = spec.to.as_ref().map_or(Some(RelatedPlace::default()), |to| self.place(to));

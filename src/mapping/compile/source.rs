@@ -7,20 +7,14 @@ use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::document::{
     ApiExportSpec, Direction, MappingSpec, NamespacesSpec, PlacementSpec, RelatedSpec, SelectorSpec, SourceSpec,
-    TargetChange, TargetSpec,
 };
 use crate::mapping::expression::{Expression, RootSet};
-use crate::mapping::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
+use crate::mapping::names::{is_label_key, is_label_value};
 use crate::mapping::placement::Placement;
 use crate::mapping::provider::SOURCE_CONNECTION;
 use crate::mapping::template::Text;
-use crate::mapping::{
-    ApiExportRef, NamespaceFilter, OWN_CLUSTER, Selector, SelectorOperator, Source, SourceClusters, TargetRule,
-};
+use crate::mapping::{ApiExportRef, NamespaceFilter, Selector, SelectorOperator, Source, SourceClusters};
 use crate::yaml::{Raw, Spanned};
-
-/// The connection of targets, where none is named.
-const TARGET_CONNECTION: &str = "target";
 
 impl Compiler {
     pub(super) fn source(&mut self, spec: &SourceSpec) -> Option<Source> {
@@ -93,70 +87,6 @@ impl Compiler {
         }
         let texts = |globs: &[Spanned<String>]| globs.iter().map(|glob| glob.value.clone()).collect();
         NamespaceFilter { include: texts(&spec.include), exclude: texts(&spec.exclude) }
-    }
-
-    /// The cluster that receives the objects, and the rule that chooses it where there is one.
-    pub(super) fn target(&mut self, spec: Option<&TargetSpec>) -> Option<(String, Option<TargetRule>)> {
-        let Some(spec) = spec else { return Some((TARGET_CONNECTION.into(), None)) };
-        let node = &spec.cluster.0;
-        let Some(text) = node.as_str() else {
-            let message = format!("expected a connection's name, found {}", node.describe());
-            self.report(Finding::new("SE0102", node.headline(), message));
-            return None;
-        };
-        let others = spec.allowed.iter().filter(|allowed| Some(allowed.as_str()) != node.as_str());
-        others.for_each(|allowed| self.check_target(allowed));
-        if let Some(change) = spec.on_target_change.as_ref().filter(|change| change.value == TargetChange::Recreate) {
-            self.not_yet(change.span(), "`onTargetChange: Recreate`");
-        }
-        if names::is_template(text) {
-            return self.target_rule(spec);
-        }
-        let named = Spanned { value: text.to_owned(), node: node.clone() };
-        if !OWN_CLUSTER.contains(&text) {
-            self.check_target(&named);
-        }
-        if let Some(unmeant) = spec.allowed.iter().find(|_| !spec.allowed.iter().any(|allowed| allowed.value == text)) {
-            let message = format!("`{text}` is not among the targets that are allowed");
-            self.report(
-                Finding::new("SE0114", unmeant.span(), message).help("`allowed` lists what an expression may give"),
-            );
-        }
-        if let Some(other) = spec.allowed.iter().find(|allowed| allowed.value != text) {
-            self.not_yet(other.span(), "a second allowed target");
-        }
-        Some((text.to_owned(), None))
-    }
-
-    fn target_rule(&mut self, spec: &TargetSpec) -> Option<(String, Option<TargetRule>)> {
-        let at = spec.cluster.0.span.clone();
-        self.not_yet(at.clone(), "an expression in `target.cluster`");
-        let cluster = self.leaf(&spec.cluster, RootSet::TARGET, Text::compile);
-        let Some(first) = spec.allowed.first() else {
-            let finding =
-                Finding::new("SE0114", at, "an expression here needs `allowed`, the targets that it may give");
-            self.report(finding.help("where objects go is known when the mapping is loaded: `allowed: [east, west]`"));
-            return None;
-        };
-        let allowed = spec.allowed.iter().map(|allowed| allowed.value.clone()).collect();
-        Some((first.value.clone(), Some(TargetRule { cluster: cluster?, allowed })))
-    }
-
-    /// A connection's name, `provider/cluster`, or `workspace`.
-    fn check_target(&mut self, name: &Spanned<String>) {
-        if OWN_CLUSTER.contains(&name.value.as_str()) {
-            self.not_yet(name.span(), "the source's own cluster as one of several targets");
-        } else if let Some((provider, cluster)) = name.value.split_once('/') {
-            self.not_yet(name.span(), "a provider's cluster as target");
-            if !is_dns_label(provider) || !is_dns_subdomain(cluster) {
-                let message = format!("`{}` is no provider's cluster", name.value);
-                self.report(
-                    Finding::new("SE0110", name.span(), message).help("`provider/cluster`, such as `edge/east`"),
-                );
-            }
-        } else {
-            names::check_connection(name, &mut self.findings);
-        }
     }
 
     /// What a mapping cannot say whose objects are beside their sources.

@@ -8,7 +8,7 @@ use crate::mapping::document::{
     ConditionSpec, MirrorSpec, MirroredConditionSpec, ObjectSpec, ObservedGeneration, Redact, StatusFieldObject,
     StatusFieldSpec, StatusSpec, WrittenConditionSpec,
 };
-use crate::mapping::expression::{Root, RootSet};
+use crate::mapping::expression::Root;
 use crate::mapping::jsonpath::JsonPath;
 use crate::mapping::names::pointer;
 use crate::mapping::template::Template;
@@ -69,7 +69,7 @@ impl Compiler {
         };
         let value = self.value(key, full, from);
         let transform = match &full.transform {
-            Some(transform) => self.leaf(transform, RootSet::TRANSFORM, Template::compile).map(Some),
+            Some(transform) => self.leaf(transform, self.status_roots.and(Root::Value), Template::compile).map(Some),
             None => Some(None),
         };
         let default = self.default_value(full);
@@ -82,6 +82,14 @@ impl Compiler {
     /// Where the value comes from: exactly one of `path` and `value`.
     fn value(&mut self, key: &Spanned<String>, spec: &StatusFieldObject, from: Option<&str>) -> Option<StatusValue> {
         match (&spec.path, &spec.value) {
+            (Some(path), None) if self.status_roots.contains(Root::Targets) => {
+                let finding =
+                    Finding::new("SE0114", path.0.headline(), "there are several targets, so a path has no one object");
+                let help =
+                    "read it from one of them: `value: ${{ targets.east.objects.db.status.phase | default('') }}`";
+                self.report(finding.help(help));
+                None
+            }
             (Some(path), None) => self.path(path, spec, from),
             (None, Some(value)) => {
                 let only_with_path = spec
@@ -96,7 +104,7 @@ impl Compiler {
                         finding.help("an expression names its object itself: `${{ objects.db.status.phase }}`"),
                     );
                 }
-                self.leaf(value, RootSet::STATUS, Template::compile).map(Box::new).map(StatusValue::Value)
+                self.leaf(value, self.status_roots, Template::compile).map(Box::new).map(StatusValue::Value)
             }
             (None, None) => {
                 let message = format!("`{}` has neither `path` nor `value`", key.value);
@@ -238,6 +246,11 @@ impl Compiler {
         types: &mut BTreeSet<String>,
     ) -> Option<MirrorRule> {
         let MirrorSpec { from: own, types: mirrored, prefix } = &spec.mirror;
+        if self.status_roots.contains(Root::Targets) {
+            let message = "there are several targets, so no one object has the condition";
+            let finding = Finding::new("SE0114", spec.span(), message);
+            self.report(finding.help("write the condition with `type` and `status`, from `targets`"));
+        }
         own.iter().for_each(|own| self.check_object(own));
         let object = own.as_ref().map(|own| own.value.as_str()).or(from);
         if object.is_none() {
@@ -260,11 +273,11 @@ impl Compiler {
 
     fn condition(&mut self, spec: &WrittenConditionSpec) -> Option<ConditionRule> {
         let mut optional = |raw: &Option<Raw>| match raw {
-            Some(raw) => self.leaf(raw, RootSet::STATUS, Template::compile).map(Some),
+            Some(raw) => self.leaf(raw, self.status_roots, Template::compile).map(Some),
             None => Some(None),
         };
         let (reason, message) = (optional(&spec.reason), optional(&spec.message));
-        let status = self.leaf(&spec.status, RootSet::STATUS, Template::compile);
+        let status = self.leaf(&spec.status, self.status_roots, Template::compile);
         Some(ConditionRule { kind: spec.kind.value.clone(), status: status?, reason: reason?, message: message? })
     }
 

@@ -109,13 +109,49 @@ pub enum OnExit {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetSpec {
     /// A connection's name, `provider/cluster`, or `workspace` (or `source`): the source's own cluster. An expression where
-    /// `allowed` lists its results.
+    /// `allowed` or `clusters` lists its results.
     pub cluster: Raw,
     /// What an expression in `cluster` may give.
     #[serde(default)]
     pub allowed: Vec<Spanned<String>>,
-    /// What to do when the expression gives another target for a source that has objects. Default: `Block`.
+    /// What an expression in `cluster` may give: clusters of a provider.
+    pub clusters: Option<ClustersSpec>,
+    /// What to do when another target is given for a source that has objects. Default: `Block`.
     pub on_target_change: Option<Spanned<TargetChange>>,
+}
+
+/// Several clusters that receive the objects of one source: one for each item of a list, or all that are listed.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TargetsSpec {
+    /// A list: each item is a target. Default: every cluster of `allowed` and `clusters` is one.
+    pub for_each: Option<Raw>,
+    /// The name under which expressions read the item.
+    #[serde(rename = "as")]
+    pub item: Option<Spanned<String>>,
+    /// The name of the target under `targets`, made from the item. Default, without a list: the cluster's name.
+    pub key: Option<Raw>,
+    /// A connection's name or `provider/cluster`, as text that reads the item.
+    pub cluster: Option<Raw>,
+    /// Which clusters there may be.
+    #[serde(default)]
+    pub allowed: Vec<Spanned<String>>,
+    /// Which clusters there may be: those of a provider.
+    pub clusters: Option<ClustersSpec>,
+}
+
+/// Clusters of a provider.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClustersSpec {
+    /// The ClusterProvider.
+    pub provider: Spanned<String>,
+    /// Only these. Default: all.
+    #[serde(default)]
+    pub names: Vec<Spanned<String>>,
+    /// Labels that a cluster must carry, where its provider tells labels.
+    #[serde(default)]
+    pub match_labels: BTreeMap<String, Spanned<String>>,
 }
 
 /// What to do when a source's objects would go to another target.

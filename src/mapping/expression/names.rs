@@ -9,7 +9,7 @@ pub enum Root {
     Workspace,
     /// `namespace` and `name` an object gets downstream.
     Placement,
-    /// `cluster` the objects go to.
+    /// `cluster` the objects go to; of several, also its `key`.
     Target,
     Vars,
     Related,
@@ -19,10 +19,12 @@ pub enum Root {
     Mapping,
     /// What a `transform` is given.
     Value,
+    /// The targets of a source, where there are several, by their keys.
+    Targets,
 }
 
 impl Root {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Source,
         Self::Workspace,
         Self::Placement,
@@ -32,6 +34,7 @@ impl Root {
         Self::Objects,
         Self::Mapping,
         Self::Value,
+        Self::Targets,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -45,6 +48,7 @@ impl Root {
             Self::Objects => "objects",
             Self::Mapping => "mapping",
             Self::Value => "value",
+            Self::Targets => "targets",
         }
     }
 
@@ -57,7 +61,7 @@ impl Root {
         match self {
             Self::Workspace => Some(&["cluster", "path"]),
             Self::Placement => Some(&["namespace", "name"]),
-            Self::Target => Some(&["cluster"]),
+            Self::Target => Some(&["cluster", "key"]),
             Self::Mapping => Some(&["name"]),
             _ => None,
         }
@@ -102,10 +106,13 @@ impl RootSet {
     pub const SHARED: Self = Self { namespace_only: true, ..Self::of(&[Root::Placement, Root::Target, Root::Mapping]) };
     /// Status fields and conditions; objects that are not there read as undefined (see `Scope::lenient_objects`).
     pub const STATUS: Self = Self::TEMPLATE;
+    /// The same where a source has several targets: `targets` in place of what is of one of them.
+    pub const STATUS_OF_SEVERAL: Self =
+        Self::of(&[Root::Source, Root::Workspace, Root::Placement, Root::Vars, Root::Mapping, Root::Targets]);
     /// The `observed` objects of a test.
-    pub const OBSERVED: Self = Self { roots: Self::FILTER.roots | Root::Placement.bit(), ..Self::FILTER };
+    pub const OBSERVED: Self = Self::FILTER.and(Root::Placement);
     /// As `STATUS`, with the value that is transformed.
-    pub const TRANSFORM: Self = Self { roots: Self::STATUS.roots | Root::Value.bit(), ..Self::STATUS };
+    pub const TRANSFORM: Self = Self::STATUS.and(Root::Value);
 
     pub const fn of(roots: &[Root]) -> Self {
         let mut bits = 0;
@@ -117,15 +124,21 @@ impl RootSet {
         Self { roots: bits, namespace_only: false, identity_only: false }
     }
 
+    /// These roots and another one.
+    pub const fn and(self, root: Root) -> Self {
+        Self { roots: self.roots | root.bit(), ..self }
+    }
+
     /// Where expressions stand, and what can be read there: for the reference.
-    pub const PLACES: [(&'static str, Self); 9] = [
+    pub const PLACES: [(&'static str, Self); 10] = [
         ("`source.when`", Self::FILTER),
-        ("`target.cluster`", Self::TARGET),
+        ("`target.cluster`; `forEach`, `key` and `cluster` of `targets`", Self::TARGET),
         ("`placement.namespace`", Self::NAMESPACE),
         ("`placement.name`, `placement.namespaceLabels`", Self::PLACEMENT),
         ("`vars`, `related`; `when`, `forEach`, `key` and `template` of objects", Self::TEMPLATE),
         ("`template` of shared objects", Self::SHARED),
         ("`ready`, `failed`, status fields and conditions", Self::STATUS),
+        ("status fields and conditions of a mapping with `targets`", Self::STATUS_OF_SEVERAL),
         ("`transform`", Self::TRANSFORM),
         ("`observed` of a test", Self::OBSERVED),
     ];

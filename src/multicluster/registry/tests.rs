@@ -25,7 +25,8 @@ fn name(name: &str) -> ClusterName {
 fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
     let endpoint = connection.endpoint_at(url).unwrap();
     let scope = WatchScope { endpoint: endpoint.at("clusters/*"), clusters: ClustersOf::Annotated };
-    ClusterSpec { name: name(cluster), identity: cluster.into(), path: None, endpoint, scope, claims: None }
+    let labels = BTreeMap::new();
+    ClusterSpec { name: name(cluster), identity: cluster.into(), path: None, endpoint, scope, claims: None, labels }
 }
 
 /// `+a` for engaged, `-a Reason` for disengaged.

@@ -10,6 +10,7 @@ mod ownership;
 mod rows;
 mod status;
 mod sweep;
+mod targets;
 mod world;
 
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
 use crate::plan::objects::Objects;
 use crate::plan::observed::copy_place;
+use crate::plan::targets::Among;
 use crate::plan::{
     Action, Cause, Failure, FailureKind, Intent, Missing, Observed, Original, Outcome, Phase, Pin, Plan, Prune, Reason,
     Rest, Source, Target, TargetObject, plan, render,
@@ -26,6 +27,8 @@ pub struct World {
     pub namespaces: BTreeSet<String>,
     pub phase: Phase,
     pub identity: String,
+    /// Of one of several targets: what is known of the others.
+    pub among: Option<Among>,
     pub workspace_path: Option<String>,
     pub unseen_kinds: BTreeMap<Kind, String>,
     /// Related objects of both sides, by the side they are on.
@@ -80,6 +83,7 @@ impl World {
             namespaces: BTreeSet::new(),
             phase: Phase::Active,
             identity: "target-1".into(),
+            among: None,
             workspace_path: Some("root:acme".into()),
             unseen_kinds: BTreeMap::new(),
             originals: Vec::new(),
@@ -142,7 +146,11 @@ impl World {
             stripped: self.stripped.clone(),
             former_status: Arc::new(mapping.status.no_longer_written(&self.former_status)),
             target_url: self.target_url.clone(),
-            pin: Some(Pin { connection: "target".into(), identity: self.identity.clone() }),
+            pin: Some(Pin {
+                connection: self.among.as_ref().map_or("target", |among| &among.name).to_owned(),
+                identity: self.identity.clone(),
+            }),
+            among: self.among.clone(),
             ..Observed::new(Self::writer(), Self::key(), Self::origin(), source, target, now)
         };
         let former = self.former_placements.iter().filter_map(|text| placement::rule(text)).map(Arc::new);

@@ -222,7 +222,7 @@ async fn a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported(stag
 }
 
 /// A kubeconfig that names no file.
-fn contained(kubeconfig: &str) -> String {
+pub(super) fn contained(kubeconfig: &str) -> String {
     let (before, rest) = kubeconfig.split_once("certificate-authority: \"").expect("a kubeconfig of the tests");
     let (path, after) = rest.split_once('"').expect("a kubeconfig of the tests");
     let authority = BASE64.encode(&fs::read(path).expect("the certificate"));

@@ -27,6 +27,7 @@ mod retention;
 mod rights;
 mod spec;
 mod status;
+mod targets;
 mod tutorial;
 mod workspaces;
 
@@ -53,6 +54,7 @@ pub fn cases() -> Vec<Case> {
         outages::cases(),
     ];
     let on_real_servers = [
+        targets::cases(),
         harness::cases(),
         kubectl::cases(),
         informers::cases(),

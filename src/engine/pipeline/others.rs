@@ -1,0 +1,132 @@
+//! What the pipelines of a mapping with several targets know of each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+use super::{NOT_READ, Pipeline};
+use crate::multicluster::queue::Priority;
+use crate::object::Key;
+use crate::plan::objects::Objects;
+use crate::plan::targets::{Among, Other, Sight};
+
+/// The other targets of the mapping.
+#[derive(Debug, Default)]
+pub struct Others {
+    /// Set where the mapping has several targets.
+    is_among: bool,
+    /// The clusters of a provider that may be targets now.
+    selected: BTreeSet<String>,
+    /// Their pipelines, by the name of the target.
+    pipelines: BTreeMap<String, Weak<Pipeline>>,
+    /// Sources whose status waits for what another target has.
+    withheld: BTreeSet<Key>,
+    /// Whether the cluster could not be reached when that was last looked at.
+    lost: bool,
+}
+
+impl Others {
+    /// Whether the mapping has several targets.
+    pub fn is_among(&self) -> bool {
+        self.is_among
+    }
+}
+
+impl Pipeline {
+    /// These are the mapping's other targets from now on. `true`: they were others before.
+    pub fn know(&self, selected: BTreeSet<String>, pipelines: BTreeMap<String, Weak<Self>>) -> bool {
+        let mut others = self.others();
+        let is_same = |(name, one): (&String, &Weak<Self>)| {
+            others.pipelines.get(name).is_some_and(|known| Weak::ptr_eq(known, one))
+        };
+        let is_known = others.is_among
+            && others.selected == selected
+            && others.pipelines.len() == pipelines.len()
+            && pipelines.iter().all(is_same);
+        others.is_among = true;
+        others.selected = selected;
+        others.pipelines = pipelines;
+        !is_known
+    }
+
+    /// The targets that the mapping has, where there are several.
+    pub fn all_targets(&self) -> BTreeSet<String> {
+        let others = self.others();
+        let own = others.is_among.then(|| self.generation().target.name.clone());
+        others.pipelines.keys().cloned().chain(own).collect()
+    }
+
+    fn other_pipelines(&self) -> Vec<(String, Arc<Self>)> {
+        let others = self.others();
+        others.pipelines.iter().filter_map(|(name, one)| Some((name.clone(), one.upgrade()?))).collect()
+    }
+
+    /// What is known of the mapping's targets for one source; `objects` reads what another target has of it.
+    pub fn among(&self, key: &Key, objects: impl Fn(&Self) -> Objects) -> Option<Among> {
+        let selected = {
+            let others = self.others();
+            others.is_among.then(|| others.selected.clone())?
+        };
+        let others = self.other_pipelines().into_iter().map(|(name, one)| {
+            let other = Other {
+                sight: one.sight(key),
+                identity: one.generation().target.identity().ok(),
+                url: Some(one.generation().target.endpoint().url().to_owned()),
+                objects: objects(&one),
+                unsettled: one.state().unsettled.get(key).and_then(|how| how.of_target.clone()),
+            };
+            (name, other)
+        });
+        let among = Among { name: self.generation().target.name.clone(), selected, others: others.collect() };
+        let waits = among.others.values().any(|other| other.sight == Sight::Starting);
+        let mut others = self.others();
+        if waits && self.generation().mapping.has_several_targets() {
+            others.withheld.insert(key.clone());
+        } else {
+            others.withheld.remove(key);
+        }
+        Some(among)
+    }
+
+    /// Whether what this target has of a source is known.
+    fn sight(&self, key: &Key) -> Sight {
+        let target = &self.generation().target;
+        if target.is_lost() {
+            return Sight::Lost;
+        }
+        let state = self.state();
+        match &state.unconfirmed {
+            Some(why) if why != NOT_READ && target.identity().is_ok() => Sight::Lost,
+            Some(_) => Sight::Starting,
+            None if target.identity().is_err() || state.unplanned.contains(key) => Sight::Starting,
+            None => Sight::Seen,
+        }
+    }
+
+    /// How the source ended here is news: the status tells of all targets.
+    pub fn tell_others(&self, key: &Key) {
+        if self.generation().mapping.has_several_targets() {
+            self.other_pipelines().iter().for_each(|(_, one)| one.queue.add(key.clone(), Priority::Live));
+        }
+    }
+
+    /// Queues what waited for another target that is in sight now; and, once this target can or cannot be reached any more,
+    /// what the others say of it. Called now and then, so that a short interruption changes no status.
+    pub fn look_at_others(&self) {
+        let pipelines = self.other_pipelines();
+        if pipelines.is_empty() || !self.generation().mapping.has_several_targets() {
+            return;
+        }
+        let is_lost = self.generation().target.is_lost();
+        let withheld = {
+            let mut others = self.others();
+            if std::mem::replace(&mut others.lost, is_lost) != is_lost {
+                pipelines.iter().for_each(|(_, one)| one.enqueue_all());
+            }
+            others.withheld.clone()
+        };
+        let is_seen = |key: &Key| pipelines.iter().all(|(_, one)| one.sight(key) != Sight::Starting);
+        for key in withheld.into_iter().filter(is_seen) {
+            self.queue.add(key, Priority::Initial);
+        }
+    }
+}

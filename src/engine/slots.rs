@@ -1,0 +1,146 @@
+//! Mappings with several targets: one pipeline for each target, and what these know of each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tracing::error;
+
+use super::Engine;
+use crate::health::Condition;
+use crate::mapping::{Mapping, SourceClusters};
+use crate::multicluster::connection::Connection;
+use crate::multicluster::registry::{Cluster, ClustersOf, ProviderName};
+
+/// A mapping on one of its targets.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot {
+    pub mapping: String,
+    /// Empty where the mapping has one target, whatever that is called.
+    pub target: String,
+}
+
+impl Slot {
+    pub fn of(mapping: &str) -> Self {
+        Self { mapping: mapping.to_owned(), target: String::new() }
+    }
+}
+
+impl Engine {
+    /// The slots of a mapping, each with the name of its target. Targets of former documents stay, for what sources still have
+    /// there.
+    pub(super) fn slots(&self, mapping: &Mapping) -> BTreeMap<Slot, String> {
+        let Some(rule) = &mapping.target_rule else {
+            return [(Slot::of(&mapping.name), mapping.state_store(&self.settings.home).to_owned())].into();
+        };
+        let selected = self.selected(mapping);
+        let former = self.former_targets.get(&mapping.name).into_iter().flatten();
+        let names = rule.allowed.iter().chain(&selected).chain(former);
+        names.map(|name| (Slot { mapping: mapping.name.clone(), target: name.clone() }, name.clone())).collect()
+    }
+
+    /// The clusters of a provider that may be targets of a mapping now.
+    fn selected(&self, mapping: &Mapping) -> BTreeSet<String> {
+        let Some(fleet) = mapping.target_rule.as_ref().and_then(|rule| rule.fleet.as_ref()) else {
+            return BTreeSet::new();
+        };
+        let clusters = self.shared.manager.clusters(&SourceClusters::Provider(fleet.provider.clone()));
+        let matches = |cluster: &&Arc<Cluster>| {
+            is_whole(cluster) && fleet.matches(cluster.spec.name.as_str(), &cluster.spec.labels)
+        };
+        clusters.iter().filter(matches).map(|cluster| format!("{}/{}", fleet.provider, cluster.spec.name)).collect()
+    }
+
+    /// Tells the pipelines of a mapping of each other. Where that is news, every source is looked at again.
+    pub(super) fn introduce(&self, mapping: &Mapping) {
+        if mapping.target_rule.is_none() {
+            return;
+        }
+        let selected = self.selected(mapping);
+        let all: Vec<_> = self.pipelines_of(&mapping.name).collect();
+        let mut is_news = false;
+        for one in &all {
+            let others = all.iter().filter(|other| !Arc::ptr_eq(one, other));
+            let others = others.map(|other| (other.generation().target.name.clone(), Arc::downgrade(other)));
+            is_news |= one.know(selected.clone(), others.collect());
+        }
+        if is_news {
+            all.iter().for_each(|one| one.enqueue_all());
+        }
+    }
+
+    /// The providers whose clusters may be targets.
+    pub(super) fn target_providers(mapping: &Mapping) -> BTreeSet<SourceClusters> {
+        let Some(rule) = &mapping.target_rule else { return BTreeSet::new() };
+        let named = rule.allowed.iter().filter_map(|name| Some(name.split_once('/')?.0));
+        let fleet = rule.fleet.iter().map(|fleet| fleet.provider.as_str());
+        named.chain(fleet).map(|provider| SourceClusters::Provider(provider.to_owned())).collect()
+    }
+
+    /// A cluster that may be a target is engaged, or is another now.
+    pub(super) fn target_engaged(&mut self, cluster: &Arc<Cluster>) {
+        let ProviderName::Source(SourceClusters::Provider(provider)) = &cluster.provider else { return };
+        let name = format!("{provider}/{}", cluster.spec.name);
+        if let Some(target) = self.targets.get(&name) {
+            match target.is_reached_by(cluster.spec.endpoint.connection()) {
+                true => self.engage_target(&name, cluster),
+                // Its provider found it anew: another credential, and nothing of the former connection counts.
+                false => {
+                    target.retire();
+                    self.targets.remove(&name);
+                }
+            }
+        }
+        let provider = SourceClusters::Provider(provider.clone());
+        if self.catalog.mappings().any(|(_, entry)| Self::target_providers(&entry.mapping).contains(&provider)) {
+            self.converge();
+        }
+    }
+
+    /// The connection of a target: one that the command line names, or that of a provider's cluster.
+    pub(super) fn connection_of(&self, target: &str) -> Option<Arc<Connection>> {
+        if let Some((provider, cluster)) = target.split_once('/') {
+            let name = cluster.try_into().ok()?;
+            let cluster = self.shared.manager.cluster(&SourceClusters::Provider(provider.to_owned()), &name)?;
+            return is_whole(&cluster).then(|| cluster.spec.endpoint.connection().clone());
+        }
+        self.settings.connections.get(target).cloned()
+    }
+
+    /// The cluster that a target is now, as far as the registry knows it.
+    pub(super) fn cluster_of(&self, target: &str) -> Option<Arc<Cluster>> {
+        match target.split_once('/') {
+            Some((provider, cluster)) => {
+                let name = cluster.try_into().ok()?;
+                self.shared.manager.cluster(&SourceClusters::Provider(provider.to_owned()), &name)
+            }
+            None => self.shared.manager.clusters(&ProviderName::Connection(target.to_owned())).first().cloned(),
+        }
+    }
+
+    /// Two targets of a mapping that turn out to be one cluster are both left alone.
+    pub(super) fn report_doubles(&self) {
+        for (_, entry) in self.catalog.mappings() {
+            let name = &entry.mapping.name;
+            let all: Vec<_> = self.pipelines_of(name).map(|pipeline| pipeline.generation().target.clone()).collect();
+            let double = all.iter().find_map(|one| Some((one, all.iter().find(|other| one.is_alias_of(other))?)));
+            let (what, health) = (format!("mapping {name}: targets"), &self.shared.instruments.health);
+            let Some((one, other)) = double else {
+                health.remove(&what);
+                continue;
+            };
+            let why = format!(
+                "the targets `{}` and `{}` are one cluster: nothing is written to it; name one of them in the mapping",
+                one.name, other.name
+            );
+            if health.set(&what, Condition::waiting(why.clone())) {
+                error!(mapping = name, "{why}");
+                self.pipelines_of(name).for_each(|pipeline| pipeline.enqueue_all());
+            }
+        }
+    }
+}
+
+/// Whether a provider's cluster is one of its own: neither a namespace of one, nor a workspace that a tenant can write to.
+fn is_whole(cluster: &Cluster) -> bool {
+    matches!(cluster.spec.scope.clusters, ClustersOf::One(_))
+}

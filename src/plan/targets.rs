@@ -1,0 +1,363 @@
+//! Several targets of one mapping: which of them a source's objects go to, and what one of them has to do about it.
+//!
+//! Each target has a pipeline of its own, which plans for its cluster alone. They agree by the annotation on the source that
+//! names the targets which may hold objects of it: a target is added there before the first write to it, and removed once
+//! an uncached read found nothing left. The last one releases the finalizer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::objects::Objects;
+use super::observed::{Observed, Pin, Target};
+use super::render::{self, Rendering};
+use super::{Cause, Reason, Reasons, each, readiness, source};
+use crate::mapping::expression::Scope;
+use crate::mapping::template::{Text, Unrendered};
+use crate::mapping::{Mapping, Side, TargetChange, TargetChoice, TargetRule};
+use crate::object::has_finalizer;
+
+/// One of several targets of a mapping, and what is known of the others.
+#[derive(Debug, Clone, Default)]
+pub struct Among {
+    /// This target.
+    pub name: String,
+    /// The clusters of the provider that may be targets now.
+    pub selected: BTreeSet<String>,
+    /// The others that run.
+    pub others: BTreeMap<String, Other>,
+}
+
+/// Another target of the mapping, as its own pipeline knows it.
+#[derive(Debug, Clone)]
+pub struct Other {
+    pub sight: Sight,
+    /// Hash of its identity, where that is confirmed.
+    pub identity: Option<String>,
+    /// Address of its server, which no consumer reads.
+    pub url: Option<String>,
+    /// What it has of the source, as it was seen last.
+    pub objects: Objects,
+    /// Why the source is not in sync there, as [`Reasons::of_target`] tells it.
+    pub unsettled: Option<(Cause, String)>,
+}
+
+/// Whether what a target has of a source is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// Not yet, or the source was not planned there yet.
+    Starting,
+    /// Its cluster cannot be reached.
+    Lost,
+    Seen,
+}
+
+/// One target that a source's objects go to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// By which expressions know it.
+    pub key: String,
+    /// What it was made from.
+    pub item: Option<Arc<Value>>,
+    /// The target, or why there is none.
+    pub cluster: Result<String, String>,
+}
+
+/// What one of several targets has to do about a source that passes the filter.
+#[derive(Debug, PartialEq)]
+pub enum Share {
+    /// The source's objects go there.
+    Wanted,
+    /// They went there, and no longer do.
+    Leaving,
+    /// They do not go there.
+    Elsewhere,
+    /// They are on another target than the mapping now gives.
+    Moved(Reason),
+}
+
+/// The targets of a source. One that cannot be told does not keep the others from being known.
+///
+/// # Errors
+/// What stands in the way of all of them.
+pub fn choices(rule: &TargetRule, among: Option<&Among>, scope: &Scope) -> Result<Vec<Choice>, Unrendered> {
+    match &rule.choice {
+        TargetChoice::One { cluster, .. } => {
+            let name = named(rule, among, cluster, scope)?.map_err(Unrendered::Failed)?;
+            Ok(vec![Choice { key: name.clone(), item: None, cluster: Ok(name) }])
+        }
+        TargetChoice::Each { each, cluster } => {
+            let mut scope = scope.clone();
+            let mut all: Vec<Choice> = Vec::new();
+            for (key, item) in each::keyed(each, &mut scope).map_err(|why| inside("targets", why))? {
+                scope.set_local(&each.item, item.clone());
+                let cluster = match named(rule, among, cluster, &scope) {
+                    Err(Unrendered::Waiting(what)) => return Err(Unrendered::Waiting(what)),
+                    Err(Unrendered::Failed(why)) => Err(why),
+                    Ok(cluster) => cluster,
+                };
+                let same = all.iter().find(|earlier| cluster.is_ok() && earlier.cluster == cluster);
+                let cluster = match same {
+                    Some(earlier) => Err(format!("it is on the same cluster as `{}`", earlier.key)),
+                    None => cluster,
+                };
+                all.push(Choice { key, item: Some(item), cluster });
+            }
+            Ok(all)
+        }
+        TargetChoice::All => {
+            let selected = among.iter().flat_map(|among| &among.selected);
+            let all: BTreeSet<&String> = rule.allowed.iter().chain(selected).collect();
+            let short = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+            let is_unique = |key: &String| all.iter().filter(|name| short(name) == *key).count() == 1;
+            let key = |name: &String| Some(short(name)).filter(is_unique).unwrap_or_else(|| name.clone());
+            Ok(all.iter().map(|name| Choice { key: key(name), item: None, cluster: Ok((*name).clone()) }).collect())
+        }
+    }
+}
+
+/// The target that a text names; the inner error: it is none that there may be.
+fn named(
+    rule: &TargetRule,
+    among: Option<&Among>,
+    cluster: &Text,
+    scope: &Scope,
+) -> Result<Result<String, String>, Unrendered> {
+    let field = if rule.is_several() { "targets.cluster" } else { "target.cluster" };
+    let name = cluster.render(scope).map_err(|why| inside(field, why))?;
+    let is_of_fleet = || match (&rule.fleet, among) {
+        (Some(_), Some(among)) => among.selected.contains(&name),
+        // Without an engine, nobody knows which clusters there are.
+        (Some(fleet), None) => name.split_once('/').is_some_and(|(provider, cluster)| {
+            provider == fleet.provider && (fleet.names.is_empty() || fleet.names.iter().any(|one| one == cluster))
+        }),
+        (None, _) => false,
+    };
+    if rule.allowed.contains(&name) || is_of_fleet() {
+        return Ok(Ok(name));
+    }
+    let named = rule.allowed.iter().map(|name| format!("`{name}`"));
+    let fleet = rule.fleet.iter().map(|fleet| format!("clusters of `{}`", fleet.provider));
+    let allowed: Vec<String> = named.chain(fleet).collect();
+    Ok(Err(format!("{field}: it gives none of the targets that are allowed ({})", allowed.join(", "))))
+}
+
+fn inside(field: &str, why: Unrendered) -> Unrendered {
+    match why {
+        Unrendered::Failed(why) => Unrendered::Failed(format!("{field}: {why}")),
+        waiting => waiting,
+    }
+}
+
+/// The names by which a source with several targets calls them.
+pub fn keys(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> BTreeSet<String> {
+    let Some(rule) = mapping.target_rule.as_ref().filter(|rule| rule.is_several()) else { return BTreeSet::new() };
+    let all = choices(rule, observed.among.as_ref(), &render::source_scope(mapping, observed, source));
+    all.unwrap_or_default().into_iter().map(|choice| choice.key).collect()
+}
+
+/// What this target has to do about a source that passes the filter.
+///
+/// # Errors
+/// Why the source's targets cannot be told.
+pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<Share, Unrendered> {
+    let Some((rule, among)) = mapping.target_rule.as_ref().zip(observed.among.as_ref()) else {
+        return Ok(Share::Wanted);
+    };
+    let choices = choices(rule, Some(among), &render::source_scope(mapping, observed, source))?;
+    let is_chosen = choices.iter().any(|choice| choice.cluster.as_ref() == Ok(&among.name));
+    let pins = source::pins(&observed.writer, source);
+    let is_here = has_finalizer(source, observed.writer.finalizer()) && !own_pins(observed, &pins).is_empty();
+    let is_complete = choices.iter().all(|choice| choice.cluster.is_ok());
+    let wanted = || choices.iter().filter_map(|choice| choice.cluster.clone().ok()).collect::<Vec<_>>().join("`, `");
+    Ok(match (&rule.choice, is_here, is_chosen) {
+        (_, true, true) => Share::Wanted,
+        (TargetChoice::One { on_change: TargetChange::Block, .. }, true, false) => Share::Moved(Reason {
+            cause: Cause::TargetChanged,
+            detail: format!(
+                "its objects are on target `{}`, and the mapping now gives `{}`: set onTargetChange to Recreate to delete \
+                 them there and to create them anew, or go back to the former target",
+                among.name,
+                wanted(),
+            ),
+        }),
+        (TargetChoice::One { .. }, true, false) => Share::Leaving,
+        (TargetChoice::Each { .. }, true, false) if is_complete => Share::Leaving,
+        // A cluster that is out of sight, or was relabelled, is no reason to delete what it has.
+        (TargetChoice::Each { .. } | TargetChoice::All, true, false) => Share::Moved(Reason {
+            cause: Cause::Retained,
+            detail: format!("target `{}` is not among the source's targets now: what it has is kept", among.name),
+        }),
+        (TargetChoice::One { on_change, .. }, false, true) if !pins.is_empty() => moved_from(*on_change, among, &pins),
+        (_, false, true) => Share::Wanted,
+        (_, false, false) => Share::Elsewhere,
+    })
+}
+
+/// The source is to move here. The target that it is on reports that, or takes the objects away first.
+fn moved_from(on_change: TargetChange, among: &Among, pins: &BTreeMap<String, String>) -> Share {
+    let former: Vec<&str> = pins.keys().map(String::as_str).collect();
+    if pins.keys().all(|name| among.others.contains_key(name)) {
+        return match on_change {
+            TargetChange::Block => Share::Elsewhere,
+            TargetChange::Recreate => Share::Moved(Reason {
+                cause: Cause::Waiting,
+                detail: format!("its objects are deleted on the former target first (`{}`)", former.join("`, `")),
+            }),
+        };
+    }
+    Share::Moved(Reason {
+        cause: Cause::TargetChanged,
+        detail: format!(
+            "its objects are on `{}`, which is not a target of the engine (any more): give the engine that connection; or, \
+             if it is lost, run `sync-engine abandon-target`",
+            former.join("`, `"),
+        ),
+    })
+}
+
+/// Names under which a source is pinned to this target: its own, and one that it had before, which no target has now.
+pub fn own_pins(observed: &Observed, pins: &BTreeMap<String, String>) -> Vec<String> {
+    let others = observed.among.as_ref().map(|among| &among.others);
+    let is_others = |name: &String| others.is_some_and(|others| others.contains_key(name));
+    let is_own = |(name, identity): &(&String, &String)| match (&observed.pin, &observed.among) {
+        (Some(pin), _) => **identity == pin.identity && !is_others(name),
+        // Which cluster it is now is not confirmed.
+        (None, Some(among)) => **name == among.name,
+        (None, None) => true,
+    };
+    pins.iter().filter(is_own).map(|(name, _)| name.clone()).collect()
+}
+
+/// Whether the finalizer of a source is about objects on this target.
+pub fn is_held_here(observed: &Observed, source: &Value) -> bool {
+    observed.among.is_none() || !own_pins(observed, &source::pins(&observed.writer, source)).is_empty()
+}
+
+/// A source whose pins somebody removed may have objects on any target. It is released by whoever sees that none has any.
+pub fn is_held_by_none(observed: &Observed, source: &Value) -> bool {
+    let Some(among) = &observed.among else { return false };
+    let is_empty = |objects: &Objects| !objects.iter().any(|one| one.reference.kind.side == Side::Target);
+    let is_known_empty = |other: &Other| other.sight == Sight::Seen && is_empty(&other.objects);
+    has_finalizer(source, observed.writer.finalizer())
+        && source::pins(&observed.writer, source).is_empty()
+        && is_empty(&observed.owned)
+        && among.others.values().all(is_known_empty)
+}
+
+/// Why nothing may be written to a target that is the cluster of another target of the mapping.
+pub fn double(among: &Among, pin: Option<&Pin>) -> Option<String> {
+    let identity = &pin?.identity;
+    let (other, _) = among.others.iter().find(|(_, other)| other.identity.as_ref() == Some(identity))?;
+    Some(format!("target `{}`: it is the same cluster as `{other}`; name one of them in the mapping", among.name))
+}
+
+/// What is reported of a source with several targets: the reasons of every target. `None`: another target is not in sight yet,
+/// so nothing can be said of them all.
+pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own: &Reasons) -> Option<Reasons> {
+    let of = mapping.target_rule.as_ref().filter(|rule| rule.is_several()).zip(observed.among.as_ref());
+    let Some((rule, among)) = of else { return Some(own.clone()) };
+    let Ok(choices) = choices(rule, Some(among), &render::source_scope(mapping, observed, source)) else {
+        return Some(own.clone());
+    };
+    let mut all = Reasons::default();
+    let named = |key: &str, why: &str| format!("target `{key}`: {why}");
+    for Choice { key, cluster, .. } in &choices {
+        let other = match cluster {
+            Err(why) => {
+                all.push(Cause::RenderFailed, named(key, why));
+                continue;
+            }
+            Ok(name) if *name == among.name => {
+                own.0.iter().for_each(|reason| all.push(reason.cause, named(key, &reason.detail)));
+                continue;
+            }
+            Ok(name) => among.others.get(name),
+        };
+        match other.map(|other| (other.sight, &other.unsettled)) {
+            None => all.push(Cause::Waiting, named(key, "there is no such cluster now")),
+            Some((Sight::Starting, _)) => return None,
+            Some((Sight::Lost, _)) => all.push(Cause::Waiting, named(key, "its cluster cannot be reached")),
+            Some((Sight::Seen, Some((cause, why)))) => all.push(*cause, named(key, why)),
+            Some((Sight::Seen, None)) => {}
+        }
+    }
+    Some(all)
+}
+
+/// The root `targets`: what each target of a source has, by its key. `reasons`: why the source is not in sync on this one.
+pub fn view(
+    mapping: &Mapping,
+    observed: &Observed,
+    source: &Arc<Value>,
+    own: &Rendering,
+    reasons: Option<Cause>,
+) -> Value {
+    let Some(rule) = &mapping.target_rule else { return Value::Null };
+    let among = observed.among.as_ref();
+    let scope = render::source_scope(mapping, observed, source);
+    let mut all = Map::new();
+    for Choice { key, cluster, .. } in choices(rule, among, &scope).unwrap_or_default() {
+        let nothing = |reason: &str| json!({"ready": false, "reason": reason, "objects": {}});
+        let seen = match (&cluster, among) {
+            (Err(_), _) => nothing(Cause::RenderFailed.as_str()),
+            (Ok(name), Some(among)) if *name != among.name => match among.others.get(name) {
+                Some(other) => there(mapping, observed, source, name, other),
+                None => nothing("Missing"),
+            },
+            (Ok(name), _) => one(mapping, observed, own, name, reasons.map(Cause::as_str)),
+        };
+        all.insert(key, seen);
+    }
+    Value::Object(all)
+}
+
+/// What another target has of a source.
+fn there(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, name: &str, other: &Other) -> Value {
+    let there = from_there(mapping, observed, name, other);
+    let trouble = match (other.sight, &other.unsettled) {
+        (Sight::Lost, _) => Some("Unreachable"),
+        (Sight::Starting, _) => Some("Starting"),
+        (Sight::Seen, unsettled) => unsettled.as_ref().map(|(cause, _)| cause.as_str()),
+    };
+    match render::render(mapping, &there, source) {
+        Ok(rendering) => one(mapping, &there, &rendering, name, trouble),
+        Err(_) => json!({"ready": false, "reason": Cause::RenderFailed.as_str(), "cluster": name, "objects": {}}),
+    }
+}
+
+/// The same source, observed from another target.
+fn from_there(mapping: &Mapping, observed: &Observed, name: &str, other: &Other) -> Observed {
+    let kinds = mapping.objects.iter().map(|rule| (rule.kind.clone(), Ok(())));
+    let among = observed.among.clone().unwrap_or_default();
+    Observed {
+        among: Some(Among { name: name.to_owned(), others: BTreeMap::new(), ..among }),
+        owned: other.objects.clone(),
+        target: Target::Known { kinds: Arc::new(kinds.collect()), unserved: Arc::default() },
+        answers: super::Answers::default(),
+        ..observed.clone()
+    }
+}
+
+fn one(
+    mapping: &Mapping,
+    observed: &Observed,
+    rendering: &Rendering,
+    name: &str,
+    trouble: Option<&'static str>,
+) -> Value {
+    let unready = trouble.or(readiness::any_unready(mapping, observed, rendering).then_some("NotReady"));
+    let mut objects = Map::new();
+    for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
+        if rule.for_each.is_some() {
+            let all = render::instances(mapping, observed, rule, &rendering.place);
+            let keyed = all.filter_map(|one| Some((one.key()?.to_owned(), Value::clone(&one.object))));
+            objects.insert(rule.id.clone(), Value::Object(keyed.collect()));
+        } else if let Some(standing) = render::standing(mapping, observed, rule, &rendering.place) {
+            objects.insert(rule.id.clone(), Value::clone(&standing.object));
+        }
+    }
+    let reason = unready.unwrap_or("Ready");
+    json!({"cluster": name, "ready": unready.is_none(), "reason": reason, "objects": objects})
+}
