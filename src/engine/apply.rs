@@ -100,11 +100,15 @@ impl Executor<'_> {
     pub async fn execute(&self, action: &Action) -> Result<Outcome, ApplyError> {
         debug!(%action, "acting");
         let result = match action {
-            Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } if !self.at_target.is_permitted() => {
+            Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer | SourcePatch::ReleaseHold(_), .. }
+                if !self.at_target.is_permitted() =>
+            {
                 // What the target was seen to hold may be back: it may be another cluster, or restored.
                 Err(RequestError::NotPermitted { url: self.at_target.url().to_owned() })
             }
-            Action::PatchSource { patch, .. } => self.patch_source(patch, false).await,
+            Action::PatchSource { purpose, patch } => {
+                self.patch_source(patch, matches!(purpose, SourcePatch::ReleaseHold(_))).await
+            }
             Action::PatchStatus { patch, .. } => self.patch_source(patch, true).await,
             // It is read with its interest registered: `originals`.
             Action::Read(original) | Action::ReadAnew(original) => Ok(Outcome::Seen(Err(originals::unread(original)))),

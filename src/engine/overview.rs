@@ -71,7 +71,7 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         origin: entry.file.clone().unwrap_or_else(|| "inventory".to_owned()),
         generation: entry.generation,
         standing: standing(entry, running),
-        sources: count(|one| one.pipeline.source_feeds().iter().map(|feed| feed.watch.store().len()).sum()),
+        sources: count(|one| one.pipeline.source_feeds().iter().map(|feed| feed.keys().len()).sum()),
         objects: count(|one| one.pipeline.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum()),
         queued: count(|one| one.pipeline.queue.depth().ready),
         orphans: orphans(engine, &entry.mapping.name),

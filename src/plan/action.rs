@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::observed::Original;
 use crate::mapping::{Kind, Propagation};
+use crate::object::hold::HoldStage;
 use crate::object::marks::Reference;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +47,8 @@ pub enum Action {
 pub enum SourcePatch {
     AddFinalizer,
     ReleaseFinalizer,
+    /// Takes an initializer or a terminator out of the status of a LogicalCluster.
+    ReleaseHold(HoldStage),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +82,7 @@ impl fmt::Display for Action {
         match self {
             Self::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => write!(f, "add finalizer"),
             Self::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } => write!(f, "release finalizer"),
+            Self::PatchSource { purpose: SourcePatch::ReleaseHold(stage), .. } => write!(f, "remove {}", stage.entry()),
             Self::PatchStatus { .. } => write!(f, "update status"),
             Self::Read(original) | Self::ReadAnew(original) => write!(f, "read {original}"),
             Self::LookForSource => write!(f, "get source"),

@@ -15,26 +15,34 @@ use crate::object::readiness::{Readiness, readiness};
 /// Why an object cannot be created yet.
 pub fn unmet(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Option<Reason> {
     let related = rule.depends_on_related.iter();
-    let lacking = related.filter_map(|at| Some((mapping.related.get(*at)?, rendering.related.get(*at)?)));
-    if let Some(reason) = lacking.into_iter().find_map(|(rule, resolved)| related::missing(rule, resolved)) {
+    let originals = related.filter_map(|at| Some((mapping.related.get(*at)?, rendering.related.get(*at)?)));
+    if let Some(reason) = originals.into_iter().find_map(|(rule, resolved)| related::missing(rule, resolved)) {
         return Some(Reason { detail: format!("waits for {}", reason.detail), ..reason });
     }
-    rule.depends_on.iter().find_map(|position| {
-        let needed = mapping.objects.get(*position)?;
-        if needed.copy.is_some() {
-            return copy_missing(mapping, observed, needed, rendering);
+    rule.depends_on.iter().find_map(|position| lacking(mapping, observed, rendering, *position))
+}
+
+/// Why the objects of a mapping are not all there and ready.
+pub fn unready_objects(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> Vec<Reason> {
+    (0..mapping.objects.len()).filter_map(|position| lacking(mapping, observed, rendering, position)).collect()
+}
+
+/// What is not ready yet of one rule's objects.
+fn lacking(mapping: &Mapping, observed: &Observed, rendering: &Rendering, position: usize) -> Option<Reason> {
+    let needed = mapping.objects.get(position)?;
+    if needed.copy.is_some() {
+        return copy_missing(mapping, observed, needed, rendering);
+    }
+    let unready = |id: &str, item| unready(mapping, observed, needed, id, item, rendering);
+    match rendering.objects.get(position) {
+        // What is wanted absent delays nothing.
+        Some(Ok(Wanted::One(Rendered::Absent))) => None,
+        Some(Ok(Wanted::Each(all))) => {
+            let wanted = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
+            wanted.into_iter().find_map(|one| unready(&render::instance_id(needed, &one.key), Some(&one.item)))
         }
-        let unready = |id: &str, item| unready(mapping, observed, needed, id, item, rendering);
-        match rendering.objects.get(*position) {
-            // What is wanted absent delays nothing.
-            Some(Ok(Wanted::One(Rendered::Absent))) => None,
-            Some(Ok(Wanted::Each(all))) => {
-                let wanted = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
-                wanted.into_iter().find_map(|one| unready(&render::instance_id(needed, &one.key), Some(&one.item)))
-            }
-            _ => unready(&needed.id, None),
-        }
-    })
+        _ => unready(&needed.id, None),
+    }
 }
 
 /// Why an object that exists is not changed yet: what it newly refers to has to be copied first.

@@ -41,7 +41,8 @@ impl KubeconfigProvider {
         let identity = cluster_identity(&endpoint).await?;
         let endpoint = endpoint.leading_to(&identity);
         let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(self.name.clone()) };
-        Ok(ClusterSpec { name: self.name.clone(), identity, path: None, endpoint, scope, claims: None })
+        let name = self.name.clone();
+        Ok(ClusterSpec { name, identity, path: None, endpoint, scope, claims: None, holding: None })
     }
 
     /// Tells which cluster the connection leads to, or why that cannot be told, now and whenever it was doubtful. Ends where

@@ -82,7 +82,9 @@ fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Chang
             // Several updates of it are one difference, below.
             Action::PatchStatus { .. } => continue,
             Action::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => (What::TakeOn, object, none()),
-            Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } => (What::Release, object, none()),
+            Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer | SourcePatch::ReleaseHold(_), .. } => {
+                (What::Release, object, none())
+            }
             Action::CreateNamespace { name, labels } => {
                 let labels = json!({"metadata": {"labels": labels}});
                 (What::Create, format!("Namespace {name}"), (Value::Null, labels))

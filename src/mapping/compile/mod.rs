@@ -81,7 +81,7 @@ fn compile_root(
         }
         "ClusterProvider" => {
             let typed: Typed<ClusterProviderDocument> = read(root, findings)?;
-            Some(Compiled::ClusterProvider(provider::compile(&typed.value, findings, not_yet)))
+            Some(Compiled::ClusterProvider(provider::compile(&typed.value, findings)))
         }
         _ => {
             let typed: Typed<MappingTestDocument> = read(root, findings)?;
@@ -159,8 +159,9 @@ struct Compiler {
     var_references: BTreeMap<String, References>,
     /// Names of the object at hand: its `as`.
     locals: Vec<String>,
-    /// Whether the placement's namespace reads the source, so that a fixed name there can be unique.
-    namespace_per_source: bool,
+    /// Whether the placement's namespace reads the source, or no other source is in its cluster: so that a fixed name there can
+    /// be unique.
+    place_per_source: bool,
 }
 
 impl Compiler {
@@ -175,7 +176,7 @@ impl Compiler {
             several: several(spec),
             var_references: BTreeMap::new(),
             locals: Vec::new(),
-            namespace_per_source: source::namespace_reads_source(spec.placement.as_ref()),
+            place_per_source: source::namespace_reads_source(spec.placement.as_ref()) || source::is_alone(spec),
         }
     }
 

@@ -234,6 +234,15 @@ pub(super) fn namespace_reads_source(spec: Option<&PlacementSpec>) -> bool {
     text.replace("source.metadata.namespace", "").contains("source.")
 }
 
+/// Whether the objects are in workspaces which are their own sources: each has one.
+pub(super) fn is_alone(spec: &MappingSpec) -> bool {
+    let target = spec.target.as_ref().and_then(|target| target.cluster.0.as_str());
+    let resource = spec.source.resource.value.as_str();
+    target.is_some_and(|target| OWN_CLUSTER.contains(&target))
+        && resource.starts_with("logicalclusters.")
+        && resource.ends_with(".core.kcp.io")
+}
+
 /// A label selector; what no object can have is a finding.
 pub(super) fn selector(spec: &SelectorSpec, findings: &mut Vec<Finding>) -> Selector {
     for (key, value) in &spec.match_labels {

@@ -25,7 +25,15 @@ fn name(name: &str) -> ClusterName {
 fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
     let endpoint = connection.endpoint_at(url).unwrap();
     let scope = WatchScope { endpoint: endpoint.at("clusters/*"), clusters: ClustersOf::Annotated };
-    ClusterSpec { name: name(cluster), identity: cluster.into(), path: None, endpoint, scope, claims: None }
+    ClusterSpec {
+        name: name(cluster),
+        identity: cluster.into(),
+        path: None,
+        endpoint,
+        scope,
+        claims: None,
+        holding: None,
+    }
 }
 
 /// `+a` for engaged, `-a Reason` for disengaged.

@@ -28,6 +28,7 @@ mod rights;
 mod spec;
 mod status;
 mod tutorial;
+mod workspace_types;
 mod workspaces;
 
 use crate::case::Case;
@@ -59,6 +60,7 @@ pub fn cases() -> Vec<Case> {
         mongodb::cases(),
         mongodb_operator::cases(),
         workspaces::cases(),
+        workspace_types::cases(),
         operation::cases(),
         replicas::cases(),
         fleets::cases(),

@@ -44,7 +44,7 @@ fn joined(block: &str) -> impl Iterator<Item = &str> {
 
 /// The name of the provider whose clusters a fragment has its sources on.
 fn named(block: &str) -> Option<&str> {
-    block.lines().find_map(|line| line.strip_prefix("  provider: "))
+    block.split_once("provider: ")?.1.split([',', '\n']).next()
 }
 
 fn provider(name: &str) -> String {
