@@ -1,7 +1,7 @@
-//! Two mappings on one resource must not write one place of its status.
+//! Two mappings on one resource must not write one place of its status, nor let one workspace go.
 
 use crate::mapping::compile::overlap;
-use crate::mapping::{Mapping, SourceClusters};
+use crate::mapping::{Mapping, MappingRemoved, ProviderKind, SourceClusters, SourceVanished};
 
 /// What a mapping watches: the clusters, the resource's group and its plural.
 pub(super) type SourceKey = (SourceClusters, String, String);
@@ -52,4 +52,44 @@ pub(super) fn remedy(common: &str) -> &'static str {
         }
         _ => "let one of the two mappings write it",
     }
+}
+
+/// Whether two providers have workspaces of one type in one stage.
+pub(super) fn hold_the_same(one: &ProviderKind, other: &ProviderKind) -> bool {
+    let types = |kind: &ProviderKind| match kind {
+        ProviderKind::WorkspaceTypes { initializing, terminating, .. } => [initializing.clone(), terminating.clone()],
+        _ => [None, None],
+    };
+    let [one, other] = [types(one), types(other)];
+    one.iter().zip(&other).any(|(one, other)| one.is_some() && one == other)
+}
+
+/// What a mapping over the workspaces of a type asks for that they do not give, and what to write instead.
+pub(super) fn misfit(mapping: &Mapping, kind: &ProviderKind) -> Option<(String, &'static str)> {
+    let (source, status, lifecycle) = (&mapping.source, &mapping.status, &mapping.lifecycle);
+    let said = |what: &str| format!("the sources are workspaces that kcp holds up, and {what}");
+    if !source.resource.is_workspace() {
+        let help = "write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source";
+        return Some((said(&format!("`{}` is none of them", source.resource)), help));
+    }
+    if let ProviderKind::WorkspaceTypes { initializing: Some(initializing), terminating, .. } = kind
+        && !mapping.is_beside()
+        && terminating.as_ref() != Some(initializing)
+    {
+        let help = "name the same type in `terminating`, or write `target: {cluster: workspace}`";
+        return Some((said("objects on another cluster would outlive them"), help));
+    }
+    if !status.fields.is_empty() || status.condition_types().next().is_some() {
+        return Some((said("nobody reads a status there"), "leave `status` out"));
+    }
+    // Whether a workspace in use still needs what it shares cannot be told.
+    if mapping.has_shared() || !mapping.related.is_empty() {
+        let help = "leave `shared` and `related` out";
+        return Some((said("what they have in common with others is out of sight with them"), help));
+    }
+    let keeps = lifecycle.on_source_vanished == SourceVanished::Retain
+        && lifecycle.on_mapping_removed == MappingRemoved::Retain;
+    let help =
+        "leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it";
+    (!keeps).then(|| (said("they are out of sight once they are in use"), help))
 }

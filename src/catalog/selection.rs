@@ -358,6 +358,9 @@ impl<'a> Selection<'a> {
             let help = "leave the namespace out: related objects are beside their source, and copies too";
             return Some(Finding::new("SE0114", span, message).help(help));
         }
+        if let Some((message, help)) = self.contradicts_its_provider(&candidate.mapping) {
+            return Some(Finding::new("SE0114", span, message).help(help));
+        }
         if !conflicts::writes_status(&candidate.mapping) {
             return None;
         }
@@ -366,6 +369,23 @@ impl<'a> Selection<'a> {
             let common = conflicts::common_status(&candidate.mapping, other)?;
             let message = format!("the mapping `{}` writes the {common} of this resource already", other.name);
             Some(Finding::new("SE0701", span.clone(), message).help(conflicts::remedy(&common)))
+        })
+    }
+
+    /// What a mapping asks for that workspaces which kcp holds up do not give, and what to write instead.
+    fn contradicts_its_provider(&self, mapping: &Mapping) -> Option<(String, &'static str)> {
+        let of = |mapping: &Mapping| {
+            let SourceClusters::Provider(name) = &mapping.source.clusters else { return None };
+            let known = self.providers.get(name).or_else(|| self.before.providers.get(name))?;
+            Some(known.provider.kind.clone()).filter(|kind| matches!(kind, ProviderKind::WorkspaceTypes { .. }))
+        };
+        let kind = of(mapping)?;
+        let others = self.mappings.values().map(|entry| &*entry.mapping).filter(|other| other.name != mapping.name);
+        let rival =
+            others.into_iter().find(|other| of(other).is_some_and(|other| conflicts::hold_the_same(&kind, &other)));
+        conflicts::misfit(mapping, &kind).or_else(|| {
+            let message = format!("the mapping `{}` serves workspaces of this type already", rival?.name);
+            Some((message, "put all objects into one mapping: the first that is done lets the workspace go"))
         })
     }
 

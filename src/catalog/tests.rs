@@ -346,6 +346,56 @@ fn related_objects_stay_in_the_namespace_that_is_their_cluster() {
     ");
 }
 
+/// What a mapping cannot have of workspaces that kcp holds up, and that no other mapping serves the same ones.
+#[test]
+fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
+    let teams = |types: &str| PROVIDER.replace("kubeconfig: {connection: target}", &format!("workspaceTypes: {types}"));
+    let bootstrap = |name: &str| {
+        format!(
+            "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: {name}}}\nspec:\n  source: {{provider: edge, \
+             resource: logicalclusters.v1alpha1.core.kcp.io}}\n  target: {{cluster: workspace}}\n  objects:\n    - id: w\n      \
+             template: {{apiVersion: v1, kind: Namespace, metadata: {{name: tools}}}}\n"
+        )
+    };
+    let mut world = World::default();
+    world.write("p.yaml", &teams("{initializing: \"root:types:team\"}"));
+    let resource = ("logicalclusters.v1alpha1.core.kcp.io", "widgets.v1.example.com");
+    let wrong = [
+        bootstrap("m").replace(resource.0, resource.1).replace("tools", "\"{{ placement.name }}\""),
+        bootstrap("m").replace("workspace}", "target}").replace("tools", "\"{{ placement.name }}\""),
+        bootstrap("m") + "  status: {fields: {x: $.x}}\n",
+        bootstrap("m") + "  lifecycle: {onSourceVanished: Delete}\n",
+        bootstrap("m") + "  lifecycle: {onMappingRemoved: Orphan}\n",
+    ];
+    let said: Vec<String> = wrong.iter().map(|text| world.write("m.yaml", text)).collect();
+    insta::assert_snapshot!(said.join("\n"), @"
+    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and `widgets.v1.example.com` is none of them (write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source)
+    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and objects on another cluster would outlive them (name the same type in `terminating`, or write `target: {cluster: workspace}`)
+    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and nobody reads a status there (leave `status` out)
+    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
+    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
+    ");
+    assert_eq!(world.write("m.yaml", &bootstrap("m")), "mapping m: generation 1: added");
+    insta::assert_snapshot!(world.write("n.yaml", &bootstrap("n")), @"n.yaml:3:18: error[SE0114]: the mapping `m` serves workspaces of this type already (put all objects into one mapping: the first that is done lets the workspace go)");
+    world.remove("n.yaml");
+    world.write("p.yaml", &teams("{initializing: \"root:types:team\", terminating: \"root:types:team\"}"));
+    let elsewhere = bootstrap("m")
+        .replace("workspace}", "target}")
+        .replace("kind: Namespace, metadata: {name: tools}", "kind: ConfigMap");
+    world.write("m.yaml", &elsewhere);
+    assert_eq!(world.standing("m"), Some((Standing::Running, 2)), "what is elsewhere goes when the workspace does");
+    let shared = elsewhere.replace("    - id: w\n", "    - id: w\n      shared: Namespace\n");
+    let shared = world.write("m.yaml", &shared.replace("kind: ConfigMap", "kind: ConfigMap, metadata: {name: all}"));
+    assert!(shared.contains("what they have in common with others is out of sight with them"), "{shared}");
+    let neither = world.write("p.yaml", &teams("{connection: kcp}"));
+    assert!(
+        neither.contains("SE0103") && neither.contains("needs `initializing`, `terminating`, or both"),
+        "{neither}"
+    );
+    let nowhere = world.write("p.yaml", &teams("{terminating: team}"));
+    assert!(nowhere.contains("SE0110") && nowhere.contains("`team` names no workspace"), "{nowhere}");
+}
+
 #[test]
 fn a_mapping_that_cannot_be_read_with_its_export_keeps_what_ran() {
     let mut world = World::checking();
@@ -396,7 +446,7 @@ fn a_provider_that_joins_others_changes_with_them() {
     let joint = world.catalog.providers().find(|one| one.name == "joint").expect("the provider").clone();
     // A state store keeps it with those that it joins.
     let mut after = World::default();
-    after.retained.insert("m".into(), format!("{}\n---\n{all}", joint.document().expect("a document")));
+    after.retained.insert("m".into(), format!("{}\n---\n{all}", joint.document()));
     after.write("a.yaml", &mapping("other", "x: $.x"));
     assert_eq!(after.catalog.providers().find(|one| one.name == "joint"), Some(&joint));
 }
@@ -505,16 +555,14 @@ fn what_no_mapping_reads_is_said_once() {
 #[test]
 fn what_does_not_run_yet_is_refused_by_an_engine_alone() {
     let renamed = mapping("db", "x: $.x").replace("  objects:", "  replaces: [database]\n  objects:");
-    let provider =
-        PROVIDER.replace("kubeconfig: {connection: target}", "workspaceTypes: {initializing: \"root:types:team\"}");
-    let files = format!("{renamed}---\n{provider}");
+    let files = format!("{renamed}---\n{PROVIDER}");
     insta::assert_snapshot!(World::default().write("a.yaml", &files), @"
     mapping db: generation 1: added
     provider edge: added
     ");
     insta::assert_snapshot!(World::checking().write("a.yaml", &files), @"
+    provider edge: added
     a.yaml:6:3: error[SE0190]: `replaces` is not supported yet (leave it out; it is refused rather than ignored)
-    a.yaml:15:8: error[SE0190]: the provider `workspaceTypes` is not supported yet (leave it out; it is refused rather than ignored)
     ");
 }
 

@@ -20,7 +20,7 @@ use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, 
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{ClusterName, Key, json_text, metadata};
-use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, TargetObject};
+use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, SourcePatch, TargetObject};
 use crate::server::metrics::WriteResult;
 
 /// Where the actions of one reconcile go.
@@ -104,7 +104,9 @@ impl Executor<'_> {
                 // What the target was seen to hold may be back: it may be another cluster, or restored.
                 Err(RequestError::NotPermitted { url: self.at_target.url().to_owned() })
             }
-            Action::PatchSource { patch, .. } => self.patch_source(patch, false).await,
+            Action::PatchSource { purpose, patch } => {
+                self.patch_source(patch, matches!(purpose, SourcePatch::ReleaseHold(_))).await
+            }
             Action::PatchStatus { patch, .. } => self.patch_source(patch, true).await,
             // It is read with its interest registered: `originals`.
             Action::Read(original) | Action::ReadAnew(original) => Ok(Outcome::Seen(Err(originals::unread(original)))),

@@ -21,6 +21,7 @@ use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::permit::Permit;
 use crate::multicluster::watch::WatchState;
 use crate::mutants::{self, Mutant};
+use crate::object::hold::HoldStage;
 use crate::plan::Phase;
 
 /// How often kinds that are no longer in use are looked for, where there may be some.
@@ -210,6 +211,16 @@ fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), Strin
             generation.target.name
         ));
     }
+    // A workspace carries no annotation that says where it was synced to.
+    let leaving = if generation.mapping.is_beside() { 0 } else { workspaces_leaving(pipeline, generation) };
+    if leaving > 0 {
+        return Err(format!(
+            "target `{}` holds no state store of this engine, although {leaving} workspaces are being deleted that may have \
+             objects on another: give the engine the kubeconfig of that target; or, if they were never served, take the \
+             terminator out of their LogicalClusters",
+            generation.target.name
+        ));
+    }
     match pipeline.sources_held(&generation.target.identity()?) {
         0 => Ok(()),
         held => Err(format!(
@@ -220,6 +231,13 @@ fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), Strin
             pipeline.writer.target_annotation(),
         )),
     }
+}
+
+/// Workspaces that wait for the engine before they are deleted.
+fn workspaces_leaving(pipeline: &Pipeline, generation: &Generation) -> usize {
+    let clusters = pipeline.shared.manager.clusters(&generation.mapping.source.clusters);
+    let stages = clusters.iter().filter_map(|cluster| Some(cluster.spec.holding.as_ref()?.hold.stage));
+    stages.filter(|stage| *stage == HoldStage::Terminating).count()
 }
 
 fn unreadable(generation: &Generation, error: &str) -> String {
@@ -238,7 +256,7 @@ fn wanted(
     let former = found.cloned().unwrap_or_default();
     let document = generation.mapping.text.to_string();
     let provider = pipeline.shared.manager.document(&generation.mapping.source.clusters);
-    let provider = provider.and_then(|provider| provider.document()).unwrap_or_default();
+    let provider = provider.map(|provider| provider.document()).unwrap_or_default();
     let mapping = pipeline.writer.mapping().to_owned();
     let mut wanted = Inventory { mapping, source, document, provider, ..former.clone() };
     wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < LATE_REQUEST));

@@ -34,7 +34,9 @@ pub fn observe(
 ) -> Observed {
     facts.again();
     let schema = schema(pipeline, feed, facts);
-    let source = source(pipeline, generation, feed, key, schema.is_some(), facts);
+    // Of a LogicalCluster nothing is written that a schema could drop.
+    let is_schema_known = schema.is_some() || cluster.spec.holding.is_some();
+    let source = source(pipeline, generation, feed, key, is_schema_known, facts);
     let version = schema.as_ref().map(|known| &*known.version).unwrap_or_default();
     let unkept_status = pipeline.learned().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
@@ -43,6 +45,7 @@ pub fn observe(
         phase: generation.phase,
         workspace_path: cluster.spec.path.clone(),
         claims: cluster.spec.claims.clone(),
+        hold: cluster.spec.holding.as_ref().map(|holding| holding.hold.clone()),
         unkept_status,
         former_status: pipeline.former_status(),
         schema: schema.as_ref().and_then(|known| known.schema.clone()),

@@ -87,7 +87,7 @@ fn former<'a>(engine: &'a Engine, mapping: &'a str) -> impl Iterator<Item = &'a 
 
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let running: Vec<&Arc<Pipeline>> = engine.pipelines_of(&entry.mapping.name).collect();
-    let sources = |one: &&Arc<Pipeline>| one.source_feeds().iter().map(|feed| feed.watch.store().len()).sum();
+    let sources = |one: &&Arc<Pipeline>| one.source_feeds().iter().map(|feed| feed.keys().len()).sum();
     let objects =
         |one: &&Arc<Pipeline>| one.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum::<usize>();
     MappingOverview {

@@ -15,7 +15,7 @@ use super::observe::observe;
 use super::originals;
 use super::pipeline::wakes::Topic;
 use super::pipeline::{Generation, Pipeline, Unsettled};
-use crate::mapping::Mode;
+use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::Known;
 use crate::multicluster::queue::{Outcome as Finish, Priority};
 use crate::multicluster::work_queue::Lease;
@@ -235,7 +235,11 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
         let detail = format!("source: whether {} is engaged is not known yet", key.cluster);
         return Ended::Waiting(Reasons::one(Cause::Unknown, detail));
     }
-    if mutants::active(Mutant::OrphansUncounted) || pipeline.is_engaged_elsewhere(&key.cluster) {
+    // A workspace that kcp held up is in use, and seen again once it is deleted.
+    let is_in_use = || {
+        manager.document(&source.clusters).is_some_and(|one| matches!(one.kind, ProviderKind::WorkspaceTypes { .. }))
+    };
+    if mutants::active(Mutant::OrphansUncounted) || pipeline.is_engaged_elsewhere(&key.cluster) || is_in_use() {
         return Ended::Dropped;
     }
     let detail = format!("{key}: its workspace is not bound (any more), or its cluster is gone: its objects are kept");
@@ -412,6 +416,7 @@ fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outco
 
 /// A create that comes late makes an object of a source that was released: it is deleted as the others were.
 fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
+    // A LogicalCluster that is released is not deleted by that: it is let go.
     let releases = matches!(action, Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. });
     if let Source::Present(source) = &observed.source
         && releases

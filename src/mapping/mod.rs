@@ -34,7 +34,7 @@ pub use document::{
     TargetChange,
 };
 
-pub use provider::{ClusterProvider, Part, ProviderKind};
+pub use provider::{ClusterProvider, Part, ProviderKind, WorkspaceType};
 
 use expression::Expression;
 use jsonpath::JsonPath;
@@ -522,6 +522,11 @@ impl ObjectRule {
 }
 
 impl Resource {
+    /// Whether it is kcp's own, of which each workspace has exactly one object: the workspace itself.
+    pub fn is_workspace(&self) -> bool {
+        self.group == "core.kcp.io" && self.plural == "logicalclusters"
+    }
+
     /// Whether a kind may be served under this name. Plurals are the author's own; those of English leave all of the kind
     /// but its last letter.
     pub fn may_serve(&self, kind: &str) -> bool {

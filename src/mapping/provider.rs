@@ -1,5 +1,7 @@
 //! A compiled `ClusterProvider`: how the clusters of sources are found.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 use super::{ApiExportRef, Selector, document};
@@ -16,16 +18,16 @@ pub struct ClusterProvider {
 }
 
 impl ClusterProvider {
-    /// Its document, for the state store, with those of the providers that it joins; `None` where an engine refuses it.
-    pub fn document(&self) -> Option<String> {
+    /// Its document, for the state store, with those of the providers that it joins.
+    pub fn document(&self) -> String {
         let spec = match &self.kind {
             ProviderKind::Multi(parts) => {
                 let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
                 let parts = parts
                     .iter()
-                    .filter_map(|part| Self { name: part.name.clone(), kind: part.kind.clone()? }.document());
+                    .filter_map(|part| Some(Self { name: part.name.clone(), kind: part.kind.clone()? }.document()));
                 let joint = written(&self.name, &json!({"multi": names}));
-                return Some([joint].into_iter().chain(parts).collect::<Vec<_>>().join("\n---\n"));
+                return [joint].into_iter().chain(parts).collect::<Vec<_>>().join("\n---\n");
             }
             ProviderKind::Kubeconfig { connection } => json!({"kubeconfig": {"connection": connection}}),
             ProviderKind::KubeconfigFiles { directory, glob } => {
@@ -50,9 +52,13 @@ impl ClusterProvider {
                 json!({"namespaces": {"connection": connection, "selector": selector}})
             }
             ProviderKind::None => json!({"none": {}}),
-            ProviderKind::NotYet(_) => return None,
+            ProviderKind::WorkspaceTypes { connection, initializing, terminating } => json!({"workspaceTypes": {
+                "connection": connection,
+                "initializing": initializing.as_ref().map(WorkspaceType::to_string),
+                "terminating": terminating.as_ref().map(WorkspaceType::to_string),
+            }}),
         };
-        Some(written(&self.name, &spec))
+        written(&self.name, &spec)
     }
 }
 
@@ -103,13 +109,13 @@ impl ProviderKind {
             | Self::ClusterApi { connection, .. }
             | Self::ClusterInventory { connection, .. }
             | Self::Namespaces { connection, .. }
+            | Self::WorkspaceTypes { connection, .. }
             | Self::ApiExport(ApiExportRef { connection, .. }) => Some(connection),
             Self::Kubeconfig { .. }
             | Self::KubeconfigFiles { .. }
             | Self::Kind
             | Self::None
             | Self::Custom { .. }
-            | Self::NotYet(_)
             | Self::Multi(_) => None,
         }
     }
@@ -124,7 +130,8 @@ impl ProviderKind {
 
     /// Whether a provider that joins others can join it.
     pub fn can_be_part(&self) -> bool {
-        !matches!(self, Self::Multi(_) | Self::ApiExport(_) | Self::Namespaces { .. } | Self::NotYet(_))
+        let is_special = matches!(self, Self::ApiExport(_) | Self::Namespaces { .. } | Self::WorkspaceTypes { .. });
+        !is_special && !matches!(self, Self::Multi(_))
     }
 }
 
@@ -154,8 +161,22 @@ pub enum ProviderKind {
     Custom { name: String, parameters: Value },
     /// The clusters of other providers.
     Multi(Vec<Part>),
-    /// A way that has no run time yet, by its name: an engine refuses its document.
-    NotYet(String),
+    /// The workspaces of WorkspaceTypes that kcp holds up for the engine; at least one of the two.
+    WorkspaceTypes { connection: String, initializing: Option<WorkspaceType>, terminating: Option<WorkspaceType> },
+}
+
+/// A WorkspaceType of kcp.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkspaceType {
+    /// Path of the workspace that it is in.
+    pub workspace: String,
+    pub name: String,
+}
+
+impl fmt::Display for WorkspaceType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.workspace, self.name)
+    }
 }
 
 #[cfg(test)]
@@ -218,10 +239,15 @@ mod tests {
             ProviderKind::None,
             ProviderKind::Custom { name: "inventory".into(), parameters: json!({"region": ["eu", 1]}) },
             ProviderKind::Custom { name: "inventory".into(), parameters: Value::Null },
+            ProviderKind::WorkspaceTypes {
+                connection: "kcp".into(),
+                initializing: Some(WorkspaceType { workspace: "root:types".into(), name: "team".into() }),
+                terminating: None,
+            },
         ];
         for kind in kinds {
             let provider = ClusterProvider { name: "edge".into(), kind };
-            let text = provider.document().unwrap();
+            let text = provider.document();
             let compiled = compile(&crate::yaml::parse_one(&text).unwrap());
             assert!(
                 matches!(&compiled.compiled, Some(Compiled::ClusterProvider(kept)) if *kept == provider),

@@ -9,6 +9,7 @@ use super::identity::Known;
 use crate::mapping::SourceClusters;
 use crate::object::ClusterName;
 use crate::object::claims::Claims;
+use crate::object::hold::Hold;
 
 /// Who describes clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,6 +65,16 @@ pub struct ClusterSpec {
     pub claims: Option<Claims>,
     /// Labels by which mappings select clusters, where its provider tells any.
     pub labels: BTreeMap<String, String>,
+    /// What kcp holds the workspace up by, until the engine is done with it.
+    pub holding: Option<Holding>,
+}
+
+/// A workspace that kcp holds up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    pub hold: Hold,
+    /// Where the LogicalClusters of such workspaces are watched: at an address of each one they cannot be.
+    pub scope: WatchScope,
 }
 
 /// One address at which objects of one or of many clusters are listed and watched.

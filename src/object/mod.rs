@@ -3,6 +3,7 @@
 pub mod claims;
 pub mod compare;
 pub mod hash;
+pub mod hold;
 pub mod marks;
 pub mod readiness;
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::observed::Original;
 use crate::mapping::{Kind, Propagation};
+use crate::object::hold::HoldStage;
 use crate::object::marks::Reference;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -50,12 +51,14 @@ pub enum SourcePatch {
     Unpin,
     /// The same of the last target, with the finalizer.
     ReleaseFinalizer,
+    /// Takes an initializer or a terminator out of the status of a LogicalCluster.
+    ReleaseHold(HoldStage),
 }
 
 impl SourcePatch {
     /// Whether it says that nothing of the source is left on the target.
     pub fn is_release(self) -> bool {
-        matches!(self, Self::Unpin | Self::ReleaseFinalizer)
+        matches!(self, Self::Unpin | Self::ReleaseFinalizer | Self::ReleaseHold(_))
     }
 }
 
@@ -91,6 +94,7 @@ impl fmt::Display for Action {
             Self::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => write!(f, "add finalizer"),
             Self::PatchSource { purpose: SourcePatch::ReleaseFinalizer, .. } => write!(f, "release finalizer"),
             Self::PatchSource { purpose: SourcePatch::Unpin, .. } => write!(f, "release target"),
+            Self::PatchSource { purpose: SourcePatch::ReleaseHold(stage), .. } => write!(f, "remove {}", stage.entry()),
             Self::PatchStatus { .. } => write!(f, "update status"),
             Self::Read(original) | Self::ReadAnew(original) => write!(f, "read {original}"),
             Self::LookForSource => write!(f, "get source"),

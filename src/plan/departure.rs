@@ -208,7 +208,9 @@ impl Leaving<'_> {
     /// Shared objects are deleted with the last source of their namespace that the engine serves.
     fn takes_shared(&self) -> bool {
         let keeps = matches!(self.stage, Stage::Out(OnExit::Retain) | Stage::Gone);
-        self.shares() && !keeps && (self.finalizer || matches!(self.stage, Stage::Departed(_)))
+        // Workspaces in use are out of sight, and may need it.
+        let is_told = self.observed.hold.is_none();
+        is_told && self.shares() && !keeps && (self.finalizer || matches!(self.stage, Stage::Departed(_)))
     }
 
     /// Whether anything of the mapping is shared there: also by a rule that it has no more. Only its present document tells.
@@ -266,11 +268,12 @@ impl Leaving<'_> {
         }
         if matches!(self.stage, Stage::Out(_))
             && !self.moves
+            && self.observed.hold.is_none()
             && let Some(action) = status::taken_back(self.mapping, self.observed, source)
         {
             return Plan::Act(vec![action]);
         }
-        Plan::Act(vec![source::release(self.observed, source)])
+        source::release(self.observed, source).map_or_else(|| reasons.rest(), |action| Plan::Act(vec![action]))
     }
 
     /// The source's own, and that of the shared objects which leave with it.

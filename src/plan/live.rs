@@ -8,8 +8,8 @@ use super::decision::{Fit, Found, Stage, Verdict, Wish, decide};
 use super::observed::{Failure, FailureKind, ObjectState, Observed, Original, Prune, Source, Target, TargetObject};
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
 use super::{
-    Action, Cause, Intent, Plan, Reason, Reasons, departure, each, merge_patch, on_source_recreated, owns_finalizer,
-    readiness, related, source, status, target_changed, targets,
+    Action, Cause, Intent, Plan, Reason, Reasons, Rest, departure, each, merge_patch, on_source_recreated,
+    owns_finalizer, readiness, related, source, status, target_changed, targets,
 };
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
@@ -72,7 +72,23 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
         return Plan::Act(vec![source::add_finalizer(observed, source)]);
     }
     all.reasons.0.dedup();
+    if observed.hold.is_some() {
+        return bootstrapped(&live, source, all.reasons);
+    }
     say(mapping, observed, source, Some(rendering), all.reasons)
+}
+
+/// A workspace that is held up is let go once everything in it is ready.
+fn bootstrapped(live: &Live<'_>, source: &Arc<Value>, mut reasons: Reasons) -> Plan {
+    if reasons.0.is_empty() {
+        reasons.0.extend(readiness::unready_objects(live.mapping, live.observed, live.rendering));
+    }
+    match reasons.verdict() {
+        Rest::InSync => {
+            source::release(live.observed, source).map_or(Plan::Rest(Rest::InSync), |action| Plan::Act(vec![action]))
+        }
+        rest => Plan::Rest(rest),
+    }
 }
 
 pub fn named(id: &str, reason: Reason) -> Reason {
@@ -554,6 +570,9 @@ pub fn say(
     rendering: Option<&Rendering>,
     mut reasons: Reasons,
 ) -> Plan {
+    if observed.hold.is_some() {
+        return reasons.rest();
+    }
     let written = match mapping.has_several_targets() && observed.among.is_some() {
         false => status::patch(mapping, observed, source, rendering, None, &mut reasons),
         true => say_of_all(mapping, observed, source, rendering, &mut reasons),

@@ -215,12 +215,16 @@ impl From<Unrendered> for Reason {
 pub fn plan(mapping: &Mapping, observed: &Observed) -> Plan {
     match &observed.source {
         Source::Unknown(why) => Reasons::one(Cause::Unknown, format!("source: {why}")).rest(),
+        // A workspace that is no longer held up is out of sight, or about to be: that asks for nothing.
+        source if !is_held(observed, source) => Plan::Rest(Rest::InSync),
         Source::Missing(missing) => departure::gone(mapping, observed, missing),
         Source::Present(source) if is_deleting(source) => {
             departure::depart(mapping, observed, source, Stage::Deleting(mapping.lifecycle.on_source_delete))
         }
         Source::Present(source) => match observed.phase {
             Phase::DeletionsOnly => Plan::Rest(Rest::InSync),
+            // Nobody would bootstrap the workspace: it is not let go as if somebody had.
+            Phase::Leaving(_) if observed.hold.is_some() => Plan::Rest(Rest::InSync),
             Phase::Leaving(policy) => departure::depart(mapping, observed, source, Stage::Out(policy)),
             Phase::Active => active(mapping, observed, source),
         },
@@ -264,6 +268,12 @@ fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<
     })
 }
 
+/// Whether a source is still what the engine has a part in; always, but for workspaces that kcp holds up.
+fn is_held(observed: &Observed, source: &Source) -> bool {
+    let Some(hold) = &observed.hold else { return true };
+    matches!(source, Source::Present(source) if hold.index_in(source).is_some())
+}
+
 fn is_deleting(source: &Value) -> bool {
     !metadata(source, "deletionTimestamp").is_empty()
 }
@@ -279,9 +289,12 @@ fn on_source_recreated(mapping: &Mapping, observed: &Observed) -> SourceRecreate
     mapping.lifecycle.on_source_recreated.unwrap_or_else(default)
 }
 
-/// Whether the source carries the engine's finalizer for what this target has.
+/// Whether the source carries the engine's finalizer, or its hold, for what this target has.
 pub fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
-    has_finalizer(source, observed.writer.finalizer()) && targets::is_held_here(observed, source)
+    match &observed.hold {
+        Some(hold) => hold.index_in(source).is_some(),
+        None => has_finalizer(source, observed.writer.finalizer()) && targets::is_held_here(observed, source),
+    }
 }
 
 /// Whether the source is pinned to another target than the one at hand. A source without a pin is pinned before the first

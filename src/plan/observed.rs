@@ -16,6 +16,7 @@ use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, OnExit, RELATED, Resource, Selector, Side, is_within};
 use crate::mutants::{self, Mutant};
 use crate::object::claims::{Claims, WRITE};
+use crate::object::hold::Hold;
 use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
 use crate::object::{Key, metadata};
 
@@ -36,6 +37,9 @@ pub struct Observed {
     pub target: Target,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
+    /// What the source is held up by until the engine is done with it, in place of a finalizer: then it is a LogicalCluster, and
+    /// nothing else is written to it.
+    pub hold: Option<Hold>,
     /// The target as the source is pinned to it, also while nothing more is known of it.
     pub pin: Option<Pin>,
     /// Set where the mapping has several targets.
@@ -374,6 +378,7 @@ impl Observed {
             source,
             target,
             claims: None,
+            hold: None,
             pin: None,
             among: None,
             target_url: None,

@@ -15,20 +15,20 @@ use crate::object::readiness::{Readiness, readiness};
 /// Why an object cannot be created yet.
 pub fn unmet(mapping: &Mapping, observed: &Observed, rule: &ObjectRule, rendering: &Rendering) -> Option<Reason> {
     let related = rule.depends_on_related.iter();
-    let lacking = related.filter_map(|at| Some((mapping.related.get(*at)?, rendering.related.get(*at)?)));
-    if let Some(reason) = lacking.into_iter().find_map(|(rule, resolved)| related::missing(rule, resolved)) {
+    let originals = related.filter_map(|at| Some((mapping.related.get(*at)?, rendering.related.get(*at)?)));
+    if let Some(reason) = originals.into_iter().find_map(|(rule, resolved)| related::missing(rule, resolved)) {
         return Some(Reason { detail: format!("waits for {}", reason.detail), ..reason });
     }
-    rule.depends_on.iter().find_map(|position| unready_at(mapping, observed, *position, rendering))
+    rule.depends_on.iter().find_map(|position| lacking(mapping, observed, rendering, *position))
 }
 
-/// Whether anything that is wanted does not exist, or is not ready.
-pub fn any_unready(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> bool {
-    (0..mapping.objects.len()).any(|position| unready_at(mapping, observed, position, rendering).is_some())
+/// Why the objects of a mapping are not all there and ready.
+pub fn unready_objects(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> Vec<Reason> {
+    (0..mapping.objects.len()).filter_map(|position| lacking(mapping, observed, rendering, position)).collect()
 }
 
-/// Why the objects of a rule are not ready.
-fn unready_at(mapping: &Mapping, observed: &Observed, position: usize, rendering: &Rendering) -> Option<Reason> {
+/// What is not ready yet of one rule's objects.
+fn lacking(mapping: &Mapping, observed: &Observed, rendering: &Rendering, position: usize) -> Option<Reason> {
     let needed = mapping.objects.get(position)?;
     if needed.copy.is_some() {
         return copy_missing(mapping, observed, needed, rendering);

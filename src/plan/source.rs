@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use json_patch::jsonptr::{Pointer, PointerBuf};
-use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation};
 use serde_json::{Value, json};
 
 use super::{Action, Observed, Pin, SourcePatch, targets};
 use crate::mutants::{self, Mutant};
+use crate::object::hold::Hold;
 use crate::object::marks::{self, Writer};
 use crate::object::{has_finalizer, metadata};
 
@@ -50,7 +51,7 @@ fn joined(pins: &BTreeMap<String, String>) -> String {
 }
 
 /// Nothing is left on this target: takes it off the annotation, or, where it is the last, releases the finalizer.
-pub fn release(observed: &Observed, source: &Value) -> Action {
+fn release_target(observed: &Observed, source: &Value) -> Action {
     let mut pins = pins(&observed.writer, source);
     for own in targets::own_pins(observed, &pins) {
         pins.remove(&own);
@@ -72,6 +73,22 @@ pub fn release_finalizer(writer: &Writer, source: &Value) -> Action {
         annotations.remove(writer.target_annotation());
     });
     Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer, patch }
+}
+
+/// Takes what holds a workspace up out of its LogicalCluster's status: this entry and no other, of the version that was seen.
+pub fn release_hold(hold: &Hold, index: usize, source: &Value) -> Action {
+    let at = PointerBuf::from_tokens(["status", hold.stage.list(), &index.to_string()]);
+    let is_it = PatchOperation::Test(TestOperation { path: at.clone(), value: hold.name.as_str().into() });
+    let patch = vec![guard(source), is_it, PatchOperation::Remove(RemoveOperation { path: at })];
+    Action::PatchSource { purpose: SourcePatch::ReleaseHold(hold.stage), patch: Patch(patch) }
+}
+
+/// What releases a source: its finalizer, or what kcp holds it up by. `None`: it is released already.
+pub fn release(observed: &Observed, source: &Value) -> Option<Action> {
+    match &observed.hold {
+        Some(hold) => Some(release_hold(hold, hold.index_in(source)?, source)),
+        None => Some(release_target(observed, source)),
+    }
 }
 
 fn metadata_patch(source: &Value, change: impl FnOnce(&mut Vec<Value>, &mut serde_json::Map<String, Value>)) -> Patch {

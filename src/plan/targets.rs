@@ -347,7 +347,8 @@ fn one(
     name: &str,
     trouble: Option<&'static str>,
 ) -> Value {
-    let unready = trouble.or(readiness::any_unready(mapping, observed, rendering).then_some("NotReady"));
+    let unready =
+        trouble.or((!readiness::unready_objects(mapping, observed, rendering).is_empty()).then_some("NotReady"));
     let mut objects = Map::new();
     for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
         if rule.for_each.is_some() {

@@ -246,6 +246,7 @@ impl<'a> Discovery<'a> {
             scope: shard.scope.clone(),
             claims: Some(binding.claims()),
             labels: BTreeMap::new(),
+            holding: None,
         })
     }
 
@@ -337,14 +338,14 @@ impl<'a> Discovery<'a> {
 }
 
 /// A failure in words; where rights are missing, which.
-fn refusal(reason: &str, code: Option<u16>, needed: &str) -> String {
+pub(super) fn refusal(reason: &str, code: Option<u16>, needed: &str) -> String {
     match code {
         Some(403) => format!("{reason}; let the engine's user {needed}"),
         _ => reason.to_owned(),
     }
 }
 
-fn parsed<T: DeserializeOwned>(object: &Object) -> Option<T> {
+pub(super) fn parsed<T: DeserializeOwned>(object: &Object) -> Option<T> {
     // What another version of kcp writes differently is as good as absent: the condition says what is missing.
     serde_json::from_str(&object.json()).ok()
 }
@@ -359,8 +360,8 @@ struct Versions {
     touched: Arc<Mutex<BTreeSet<ClusterName>>>,
 }
 
-struct Followed {
-    watch: Arc<Watch>,
+pub(super) struct Followed {
+    pub(super) watch: Arc<Watch>,
     _subscription: Subscription,
 }
 
@@ -418,7 +419,7 @@ impl Versions {
 }
 
 impl Followed {
-    fn start(
+    pub(super) fn start(
         watches: &Watches,
         scope: &WatchScope,
         resource: &Resource,

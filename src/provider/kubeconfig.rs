@@ -50,6 +50,7 @@ impl KubeconfigProvider {
             scope,
             claims: None,
             labels: BTreeMap::new(),
+            holding: None,
         })
     }
 

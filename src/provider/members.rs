@@ -101,7 +101,7 @@ fn members_of(
         ProviderKind::Multi(_)
         | ProviderKind::ApiExport(_)
         | ProviderKind::Namespaces { .. }
-        | ProviderKind::NotYet(_) => {
+        | ProviderKind::WorkspaceTypes { .. } => {
             return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
         }
     })

@@ -13,6 +13,7 @@ pub(crate) mod members;
 mod namespaces;
 mod roll;
 mod secrets;
+mod workspace_types;
 
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -34,6 +35,7 @@ pub enum AnyProvider {
     ApiExport(api_export::ApiExportProvider),
     Kubeconfig(kubeconfig::KubeconfigProvider),
     Namespaces(namespaces::NamespacesProvider),
+    WorkspaceTypes(workspace_types::WorkspaceTypesProvider),
     Fleet(Fleet),
     /// It cannot be made from what was given: its condition says why.
     Unusable,
@@ -74,6 +76,11 @@ impl AnyProvider {
             ProviderKind::Namespaces { connection: to, selector } => {
                 namespaces::NamespacesProvider::new(connection(&to)?, &name, &selector, condition).map(Self::Namespaces)
             }
+            ProviderKind::WorkspaceTypes { connection: to, initializing, terminating } => {
+                let connection = connection(&to)?;
+                workspace_types::WorkspaceTypesProvider::new(connection, initializing, terminating, condition)
+                    .map(Self::WorkspaceTypes)
+            }
             kind => {
                 let groups =
                     Groups::of(&ClusterProvider { name: name.clone(), kind }, connection, &environment.custom)?;
@@ -103,6 +110,7 @@ impl Provider for AnyProvider {
             Self::ApiExport(provider) => provider.run(events).await,
             Self::Kubeconfig(provider) => provider.run(events).await,
             Self::Namespaces(provider) => provider.run(events).await,
+            Self::WorkspaceTypes(provider) => provider.run(events).await,
             Self::Fleet(provider) => provider.run(events).await,
             // Nothing will come: only another document or command line changes that.
             Self::Unusable => std::future::pending().await,

@@ -15,8 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::mapping::schema::Schemas;
 use crate::mapping::{
     ApiExportRef, Direction, Kind, Mapping, Mode, ObjectRule, ProviderKind, Resource, Side, SourceClusters,
+    WorkspaceType,
 };
 use crate::object::claims::{READ, WRITE};
+use crate::object::hold::HoldStage;
 
 pub use documents::{Subject, claims, roles};
 
@@ -199,6 +201,10 @@ impl Rights {
 
     fn on_cluster(&mut self, mapping: &Mapping, provider: &str, setting: &Setting<'_>) {
         self.at_hub(provider, setting);
+        if matches!(setting.providers.get(provider), Some(ProviderKind::WorkspaceTypes { .. })) {
+            // The verbs on the types stand for the LogicalClusters.
+            return;
+        }
         let place = source_of(provider, setting);
         self.identify(&place, &[], "tells the cluster from others");
         self.add(&place, urls(&["/openapi/v3", "/openapi/v3/*"], "the schema of the status"));
@@ -238,6 +244,13 @@ impl Rights {
                     let namespaces = rule("", "namespaces", &["list", "watch"], &why);
                     self.add(&Place::Source(connection.clone()), namespaces);
                 }
+                ProviderKind::WorkspaceTypes { connection, initializing, terminating } => {
+                    for (stage, of) in [(HoldStage::Initializing, initializing), (HoldStage::Terminating, terminating)] {
+                        if let Some(of) = of {
+                            self.on_type(connection, stage, of, &why);
+                        }
+                    }
+                }
                 ProviderKind::Kubeconfig { .. }
                 | ProviderKind::KubeconfigFiles { .. }
                 | ProviderKind::Kind
@@ -245,10 +258,18 @@ impl Rights {
                 | ProviderKind::ApiExport(_)
                 | ProviderKind::None
                 | ProviderKind::Custom { .. }
-                | ProviderKind::Multi(_)
-                | ProviderKind::NotYet(_) => {}
+                | ProviderKind::Multi(_) => {}
             }
         }
+    }
+
+    /// What a WorkspaceType is asked, and what lets the engine at its workspaces.
+    fn on_type(&mut self, connection: &str, stage: HoldStage, of: &WorkspaceType, why: &str) {
+        let place = Place::Provider { connection: connection.to_owned(), path: Some(of.workspace.clone()) };
+        self.add(&place, Rule { verbs: texts(&["access"]), ..urls(&["/"], "enters the workspace") });
+        let verbs = ["list", "watch", stage.verb()];
+        let types = rule("tenancy.kcp.io", "workspacetypes", &verbs, why);
+        self.add(&place, Rule { names: vec![of.name.clone()], ..types });
     }
 
     /// What travels along: read on one side, written on the other.
@@ -351,7 +372,7 @@ fn source_of(provider: &str, setting: &Setting<'_>) -> Place {
         Some(ProviderKind::Kubeconfig { connection } | ProviderKind::Namespaces { connection, .. }) => {
             Place::Source(connection.clone())
         }
-        None | Some(ProviderKind::NotYet(_)) => Place::Source(provider.to_owned()),
+        None => Place::Source(provider.to_owned()),
         Some(_) => Place::Fleet(provider.to_owned()),
     }
 }

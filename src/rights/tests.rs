@@ -105,6 +105,18 @@ fn a_hub_lets_its_list_of_clusters_be_read_and_each_cluster_its_sources() {
     let hub = &places[&Place::Hub("hub".to_owned())];
     assert_eq!(hub[0].namespace.as_deref(), Some("fleet"));
     insta::assert_snapshot!(shown(hub), @"multicluster.x-k8s.io/clusterprofiles: list watch (ClusterProvider fleet: where its clusters are)");
+    let team = WorkspaceType { workspace: "root:types".to_owned(), name: "team".to_owned() };
+    let types = ProviderKind::WorkspaceTypes {
+        connection: "kcp".to_owned(),
+        initializing: Some(team.clone()),
+        terminating: Some(team),
+    };
+    let places = of(types);
+    let home = Place::Provider { connection: "kcp".to_owned(), path: Some("root:types".to_owned()) };
+    insta::assert_snapshot!(shown(&places[&home]), @"
+    /: access (enters the workspace)
+    tenancy.kcp.io/workspacetypes team: list watch initialize terminate (ClusterProvider fleet: where its clusters are)
+    ");
     let places = of(ProviderKind::ClusterApi { connection, namespace: None, selector });
     insta::assert_snapshot!(shown(&places[&Place::Hub("hub".to_owned())]), @r"
     cluster.x-k8s.io/clusters: list watch (ClusterProvider fleet: where its clusters are)

@@ -38,7 +38,13 @@ impl Example {
     }
 }
 
-/// Those whose sources are on clusters that the sandbox does not play.
+/// The texts in a folder of mappings.
+fn files(mappings: &str) -> Vec<String> {
+    let entries = fs::read_dir(Path::new(ROOT).join(mappings)).expect("the mappings");
+    entries.map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("readable")).collect()
+}
+
+/// Those whose sources are on clusters, and in no workspace of a kcp.
 const FLEETS: [&str; 1] = ["fleet"];
 
 /// What the command line names for an example.
@@ -60,11 +66,7 @@ fn there_are_many_and_the_index_names_each() {
         assert!(index.contains(&format!("[{name}]({name}/README.md)")), "examples/README.md lacks {name}");
         assert!(Path::new(ROOT).join("examples").join(name).join("README.md").is_file(), "{name} is explained");
         // kcp itself plays the operator of a Workspace.
-        let parts = match name.as_str() {
-            "account" => &["testdata"][..],
-            name if FLEETS.contains(&name) => &["testdata"][..],
-            _ => &["operator.yaml", "testdata"][..],
-        };
+        let parts = if name == "account" { &["testdata"][..] } else { &["operator.yaml", "testdata"] };
         for part in parts {
             assert!(Path::new(ROOT).join(examples).join(part).exists(), "{examples} lacks {part}");
         }
@@ -75,11 +77,11 @@ fn there_are_many_and_the_index_names_each() {
 fn each_validates_without_a_word() {
     for Example { name, mappings, .. } in examples() {
         let output = run(&["validate", &folder(&name)]);
-        let files = match fs::read_dir(Path::new(ROOT).join(mappings)).expect("the mappings").count() {
-            1 => "1 file".to_owned(),
-            several => format!("{several} files"),
-        };
-        assert_eq!(shown(&output), format!("exit 0\n1 mapping in {files}, nothing wrong\n"), "{name}");
+        let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let files = files(&mappings);
+        let mappings = files.iter().filter(|text| text.contains("\nkind: Mapping\n")).count();
+        let found = format!("{} in {}", counted(mappings, "mapping"), counted(files.len(), "file"));
+        assert_eq!(shown(&output), format!("exit 0\n{found}, nothing wrong\n"), "{name}");
     }
 }
 
@@ -113,14 +115,15 @@ fn each_renders_what_its_tests_say_and_they_reach_all_of_it() {
     }
 }
 
-/// Without a word of what cannot be played; two consumers order, and read that what they ordered is ready.
+/// Without a word of what cannot be played; two consumers order, or everybody in a fleet, and read that what they ordered is ready.
 #[test]
 fn each_is_played_whole() {
-    for Example { name, .. } in examples().into_iter().filter(|one| !FLEETS.contains(&one.name.as_str())) {
+    for Example { name, .. } in examples() {
         let output = run(&["sandbox", &folder(&name), "--exit-when-synced"]);
         let text = shown(&output);
         assert!(output.status.success(), "{name}: {text}");
-        assert!(text.contains("2 of 2 "), "{name}: {text}");
+        let all = if FLEETS.contains(&name.as_str()) { "5 of 5 " } else { "2 of 2 " };
+        assert!(text.contains(all), "{name}: {text}");
         for word in ["not played", "cannot go on", "keeps what ran", "error"] {
             assert!(!text.contains(word), "{name}: {text}");
         }
@@ -136,7 +139,8 @@ fn each_has_schemas_for_all_that_it_reads_and_writes() {
         if !FLEETS.contains(&name.as_str()) {
             definitions += &text(&format!("{schemas}/apiresourceschema.yaml"));
         }
-        let kinds: Vec<String> = text(&format!("{mappings}/{name}.yaml"))
+        let kinds: Vec<String> = files(&mappings)
+            .concat()
             .lines()
             .filter_map(|line| line.strip_prefix("        kind: ").map(str::to_owned))
             .filter(|kind| !["ServiceAccount", "Role", "RoleBinding", "ConfigMap"].contains(&kind.as_str()))

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, DynamicObject, ListParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
@@ -309,6 +309,126 @@ fn what_it_suggests_to_get_is_served_on_that_side() {
     sandbox.line("kubectl --context acme get caches");
     sandbox.line("kubectl --context downstream get redisreplications -A");
     assert_eq!(sandbox.stop("TERM"), Some(0));
+}
+
+fn fleet() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/fleet").display().to_string()
+}
+
+/// The objects of a resource of the example in a context of a kubeconfig.
+fn logistics(client: Client, kind: &str, plural: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("logistics.example.com", "v1", kind);
+    Api::all_with(client, &ApiResource::from_gvk_with_plural(&kind, plural))
+}
+
+/// Each pattern leaves its objects where it says, on clusters that are not each other, and the commands of the page show them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_of_clusters_is_looked_around_in() {
+    let place = Place::new();
+    let kubeconfig = place.path("kubeconfig");
+    let mut sandbox = place.start(&[&fleet(), "--kubeconfig-out", "kubeconfig"]);
+    sandbox.line("5 of 5 orders are ready where they were ordered");
+    sandbox.line("kubectl --context downstream get restocks");
+
+    let mut uids = HashSet::new();
+    for context in ["downstream", "north", "south", "depot"] {
+        let namespaces: Api<Namespace> = Api::all(client(&kubeconfig, context).await);
+        uids.insert(namespaces.get("kube-system").await.expect("the namespace").metadata.uid);
+    }
+    assert_eq!(uids.len(), 4, "each has an identity of its own");
+
+    let names = async |context: &str, kind: &str, plural: &str| -> Vec<String> {
+        let found = logistics(client(&kubeconfig, context).await, kind, plural).list(&ListParams::default()).await;
+        let mut found: Vec<_> = found.expect("a list").items.into_iter().filter_map(|one| one.metadata.name).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(names("downstream", "Shipment", "shipments").await, ["morning", "morning"], "one of each shop");
+    assert_eq!(names("depot", "Restock", "restocks").await, ["winter"]);
+    assert_eq!(names("depot", "Shipment", "shipments").await, [""; 0]);
+    for shop in ["north", "south"] {
+        let shipments = logistics(client(&kubeconfig, shop).await, "Shipment", "shipments");
+        let shipment = shipments.list(&ListParams::default()).await.expect("a list").items.pop().expect("the order");
+        assert_eq!(shipment.data["status"]["phase"], "Delivered", "{shop}");
+        let settings: Api<ConfigMap> = Api::namespaced(client(&kubeconfig, shop).await, "shop-1");
+        let settings = settings.get("front-settings").await.expect("beside the till").data.expect("data");
+        assert_eq!(settings["currency"], "CHF", "{shop}");
+    }
+
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/patterns.md")).expect("the page");
+    let commands: Vec<&str> = page.lines().filter(|line| line.starts_with("kubectl ")).collect();
+    assert!(commands.len() >= 9, "{commands:?}");
+    for command in commands {
+        let [_, _, context, "get", plural, rest @ ..] = &command.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("it cannot be followed: {command}")
+        };
+        let namespace = rest.iter().skip_while(|word| **word != "-n").nth(1).map(|name| format!("/namespaces/{name}"));
+        let api = if ["secrets", "configmaps"].contains(plural) { "api/v1" } else { "apis/logistics.example.com/v1" };
+        let path = format!("/{api}{}/{plural}", namespace.unwrap_or_default());
+        let request = http::Request::get(&path).body(Vec::new()).expect("a request");
+        let list: Value = client(&kubeconfig, context).await.request(request).await.expect("a list");
+        assert_ne!(list["items"], json!([]), "`{command}` shows nothing");
+    }
+
+    // A visitor lists the depot among the shops: the providers read Secrets that kubectl can label.
+    let secrets: Api<Secret> = Api::namespaced(client(&kubeconfig, "downstream").await, "fleet");
+    let shops = secrets.list(&ListParams::default().labels("fleet=shops")).await.expect("a list").items;
+    assert_eq!(shops.iter().filter_map(|one| one.metadata.name.as_deref()).collect::<Vec<_>>(), ["north", "south"]);
+    let label = json!({"metadata": {"labels": {"fleet": "shops"}}});
+    secrets.patch("depot", &PatchParams::default(), &Patch::Merge(label)).await.expect("a label");
+    let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop-1"}});
+    let depot = client(&kubeconfig, "depot").await;
+    let shop = serde_json::from_value(shop).expect("a Namespace");
+    Api::<Namespace>::all(depot.clone()).create(&PostParams::default(), &shop).await.expect("a namespace");
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("logistics.example.com", "v1", "Till"));
+    let tills: Api<DynamicObject> = Api::namespaced_with(depot, "shop-1", &kind);
+    let till = DynamicObject::new("front", &kind).data(json!({"spec": {"lane": 7}}));
+    tills.create(&PostParams::default(), &till).await.expect("a till");
+    sandbox.line("creates ConfigMap shop-1/front-settings on depot");
+    assert_eq!(sandbox.stop("TERM"), Some(0));
+    assert_eq!(place.remains(), ["tmp"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_fleet_is_said() {
+    let place = Place::new();
+    let said = |name: &str| {
+        let text =
+            format!("apiVersion: sandbox.sync-engine.dev/v1alpha1\nkind: ToyCluster\nmetadata: {{name: {name}}}\n");
+        fs::write(place.path("cluster.yaml"), text).expect("a file");
+        let output = place.run(&[&fleet(), "-f", "cluster.yaml", "--exit-when-synced"]);
+        format!("exit {:?}\n{}", output.status.code(), String::from_utf8_lossy(&output.stderr).trim())
+    };
+    insta::assert_snapshot!(said("north"), @"
+    exit Some(3)
+    error: two ToyClusters are called `north`; rename one
+    ");
+    insta::assert_snapshot!(said("target"), @"
+    exit Some(3)
+    error: cluster.yaml cannot be played:
+    error[SE0104]: no ToyCluster can be called `target`
+     --> cluster.yaml:3:18
+      |
+    3 | metadata: {name: target}
+      |                  ^^^^^^
+      |
+      = help: use a DNS label other than `kcp`, `target`, `provider`, `downstream`, `acme`, `globex`, `initech`, `umbrella`, which the sandbox needs
+    ");
+
+    // Its clusters are those of a machine that the sandbox does not have.
+    fs::create_dir(place.path("mappings")).expect("a directory");
+    let read = |path: &str| fs::read_to_string(Path::new(&fleet()).join(path)).expect("a file of the example");
+    let mapping = read("mappings/uniform.yaml");
+    fs::write(place.path("mappings/uniform.yaml"), mapping.replace("shops", "edge")).expect("a file");
+    fs::write(place.path("mappings/cross-cluster.yaml"), read("mappings/cross-cluster.yaml")).expect("a file");
+    fs::write(place.path("mappings/providers.yaml"), read("mappings/providers.yaml")).expect("a file");
+    let fleet = fleet();
+    let [schemas, orders] = ["schemas", "examples"].map(|folder| format!("{fleet}/{folder}"));
+    let output = place.run(&["-f", &schemas, "-f", &orders, "--exit-when-synced"]);
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let left_out = "mapping `uniform` is not played: the sandbox has no cluster of the ClusterProvider `edge`";
+    assert!(told.contains(left_out) && told.contains("1 of 1 orders are ready"), "{told}");
 }
 
 /// What cannot be meant is no story with a part left out.

@@ -19,8 +19,8 @@ pub struct SandboxArguments {
     /// Folder of mappings, which the engine runs and reloads when they change; or a folder that has a folder `mappings`.
     ///
     /// In it, and in `schemas` and `examples` beside it, the sandbox finds the APIResourceSchemas that consumers see,
-    /// CustomResourceDefinitions, source objects (with the Secrets and ConfigMaps in their folder), and ToyOperators. If no schema
-    /// fits the mappings, it plays the MongoDB example.
+    /// CustomResourceDefinitions, source objects (with the Secrets and ConfigMaps in their folder), ToyOperators, and ToyClusters,
+    /// each of which is one more cluster. If no schema fits the mappings, it plays the MongoDB example.
     ///
     /// Default: `mappings`; if that is missing, the MongoDB mapping that comes with the program.
     #[arg(value_name = "DIR")]
@@ -42,7 +42,7 @@ pub struct SandboxArguments {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub shards: u32,
 
-    /// Port of kcp; the target cluster and the status page take the next two. Default: free ports.
+    /// Port of kcp; the target cluster and the status page take the next two, ToyClusters those after. Default: free ports.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_533))]
     pub port: Option<u16>,
 

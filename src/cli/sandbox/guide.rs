@@ -9,13 +9,11 @@ use crate::sandbox::story::Order;
 
 /// Where everything is.
 pub(super) fn endpoints(stage: &Stage, status_page: &str) -> String {
-    let mut lines = vec![
-        format!("kcp          {}", stage.scene.kcp.url()),
-        format!("downstream   {}", stage.scene.downstream.url()),
-        format!("status page  {status_page}"),
-        format!("mappings     {}", stage.mappings.display()),
-        format!("kubeconfig   {}", stage.kubeconfig().display()),
-    ];
+    let mut lines = vec![format!("kcp          {}", stage.scene.kcp.url())];
+    lines.extend(stage.scene.clusters.iter().map(|member| format!("{:<12} {}", member.name, member.server.url())));
+    lines.push(format!("status page  {status_page}"));
+    lines.push(format!("mappings     {}", stage.mappings.display()));
+    lines.push(format!("kubeconfig   {}", stage.kubeconfig().display()));
     lines.push(format!("contexts     {}", contexts(stage)));
     lines.join("\n")
 }
@@ -34,8 +32,11 @@ fn contexts(stage: &Stage) -> String {
 
 /// Lines to paste into another terminal. `ordered`: the consumers have ordered.
 pub(super) fn suggestions(stage: &Stage, ordered: bool) -> String {
-    let consumer = stage.scene.consumers.first().map_or("provider", |consumer| consumer.name.as_str());
     let order = stage.scene.script.orders.first().filter(|_| ordered);
+    let consumer = stage.scene.consumers.first().map_or("provider", |consumer| consumer.name.as_str());
+    // The cluster where it is ordered, of a fleet.
+    let member = order.and_then(|order| stage.scene.clusters.iter().find(|member| order.place.has(&member.connection)));
+    let consumer = member.map_or(consumer, |member| member.name.as_str());
     let mut lines = vec![
         "Try, in another terminal:".to_owned(),
         String::new(),

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::cli::Misconfigured;
 use crate::cli::inputs::{self, Inputs};
-use crate::mapping::Mapping;
-use crate::sandbox::story::{Found, ToyOperator};
+use crate::mapping::{ClusterProvider, Mapping};
+use crate::sandbox::story::{Found, Given, Script, ToyCluster, ToyOperator};
 use crate::yaml::{self, Limits};
 
 /// Folders beside one of mappings in which documents are looked for.
@@ -31,10 +31,13 @@ const EXAMPLE: [(&str, &str); 6] = [
 /// What was found.
 pub(super) struct Material {
     /// In the order of their names.
-    pub mappings: Vec<Arc<Mapping>>,
-    pub found: Vec<Found>,
-    /// Files that hold toy operators.
+    mappings: Vec<Arc<Mapping>>,
+    providers: Vec<ClusterProvider>,
+    found: Vec<Found>,
+    /// Toy operators, each with the path of its file.
     operators: Vec<(String, String)>,
+    /// Toy clusters, likewise.
+    clusters: Vec<(String, String)>,
 }
 
 /// Reads a folder of mappings, what lies beside it, and what else the visitor names.
@@ -68,7 +71,8 @@ impl Material {
     fn of(own: Inputs, all: &Inputs) -> Self {
         let (catalog, _) = own.only_ours().catalog();
         let mappings = catalog.mappings().map(|(_, entry)| entry.mapping.clone()).collect();
-        let mut material = Self { mappings, found: Vec::new(), operators: Vec::new() };
+        let providers = catalog.providers().cloned().collect();
+        let mut material = Self { mappings, providers, found: Vec::new(), operators: Vec::new(), clusters: Vec::new() };
         let given = all.readable.iter().filter(|(path, _)| !Path::new(path).iter().any(|part| part == EXPECTED));
         given.for_each(|(path, content)| material.take(path, content));
         material
@@ -81,6 +85,7 @@ impl Material {
             let root = root.to_json();
             match root["kind"].as_str() {
                 Some("ToyOperator") => self.operators.push((path.to_owned(), document.text.to_string())),
+                Some("ToyCluster") => self.clusters.push((path.to_owned(), document.text.to_string())),
                 Some("List") => {
                     let items = root["items"].as_array().into_iter().flatten();
                     self.found.extend(items.map(|item| found(&folder, item.clone())));
@@ -90,12 +95,20 @@ impl Material {
         }
     }
 
-    /// The toy operators.
+    /// What is played of it, by another operator if one is given; `None` where nothing can be.
     ///
     /// # Errors
-    /// For the first one that cannot be played.
-    pub fn operators(&self) -> Result<Vec<Arc<ToyOperator>>, Misconfigured> {
-        self.operators.iter().map(|(path, text)| operator(path, text)).collect()
+    /// What is wrong with the documents.
+    pub fn script(&self, operator: Option<Arc<ToyOperator>>) -> Result<Option<Script>, Misconfigured> {
+        let operators = match operator {
+            Some(operator) => vec![operator],
+            None => self.operators.iter().map(|(path, text)| self::operator(path, text)).collect::<Result<_, _>>()?,
+        };
+        let clusters =
+            self.clusters.iter().map(|(path, text)| ToyCluster::compile(path, text).map_err(unplayable(path)));
+        let clusters = clusters.collect::<Result<_, _>>()?;
+        let Self { mappings, providers, found, .. } = self;
+        Script::of(Given { mappings, providers, clusters, operators, found }).map_err(Misconfigured)
     }
 }
 
@@ -104,8 +117,11 @@ impl Material {
 /// # Errors
 /// What is wrong with it.
 pub(super) fn operator(path: &str, text: &str) -> Result<Arc<ToyOperator>, Misconfigured> {
-    let why = |problems: Vec<String>| Misconfigured(format!("{path} cannot be played:\n{}", problems.join("\n")));
-    ToyOperator::compile(path, text).map(Arc::new).map_err(why)
+    ToyOperator::compile(path, text).map(Arc::new).map_err(unplayable(path))
+}
+
+fn unplayable(path: &str) -> impl Fn(Vec<String>) -> Misconfigured {
+    move |problems| Misconfigured(format!("{path} cannot be played:\n{}", problems.join("\n")))
 }
 
 fn found(folder: &Path, document: Value) -> Found {

@@ -20,7 +20,7 @@ use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
-use crate::sandbox::story::{Player, Side, ToyOperator, Trouble};
+use crate::sandbox::story::{Member, Player, Side, ToyOperator, Trouble};
 use crate::sandbox::{Event, Sandbox};
 use crate::server::{Instruments, Overview};
 
@@ -55,7 +55,11 @@ impl Parts {
     pub async fn start(stage: &Stage, port: Option<u16>) -> anyhow::Result<(Self, UnboundedReceiver<News>)> {
         let (news, received) = unbounded_channel();
         follow(&stage.scene.kcp, Side::Kcp, &news);
-        follow(&stage.scene.downstream, Side::Downstream, &news);
+        for member in &stage.scene.clusters {
+            let is_downstream = member.connection == DEFAULT_TARGET;
+            let side = if is_downstream { Side::Downstream } else { Side::Beside(member.name.as_str().into()) };
+            follow(&member.server, side, &news);
+        }
         let instruments = Instruments::default();
         instruments.status.publish(Overview { engine_id: ENGINE.to_owned(), ..Overview::default() });
         let (reloader, reload, reloads) =
@@ -67,7 +71,9 @@ impl Parts {
         let status_page = start_server(&mut tasks, address, &instruments, &reload, &stopped).await;
         let status_page = status_page.with_context(|| format!("cannot listen on {address} for the status page"))?;
         for operator in &stage.scene.script.operators {
-            operate(&mut tasks, stage, operator, &news)?;
+            for cluster in stage.scene.script.works_on(operator).filter_map(|name| stage.scene.cluster(name)) {
+                operate(&mut tasks, cluster, operator, &news)?;
+            }
         }
         let (handed_on, engine_reloads) = mpsc::channel(1);
         spawn(&mut tasks, hand_on_reloads(reloads, handed_on, news));
@@ -108,20 +114,20 @@ fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, part: impl Future<Output = ()>
 
 fn follow(server: &Sandbox, side: Side, news: &UnboundedSender<News>) {
     let news = news.clone();
-    server.follow(move |event| news.send(News::Change(Instant::now(), side, event.clone())).is_ok());
+    server.follow(move |event| news.send(News::Change(Instant::now(), side.clone(), event.clone())).is_ok());
 }
 
 fn operate(
     tasks: &mut JoinSet<anyhow::Result<()>>,
-    stage: &Stage,
+    cluster: &Member,
     operator: &Arc<ToyOperator>,
     news: &UnboundedSender<News>,
 ) -> anyhow::Result<()> {
     let (sender, mut troubles) = unbounded_channel();
     let news = news.clone();
     let resource = operator.resource.clone();
-    let player = Player::new(operator.clone(), stage.scene.downstream.clone(), sender)
-        .map_err(|answer| anyhow!("the downstream cluster does not serve {resource} ({})", answer.code))?;
+    let player = Player::new(operator.clone(), cluster.server.clone(), sender)
+        .map_err(|answer| anyhow!("the cluster {} does not serve {resource} ({})", cluster.name, answer.code))?;
     spawn(tasks, player.run());
     spawn(tasks, async move {
         while let Some(trouble) = troubles.recv().await {
@@ -155,9 +161,10 @@ async fn hand_on_reloads(
 }
 
 fn settings(stage: &Stage) -> anyhow::Result<Settings> {
-    let contexts = [("kcp", "provider"), ("target", "downstream")];
-    let connections: BTreeMap<String, Arc<Connection>> = contexts
+    let clusters = stage.scene.clusters.iter().map(|member| (member.connection.as_str(), member.name.as_str()));
+    let connections: BTreeMap<String, Arc<Connection>> = [("kcp", "provider")]
         .into_iter()
+        .chain(clusters)
         .map(|(name, context)| {
             let source =
                 ConnectionSource::Kubeconfig { path: stage.own_kubeconfig.clone(), context: Some(context.to_owned()) };

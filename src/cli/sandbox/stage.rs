@@ -74,11 +74,7 @@ fn operator(file: &Path) -> Result<Arc<ToyOperator>, Misconfigured> {
 /// What is played: the visitor's own mappings, as far as there are documents for them; else the program's own example.
 fn script(mappings: &Path, documents: &[PathBuf], operator: Option<Arc<ToyOperator>>) -> anyhow::Result<Script> {
     for material in [material::read(mappings, documents)?, material::example()] {
-        let operators = match &operator {
-            Some(operator) => vec![operator.clone()],
-            None => material.operators()?,
-        };
-        if let Some(script) = Script::of(&material.mappings, &material.found, operators).map_err(Misconfigured)? {
+        if let Some(script) = material.script(operator.clone())? {
             return Ok(script);
         }
     }

@@ -1,6 +1,6 @@
 //! Tells news as they come, and keeps count.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -9,9 +9,10 @@ use tokio::time::Instant;
 
 use super::parts::{News, STATE_NAMESPACE};
 use super::screen::{BAD, BY_ENGINE, CONSUMER, FAINT, GOOD, STRONG, Screen};
+use crate::engine::DEFAULT_TARGET;
 use crate::reload::Outcome;
-use crate::sandbox::story::{Narrator, Scene, Side};
-use crate::sandbox::{Change, ChangeKind, Key};
+use crate::sandbox::story::{Narrator, Order, Place, Scene, Side};
+use crate::sandbox::{Change, ChangeKind, Key, Storage};
 
 /// Most orders whose way is told one by one.
 const FEW: usize = 8;
@@ -29,15 +30,44 @@ pub(super) struct Teller {
     started: Instant,
     /// How many objects are ordered.
     orders: usize,
-    /// Group and plural of what is ordered, and whether a status comes back.
-    ordered: BTreeMap<(String, String), bool>,
-    ready: BTreeSet<(String, Key)>,
+    ordered: Vec<Ordered>,
+    /// What is ready, by the cluster beside kcp and the resource.
+    ready: BTreeSet<(String, String, Key)>,
     pace: Pace,
     reported: Instant,
     /// Whether the story is under way whose single sentences would be too many.
     sums_up: bool,
     /// Whether the engine has read its mappings.
     has_mappings: bool,
+}
+
+/// A resource of which something is ordered.
+struct Ordered {
+    group: String,
+    plural: String,
+    place: Place,
+    /// Whether a status comes back.
+    has_status: bool,
+}
+
+impl Ordered {
+    fn of(order: &Order) -> Self {
+        // plural.version.group
+        let mut parts = order.resource.splitn(3, '.').map(str::to_owned);
+        let (plural, _, group) = (parts.next(), parts.next(), parts.next());
+        let (group, plural) = (group.unwrap_or_default(), plural.unwrap_or_default());
+        Self { group, plural, place: order.place.clone(), has_status: order.has_status }
+    }
+
+    /// Whether objects of a resource on a side are such orders.
+    fn is_of(&self, side: &Side, storage: &Storage) -> bool {
+        let is_there = match side {
+            Side::Kcp => self.place == Place::Workspaces,
+            Side::Downstream => self.place.has(DEFAULT_TARGET),
+            Side::Beside(cluster) => self.place.has(cluster),
+        };
+        is_there && *storage.group == self.group && *storage.plural == self.plural
+    }
 }
 
 /// Keeps a flood of changes readable.
@@ -54,12 +84,7 @@ impl Teller {
             narrator: Narrator::new(&scene.consumers, STATE_NAMESPACE),
             started,
             orders: scene.orders(),
-            ordered: scene
-                .script
-                .orders
-                .iter()
-                .map(|order| (group_and_plural(&order.resource), order.has_status))
-                .collect(),
+            ordered: scene.script.orders.iter().map(Ordered::of).collect(),
             ready: BTreeSet::new(),
             pace: Pace { second: 0, told: 0, untold: 0 },
             reported: started,
@@ -70,12 +95,22 @@ impl Teller {
 
     /// Where everything is, and what stands there already.
     pub fn introduce(&mut self, endpoints: &str, scene: &Scene) -> io::Result<()> {
-        let title = self.screen.paint(STRONG, "sync-engine sandbox: a kcp, a cluster, an operator and the engine");
+        let clusters = match scene.clusters.len() {
+            1 => "a cluster".to_owned(),
+            several => format!("{several} clusters"),
+        };
+        let title = format!("sync-engine sandbox: a kcp, {clusters}, an operator and the engine");
+        let title = self.screen.paint(STRONG, &title);
         self.screen.say(&format!("{title}\n\n{endpoints}\n"))?;
         let now = self.started.elapsed();
         for export in &scene.script.exports {
             let text = format!("publishes {}: APIExport {}", export.title, export.name);
             self.screen.sentence(now, "provider", CONSUMER, &text)?;
+        }
+        for cluster in &scene.script.clusters {
+            let labels: Vec<_> = cluster.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!(" with {}", labels.join(", ")) };
+            self.screen.sentence(now, &cluster.name, CONSUMER, &format!("is a cluster of its own{labels}"))?;
         }
         for sentence in &scene.script.left_out {
             self.screen.sentence(now, "sandbox", BAD, sentence)?;
@@ -96,7 +131,7 @@ impl Teller {
     /// Something happened.
     pub fn hear(&mut self, news: News) -> io::Result<()> {
         match news {
-            News::Change(at, side, change) => self.change(at, side, &change),
+            News::Change(at, side, change) => self.change(at, &side, &change),
             News::Reload(outcome) => self.reload(&outcome),
             News::Trouble(trouble) => {
                 let now = self.started.elapsed();
@@ -105,10 +140,8 @@ impl Teller {
         }
     }
 
-    fn change(&mut self, at: Instant, side: Side, change: &Change) -> io::Result<()> {
-        if side == Side::Kcp {
-            self.count(change);
-        }
+    fn change(&mut self, at: Instant, side: &Side, change: &Change) -> io::Result<()> {
+        self.count(side, change);
         if self.sums_up {
             return Ok(());
         }
@@ -120,11 +153,11 @@ impl Teller {
         }
     }
 
-    fn count(&mut self, change: &Change) {
-        let kind = (change.storage.group.to_string(), change.storage.plural.to_string());
-        let Some(has_status) = self.ordered.get(&kind).copied() else { return };
-        let key = (kind.1, change.key.clone());
-        if change.kind != ChangeKind::Deleted && is_ready(&change.object.object(), has_status) {
+    fn count(&mut self, side: &Side, change: &Change) {
+        let Some(ordered) = self.ordered.iter().find(|ordered| ordered.is_of(side, &change.storage)) else { return };
+        let cluster = if let Side::Beside(cluster) = side { cluster.to_string() } else { String::new() };
+        let key = (cluster, ordered.plural.clone(), change.key.clone());
+        if change.kind != ChangeKind::Deleted && is_ready(&change.object.object(), ordered.has_status) {
             self.ready.insert(key);
         } else {
             self.ready.remove(&key);
@@ -170,9 +203,11 @@ impl Teller {
 
     /// `1 of 2 databases are Running`.
     pub fn standing(&self) -> String {
-        let databases = self.ordered.keys().all(|(_, plural)| plural == DATABASES);
+        let databases = self.ordered.iter().all(|ordered| ordered.plural == DATABASES);
         let what = if databases { "databases are Running" } else { "orders are ready" };
-        format!("{} of {} {what} in their workspaces", self.ready.len(), self.orders)
+        let in_workspaces = self.ordered.iter().all(|ordered| ordered.place == Place::Workspaces);
+        let places = if in_workspaces { "in their workspaces" } else { "where they were ordered" };
+        format!("{} of {} {what} {places}", self.ready.len(), self.orders)
     }
 
     pub fn all_ready(&self) -> bool {
@@ -215,13 +250,6 @@ fn is_ready(object: &Value, has_status: bool) -> bool {
         (None, None) if has_status => false,
         (None, None) => object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()),
     }
-}
-
-/// Of `plural.version.group`.
-fn group_and_plural(resource: &str) -> (String, String) {
-    let mut parts = resource.splitn(3, '.');
-    let (plural, _, group) = (parts.next(), parts.next(), parts.next());
-    (group.unwrap_or_default().to_owned(), plural.unwrap_or_default().to_owned())
 }
 
 impl Pace {

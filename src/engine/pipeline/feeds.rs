@@ -15,7 +15,7 @@ use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::identity::Known as Identified;
 use crate::multicluster::interests::LINGER;
 use crate::multicluster::queue::Priority;
-use crate::multicluster::registry::{Cluster, ClustersOf, WatchScope};
+use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
 use crate::multicluster::watch::{Changes, Selectors, Watch, WatchState};
 use crate::multicluster::{Object, Subscription};
 use crate::mutants::{self, Mutant};
@@ -40,9 +40,22 @@ pub struct Feeds {
 #[derive(Debug)]
 pub struct SourceFeed {
     pub scope: WatchScope,
+    /// The cluster whose sources it is for, where the watch shows those of others too.
+    only: Option<ClusterName>,
     pub watch: Arc<Watch>,
     pub subscription: Subscription,
     _tasks: JoinSet<()>,
+}
+
+impl SourceFeed {
+    /// Its sources that are in sight.
+    pub fn keys(&self) -> Vec<Key> {
+        let store = self.watch.store();
+        match &self.only {
+            Some(cluster) => store.of_cluster(cluster).into_iter().map(|(key, _)| key).collect(),
+            None => store.keys(),
+        }
+    }
 }
 
 /// The engine's objects of one kind on the target. Dropping it ends what follows them.
@@ -104,7 +117,7 @@ impl Feeds {
 impl Pipeline {
     /// Follows the sources of a cluster, and queues those that are there.
     pub fn engage(self: &Arc<Self>, cluster: &Cluster) {
-        let feed = self.source_feed(&cluster.spec.scope);
+        let feed = self.source_feed(&cluster.spec);
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
             self.enqueue_source(&key, Priority::Initial);
         }
@@ -144,13 +157,14 @@ impl Pipeline {
         known.into_iter().collect()
     }
 
-    fn source_feed(self: &Arc<Self>, scope: &WatchScope) -> Arc<SourceFeed> {
-        let place = scope.endpoint.place();
+    fn source_feed(self: &Arc<Self>, spec: &ClusterSpec) -> Arc<SourceFeed> {
+        let (scope, place) = (&spec.scope, spec.scope.endpoint.place());
         if let Some(feed) = self.feeds().sources.get(&place).filter(|feed| feed.scope == *scope) {
             return feed.clone();
         }
         let resource = &self.generation().mapping.source.resource;
-        let watch = self.shared.watches.acquire(scope, resource, &Selectors::default());
+        let seen_at = spec.holding.as_ref().map_or(scope, |holding| &holding.scope);
+        let watch = self.shared.watches.acquire(seen_at, resource, &Selectors::default());
         let pipeline = Arc::downgrade(self);
         let subscription = watch.store().subscribe(move |change| {
             if let Some(pipeline) = pipeline.upgrade() {
@@ -162,9 +176,12 @@ impl Pipeline {
         if scope.clusters != ClustersOf::Annotated {
             tasks.spawn(follow_identity(Arc::downgrade(self), scope.clone()));
         }
-        let states = (watch.state(), watch.changes());
-        tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), states, resource.clone()));
-        let feed = Arc::new(SourceFeed { scope: scope.clone(), watch, subscription, _tasks: tasks });
+        if spec.holding.is_none() {
+            let states = (watch.state(), watch.changes());
+            tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), states, resource.clone()));
+        }
+        let only = spec.holding.as_ref().map(|_| spec.name.clone());
+        let feed = Arc::new(SourceFeed { scope: scope.clone(), only, watch, subscription, _tasks: tasks });
         let former = self.feeds().sources.insert(place, feed.clone());
         // The end of a subscription must not meet the lock.
         drop(former);
@@ -426,7 +443,7 @@ impl Pipeline {
             return;
         }
         for feed in self.source_feeds() {
-            for key in feed.watch.store().keys() {
+            for key in feed.keys() {
                 if self.is_engaged(&key.cluster) {
                     self.enqueue_source(&key, Priority::Initial);
                 }

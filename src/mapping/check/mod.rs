@@ -149,7 +149,8 @@ impl<'s> Checker<'s> {
             match rule.kind.side {
                 Side::Target => safety::scope(&rule.kind, schema, kind, &mut self.findings),
                 Side::Source => {
-                    safety::scope_beside(&rule.kind, schema, self.environment.source, kind, &mut self.findings);
+                    let source = (&self.mapping.source.resource, self.environment.source);
+                    safety::scope_beside(&rule.kind, schema, source, kind, &mut self.findings);
                 }
             }
         }

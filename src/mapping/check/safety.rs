@@ -4,10 +4,10 @@ use super::decided;
 use super::reserved::{Value, Why, fields, is_free_text, meaning};
 use super::target::Place;
 use super::types::{Shape, Type};
-use crate::mapping::Kind;
 use crate::mapping::diagnostic::Finding;
 use crate::mapping::expression::{Base, Root};
 use crate::mapping::schema::{Field, Form, Schema};
+use crate::mapping::{Kind, Resource};
 use crate::yaml::Node;
 
 /// Kinds of Kubernetes' own that live in no namespace.
@@ -46,8 +46,9 @@ const DEPTH: usize = 24;
 
 /// Whether objects of a kind live in namespaces; `None`: nothing tells it.
 fn is_namespaced(kind: &Kind, schema: Option<&Schema>) -> Option<bool> {
-    let known = CLUSTER_SCOPED.contains(&(kind.group.as_str(), kind.kind.as_str()));
-    schema.and_then(|schema| schema.namespaced).or(known.then_some(false))
+    let is_clusters = CLUSTER_SCOPED.contains(&(kind.group.as_str(), kind.kind.as_str()));
+    let known = if is_clusters { Some(false) } else { kind.is_built_in().then_some(true) };
+    schema.and_then(|schema| schema.namespaced).or(known)
 }
 
 /// A kind that lives in no namespace, and so cannot be placed.
@@ -66,11 +67,12 @@ pub(super) fn scope(kind: &Kind, schema: Option<&Schema>, node: &Node, findings:
 pub(super) fn scope_beside(
     kind: &Kind,
     schema: Option<&Schema>,
-    source: Option<&Schema>,
+    (resource, source): (&Resource, Option<&Schema>),
     node: &Node,
     findings: &mut Vec<Finding>,
 ) {
-    let of_source = source.and_then(|schema| schema.namespaced);
+    // Nobody has the schema of a workspace at hand.
+    let of_source = source.and_then(|schema| schema.namespaced).or(resource.is_workspace().then_some(false));
     let (what, why) = match (is_namespaced(kind, schema), of_source) {
         (Some(false), Some(true)) => ("is cluster-scoped", "the source lives in a namespace"),
         (Some(true), Some(false)) => ("lives in a namespace", "the source is cluster-scoped"),

@@ -83,7 +83,7 @@ fn compile_root(
         }
         "ClusterProvider" => {
             let typed: Typed<ClusterProviderDocument> = read(root, findings)?;
-            Some(Compiled::ClusterProvider(provider::compile(&typed.value, findings, not_yet)))
+            Some(Compiled::ClusterProvider(provider::compile(&typed.value, findings)))
         }
         _ => {
             let typed: Typed<MappingTestDocument> = read(root, findings)?;
@@ -165,8 +165,9 @@ struct Compiler {
     target_item: Option<String>,
     /// What the status reads.
     status_roots: RootSet,
-    /// Whether the placement's namespace reads the source, so that a fixed name there can be unique.
-    namespace_per_source: bool,
+    /// Whether the placement's namespace reads the source, or no other source is in its cluster: so that a fixed name there can
+    /// be unique.
+    place_per_source: bool,
 }
 
 impl Compiler {
@@ -183,7 +184,7 @@ impl Compiler {
             locals: Vec::new(),
             target_item: None,
             status_roots: RootSet::STATUS,
-            namespace_per_source: source::namespace_reads_source(spec.placement.as_ref()),
+            place_per_source: source::namespace_reads_source(spec.placement.as_ref()) || source::is_alone(spec),
         }
     }
 

@@ -265,7 +265,7 @@ impl Compiler {
             !text.is_empty() && text.len() <= 253 && !text.contains(['/', '%']) && text != "." && text != "..";
         if !(is_dns_subdomain(text) || segment && text.contains(':')) {
             self.report(Finding::new("SE0113", at, format!("`{text}` is no object's name")));
-        } else if !shared && !self.namespace_per_source {
+        } else if !shared && !self.place_per_source {
             let finding =
                 Finding::new("SE0113", at, format!("every source of a namespace would write the one object `{text}`"));
             self.report(

@@ -1,17 +1,15 @@
 //! `ClusterProvider`: where clusters come from.
 
 use super::source::selector;
-use super::{Compiler, names, not_yet};
+use super::{Compiler, names};
 use crate::mapping::diagnostic::Finding;
+use crate::mapping::document::WorkspaceTypesSpec;
 use crate::mapping::document::{ClusterProviderDocument, ClusterProviderSpec, KindSpec, NoneSpec};
-use crate::mapping::{ClusterProvider, Part, ProviderKind};
-use crate::yaml::{NodeValue, Spanned};
+use crate::mapping::provider::SOURCE_CONNECTION;
+use crate::mapping::{ClusterProvider, Part, ProviderKind, WorkspaceType};
+use crate::yaml::Spanned;
 
-pub(super) fn compile(
-    document: &ClusterProviderDocument,
-    findings: &mut Vec<Finding>,
-    refused: &mut Vec<Finding>,
-) -> ClusterProvider {
+pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Finding>) -> ClusterProvider {
     names::check_dns_label(&document.metadata.name, "a ClusterProvider's name", findings);
     let spec = &document.spec;
     let connection = match &spec.value {
@@ -20,6 +18,7 @@ pub(super) fn compile(
         ClusterProviderSpec::ClusterApi(spec) => Some(&spec.connection),
         ClusterProviderSpec::ClusterInventory(spec) => Some(&spec.connection),
         ClusterProviderSpec::Namespaces(spec) => Some(&spec.connection),
+        ClusterProviderSpec::WorkspaceTypes(spec) => spec.connection.as_ref(),
         _ => None,
     };
     if let Some(connection) = connection {
@@ -65,14 +64,7 @@ pub(super) fn compile(
             connection: spec.connection.value.clone(),
             selector: selector(&spec.selector, findings),
         },
-        ClusterProviderSpec::WorkspaceTypes(_) => {
-            let name = match &spec.node.value {
-                NodeValue::Mapping(entries) => entries.first().and_then(|(key, _)| key.as_str()).unwrap_or_default(),
-                _ => "",
-            };
-            refused.push(not_yet(spec.span(), &format!("the provider `{name}`")));
-            ProviderKind::NotYet(name.to_owned())
-        }
+        ClusterProviderSpec::WorkspaceTypes(types) => workspace_types(types, spec, findings),
     };
     ClusterProvider { name: document.metadata.name.value.clone(), kind }
 }
@@ -82,4 +74,33 @@ fn namespace(given: Option<&Spanned<String>>, findings: &mut Vec<Finding>) -> Op
     let name = given?;
     names::check_dns_label(name, "a namespace", findings);
     Some(name.value.clone())
+}
+
+fn workspace_types(
+    types: &WorkspaceTypesSpec,
+    spec: &Spanned<ClusterProviderSpec>,
+    findings: &mut Vec<Finding>,
+) -> ProviderKind {
+    if types.initializing.is_none() && types.terminating.is_none() {
+        let finding =
+            Finding::new("SE0103", spec.span(), "`workspaceTypes` needs `initializing`, `terminating`, or both");
+        findings.push(finding.help("write the path of a WorkspaceType: `initializing: root:types:team`"));
+    }
+    let mut of = |path: &Option<Spanned<String>>| path.as_ref().and_then(|path| workspace_type(path, findings));
+    ProviderKind::WorkspaceTypes {
+        initializing: of(&types.initializing),
+        terminating: of(&types.terminating),
+        connection: types.connection.as_ref().map_or(SOURCE_CONNECTION, |connection| &connection.value).to_owned(),
+    }
+}
+
+/// The last name of the path is the type's own.
+fn workspace_type(path: &Spanned<String>, findings: &mut Vec<Finding>) -> Option<WorkspaceType> {
+    names::check_workspace_path(path, findings);
+    let Some((workspace, name)) = path.value.rsplit_once(':') else {
+        let finding = Finding::new("SE0110", path.span(), format!("`{}` names no workspace", path.value));
+        findings.push(finding.help("write the workspace of the type, and its name: `root:types:team`"));
+        return None;
+    };
+    Some(WorkspaceType { workspace: workspace.to_owned(), name: name.to_owned() })
 }

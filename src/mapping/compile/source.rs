@@ -13,7 +13,7 @@ use crate::mapping::names::{is_label_key, is_label_value};
 use crate::mapping::placement::Placement;
 use crate::mapping::provider::SOURCE_CONNECTION;
 use crate::mapping::template::Text;
-use crate::mapping::{ApiExportRef, NamespaceFilter, Selector, SelectorOperator, Source, SourceClusters};
+use crate::mapping::{ApiExportRef, NamespaceFilter, OWN_CLUSTER, Selector, SelectorOperator, Source, SourceClusters};
 use crate::yaml::{Raw, Spanned};
 
 impl Compiler {
@@ -162,6 +162,15 @@ pub(super) fn namespace_reads_source(spec: Option<&PlacementSpec>) -> bool {
     let namespace = spec.and_then(|spec| spec.namespace.as_ref());
     let text = namespace.and_then(|namespace| namespace.0.as_str()).unwrap_or_default();
     text.replace("source.metadata.namespace", "").contains("source.")
+}
+
+/// Whether the objects are in workspaces which are their own sources: each has one.
+pub(super) fn is_alone(spec: &MappingSpec) -> bool {
+    let target = spec.target.as_ref().and_then(|target| target.cluster.0.as_str());
+    let resource = spec.source.resource.value.as_str();
+    target.is_some_and(|target| OWN_CLUSTER.contains(&target))
+        && resource.starts_with("logicalclusters.")
+        && resource.ends_with(".core.kcp.io")
 }
 
 /// A label selector; what no object can have is a finding.

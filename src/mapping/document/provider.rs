@@ -46,7 +46,7 @@ pub enum ClusterProviderSpec {
     Namespaces(NamespacesProviderSpec),
     /// The workspaces bound to a kcp APIExport, as in `source.apiExport`.
     ApiExport(ApiExportSpec),
-    /// The workspaces of a kcp WorkspaceType.
+    /// The workspaces of a kcp WorkspaceType, while kcp waits until they are bootstrapped or cleaned up.
     WorkspaceTypes(WorkspaceTypesSpec),
     /// Clusters listed by a program that embeds the engine.
     Custom(CustomProviderSpec),
@@ -149,12 +149,15 @@ pub struct CustomProviderSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NoneSpec {}
 
-/// The workspaces of a kcp WorkspaceType: exactly one key, with the path of the type (`root:types:team`).
+/// The workspaces of a kcp WorkspaceType, while kcp waits until they are bootstrapped or cleaned up. At least one of
+/// `initializing` and `terminating`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum WorkspaceTypesSpec {
-    /// While they are initialized.
-    Initializing(String),
-    /// While they are deleted.
-    Terminating(String),
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WorkspaceTypesSpec {
+    /// The connection to kcp. Default: `kcp`.
+    pub connection: Option<Spanned<String>>,
+    /// A type with `spec.initializer: true`, by its path (`root:types:team`): its new workspaces.
+    pub initializing: Option<Spanned<String>>,
+    /// A type with `spec.terminator: true`, by its path: its workspaces that are being deleted.
+    pub terminating: Option<Spanned<String>>,
 }

@@ -25,8 +25,16 @@ fn name(name: &str) -> ClusterName {
 fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
     let endpoint = connection.endpoint_at(url).unwrap();
     let scope = WatchScope { endpoint: endpoint.at("clusters/*"), clusters: ClustersOf::Annotated };
-    let labels = BTreeMap::new();
-    ClusterSpec { name: name(cluster), identity: cluster.into(), path: None, endpoint, scope, claims: None, labels }
+    ClusterSpec {
+        name: name(cluster),
+        identity: cluster.into(),
+        path: None,
+        endpoint,
+        scope,
+        claims: None,
+        labels: BTreeMap::new(),
+        holding: None,
+    }
 }
 
 /// `+a` for engaged, `-a Reason` for disengaged.

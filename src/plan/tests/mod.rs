@@ -4,6 +4,7 @@ mod beside;
 mod copies;
 mod departure;
 mod dependencies;
+mod hold;
 mod hostile;
 mod lists;
 mod ownership;

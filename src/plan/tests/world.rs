@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::mapping::{Kind, Mapping, Resource, Side, placement};
 use crate::object::claims::{Claims, READ};
+use crate::object::hold::Hold;
 use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
 use crate::object::{ClusterName, Key, metadata};
 use crate::plan::objects::Objects;
@@ -35,6 +36,8 @@ pub struct World {
     pub originals: Vec<(Side, Value)>,
     /// Permission claims that the source's workspace has accepted; `None`: it needs none.
     pub claims: Option<Claims>,
+    /// What kcp holds the source up by.
+    pub hold: Option<Hold>,
     /// Kinds that are not served.
     pub unserved: BTreeSet<Kind>,
     /// What the server says of those when it is asked.
@@ -88,6 +91,7 @@ impl World {
             unseen_kinds: BTreeMap::new(),
             originals: Vec::new(),
             claims: None,
+            hold: None,
             unserved: BTreeSet::new(),
             unserved_for: Unserved::ForNow,
             target_unknown: None,
@@ -141,6 +145,7 @@ impl World {
             workspace_path: self.workspace_path.clone(),
             shared_in_use: self.in_use(),
             claims: self.claims.clone(),
+            hold: self.hold.clone(),
             namespaces: self.namespaces.clone(),
             prune: self.prune,
             stripped: self.stripped.clone(),

@@ -91,6 +91,9 @@ fn without_noise(object: &Value) -> Value {
         metadata.retain(|key, _| !NOISE.contains(&key.as_str()));
         if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
             annotations.retain(|key, _| !is_mark(key));
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
         }
     }
     object

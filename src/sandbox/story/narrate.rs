@@ -1,6 +1,7 @@
 //! Writes to the servers, told as a story. Pure: a change in, a line out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -11,12 +12,14 @@ use crate::object::marks;
 use crate::sandbox::{Change, ChangeKind};
 
 /// Which server a change happened on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Side {
     /// kcp, with the consumers' workspaces.
     Kcp,
     /// The cluster that the databases run on.
     Downstream,
+    /// Another cluster, by its name.
+    Beside(Arc<str>),
 }
 
 /// What lines call the engine and the toy operator.
@@ -50,32 +53,39 @@ impl Narrator {
     }
 
     /// What a change means; `None` where it is no part of the story.
-    pub fn tell(&self, side: Side, change: &Change) -> Option<Line> {
+    pub fn tell(&self, side: &Side, change: &Change) -> Option<Line> {
         let author = match side {
             Side::Kcp => self.consumer(change)?,
-            Side::Downstream if self.is_state_store(change) => return None,
-            Side::Downstream if &*change.author == player::AUTHOR => OPERATOR,
+            _ if self.is_state_store(change) => return None,
+            _ if &*change.author == player::AUTHOR => OPERATOR,
+            Side::Beside(cluster) => cluster,
             Side::Downstream => &change.author,
         };
         let by_engine = change.author.starts_with(marks::MANAGER);
-        let of = if side == Side::Kcp { format!(" of {author}") } else { String::new() };
+        let of = match side {
+            Side::Kcp => format!(" of {author}"),
+            Side::Beside(cluster) => format!(" on {cluster}"),
+            Side::Downstream => String::new(),
+        };
+        // Whoever is told by the name of the place needs no other word of it.
+        let on = if by_engine || author == OPERATOR { of.as_str() } else { "" };
         let object = change.object.object();
         let name = named(change, &object);
         let (text, details) = match (difference(change, &object), by_engine, side) {
             // What kcp makes of an object of its own.
             (Difference::Status(_) | Difference::Fields(_), ..) if is_kcps(change) => return None,
-            (Difference::Added, ..) => (format!("creates {name}{}", origin(&object)), Vec::new()),
-            (Difference::Gone, _, Side::Kcp) => (format!("{name}{of} is gone"), Vec::new()),
-            (Difference::Gone, ..) => (format!("deletes {name}"), Vec::new()),
+            (Difference::Added, _, Side::Kcp) => (format!("creates {name}{}", origin(&object)), Vec::new()),
+            (Difference::Added, ..) => (format!("creates {name}{on}{}", origin(&object)), Vec::new()),
+            (Difference::Gone, _, Side::Downstream) => (format!("deletes {name}"), Vec::new()),
+            (Difference::Gone, ..) => (format!("{name}{of} is gone"), Vec::new()),
             (Difference::Deleting, ..) => {
                 (format!("deletes {name}; it stays until its finalizers are released"), Vec::new())
             }
-            (Difference::Status(details), true, _) => (format!("writes the status of {name}{of}"), details),
-            (Difference::Status(details), ..) => (format!("writes the status of {name}"), details),
-            (Difference::Fields(details), true, _) => (format!("updates {name}{of}"), details),
-            (Difference::Fields(details), ..) => (format!("changes {name}"), details),
-            (Difference::Finalizer, true, Side::Kcp) => (format!("adds its finalizer to {name}{of}"), Vec::new()),
-            (Difference::Released, true, Side::Kcp) => (format!("removes its finalizer from {name}{of}"), Vec::new()),
+            (Difference::Status(details), ..) => (format!("writes the status of {name}{on}"), details),
+            (Difference::Fields(details), true, _) => (format!("updates {name}{on}"), details),
+            (Difference::Fields(details), ..) => (format!("changes {name}{on}"), details),
+            (Difference::Finalizer, true, _) => (format!("adds its finalizer to {name}{of}"), Vec::new()),
+            (Difference::Released, true, _) => (format!("removes its finalizer from {name}{of}"), Vec::new()),
             (Difference::Finalizer | Difference::Released | Difference::Nothing, ..) => return None,
         };
         let who = if by_engine { ENGINE } else { author };

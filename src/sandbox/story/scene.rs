@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::script::{Order, Published, Script, open_definition};
+use super::script::{Listing, Order, Place, Published, Script, open_definition};
+use super::toy_cluster::ToyCluster;
+use crate::engine::DEFAULT_TARGET;
 use crate::mapping::Kind;
-use crate::sandbox::{Answer, ApiRef, Claim, Context, Options, Request, Sandbox};
+use crate::sandbox::{Answer, ApiRef, Claim, Context, Options, Request, Sandbox, kubeconfig};
 
 const DEFINITIONS: ApiRef<'_> = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
 /// What the first consumers are called; later ones have numbers.
-const NAMES: [&str; 4] = ["acme", "globex", "initech", "umbrella"];
+pub(super) const NAMES: [&str; 4] = ["acme", "globex", "initech", "umbrella"];
 
 /// How large the story is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +25,16 @@ pub struct Plot {
     pub objects: usize,
     /// Shards of kcp.
     pub shards: usize,
-    /// Port of kcp; the downstream cluster has the next. 0: any.
+    /// Port of kcp; the downstream cluster has the next, and those beside it have the ones after the status page's. 0: any.
     pub port: u16,
+}
+
+impl Plot {
+    /// The port of a cluster by its place after kcp; 0: any.
+    fn port(&self, index: usize) -> u16 {
+        let next = || self.port.checked_add(u16::try_from(index).ok()?);
+        if self.port == 0 { 0 } else { next().unwrap_or(0) }
+    }
 }
 
 /// A consumer.
@@ -36,12 +46,33 @@ pub struct Consumer {
     pub cluster: String,
 }
 
-/// kcp with the APIs, their providers and their consumers, and the downstream cluster.
+/// What the downstream cluster is called in stories and contexts.
+const DOWNSTREAM: &str = "downstream";
+
+/// A cluster.
+pub struct Member {
+    /// Name of its context.
+    pub name: String,
+    /// The engine's connection to it.
+    pub connection: String,
+    /// Its API server.
+    pub server: Arc<Sandbox>,
+}
+
+impl Member {
+    /// For a kubeconfig.
+    fn context(&self) -> Context {
+        let authority = self.server.authority().map(str::to_owned);
+        Context { name: self.name.clone(), server: self.server.url(), authority, token: self.server.token().to_owned() }
+    }
+}
+
+/// kcp with the APIs, their providers and their consumers, and clusters.
 pub struct Scene {
     /// kcp.
     pub kcp: Sandbox,
-    /// The cluster that the consumers' orders run on.
-    pub downstream: Arc<Sandbox>,
+    /// The cluster that the consumers' orders run on, and those that ToyClusters add.
+    pub clusters: Vec<Member>,
     /// In the order of their names.
     pub consumers: Vec<Consumer>,
     /// What is played.
@@ -82,24 +113,27 @@ impl Scene {
         let no_port = |source| Failed::Port { port: plot.port, source };
         let kcp = Options::kcp().encrypted().seed("kcp").port(plot.port).shards(plot.shards);
         let kcp = kcp.start().await.map_err(no_port)?;
-        let next = if plot.port == 0 { 0 } else { plot.port.saturating_add(1) };
-        let downstream =
-            Options::kubernetes().encrypted().seed("downstream").port(next).start().await.map_err(no_port)?;
-        for definition in &script.definitions {
-            downstream.create(DEFINITIONS, definition).map_err(refused("a CustomResourceDefinition"))?;
+        let mut clusters = vec![member(DOWNSTREAM, DEFAULT_TARGET, plot.port(1), &script).await?];
+        for (index, ToyCluster { name, .. }) in script.clusters.iter().enumerate() {
+            clusters.push(member(name, name, plot.port(index + 3), &script).await?);
         }
-        for kind in script.undefined.iter().filter(|kind| !is_served(&downstream, kind)) {
-            let what = format!("a definition of {kind}, which no document beside the mappings defines");
-            downstream.create(DEFINITIONS, &open_definition(kind)).map_err(refused(&what))?;
+        for listing in &script.listings {
+            list(&clusters, listing, &script.clusters)?;
         }
         for export in &script.exports {
             publish(&kcp, export)?;
         }
-        let consumers = (0..plot.workspaces).map(|index| consumer(&kcp, index, &script)).collect::<Result<_, _>>()?;
-        Ok(Self { kcp, downstream: Arc::new(downstream), consumers, script, plot })
+        let workspaces = if script.exports.is_empty() { 0 } else { plot.workspaces };
+        let consumers = (0..workspaces).map(|index| consumer(&kcp, index, &script)).collect::<Result<_, _>>()?;
+        Ok(Self { kcp, clusters, consumers, script, plot })
     }
 
-    /// The contexts of a visitor's kubeconfig: provider, consumers, downstream.
+    /// The cluster behind a connection.
+    pub fn cluster(&self, connection: &str) -> Option<&Member> {
+        self.clusters.iter().find(|member| member.connection == connection)
+    }
+
+    /// The contexts of a visitor's kubeconfig: provider, consumers, clusters.
     pub fn contexts(&self) -> Vec<Context> {
         let workspace = |name: &str, path: &str| {
             // A workspace that was deleted meanwhile has none.
@@ -116,61 +150,115 @@ impl Scene {
         }
         let consumers =
             self.consumers.iter().map(|consumer| workspace(&consumer.name, &format!("root:{}", consumer.name)));
-        let token = self.downstream.token().to_owned();
-        let authority = self.downstream.authority().map(str::to_owned);
-        let downstream = Context { name: "downstream".to_owned(), server: self.downstream.url(), authority, token };
-        std::iter::once(provider).chain(consumers).chain([downstream]).collect()
+        let (downstream, beside) = self.clusters.split_at(1);
+        let clusters = beside.iter().chain(downstream).map(Member::context);
+        std::iter::once(provider).chain(consumers).chain(clusters).collect()
     }
 
-    /// How many objects the consumers order.
+    /// How many objects are ordered.
     pub fn orders(&self) -> usize {
-        self.plot.workspaces * self.plot.objects * self.script.orders.len()
+        let places = |order: &Order| match &order.place {
+            Place::Workspaces => self.consumers.len(),
+            Place::Clusters(connections) => connections.len(),
+        };
+        self.plot.objects * self.script.orders.iter().map(places).sum::<usize>()
     }
 
-    /// The consumers order, under the same names in each workspace.
+    /// Everything is ordered, under the same names in each workspace and on each cluster.
     pub fn order(&self) -> Result<(), Failed> {
-        for consumer in &self.consumers {
-            self.accompany(consumer)?;
-        }
-        for index in 0..self.plot.objects {
-            for consumer in &self.consumers {
-                for order in &self.script.orders {
-                    self.place(consumer, order, index)?;
-                }
-            }
-        }
-        Ok(())
+        let in_workspaces = self.consumers.iter().map(|consumer| {
+            let orders = self.script.orders.iter().filter(|order| order.place == Place::Workspaces);
+            Shop { server: &self.kcp, cluster: &consumer.cluster, orders: orders.collect() }
+        });
+        let on_clusters = self.clusters.iter().map(|member| {
+            let orders = self.script.orders.iter().filter(|order| order.place.has(&member.connection));
+            Shop { server: &member.server, cluster: "", orders: orders.collect() }
+        });
+        let shops: Vec<_> = in_workspaces.chain(on_clusters).filter(|shop| !shop.orders.is_empty()).collect();
+        shops.iter().try_for_each(|shop| shop.prepare(&self.script.companions))?;
+        (0..self.plot.objects).try_for_each(|index| shops.iter().try_for_each(|shop| shop.order(index)))
     }
+}
 
-    /// What the orders refer to, and the namespaces that they stand in.
-    fn accompany(&self, consumer: &Consumer) -> Result<(), Failed> {
-        let objects = self.script.orders.iter().map(|order| &order.object).chain(&self.script.companions);
-        let namespaces: BTreeSet<&str> = objects
-            .filter_map(|object| object["metadata"]["namespace"].as_str())
-            .filter(|name| *name != "default")
-            .collect();
-        for name in namespaces {
-            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            let api = ApiRef { cluster: &consumer.cluster, resource: "namespaces.v1" };
-            self.kcp.create(api, &namespace).map_err(refused("a namespace"))?;
-        }
-        for companion in &self.script.companions {
+/// A workspace or a cluster where something is ordered.
+struct Shop<'a> {
+    server: &'a Sandbox,
+    /// Its logical cluster.
+    cluster: &'a str,
+    orders: Vec<&'a Order>,
+}
+
+impl Shop<'_> {
+    /// Creates what the orders refer to, and the namespaces that they stand in.
+    fn prepare(&self, companions: &[Value]) -> Result<(), Failed> {
+        let objects = self.orders.iter().map(|order| &order.object).chain(companions);
+        let namespaces: BTreeSet<&str> =
+            objects.filter_map(|object| object["metadata"]["namespace"].as_str()).collect();
+        namespaces.into_iter().try_for_each(|name| ensure_namespace(self.server, self.cluster, name))?;
+        for companion in companions {
             let resource = if companion["kind"] == "Secret" { "secrets.v1" } else { "configmaps.v1" };
-            let api = ApiRef { cluster: &consumer.cluster, resource };
-            self.kcp.create(api, companion).map_err(refused("what lies beside an order"))?;
+            let api = ApiRef { cluster: self.cluster, resource };
+            self.server.create(api, companion).map_err(refused("what lies beside an order"))?;
         }
         Ok(())
     }
 
-    fn place(&self, consumer: &Consumer, order: &Order, index: usize) -> Result<(), Failed> {
-        let mut object = order.object.clone();
-        if index > 0 {
-            object["metadata"]["name"] = format!("{}-{}", name_of(&order.object), index + 1).into();
+    fn order(&self, index: usize) -> Result<(), Failed> {
+        for order in &self.orders {
+            let mut object = order.object.clone();
+            if index > 0 {
+                object["metadata"]["name"] = format!("{}-{}", name_of(&order.object), index + 1).into();
+            }
+            let api = ApiRef { cluster: self.cluster, resource: &order.resource };
+            self.server.create(api, &object).map_err(refused(&format!("an order ({})", name_of(&object))))?;
         }
-        let api = ApiRef { cluster: &consumer.cluster, resource: &order.resource };
-        self.kcp.create(api, &object).map_err(refused(&format!("an order ({})", name_of(&object))))?;
         Ok(())
     }
+}
+
+fn ensure_namespace(server: &Sandbox, cluster: &str, name: &str) -> Result<(), Failed> {
+    let api = ApiRef { cluster, resource: "namespaces.v1" };
+    if server.get(api, "", name).is_none() {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        server.create(api, &namespace).map_err(refused("a namespace"))?;
+    }
+    Ok(())
+}
+
+/// A cluster that serves every kind of the script.
+async fn member(name: &str, connection: &str, port: u16, script: &Script) -> Result<Member, Failed> {
+    let started = Options::kubernetes().encrypted().seed(name).port(port).start().await;
+    let server = started.map_err(|source| Failed::Port { port, source })?;
+    for definition in &script.definitions {
+        server.create(DEFINITIONS, definition).map_err(refused("a CustomResourceDefinition"))?;
+    }
+    for kind in script.undefined.iter().filter(|kind| !is_served(&server, kind)) {
+        let what = format!("a definition of {kind}, which no document beside the mappings defines");
+        server.create(DEFINITIONS, &open_definition(kind)).map_err(refused(&what))?;
+    }
+    Ok(Member { name: name.to_owned(), connection: connection.to_owned(), server: Arc::new(server) })
+}
+
+/// Puts the kubeconfig of each added cluster into a Secret of a hub.
+fn list(clusters: &[Member], listing: &Listing, added: &[ToyCluster]) -> Result<(), Failed> {
+    let Some(hub) = clusters.iter().find(|member| member.connection == listing.hub) else { return Ok(()) };
+    let api = ApiRef { cluster: "", resource: "secrets.v1" };
+    ensure_namespace(&hub.server, "", &listing.namespace)?;
+    for ToyCluster { name, labels } in added {
+        let Some(member) = clusters.iter().find(|member| member.connection == *name) else { continue };
+        let data = json!({&listing.key: kubeconfig(&[member.context()])});
+        // Two providers may read one namespace, by other keys.
+        let listed = match hub.server.get(api, &listing.namespace, name) {
+            Some(_) => hub.server.merge(api, &listing.namespace, name, &json!({"stringData": data})),
+            None => {
+                let metadata = json!({"namespace": listing.namespace, "name": name, "labels": labels});
+                let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data});
+                hub.server.create(api, &secret)
+            }
+        };
+        listed.map_err(refused("the Secret of a cluster"))?;
+    }
+    Ok(())
 }
 
 fn is_served(cluster: &Sandbox, kind: &Kind) -> bool {

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::toy_cluster::ToyCluster;
 use super::toy_operator::ToyOperator;
-use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, SourceClusters};
+use crate::engine::DEFAULT_TARGET;
+use crate::mapping::{ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, SourceClusters};
 use crate::sandbox::setup::{anything, definition, parts};
 
 const DEFINITION: &str = "CustomResourceDefinition";
@@ -20,11 +22,25 @@ pub struct Found {
     pub document: Value,
 }
 
+/// What a script is made of.
+#[derive(Debug, Default)]
+pub struct Given<'a> {
+    pub mappings: &'a [Arc<Mapping>],
+    pub providers: &'a [ClusterProvider],
+    pub clusters: Vec<ToyCluster>,
+    pub operators: Vec<Arc<ToyOperator>>,
+    pub found: &'a [Found],
+}
+
 /// What is played.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     pub exports: Vec<Published>,
-    /// CustomResourceDefinitions of the downstream cluster.
+    /// Clusters beside the downstream one.
+    pub clusters: Vec<ToyCluster>,
+    /// Where Secrets with the kubeconfigs of these clusters stand, for providers that read them.
+    pub listings: Vec<Listing>,
+    /// CustomResourceDefinitions of the downstream cluster and those beside it.
     pub definitions: Vec<Value>,
     /// Kinds that mappings render and no document defines; the cluster may serve them anyway.
     pub undefined: Vec<Kind>,
@@ -51,11 +67,38 @@ pub struct Published {
     pub claims: Vec<(String, String)>,
 }
 
+/// A namespace that lists clusters for a ClusterProvider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// The connection of its cluster.
+    pub hub: String,
+    pub namespace: String,
+    /// The key of the Secrets that holds a kubeconfig.
+    pub key: String,
+}
+
+/// Where something is ordered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In the workspace of each consumer.
+    Workspaces,
+    /// On the clusters of these connections.
+    Clusters(BTreeSet<String>),
+}
+
+impl Place {
+    /// Whether the cluster of a connection belongs to it.
+    pub fn has(&self, connection: &str) -> bool {
+        matches!(self, Self::Clusters(connections) if connections.contains(connection))
+    }
+}
+
 /// An object that consumers create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
     /// `plural.version.group`
     pub resource: String,
+    pub place: Place,
     pub object: Value,
     /// Whether something is reported back.
     pub has_status: bool,
@@ -66,23 +109,24 @@ impl Script {
     /// serve.
     ///
     /// # Errors
-    /// Two different objects with one name, and an operator of a resource that no document defines.
-    pub fn of(
-        mappings: &[Arc<Mapping>],
-        found: &[Found],
-        operators: Vec<Arc<ToyOperator>>,
-    ) -> Result<Option<Self>, String> {
-        let mut script = Self::default();
-        mappings.iter().try_for_each(|mapping| script.add(mapping, found))?;
-        if script.exports.is_empty() {
+    /// Two different objects or two clusters with one name, and an operator of a resource that no document defines.
+    pub fn of(given: Given<'_>) -> Result<Option<Self>, String> {
+        let mut script = Self { clusters: given.clusters, ..Self::default() };
+        script.name_each_cluster_once()?;
+        script.list_for(given.providers);
+        let mut is_story = false;
+        for mapping in given.mappings {
+            is_story |= script.add(mapping, given.providers, given.found)?;
+        }
+        if !is_story {
             return Ok(None);
         }
         let served: Vec<Value> =
             script.undefined.iter().map(open_definition).chain(script.definitions.clone()).collect();
-        for operator in operators {
+        for operator in given.operators {
             if served.iter().any(|definition| defines_resource(definition, &operator.resource)) {
                 script.operators.push(operator);
-            } else if !found.iter().any(|found| defines_resource(&found.document, &operator.resource)) {
+            } else if !given.found.iter().any(|found| defines_resource(&found.document, &operator.resource)) {
                 let ToyOperator { name, resource, .. } = &*operator;
                 return Err(format!(
                     "ToyOperator `{name}`: no CustomResourceDefinition beside the mappings defines `{resource}`"
@@ -92,22 +136,107 @@ impl Script {
         Ok(Some(script))
     }
 
-    fn add(&mut self, mapping: &Mapping, found: &[Found]) -> Result<(), String> {
-        let SourceClusters::ApiExport(export) = &mapping.source.clusters else {
-            self.leave_out(mapping, "its source is no APIExport");
-            return Ok(());
+    /// Connections of the clusters that an operator works on. Where its resource is ordered, the orders are not its own.
+    pub fn works_on(&self, operator: &ToyOperator) -> impl Iterator<Item = &str> {
+        let is_ordered = |connection: &str| {
+            self.orders.iter().any(|order| order.resource == operator.resource && order.place.has(connection))
+        };
+        self.connections().filter(move |connection| !is_ordered(connection))
+    }
+
+    /// Connections of all clusters.
+    fn connections(&self) -> impl Iterator<Item = &str> {
+        [DEFAULT_TARGET].into_iter().chain(self.clusters.iter().map(|cluster| cluster.name.as_str()))
+    }
+
+    fn name_each_cluster_once(&self) -> Result<(), String> {
+        let mut names = BTreeSet::new();
+        let again = self.clusters.iter().find(|cluster| !names.insert(&cluster.name));
+        again.map_or(Ok(()), |cluster| Err(format!("two ToyClusters are called `{}`; rename one", cluster.name)))
+    }
+
+    fn list_for(&mut self, providers: &[ClusterProvider]) {
+        for kind in providers.iter().flat_map(|provider| provider.kind.parts()) {
+            let ProviderKind::KubeconfigSecrets { connection, namespace, key, .. } = kind else { continue };
+            let listing = Listing { hub: connection.clone(), namespace: namespace.clone(), key: key.clone() };
+            if self.connections().any(|known| known == connection) && !self.listings.contains(&listing) {
+                self.listings.push(listing);
+            }
+        }
+    }
+
+    /// The clusters that a provider finds in the sandbox; none where it looks for them elsewhere.
+    fn clusters_of(&self, kind: &ProviderKind) -> BTreeSet<String> {
+        let known = |name: &str| self.connections().any(|known| known == name);
+        match kind {
+            ProviderKind::Kubeconfig { connection } if known(connection) => [connection.clone()].into(),
+            ProviderKind::KubeconfigSecrets { connection, selector, .. } if known(connection) => {
+                let labels = |cluster: &ToyCluster| Value::from_iter(cluster.labels.clone());
+                let selected = self.clusters.iter().filter(|cluster| selector.matches(Some(&labels(cluster))));
+                selected.map(|cluster| cluster.name.clone()).collect()
+            }
+            ProviderKind::Multi(_) => {
+                let parts: Vec<_> = kind.parts().into_iter().map(|part| self.clusters_of(part)).collect();
+                // One that cannot be listed holds up the others.
+                let is_whole = !parts.iter().any(BTreeSet::is_empty);
+                parts.into_iter().filter(|_| is_whole).flatten().collect()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Where the sources of a mapping are ordered, and the export that brings them there.
+    ///
+    /// # Errors
+    /// Why they cannot be.
+    fn place_of<'a>(
+        &self,
+        mapping: &'a Mapping,
+        providers: &'a [ClusterProvider],
+    ) -> Result<(Place, Option<&'a ApiExportRef>), String> {
+        let name = match &mapping.source.clusters {
+            SourceClusters::ApiExport(export) => return Ok((Place::Workspaces, Some(export))),
+            SourceClusters::Provider(name) => name,
+        };
+        match providers.iter().find(|provider| provider.name == *name).map(|provider| &provider.kind) {
+            None => Err(format!("there is no ClusterProvider `{name}`")),
+            Some(ProviderKind::ApiExport(export)) => Ok((Place::Workspaces, Some(export))),
+            Some(kind) => match self.clusters_of(kind) {
+                clusters if clusters.is_empty() => {
+                    Err(format!("the sandbox has no cluster of the ClusterProvider `{name}`"))
+                }
+                clusters => Ok((Place::Clusters(clusters), None)),
+            },
+        }
+    }
+
+    /// Whether the mapping can be played.
+    fn add(&mut self, mapping: &Mapping, providers: &[ClusterProvider], found: &[Found]) -> Result<bool, String> {
+        let (place, export) = match self.place_of(mapping, providers) {
+            Ok(place) => place,
+            Err(why) => {
+                self.leave_out(mapping, &why);
+                return Ok(false);
+            }
         };
         let resource = &mapping.source.resource;
-        let Some(schema) = found.iter().find(|found| is_schema_of(&found.document, resource)) else {
-            self.leave_out(mapping, &format!("no APIResourceSchema of {resource} is there"));
-            return Ok(());
+        let (what, is_schema): (_, fn(&Value, &Resource) -> bool) = match export {
+            Some(_) => ("APIResourceSchema", is_schema_of),
+            None => (DEFINITION, |document, resource| defines_resource(document, &resource.to_string())),
         };
-        self.publish(export, &schema.document, found);
+        let Some(schema) = found.iter().find(|found| is_schema(&found.document, resource)) else {
+            self.leave_out(mapping, &format!("no {what} of {resource} is there"));
+            return Ok(false);
+        };
+        let kind = schema.document["spec"]["names"]["kind"].as_str().unwrap_or_default();
+        let kind = Kind::new(&resource.group, &resource.version, kind);
+        match export {
+            Some(export) => self.publish(export, &schema.document, found),
+            None => self.define(&kind, found),
+        }
         for kind in mapping.objects.iter().map(|rule| &rule.kind) {
             self.define(kind, found);
         }
-        let kind = schema.document["spec"]["names"]["kind"].as_str().unwrap_or_default();
-        let kind = Kind::new(&resource.group, &resource.version, kind);
         let ordered: Vec<&Found> = found.iter().filter(|found| is_of(&found.document, &kind)).collect();
         if ordered.is_empty() {
             self.left_out.push(format!("no {} is there to be ordered", kind.kind));
@@ -116,19 +245,27 @@ impl Script {
             let is_namespaced = schema.document["spec"]["scope"] != "Cluster";
             let object = if is_namespaced { in_namespace(&given.document) } else { given.document.clone() };
             let has_status = reports(mapping, &schema.document);
-            let order = Order { resource: resource.to_string(), object, has_status };
-            match self.orders.iter().find(|known| is_same(known, &order)) {
-                // Another mapping of the same resource, or the same file twice.
-                Some(known) if known.object == order.object => {}
-                Some(_) => {
-                    let [namespace, name] = ["namespace", "name"].map(|field| text(&order.object["metadata"][field]));
-                    let kind = &kind.kind;
-                    return Err(format!("two different documents are {kind} {namespace}/{name}; rename one"));
-                }
-                None => self.orders.push(order),
-            }
+            self.order(Order { resource: resource.to_string(), place: place.clone(), object, has_status })?;
         }
         self.accompany(found, &kind);
+        Ok(true)
+    }
+
+    fn order(&mut self, order: Order) -> Result<(), String> {
+        match self.orders.iter_mut().find(|known| is_same(known, &order)) {
+            None => self.orders.push(order),
+            // Another mapping of the same resource, or the same file twice.
+            Some(known) if known.object == order.object => {
+                if let (Place::Clusters(known), Place::Clusters(more)) = (&mut known.place, order.place) {
+                    known.extend(more);
+                }
+            }
+            Some(_) => {
+                let [namespace, name] = ["namespace", "name"].map(|field| text(&order.object["metadata"][field]));
+                let kind = text(&order.object["kind"]);
+                return Err(format!("two different documents are {kind} {namespace}/{name}; rename one"));
+            }
+        }
         Ok(())
     }
 
@@ -183,6 +320,8 @@ fn reports(mapping: &Mapping, schema: &Value) -> bool {
     let version = mapping.source.resource.version.as_str();
     let mut versions = schema["spec"]["versions"].as_array().into_iter().flatten();
     let schema = versions.find(|known| known["name"] == version).map(|version| &version["schema"]);
+    // A CustomResourceDefinition has it a level deeper than an APIResourceSchema.
+    let schema = schema.map(|schema| schema.get("openAPIV3Schema").unwrap_or(schema));
     let has_conditions =
         schema.is_some_and(|schema| schema.pointer("/properties/status/properties/conditions").is_some());
     let rules = &mapping.status;
@@ -191,8 +330,9 @@ fn reports(mapping: &Mapping, schema: &Value) -> bool {
 
 /// Whether two documents are of one object.
 fn is_same(one: &Order, other: &Order) -> bool {
-    let place = |order: &Order| ["namespace", "name"].map(|field| order.object["metadata"][field].clone());
-    one.resource == other.resource && place(one) == place(other)
+    let named = |order: &Order| ["namespace", "name"].map(|field| order.object["metadata"][field].clone());
+    let in_workspaces = |order: &Order| order.place == Place::Workspaces;
+    one.resource == other.resource && named(one) == named(other) && in_workspaces(one) == in_workspaces(other)
 }
 
 /// A document without a namespace stands in `default`, as for kubectl.

@@ -141,7 +141,7 @@ async fn told(act: impl FnOnce(&crate::sandbox::Sandbox)) -> String {
     sandbox.follow(move |change| sender.send(change.clone()).is_ok());
     act(&sandbox);
     let narrator = Narrator::new(&[], "sync-engine");
-    let lines = changes.try_iter().filter_map(|change| narrator.tell(Side::Downstream, &change));
+    let lines = changes.try_iter().filter_map(|change| narrator.tell(&Side::Downstream, &change));
     let lines: Vec<_> = lines.map(|line| format!("{}: {} {:?}", line.who, line.text, line.details)).collect();
     lines.join("\n")
 }

@@ -12,7 +12,7 @@ use crate::mapping::diagnostic::{Diagnostic, Finding};
 use crate::mapping::document::{Metadata, Period};
 use crate::mapping::expression::{Names, RootSet, Scope, Text, Unrendered};
 use crate::mapping::template::Template;
-use crate::yaml::{self, Entries, NodeValue, Raw, Spanned};
+use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned};
 
 /// The one name that an expression can read: the object as it stands.
 const OBJECT: &str = "object";
@@ -36,7 +36,7 @@ struct Document {
 
 /// `sandbox.sync-engine.dev/v1alpha1`
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-enum ApiVersion {
+pub(super) enum ApiVersion {
     #[serde(rename = "sandbox.sync-engine.dev/v1alpha1")]
     V1alpha1,
 }
@@ -147,21 +147,32 @@ impl ToyOperator {
     /// # Errors
     /// Everything that is wrong with it, rendered with its place in `file`.
     pub fn compile(file: &str, text: &str) -> Result<Self, Vec<String>> {
-        let mut findings = Vec::new();
-        let operator = compiled(text, &mut findings);
-        let rendered = |finding| Diagnostic::new(finding, file, text.as_bytes()).render(false);
-        match operator {
-            Some(operator) if findings.is_empty() => Ok(operator),
-            _ if findings.is_empty() => Err(vec![format!("{file} holds no document")]),
-            _ => Err(findings.into_iter().map(rendered).collect()),
-        }
+        whole(file, text, compiled)
     }
 }
 
-fn compiled(text: &str, findings: &mut Vec<Finding>) -> Option<ToyOperator> {
-    let document = yaml::parse_one(text)?;
-    findings.extend(document.findings);
-    let read = yaml::from_node::<Document>(&document.root?, &|_| Vec::new(), findings)?.value;
+/// What is compiled of a text that holds one document.
+///
+/// # Errors
+/// Everything that is wrong with it, rendered with its place in `file`.
+pub(super) fn whole<T>(
+    file: &str,
+    text: &str,
+    compiled: impl FnOnce(&Arc<Node>, &mut Vec<Finding>) -> Option<T>,
+) -> Result<T, Vec<String>> {
+    let Some(document) = yaml::parse_one(text) else { return Err(vec![format!("{file} holds no document")]) };
+    let mut findings = document.findings;
+    let compiled = document.root.and_then(|root| compiled(&root, &mut findings));
+    let rendered = |finding| Diagnostic::new(finding, file, text.as_bytes()).render(false);
+    match compiled {
+        Some(compiled) if findings.is_empty() => Ok(compiled),
+        _ if findings.is_empty() => Err(vec![format!("{file} holds no document")]),
+        _ => Err(findings.into_iter().map(rendered).collect()),
+    }
+}
+
+fn compiled(root: &Arc<Node>, findings: &mut Vec<Finding>) -> Option<ToyOperator> {
+    let read = yaml::from_node::<Document>(root, &|_| Vec::new(), findings)?.value;
     let steps: Vec<_> = read.spec.steps.iter().map(|step| compiled_step(step, findings)).collect();
     let resource = read.spec.resource;
     if resource.value.splitn(3, '.').count() < 2 {

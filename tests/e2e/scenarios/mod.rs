@@ -29,6 +29,7 @@ mod spec;
 mod status;
 mod targets;
 mod tutorial;
+mod workspace_types;
 mod workspaces;
 
 use crate::case::Case;
@@ -61,6 +62,7 @@ pub fn cases() -> Vec<Case> {
         mongodb::cases(),
         mongodb_operator::cases(),
         workspaces::cases(),
+        workspace_types::cases(),
         operation::cases(),
         replicas::cases(),
         fleets::cases(),

@@ -6,8 +6,13 @@ use super::read;
 use crate::program;
 
 /// Pages, and how many blocks each has at least.
-const PAGES: [(&str, usize); 4] =
-    [("README.md", 1), ("docs/language.md", 4), ("docs/from-a-controller.md", 4), ("docs/providers.md", 8)];
+const PAGES: [(&str, usize); 5] = [
+    ("README.md", 1),
+    ("docs/language.md", 4),
+    ("docs/from-a-controller.md", 4),
+    ("docs/providers.md", 8),
+    ("docs/patterns.md", 5),
+];
 
 /// The texts of a page's code blocks of a language.
 pub fn blocks<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
@@ -24,7 +29,7 @@ fn yaml_on_the_pages_is_of_the_language() {
         for block in blocks {
             let whole = block.starts_with("apiVersion:");
             let mut document = if whole { block.to_owned() } else { framed(block) };
-            joined(block).for_each(|name| document.push_str(&provider(name)));
+            joined(block).chain(named(block)).for_each(|name| document.push_str(&provider(name)));
             let said = validate(&document);
             assert_eq!(said, None, "{name}:\n{block}");
         }
@@ -35,6 +40,11 @@ fn yaml_on_the_pages_is_of_the_language() {
 fn joined(block: &str) -> impl Iterator<Item = &str> {
     let names = block.split_once("multi: [").and_then(|(_, rest)| rest.split_once(']'));
     names.into_iter().flat_map(|(names, _)| names.split(", "))
+}
+
+/// The name of the provider whose clusters a fragment has its sources on.
+fn named(block: &str) -> Option<&str> {
+    block.split_once("provider: ")?.1.split([',', '\n']).next()
 }
 
 fn provider(name: &str) -> String {
