@@ -128,10 +128,11 @@ impl World {
                 act(&Request::post(&all, &object));
             }
             (Meddling::Fields, Some(object)) => {
-                let version = text(&object, "resourceVersion").parse::<u64>().unwrap_or_default();
-                let forged = [Value::Null, FORGED.join("\n").into(), "/data".into()][(version % 3) as usize].clone();
+                // Another way each time.
+                let note = format!("{}x", object["data"]["note"].as_str().unwrap_or_default());
+                let forged = [Value::Null, "/data".into(), FORGED.join("\n").into()][note.len() % 3].clone();
                 patch(json!({
-                    "metadata": {"annotations": {"sync-engine.dev/fields": forged}}, "data": {"note": "mine"},
+                    "metadata": {"annotations": {"sync-engine.dev/fields": forged}}, "data": {"note": note},
                 }));
             }
             (Meddling::Disguise, Some(_)) => {
