@@ -82,6 +82,9 @@ mutants! {
     CopyOverwritesForeign, "A copy is written over whatever exists", "ours";
     CopyLeftBehind, "A copy beside its source is not deleted with it", "ours";
     SelectionUnconfirmed, "Copies of selected Secrets are deleted when the permission claim is taken back", "ours, found by the simulation";
+    FieldLeftBeside, "A field that the template no longer has stays on an object beside its source", "ours";
+    StrippedBesideForgotten, "An object beside its source that is stripped of its ownership annotations is not restored", "ours, found by the simulation";
+    UnlistedBesideIsEmpty, "An object beside its source that is of another kind and not listed yet counts as missing", "ours, found by the simulation";
     TwoWorkersOnOneKey, "Two workers reconcile one object at once", "kubernetes-sigs/controller-runtime#616";
 }
 

@@ -25,6 +25,9 @@ For example: sync-engine orphans mappings --kcp-kubeconfig kcp.kubeconfig --targ
 Without --yes, the verb writes nothing. Before each write, it reads the object and its source again. It refuses an object whose \
 source asks for it, and an object that is another, has changed, or is in no namespace of its source.
 
+It reads targets alone. Objects beside their sources (`target: {cluster: workspace}`) and copies in the clusters of consumers are \
+not listed: they are where consumers list and delete them themselves. The metric sync_engine_orphans counts them.
+
 Exit codes: 0 listed or done; 1 an object was refused; 2 usage error; 3 a file or a cluster cannot be read, or a mapping is wrong.";
 
 /// Flags of `orphans`.
@@ -207,6 +210,9 @@ fn is_remembered(target: &TargetCluster) -> Result<(), String> {
 
 /// What keeps objects out of the list.
 fn warn(mapping: &Mapping, whole: &Whole) {
+    if mapping.is_beside() {
+        progress::say(&format!("mapping `{}`: objects beside their sources are not listed", mapping.name));
+    }
     let kinds = whole.target.kinds.values().filter_map(|served| served.as_ref().err());
     for why in kinds.chain(whole.target.inventory.as_ref().err()) {
         progress::say(&format!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target));

@@ -19,7 +19,8 @@ For example: sync-engine rbac --for target | kubectl --context target apply -f -
              sync-engine rbac --for provider --subject user:engine | kubectl --context kcp apply -f -
 
 The rules allow what the engine's requests need, for each kind that a mapping renders. They include what the mapping's own Roles \
-grant, because nobody may grant what they do not hold.
+grant, because nobody may grant what they do not hold. What an APIExport publishes itself takes no claim: the sources of its \
+mappings, and what an APIExport document of its name among the schemas lists.
 
 Exit codes: 0 printed; 2 usage error; 3 a file is missing or a mapping is wrong.";
 

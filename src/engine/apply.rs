@@ -130,6 +130,7 @@ impl Executor<'_> {
             (_, result) => result,
         };
         self.count(action, &result);
+        let result = if was_gone(action, &result) { Ok(Outcome::Absent) } else { result };
         match (action, result) {
             (_, Ok(outcome)) => Ok(outcome),
             (_, Err(error)) if error.is_not_permitted() => {
@@ -173,13 +174,15 @@ impl Executor<'_> {
         let result = match sent {
             Err(error) if error.is_not_permitted() => return,
             Ok(_) => WriteResult::Success,
+            Err(_) if was_gone(action, sent) => WriteResult::Success,
             Err(error) if error.is_conflict() => WriteResult::Conflict,
             Err(error) if error.retryable() => WriteResult::Error,
             Err(_) => WriteResult::Rejected,
         };
         let (metrics, mapping) = (&self.pipeline.shared.instruments.metrics, self.pipeline.writer.mapping());
         metrics.written(mapping, side, verb, result);
-        if let Some(waited_for) = self.waited_for {
+        // Nothing was left to write.
+        if let Some(waited_for) = self.waited_for.filter(|_| !was_gone(action, sent)) {
             metrics.written_by_timer(mapping, waited_for);
         }
     }
@@ -452,7 +455,6 @@ impl Executor<'_> {
         let at = self.at(reference.kind.side);
         match at.delete(&self.path(reference)?, options).await {
             Ok(reply) => Ok(left_by_delete(at, &reply)),
-            Err(error) if error.is_not_found_of(&reference.name) => Ok(Outcome::Absent),
             Err(error) if error.is_conflict() => self.look(reference).await,
             Err(error) => Err(error),
         }
@@ -474,6 +476,14 @@ impl Executor<'_> {
 /// Whether a server that gives no answer is taken for one that says that nothing is there: never, but by a mutant.
 fn is_taken_for_gone(error: &RequestError) -> bool {
     mutants::active(Mutant::UnreachableIsAbsence) && error.code().is_none()
+}
+
+/// Whether an object was deleted already, and its event is yet to come.
+fn was_gone(action: &Action, sent: &Result<Outcome, RequestError>) -> bool {
+    match (action, sent) {
+        (Action::Delete { reference, .. }, Err(error)) => error.is_not_found_of(&reference.name),
+        _ => false,
+    }
 }
 
 /// The answer is the object where finalizers hold it, and a `Status` (or the object as it was) where it is gone.

@@ -11,14 +11,16 @@ use crate::plan::Cause;
 pub struct Facts<'i> {
     reader: Reader<'i>,
     open: Vec<Token>,
+    /// The same of related objects, which are read once.
+    related: Vec<Token>,
 }
 
 impl<'i> Facts<'i> {
     pub fn new(reader: Reader<'i>) -> Self {
-        Self { reader, open: Vec::new() }
+        Self { reader, open: Vec::new(), related: Vec::new() }
     }
 
-    /// Everything is read once more.
+    /// Everything is read once more, but for related objects.
     pub fn again(&mut self) {
         self.open.clear();
     }
@@ -34,6 +36,16 @@ impl<'i> Facts<'i> {
         let value = read();
         if is_open(&value) {
             self.open.extend(tokens);
+        }
+        value
+    }
+
+    /// The same of what is known of a collection of related objects.
+    pub fn read_related<T>(&mut self, topic: Topic, read: impl FnOnce() -> T, is_open: impl FnOnce(&T) -> bool) -> T {
+        let token = self.reader.topic(topic, || ()).1;
+        let value = read();
+        if is_open(&value) {
+            self.related.push(token);
         }
         value
     }
@@ -57,9 +69,9 @@ impl<'i> Facts<'i> {
     /// and is looked at again by `timer`: for what is stuck, and for what no event tells.
     pub fn finish(mut self, causes: &[Cause], timer: Outcome) -> Outcome {
         let ((), own) = self.reader.own(|| ());
-        let open = self.open.iter().chain([&own]).map(|token| Until::Change(token.clone()));
+        let open = self.open.iter().chain(&self.related).chain([&own]).map(|token| Until::Change(token.clone()));
         let ends: Vec<Until> = open.chain([Until::Timer(timer)]).collect();
-        let unseen = causes.contains(&Cause::Unknown) && self.open.is_empty();
+        let unseen = causes.contains(&Cause::Unknown) && self.open.is_empty() && self.related.is_empty();
         let unseen = unseen.then_some((Cause::Unknown, Until::Timer(Outcome::Retry)));
         let waits = causes.iter().flat_map(|cause| ends.iter().map(|until| (*cause, until.clone()))).chain(unseen);
         let outcome = self.reader.finish(&Waits(waits.collect()));

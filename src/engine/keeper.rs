@@ -27,6 +27,9 @@ use crate::plan::Phase;
 /// How often kinds that are no longer in use are looked for, where there may be some.
 const REVIEW: Duration = Duration::from_secs(30);
 
+/// How often the state store of objects beside their sources is read: no watch on its cluster tells that it was restored.
+const LOOK: Duration = Duration::from_secs(120);
+
 /// How soon a request that failed is made again.
 const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
 
@@ -50,7 +53,12 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
         }
         failures = if result.is_ok() { 0 } else { failures + 1 };
         let pause = match &result {
-            Ok(inventory) if is_final(&pipeline, inventory) && !may_come(unanswered) => Duration::MAX,
+            Ok(inventory) if is_final(&pipeline, inventory) && !may_come(unanswered) => {
+                match generation.mapping.is_beside() {
+                    true => LOOK,
+                    false => Duration::MAX,
+                }
+            }
             Ok(_) => REVIEW,
             Err(_) => RETRY.delay(failures, &mut jitter),
         };

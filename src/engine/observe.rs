@@ -58,7 +58,7 @@ pub fn observe(
     let learned = pipeline.learned();
     observed.stripped = learned.stripped(&owners(generation, &observed));
     observed.answers = Answers {
-        unanswered: learned.unanswered(Instant::now()),
+        unanswered: learned.unanswered(&key.cluster, Instant::now()),
         refused_status: learned.refused_status(key, &generation.mapping),
         ..Answers::default()
     };
@@ -212,6 +212,11 @@ fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts
         if kind.side == Side::Source {
             let topic = Topic::Synced(Collection::Kind(kind.clone()));
             let state = facts.read([topic], || copies_state(pipeline, cluster, &kind), Result::is_err);
+            // A copy of a related object is nobody's other object.
+            let holds_objects = generation.mapping.is_beside() && !mutants::active(Mutant::UnlistedBesideIsEmpty);
+            if holds_objects && is_unlisted(pipeline.copy_feed(&cluster.spec.scope, &kind)).unwrap_or(true) {
+                starting = starting.take().or(state.clone().err());
+            }
             return (kind, state);
         }
         if is_unserved(pipeline, generation, &kind) {
@@ -239,14 +244,16 @@ fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> boo
 
 /// Whether a kind may be served and is not listed yet. A kind whose list is refused holds up no other.
 fn is_starting(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
-    match pipeline.kind_feed(kind) {
-        Some(feed) => match feed.watch.state() {
-            WatchState::Starting => true,
-            WatchState::Failed { code, synced_before: false, .. } => code.is_none_or(|code| code == 429 || code >= 500),
-            _ => false,
-        },
-        None => !generation.target.lacks(kind),
-    }
+    is_unlisted(pipeline.kind_feed(kind)).unwrap_or_else(|| !generation.target.lacks(kind))
+}
+
+/// Whether a list is still to come; `None`: there is no watch.
+fn is_unlisted(feed: Option<Arc<KindFeed>>) -> Option<bool> {
+    Some(match feed?.watch.state() {
+        WatchState::Starting => true,
+        WatchState::Failed { code, synced_before: false, .. } => code.is_none_or(|code| code == 429 || code >= 500),
+        _ => false,
+    })
 }
 
 fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Result<(), String> {
@@ -293,7 +300,7 @@ fn copies(pipeline: &Pipeline, cluster: &Cluster, observed: &Observed) -> Vec<Ta
         let here = owned.filter(|(at, _)| at.cluster == cluster.spec.name);
         let read = here.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&object).ok()?)));
         let owned = read.filter(|(reference, object)| observed.owns(reference, object));
-        owned.map(|(reference, object)| TargetObject::new(reference, object)).collect::<Vec<_>>()
+        owned.map(|(reference, object)| observed.recognize(reference, object)).collect::<Vec<_>>()
     };
     pipeline.copy_feeds(&cluster.spec.scope).into_iter().flat_map(of_kind).collect()
 }

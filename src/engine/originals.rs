@@ -62,7 +62,7 @@ async fn read_by(executor: &Executor<'_>, facts: &mut Facts<'_>, original: &Orig
     };
     // The state before the objects: a list that ends in between is no evidence.
     let synced = Topic::Synced(collection);
-    let state = facts.read([synced], || feed.watch.state(), |state| *state != WatchState::Synced);
+    let state = facts.read_related(synced, || feed.watch.state(), |state| *state != WatchState::Synced);
     match &original.pick {
         Pick::Name(name) => {
             let key = place.key(original, name);

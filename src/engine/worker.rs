@@ -178,7 +178,7 @@ async fn run(
     let ended = converge(&executor, &mut observed, facts).await;
     let answers = &observed.answers;
     let mut learned = pipeline.learned();
-    learned.note_unanswered(&unanswered, &answers.unanswered, tokio::time::Instant::now());
+    learned.note_unanswered(&key.cluster, &unanswered, &answers.unanswered, tokio::time::Instant::now());
     learned.refuse_status(key, &generation.mapping, &answers.refused_status);
     drop(learned);
     let is_missing = matches!(observed.source, Source::Missing(_));

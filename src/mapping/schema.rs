@@ -5,7 +5,7 @@
 mod load;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::names::unescape_pointer;
 use super::{Kind, Resource, Side};
 
+pub use load::schema_names;
 pub use view::{Field, Form, View};
 
 /// Schemas of what mappings write, by kind, and of what they read, by resource.
@@ -24,6 +25,8 @@ pub use view::{Field, Form, View};
 pub struct Schemas {
     kinds: BTreeMap<Kind, Arc<Schema>>,
     resources: BTreeMap<Resource, Arc<Schema>>,
+    /// What APIExports publish, by their names: `<plural>.<group>`.
+    exports: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What an API is described by.
@@ -55,6 +58,9 @@ pub enum Presence {
     Open,
 }
 
+/// The core group in names of APIResourceSchemas.
+const CORE: &str = "core";
+
 /// A chain of references longer than this goes in circles.
 const MAX_REFERENCES: usize = 16;
 
@@ -75,6 +81,12 @@ impl Schemas {
         // The target's own word counts more than the consumers' schema of the same kind.
         let own = self.kinds.get(&kind).and_then(|own| served().find(|(_, schema)| Arc::ptr_eq(schema, own)));
         own.or_else(|| served().next()).map(|(resource, _)| resource)
+    }
+
+    /// Whether an APIExport publishes a resource, in whichever version, where its document says so.
+    pub fn publishes(&self, export: &str, group: &str, plural: &str) -> bool {
+        let group = if group.is_empty() { CORE } else { group };
+        self.exports.get(export).is_some_and(|published| published.contains(&format!("{plural}.{group}")))
     }
 
     fn insert(&mut self, schema: Schema, plural: Option<&str>, origin: Origin) {

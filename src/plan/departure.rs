@@ -287,10 +287,11 @@ impl Leaving<'_> {
     /// Where objects of the source are whose label somebody stripped, as far as it can be told.
     fn expected(&self, source: &Arc<Value>) -> Vec<Reference> {
         let mut all = render::expected(self.mapping, self.observed, source);
-        all.retain(|one| self.observed.unclaimed(&one.kind).is_none());
         let stripped = self.observed.stripped.keys().filter(|one| !all.contains(one));
         let stripped: Vec<Reference> = stripped.cloned().collect();
         all.extend(stripped);
+        // Where a claim is taken back, all objects look like stripped ones.
+        all.retain(|one| self.observed.unclaimed(&one.kind).is_none());
         all
     }
 }

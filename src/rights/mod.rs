@@ -53,7 +53,7 @@ pub struct Rule {
     pub why: String,
 }
 
-/// What an APIExport must ask its consumers for.
+/// What an APIExport must ask its consumers for, because it does not publish it itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     pub group: String,
@@ -91,11 +91,13 @@ const APIS: &str = "apis.kcp.io";
 /// Computes what an engine with these mappings needs.
 pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Setting<'_>) -> Rights {
     let mut rights = Rights::default();
-    for mapping in mappings {
+    let mappings: Vec<&Mapping> = mappings.into_iter().collect();
+    for mapping in &mappings {
         rights.on_target(mapping, setting);
         rights.on_source(mapping, setting);
         rights.of_related(mapping, setting);
     }
+    rights.drop_published(&mappings, setting.schemas);
     if setting.has_lease {
         rights.at_home(setting);
     }
@@ -320,6 +322,24 @@ impl Rights {
                 why: why.to_owned(),
             }),
         }
+    }
+
+    /// A binding brings what its export publishes, and lets the engine use it: only resources of others are claimed.
+    fn drop_published(&mut self, mappings: &[&Mapping], schemas: &Schemas) {
+        let is_source = |export: &ApiExportRef, claim: &Claim| {
+            mappings.iter().any(|mapping| {
+                let resource = &mapping.source.resource;
+                matches!(&mapping.source.clusters, SourceClusters::ApiExport(own) if own == export)
+                    && (&resource.group, &resource.plural) == (&claim.group, &claim.resource)
+            })
+        };
+        for (export, claims) in &mut self.claims {
+            let is_published = |claim: &Claim| {
+                is_source(export, claim) || schemas.publishes(&export.name, &claim.group, &claim.resource)
+            };
+            claims.retain(|claim| !is_published(claim));
+        }
+        self.claims.retain(|_, claims| !claims.is_empty());
     }
 
     /// The resource that a kind is served as: as schemas say, as Kubernetes has it, else as English would.

@@ -3,7 +3,7 @@
 //! [`Metrics`] is a bundle of shared handles: clone it freely. Labels have few values (mappings, targets, verbs,
 //! results), never a workspace or an object, of which there may be a hundred thousand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -102,6 +102,8 @@ pub struct Metrics {
     series: Series,
     reconcile_duration: Family<Labels<1>, Histogram, fn() -> Histogram>,
     latencies: Latencies,
+    /// Labels of `target_info` that are set.
+    targets: Arc<Mutex<BTreeSet<Labels<2>>>>,
 }
 
 /// How long the requests of each connection took, as it counts them itself.
@@ -207,7 +209,7 @@ impl Metrics {
         let reconcile_duration = Family::new_with_constructor(reconcile_histogram as fn() -> Histogram);
         let what = "Time from taking an object out of the queue to the end of its reconcile";
         own.register("reconcile_duration_seconds", what, reconcile_duration.clone());
-        Self { registry: Arc::new(registry), series, reconcile_duration, latencies }
+        Self { registry: Arc::new(registry), series, reconcile_duration, latencies, targets: Arc::default() }
     }
 
     /// Counts a reconcile and the time it took.
@@ -296,13 +298,19 @@ impl Metrics {
         }
     }
 
-    /// Which cluster each target is now.
+    /// Which cluster each target is now. What stays the same is never missing: a scrape may come at any moment.
     pub fn set_targets<'t>(&self, targets: impl Iterator<Item = (&'t str, &'t str)>) {
-        self.series.targets.clear();
-        for (target, identity) in targets {
-            let labels = [("target", target.to_owned()), ("identity", identity.to_owned())];
-            self.series.targets.get_or_create(&labels).set(1);
-        }
+        let labels =
+            |(target, identity): (&str, &str)| [("target", target.to_owned()), ("identity", identity.to_owned())];
+        let now: BTreeSet<Labels<2>> = targets.map(labels).collect();
+        now.iter().for_each(|labels| {
+            self.series.targets.get_or_create(labels).set(1);
+        });
+        let mut known = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        known.difference(&now).for_each(|gone| {
+            self.series.targets.remove(gone);
+        });
+        *known = now;
     }
 
     pub fn set_clusters(&self, provider: &str, clusters: usize) {
@@ -457,6 +465,20 @@ mod tests {
         let left: Vec<_> = series(&metrics).into_iter().filter(|line| line.contains("gone")).collect();
         assert!(left.iter().all(|line| line.contains("sync_engine_reconcile")), "{left:?}");
         assert!(!left.is_empty());
+    }
+
+    #[test]
+    fn a_target_that_stays_is_in_every_scrape() {
+        let metrics = Metrics::new();
+        let shown = || -> BTreeSet<String> {
+            series(&metrics).into_iter().filter(|line| line.contains("target_info")).collect()
+        };
+        let line = |target: &str| format!("sync_engine_target_info{{target=\"{target}\",identity=\"i\"}} 1");
+        metrics.set_targets([("a", "i"), ("gone", "i")].into_iter());
+        assert_eq!(shown(), BTreeSet::from([line("a"), line("gone")]));
+        // A scrape in the middle of it.
+        metrics.set_targets([("a", "i")].into_iter().inspect(|_| assert!(shown().contains(&line("a")))));
+        assert_eq!(shown(), BTreeSet::from([line("a")]));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
+use crate::mapping::schema::schema_names;
 use crate::mapping::{ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, flag};
 use crate::multicluster::environment::CustomProviders;
@@ -128,7 +129,7 @@ impl Surveyor {
     ) -> Result<Result<(), Vec<String>>, Unseen> {
         let workspace = self.workspace(export)?;
         let mut published = Vec::new();
-        for name in schemas::schema_names(found) {
+        for name in schema_names(found) {
             // `<prefix>.<plural>.<group>`
             let served = name.split_once('.').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
             if served != format!("{}.{}", resource.plural, resource.group) {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::openapi::excerpt;
 use super::{Surveyor, Unseen, find, kcp, object};
 use crate::engine::target::served;
+use crate::mapping::schema::schema_names;
 use crate::mapping::{ApiExportRef, Kind, Mapping, Resource, Side, SourceClusters};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
 
@@ -98,14 +99,6 @@ impl Surveyor {
 
 fn file(connection: &str, name: &str) -> String {
     format!("{connection}/{name}.yaml")
-}
-
-/// Names of the APIResourceSchemas of an export, in either version of its document.
-pub fn schema_names(export: &Value) -> Vec<String> {
-    let spec = &export["spec"];
-    let named = spec["resources"].as_array().into_iter().flatten().filter_map(|one| one["schema"].as_str());
-    let latest = spec["latestResourceSchemas"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    named.chain(latest).map(str::to_owned).collect()
 }
 
 /// The CustomResourceDefinition of a resource; `None` where there is none.

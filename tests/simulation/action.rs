@@ -97,6 +97,10 @@ pub enum Meddling {
     Hold,
     /// Creates an object there, if there is none.
     Squat,
+    /// Forges the list of fields that a template set: more of them, others, or none.
+    Fields,
+    /// Puts the ownership labels and annotations of another object of the source on it.
+    Disguise,
 }
 
 /// What a consumer does to the Secrets beside a source.
@@ -387,6 +391,8 @@ pub struct Plan {
     pub has_related: bool,
     /// What the first mapping copies beside that.
     pub more: Option<More>,
+    /// Whether objects are beside their sources, where consumers can write them.
+    pub is_beside: bool,
     /// Whether operators connect what is new by themselves.
     pub has_operators: bool,
     /// Whether the plain cluster is one of a fleet.

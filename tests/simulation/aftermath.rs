@@ -120,7 +120,7 @@ fn has_left_unrecorded(world: &World) -> bool {
     let is_there = |name: &str| name == world.mapping.name || (name == GUEST && world.has_guest());
     let has_left = |name: &&&str| world.file == File::Missing || !is_there(name);
     MAPPINGS.iter().chain([&GUEST]).filter(has_left).any(|name| {
-        let last = if *name == GUEST { Some(guest()) } else { core.checker.last_of(name).cloned() };
+        let last = if *name == GUEST { Some(guest(world.is_beside)) } else { core.checker.last_of(name).cloned() };
         let last = last.map(|last| last.document(world.is_kcp, false));
         let records = core.get(Side::Target, &format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}"));
         let recorded = records.map(|records| records["data"]["document"].as_str().unwrap_or_default().to_owned());

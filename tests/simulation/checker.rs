@@ -12,7 +12,7 @@ use serde_json::Value;
 use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 
 use super::action::{NAMES, RARE_NAMES};
-use super::mapping::{ITEMS, Mapping, TRANSFORMED, placement};
+use super::mapping::{ITEMS, KINDS, Mapping, TRANSFORMED, placement};
 use super::marks;
 use super::records::{History, Made, Source};
 use super::server::{GROUP, Side};
@@ -225,7 +225,7 @@ impl Checker {
         self.check_request(process, request);
         let is_judged = match side {
             Side::Target => call.namespace != RECORDS,
-            Side::Source => call.resource == "secrets",
+            Side::Source => KINDS.iter().any(|(_, plural)| *plural == call.resource),
         };
         if !is_judged {
             return;
@@ -403,7 +403,7 @@ impl Checker {
     }
 
     fn source_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
-        if (&*event.storage.group, &*event.storage.plural) == ("", "secrets") {
+        if KINDS.iter().any(|(_, plural)| *plural == &*event.storage.plural) {
             return self.object_changed(at, Side::Source, event, process);
         }
         if &*event.storage.group != GROUP {
@@ -498,7 +498,8 @@ impl Checker {
             }
             Some(now) => {
                 self.check_tokens(&object, &now, place);
-                self.made.insert(uid, Made { since: before.since, ..now });
+                let (since, was_edited) = (before.since, before.was_edited);
+                self.made.insert(uid, Made { since, was_edited, ..now });
             }
         }
     }
@@ -604,8 +605,8 @@ impl Checker {
         if call.verb != Verb::Watch {
             *self.asked.entry(format!("{} {}", call.verb, request.path)).or_default() += 1;
         }
-        if call.verb == Verb::List {
-            // It is connected anew, or starts over: what was refused may be tried again.
+        if call.verb == Verb::List || (call.verb == Verb::Get && call.namespace == RECORDS) {
+            // It is connected anew, starts over, or has its state store again: what was refused may be tried again.
             self.changed = at;
         }
         if matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) || call.resource == LEASES {
@@ -615,7 +616,7 @@ impl Checker {
         match code {
             400 | 403 | 405 | 422 if is_heard => self.count_refusal(at, process, request),
             400 | 403 | 405 | 422 => self.has_refused = true,
-            409 if call.verb == Verb::Apply => {
+            409 if call.verb == Verb::Apply || call.verb == Verb::Create && call.resource == "configmaps" => {
                 // An object is there: what was refused is another request now.
                 self.has_refused = true;
                 self.refused.remove(&refused_key(process, request));

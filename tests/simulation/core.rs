@@ -37,6 +37,8 @@ pub struct Core {
     pub leaders: Leaders,
     /// Whether replicas elect a leader.
     pub elects: bool,
+    /// Whether objects are beside their sources.
+    pub is_beside: bool,
     pub trace: Vec<String>,
     /// Whether the trace is printed as it comes.
     pub aloud: bool,
@@ -120,6 +122,7 @@ impl Shared {
             checker: Checker::default(),
             leaders: Leaders::default(),
             elects: false,
+            is_beside: false,
             trace: Vec::new(),
             aloud: false,
             dice: Dice::new(seed),

@@ -8,6 +8,7 @@ mod aftermath;
 mod checker;
 mod core;
 mod dice;
+mod load;
 mod mapping;
 mod marks;
 mod matrix;

@@ -28,6 +28,8 @@ pub struct Mapping {
     pub name: &'static str,
     /// Plural of the source's resource.
     pub resource: &'static str,
+    /// Objects are in the cluster of their source, in its namespace.
+    pub is_beside: bool,
     pub rules: Vec<Rule>,
     /// Rules of copies, which are in `related`.
     pub related: Vec<Rule>,
@@ -115,6 +117,7 @@ pub fn first(resource: &'static str) -> Mapping {
     Mapping {
         name: "m",
         resource,
+        is_beside: false,
         rules: vec![MAIN, CA],
         related: Vec::new(),
         more: More::Shared,
@@ -138,9 +141,10 @@ pub fn first(resource: &'static str) -> Mapping {
 }
 
 /// A mapping that never changes and writes no status: one object of each source.
-pub fn guest() -> Mapping {
+pub fn guest(is_beside: bool) -> Mapping {
     let rule = Rule { id: "guest", suffix: "-g", ..MAIN };
-    Mapping { name: GUEST, rules: vec![rule], status: BTreeSet::new(), ..first(super::server::RESOURCES[0].0) }
+    let first = first(super::server::RESOURCES[0].0);
+    Mapping { name: GUEST, rules: vec![rule], status: BTreeSet::new(), is_beside, ..first }
 }
 
 /// What the author writes into one file.
@@ -201,10 +205,13 @@ impl Mapping {
             "apiVersion": "sync-engine.dev/v1alpha1", "kind": "Mapping", "metadata": {"name": self.name},
             "spec": {
                 "mode": self.mode, "source": source, "objects": objects, "lifecycle": lifecycle,
-                "placement": {"namespace": format!("{namespace}{}", self.namespace)},
                 "status": status,
             },
         });
+        match self.is_beside {
+            true => document["spec"]["target"] = json!({"cluster": "workspace"}),
+            false => document["spec"]["placement"] = json!({"namespace": format!("{namespace}{}", self.namespace)}),
+        }
         if !related.is_empty() {
             document["spec"]["related"] = related.into();
         }
@@ -223,6 +230,9 @@ impl Mapping {
                 "edition": self.edition.to_string(),
             }),
         };
+        if self.is_beside && rule.kind != "Secret" {
+            template["data"][self.field()] = "only here".into();
+        }
         let mut object = json!({
             "id": rule.id, "template": template, "drift": self.drift, "delete": {"policy": self.delete_policy},
             "onIdentityChange": self.on_identity_change,
@@ -234,6 +244,11 @@ impl Mapping {
             object["dependsOn"] = json!([PASSWORD.id]);
         }
         object
+    }
+
+    /// The field of an object beside its source that this edition of the templates alone has.
+    pub fn field(&self) -> String {
+        format!("{FIELD}{}", self.edition)
     }
 
     /// A rule of `related`, as the language has it.
@@ -362,6 +377,8 @@ impl Mapping {
                         ("edition".to_owned(), self.edition.to_string()),
                     ]),
                 };
+                let own = (self.is_beside && rule.kind != "Secret").then(|| (self.field(), "only here".to_owned()));
+                let data = data.into_iter().chain(own).collect();
                 let name = format!("{}{}", text("name"), rule.suffix);
                 Wanted { id: rule.id, kind: rule.kind, namespace: namespace.to_owned(), name, data }
             })
@@ -394,6 +411,9 @@ pub struct Wanted {
     pub name: String,
     pub data: BTreeMap<String, String>,
 }
+
+/// How fields begin that one edition alone has.
+pub const FIELD: &str = "in-edition-";
 
 /// The default namespace of a source's objects.
 pub fn placement(cluster: &str, namespace: &str) -> String {

@@ -276,8 +276,8 @@ pub fn faults_of(action: Action) -> Vec<String> {
     }
 }
 
-/// What happens in worlds with a fleet or with more copies alone, which have no matrix of their own.
-const ELSEWHERE: [&str; 3] = ["EditFleet", "List", "SecretSelect"];
+/// What happens in worlds with a fleet, with more copies or with objects beside sources alone, which have no matrix of their own.
+const ELSEWHERE: [&str; 5] = ["EditFleet", "List", "SecretSelect", "MeddleFields", "MeddleDisguise"];
 
 /// Whether an action is a fault: something that people who use the engine do not do on purpose.
 pub fn is_fault(action: Action) -> bool {

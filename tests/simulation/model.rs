@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::action::{Forever, LONGEST};
 use super::mapping::{
-    CA, CONN, CONNECTION, COPY, GUEST, ITEMS, MORE, Mapping, More, NAMESPACES, PASSWORD, Rule, TRANSFORMED, Wanted,
-    base64, guest, placement,
+    CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MORE, Mapping, More, NAMESPACES, PASSWORD, Rule, TRANSFORMED,
+    Wanted, base64, guest, placement,
 };
 use super::records::Made;
 use super::server::Side;
@@ -47,7 +47,8 @@ pub fn differences(world: &World) -> Vec<String> {
         } else if key.resource == world.mapping.resource && world.file == File::Whole && is_enforced {
             found.extend(view.of_source(key, source));
         }
-        let is_guests = world.has_guest() && world.file == File::Whole && key.resource == guest().resource;
+        let is_guests =
+            world.has_guest() && world.file == File::Whole && key.resource == guest(world.is_beside).resource;
         if is_guests && source["metadata"]["deletionTimestamp"].is_null() {
             found.extend(view.of_guest(key, source));
         }
@@ -74,11 +75,12 @@ pub fn differences(world: &World) -> Vec<String> {
     found
 }
 
-type Place = (String, String, String);
+/// Cluster (where objects are beside their sources in kcp), kind, namespace and name.
+type Place = (String, String, String, String);
 
 struct View<'a> {
     world: &'a World,
-    /// What is on the target, by kind, namespace and name.
+    /// What mappings make, where it is.
     target: BTreeMap<Place, Value>,
     /// The Secrets beside the sources, by cluster and name.
     secrets: BTreeMap<(String, String), Value>,
@@ -138,7 +140,8 @@ impl View<'_> {
         if synced != should && !unclear {
             found.push(format!("`Synced` of {} {} should be {should} and is {synced}", key.resource, key.name));
         }
-        let lacks_claim = mapping.copies(PASSWORD.id) && !self.world.is_claimed(&key.cluster);
+        let needs_claim = mapping.copies(PASSWORD.id) || mapping.is_beside;
+        let lacks_claim = needs_claim && !self.world.is_claimed(&key.cluster);
         let reason = reason(source).unwrap_or_default();
         if lacks_claim && !unclear && !WORSE_THAN_A_CLAIM.contains(&reason) && reason != "ClaimNotAccepted" {
             found.push(format!("{} {} needs a claim, and `Synced` says {reason}", key.resource, key.name));
@@ -164,8 +167,12 @@ impl View<'_> {
 
     /// What is wrong with the object of the mapping beside, which takes every source and reports nothing.
     fn of_guest(&self, key: &SourceKey, source: &Value) -> Option<String> {
-        let guest = guest();
-        let wanted = guest.objects(&placement(&self.world.identity(&key.cluster), &key.namespace), source).pop()?;
+        let guest = guest(self.world.is_beside);
+        let namespace = match guest.is_beside {
+            true => key.namespace.clone(),
+            false => placement(&self.world.identity(&key.cluster), &key.namespace),
+        };
+        let wanted = guest.objects(&namespace, source).pop()?;
         match self.of_object(&guest, key, source, &wanted) {
             Found::Missing | Found::Wrong(_) if self.is_broken(wanted.kind, &wanted.name) => None,
             Found::Missing => Some(format!("the guest of {} {} is missing", key.resource, key.name)),
@@ -183,6 +190,9 @@ impl View<'_> {
 
     /// Where the objects of a source are: where some of them are already, or where today's rule puts them.
     fn namespace(&self, key: &SourceKey) -> String {
+        if self.world.is_beside {
+            return key.namespace.clone();
+        }
         let today = self.world.mapping.namespace;
         let places = NAMESPACES
             .map(|suffix| format!("{}{suffix}", placement(&self.world.identity(&key.cluster), &key.namespace)));
@@ -196,8 +206,8 @@ impl View<'_> {
     fn of_status(&self, key: &SourceKey, source: &Value, wanted: &[Wanted]) -> Vec<String> {
         let mapping = &self.world.mapping;
         let first = wanted.iter().find(|one| one.id == mapping.rules[0].id);
-        let place = first.map(|one| (one.kind.to_owned(), one.namespace.clone(), one.name.clone()));
-        let object = place.and_then(|place| self.target.get(&place)).cloned().unwrap_or_default();
+        let object =
+            first.and_then(|one| self.at(key, one.kind, &one.namespace, &one.name)).cloned().unwrap_or_default();
         let mut found = Vec::new();
         // A field that only another mapping wrote stays, and what a server forgot or brought back that was put back.
         let is_of_another = |made: &Made| ![mapping.name, GUEST].contains(&made.owner.mapping.as_str());
@@ -283,7 +293,7 @@ impl View<'_> {
             return Found::HeldUp;
         }
         let is_password = rule.id == PASSWORD.id;
-        let on_target = |name: &str| self.target.get(&("Secret".to_owned(), namespace.clone(), name.to_owned()));
+        let on_target = |name: &str| self.at(key, "Secret", &namespace, name);
         let beside = |name: &str| self.secrets.get(&(key.cluster.clone(), name.to_owned()));
         let original = match is_password {
             true => beside(source["spec"]["secret"].as_str().unwrap_or_default()),
@@ -368,7 +378,7 @@ impl View<'_> {
             let text = data_encoding::BASE64.decode(value.as_bytes()).unwrap_or_default();
             *value = base64(&format!("{TRANSFORMED}{}", String::from_utf8_lossy(&text)));
         }
-        let copy = self.target.get(&("Secret".to_owned(), namespace.clone(), copy_name.clone()));
+        let copy = self.at(key, "Secret", &namespace, &copy_name);
         let found = match more {
             More::Shared => self.of_shared(copy, &data),
             _ => {
@@ -441,8 +451,17 @@ impl View<'_> {
     }
 
     fn of_object(&self, mapping: &Mapping, key: &SourceKey, source: &Value, wanted: &Wanted) -> Found {
-        let place = (wanted.kind.to_owned(), wanted.namespace.clone(), wanted.name.clone());
-        self.of_found(mapping, key, source, wanted, self.target.get(&place))
+        // Who may not use what is beside a source leaves it as it is.
+        if mapping.is_beside && !self.world.is_claimed(&key.cluster) {
+            return Found::HeldUp;
+        }
+        self.of_found(mapping, key, source, wanted, self.at(key, wanted.kind, &wanted.namespace, &wanted.name))
+    }
+
+    /// The object of a name, where those of a source are.
+    fn at(&self, key: &SourceKey, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
+        let cluster = if self.world.is_beside && self.world.is_kcp { key.cluster.clone() } else { String::new() };
+        self.target.get(&(cluster, kind.to_owned(), namespace.to_owned(), name.to_owned()))
     }
 
     /// How a wanted object is, with what is in its place.
@@ -495,6 +514,11 @@ impl View<'_> {
         if made.edited && mapping.drift != "Correct" && !is_copy {
             return Found::Unclear;
         }
+        // Whoever forges what says which fields a template set keeps them.
+        let is_former = |field: &&String| field.starts_with(FIELD) && !wanted.data.contains_key(*field);
+        if let Some(former) = data.keys().find(is_former).filter(|_| !made.was_edited) {
+            return Found::Wrong(format!("has a field of a former edition: {former}"));
+        }
         differs.map_or(Found::InOrder, |(field, _)| Found::Wrong(format!("is out of date: {field}")))
     }
 
@@ -521,5 +545,7 @@ fn condition(source: &Value) -> Option<&Value> {
 }
 
 fn place_of(object: &Value) -> Place {
-    (object["kind"].as_str().unwrap_or_default().to_owned(), text(object, "namespace"), text(object, "name"))
+    let cluster = object["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default().to_owned();
+    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+    (cluster, kind, text(object, "namespace"), text(object, "name"))
 }

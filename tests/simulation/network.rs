@@ -24,6 +24,7 @@ use super::action::Forever;
 use super::checker::{LEASES, RECORDS};
 use super::core::{Core, Held, Sent, Shared, Weather};
 use super::dice::Dice;
+use super::mapping::KINDS;
 use super::replicas;
 use super::server::{Outcome, SHARD, Side};
 
@@ -123,7 +124,7 @@ enum Error {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the connection broke")]
-struct Cut;
+pub struct Cut;
 
 type Content = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -314,10 +315,13 @@ fn is_cut_off(core: &mut Core, request: &Request) -> bool {
     !cluster.is_empty() && request.path.contains(&format!("/clusters/{cluster}/"))
 }
 
-/// What admission at the target says.
+/// What admission says where the objects are.
 fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
     let call = request.call();
-    let is_denied = side == Side::Target && call.namespace != RECORDS && call.name != RECORDS;
+    let is_denied = match core.is_beside {
+        true => side == Side::Source && KINDS.iter().any(|(_, plural)| *plural == call.resource),
+        false => side == Side::Target && call.namespace != RECORDS && call.name != RECORDS,
+    };
     let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
     let for_ever = matches!(core.forever, Some(Forever::Refusal(name)) if call.name == name && !reads);
     let said = call.verb.to_string();
@@ -350,7 +354,7 @@ impl Error {
     }
 }
 
-async fn read(request: hyper::Request<Incoming>) -> Result<Request, Cut> {
+pub async fn read(request: hyper::Request<Incoming>) -> Result<Request, Cut> {
     let (head, body) = request.into_parts();
     let header = |name| head.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
     let content_type = header("content-type").split(';').next().unwrap_or_default().trim().to_owned();

@@ -31,6 +31,7 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
     let made_for: BTreeSet<String> =
         world.shared.lock().checker.made.values().map(|made| made.owner.cluster.clone()).collect();
     let claimed: BTreeSet<String> = made_for.into_iter().filter(|cluster| world.is_claimed(cluster)).collect();
+    let plain = world.identity("plain");
     let core = world.shared.lock();
     let resource_of = |made: &Made| core.checker.sources.get(&made.source_uid).map_or("", |source| &source.resource);
     let orphaned = core.checker.made.values().filter(|made| {
@@ -47,7 +48,9 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
         let is_former = made.owner.mapping == world.mapping.name && resource_of(made) != world.mapping.resource;
         let is_orphaned = |source| !is_former && runs_live_rows(world, &core.checker, made) && of(source);
         // What beside its source cannot be seen is not counted.
-        let is_seen = made.side == Side::Target || claimed.contains(&made.owner.cluster);
+        // Nor is what came late into the cluster that took the place of its source's.
+        let is_at_home = world.is_kcp || made.owner.cluster == plain;
+        let is_seen = made.side == Side::Target || claimed.contains(&made.owner.cluster) && is_at_home;
         made.owner.engine == "main" && !made.is_shared && made.remains() && is_seen && source.is_none_or(is_orphaned)
     });
     orphaned.map(|made| (made.owner.mapping.clone(), format!("{} {}", resource_of(made), made.owner))).collect()

@@ -22,11 +22,15 @@ const FLEETS: &str = "SYNC_ENGINE_FLEETS";
 /// Set: the mapping also copies Secrets for all sources of a namespace, by a label, or of a list.
 const COPIES: &str = "SYNC_ENGINE_COPIES";
 
+/// Set: objects are beside their sources.
+const BESIDE: &str = "SYNC_ENGINE_BESIDE";
+
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
     let plan = plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All });
     let plan = if std::env::var_os(FLEETS).is_some() { of_fleets(plan) } else { plan };
     let plan = if std::env::var_os(COPIES).is_some() { of_copies(plan) } else { plan };
+    let plan = if std::env::var_os(BESIDE).is_some() { of_beside(plan) } else { plan };
     if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
 }
 
@@ -69,6 +73,43 @@ fn copying(dice: &mut Dice, is_kcp: bool) -> Action {
         4..=5 => Action::Secret(source(dice, is_kcp), Secrecy::Rename),
         6..=7 => consumer(dice, is_kcp),
         _ => secrets(dice, is_kcp),
+    }
+}
+
+/// The same with objects beside their sources, which consumers edit, delete and forge.
+pub fn of_beside(plan: Plan) -> Plan {
+    let mut dice = Dice::new(plan.seed.rotate_left(48));
+    let plan = Plan { has_related: false, more: None, has_operators: false, is_beside: true, ..plan };
+    // No rule says the namespace, and no Secret is copied.
+    let is_meant = |action: Action| {
+        let is_elsewhere =
+            matches!(action, Action::DeleteNamespace(_) | Action::Edit(Edit::Namespace(_) | Edit::Related(_)));
+        !is_elsewhere && !matches!(action, Action::Secret(..) | Action::Wire(..))
+    };
+    let mut plan = plan.keeping(is_meant);
+    for _ in 0..dice.between(4, 14) {
+        let at = dice.below(plan.steps.len() as u64) as usize + 1;
+        let action = besides(&mut dice, plan.is_kcp);
+        plan.steps.insert(at, Step { after_ms: pause(&mut dice), action });
+    }
+    plan
+}
+
+fn besides(dice: &mut Dice, is_kcp: bool) -> Action {
+    use Meddling::{Copy, Delete, Disguise, Edit as Change, Fields, Hold, Squat, Strip};
+    let source = source(dice, is_kcp);
+    match dice.below(16) {
+        0..=6 => {
+            Action::Meddle(source, dice.pick(&[Change, Delete, Strip, Copy, Hold, Squat, Fields, Fields, Disguise]))
+        }
+        7 => Action::Plant(source),
+        8 => Action::Edit(Edit::Edition),
+        9 => Action::Edit(Edit::Toggle(dice.pick(&["ca", "extra", "widget"]))),
+        10 if is_kcp => Action::Unclaim(source.tenant),
+        11 if is_kcp => Action::Claim(source.tenant),
+        12 if is_kcp => tenant(dice, is_kcp),
+        13 => Action::Release,
+        _ => consumer(dice, is_kcp),
     }
 }
 
@@ -126,6 +167,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         is_kcp,
         has_related,
         more: None,
+        is_beside: false,
         has_operators: has_related,
         has_fleet: false,
         elects: false,

@@ -46,6 +46,8 @@ pub struct Made {
     pub given_up: bool,
     /// Somebody else changed it since an engine wrote it.
     pub edited: bool,
+    /// Somebody else ever changed it.
+    pub was_edited: bool,
     /// Of a Secret.
     pub secret_type: String,
     /// Nobody can change its data.
@@ -104,6 +106,7 @@ impl Made {
             stripped: false,
             given_up: false,
             edited: false,
+            was_edited: false,
             secret_type: object["type"].as_str().unwrap_or_default().to_owned(),
             is_immutable: object["immutable"] == true,
             is_left: false,
@@ -119,10 +122,11 @@ impl Made {
     pub fn reread(&mut self, object: &Value) {
         let (gone, since, is_left) = (self.gone, self.since, self.is_left);
         match Self::read(object, &self.plural, self.side) {
-            Some(now) if now.hash == self.hash => *self = now,
+            Some(now) if now.hash == self.hash && now.id == self.id => *self = now,
             _ => self.stripped = true,
         }
         (self.gone, self.since, self.edited, self.is_left) = (gone, since, true, is_left);
+        self.was_edited = true;
     }
 
     /// Whether it is there still, and the engine's.

@@ -340,6 +340,7 @@ pub const SHARD: &str = "-shard";
 
 /// Plural and kind of the two APIs that consumers use.
 pub const RESOURCES: [(&str, &str); 2] = [("things", "Thing"), ("gadgets", "Gadget")];
+const WIDGETS: (&str, &str) = ("widgets", "Widget");
 pub const GROUP: &str = "example.dev";
 
 fn schema(has_edition: bool) -> Value {
@@ -379,12 +380,12 @@ pub fn has_edition(api: &Value) -> bool {
 }
 
 /// Puts another schema behind the APIs.
-pub fn new_schema(is_kcp: bool, has_edition: bool) -> Vec<Request> {
+pub fn new_schema(is_kcp: bool, has_edition: bool, is_beside: bool) -> Vec<Request> {
     let version = if has_edition { "v2" } else { "v1" };
     if is_kcp {
         let mut requests: Vec<Request> =
-            RESOURCES.iter().map(|api| resource_schema(api, version, has_edition)).collect();
-        let patch = json!({"spec": {"resources": exported(version)}});
+            RESOURCES.iter().map(|api| resource_schema(api, version, schema(has_edition))).collect();
+        let patch = json!({"spec": {"resources": exported(version, is_beside)}});
         requests.push(Request::patch(api_url(true), "application/merge-patch+json", &patch));
         return requests;
     }
@@ -401,7 +402,7 @@ fn version_of(schema: Value) -> Value {
 }
 
 /// Requests that define the APIs in a plain cluster.
-pub fn definitions() -> Vec<Request> {
+pub fn definitions(is_beside: bool) -> Vec<Request> {
     let definition = |(plural, kind): &(&str, &str)| {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -412,21 +413,26 @@ pub fn definitions() -> Vec<Request> {
             },
         })
     };
-    RESOURCES.iter().map(|resource| Request::post(DEFINITIONS, &definition(resource))).collect()
+    let apis = RESOURCES.iter().map(|resource| Request::post(DEFINITIONS, &definition(resource)));
+    apis.chain(is_beside.then(widgets)).collect()
 }
 
 /// Defines the kind of objects that are not built in.
 pub fn widgets() -> Request {
-    let data = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("widgets.{GROUP}")},
         "spec": {
             "group": GROUP, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [version_of(json!({"openAPIV3Schema": {"type": "object", "properties": {"data": data}}}))],
+            "versions": [version_of(json!({"openAPIV3Schema": widget()}))],
         },
     });
     Request::post(DEFINITIONS, &definition)
+}
+
+fn widget() -> Value {
+    let data = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    json!({"type": "object", "properties": {"data": data}})
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -443,33 +449,44 @@ pub fn no_widgets() -> Request {
 }
 
 /// Requests that publish the APIs from kcp's `root`.
-pub fn export() -> Vec<Request> {
+///
+/// Beside sources, Widgets are the export's own, and need no claim.
+pub fn export(is_beside: bool) -> Vec<Request> {
+    let claim = |resource: &&str| json!({"group": "", "resource": resource, "verbs": ["*"]});
+    let claims: Vec<Value> = claimed(is_beside).iter().map(claim).collect();
     let export = json!({
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "things"},
-        "spec": {
-            "resources": exported("v1"), "permissionClaims": [{"group": "", "resource": "secrets", "verbs": ["*"]}],
-        },
+        "spec": {"resources": exported("v1", is_beside), "permissionClaims": claims},
     });
-    let mut requests: Vec<Request> = RESOURCES.iter().map(|api| resource_schema(api, "v1", false)).collect();
+    let mut requests: Vec<Request> = RESOURCES.iter().map(|api| resource_schema(api, "v1", schema(false))).collect();
+    if is_beside {
+        requests.push(resource_schema(&WIDGETS, "v1", widget()));
+    }
     requests.push(Request::post("/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports", &export));
     requests
 }
 
-fn resource_schema((plural, kind): &(&str, &str), prefix: &str, has_edition: bool) -> Request {
+/// What consumers let the engine use.
+fn claimed(is_beside: bool) -> &'static [&'static str] {
+    if is_beside { &["secrets", "configmaps"] } else { &["secrets"] }
+}
+
+fn resource_schema((plural, kind): &(&str, &str), prefix: &str, schema: Value) -> Request {
     let object = json!({
         "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
         "metadata": {"name": format!("{prefix}.{plural}.{GROUP}")},
         "spec": {
             "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-            "versions": [version_of(schema(has_edition))],
+            "versions": [version_of(schema)],
         },
     });
     Request::post("/clusters/root/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &object)
 }
 
-fn exported(prefix: &str) -> Vec<Value> {
-    let resource = |(plural, _): &(&str, &str)| json!({"group": GROUP, "name": plural, "schema": format!("{prefix}.{plural}.{GROUP}"), "storage": {"crd": {}}});
-    RESOURCES.iter().map(resource).collect()
+fn exported(prefix: &str, is_beside: bool) -> Vec<Value> {
+    let resource = |prefix: &str, plural: &str| json!({"group": GROUP, "name": plural, "schema": format!("{prefix}.{plural}.{GROUP}"), "storage": {"crd": {}}});
+    let own = is_beside.then(|| resource("v1", WIDGETS.0));
+    RESOURCES.iter().map(|(plural, _)| resource(prefix, plural)).chain(own).collect()
 }
 
 /// Makes a workspace below `root`.
@@ -479,11 +496,11 @@ pub fn workspace(name: &str) -> Request {
 }
 
 /// Binds the export in a workspace.
-pub fn binding(workspace: &str) -> Request {
+pub fn binding(workspace: &str, is_beside: bool) -> Request {
     let binding = json!({
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "things"},
         "spec": {
-            "reference": {"export": {"path": "root", "name": "things"}}, "permissionClaims": [claim(true)],
+            "reference": {"export": {"path": "root", "name": "things"}}, "permissionClaims": claims(true, is_beside),
         },
     });
     Request::post(&format!("/clusters/root:{workspace}/apis/apis.kcp.io/v1alpha2/apibindings"), &binding)
@@ -494,20 +511,21 @@ pub fn binding_url(workspace: &str) -> String {
     format!("/clusters/root:{workspace}/apis/apis.kcp.io/v1alpha2/apibindings/things")
 }
 
-/// Accepts the claim for Secrets in a workspace, or takes that back.
-pub fn accept(workspace: &str, accepts: bool) -> Request {
-    let patch = json!({"spec": {"permissionClaims": [claim(accepts)]}});
+/// Accepts the claims in a workspace, or takes that back.
+pub fn accept(workspace: &str, accepts: bool, is_beside: bool) -> Request {
+    let patch = json!({"spec": {"permissionClaims": claims(accepts, is_beside)}});
     Request::patch(&binding_url(workspace), "application/merge-patch+json", &patch)
 }
 
-/// Whether a binding accepts it.
+/// Whether a binding accepts them.
 pub fn accepts(binding: &Value) -> bool {
     binding["spec"]["permissionClaims"][0]["state"] == "Accepted"
 }
 
-fn claim(accepted: bool) -> Value {
+fn claims(accepted: bool, is_beside: bool) -> Vec<Value> {
     let state = if accepted { "Accepted" } else { "Rejected" };
-    json!({"group": "", "resource": "secrets", "verbs": ["*"], "state": state, "selector": {"matchAll": true}})
+    let claim = |resource: &&str| json!({"group": "", "resource": resource, "verbs": ["*"], "state": state, "selector": {"matchAll": true}});
+    claimed(is_beside).iter().map(claim).collect()
 }
 
 /// Objects of a list, by namespace and name.

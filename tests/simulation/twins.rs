@@ -36,7 +36,11 @@ pub fn view(world: &World, tenant: &str) -> BTreeMap<String, Value> {
         return BTreeMap::new();
     }
     let namespace = placement(&world.identity(&cluster), "default");
-    let objects = world.target_objects().into_iter().filter(|object| text(object, "namespace") == namespace);
+    let is_its = |object: &Value| match world.is_beside {
+        true => !world.is_kcp || object["metadata"]["annotations"]["kcp.io/cluster"] == *cluster,
+        false => text(object, "namespace") == namespace,
+    };
+    let objects = world.target_objects().into_iter().filter(is_its);
     let sources = world.sources().into_iter().filter(|(key, _)| key.cluster == cluster);
     let objects = objects.map(|object| (format!("{} {}", object["kind"], text(&object, "name")), object));
     let secrets = world.secrets().into_iter().filter(|((of, _), _)| *of == cluster);

@@ -95,6 +95,7 @@ fn run_here(plan: &Plan, aloud: bool) -> Run {
         world.shared.lock().aloud = aloud;
         world.shared.lock().forever = plan.forever;
         world.shared.lock().elects = plan.elects;
+        world.shared.lock().is_beside = plan.is_beside;
         world.live(plan).await;
         let view = std::mem::take(&mut world.view);
         let log = log.text();
@@ -177,6 +178,8 @@ pub struct World {
     pub processes: BTreeMap<u32, Process>,
     /// Whether there may be related objects.
     has_related: bool,
+    /// Whether objects are beside their sources.
+    pub is_beside: bool,
     has_operators: bool,
     /// Connections that operators wrote for a tenant's sources of a name, and how often.
     connections: BTreeMap<(&'static str, &'static str), u32>,
@@ -211,7 +214,8 @@ impl World {
         let mut related = if plan.has_related { RELATED.to_vec() } else { Vec::new() };
         related.extend(plan.more.map(|_| MORE));
         let more = plan.more.unwrap_or(More::Shared);
-        let mapping = Mapping { related, more, owner_reference: plan.seed.is_multiple_of(3), ..first(RESOURCES[0].0) };
+        let first = Mapping { is_beside: plan.is_beside, ..first(RESOURCES[0].0) };
+        let mapping = Mapping { related, more, owner_reference: plan.seed.is_multiple_of(3), ..first };
         // With two shards each tenant is on its own: the endpoint comes and goes with its binding.
         let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };
         let world = Self {
@@ -236,6 +240,7 @@ impl World {
             processes: BTreeMap::new(),
             written: BTreeMap::new(),
             has_related: plan.has_related,
+            is_beside: plan.is_beside,
             has_operators: plan.has_operators,
             connections: BTreeMap::new(),
             writes: 0,
@@ -252,10 +257,10 @@ impl World {
         let core = &mut *self.shared.lock();
         let requests = match self.is_kcp {
             true => {
-                let workspaces = TENANTS.map(|tenant| [workspace(tenant), binding(tenant)]);
-                export().into_iter().chain(workspaces.into_iter().flatten()).collect()
+                let workspaces = TENANTS.map(|tenant| [workspace(tenant), binding(tenant, self.is_beside)]);
+                export(self.is_beside).into_iter().chain(workspaces.into_iter().flatten()).collect()
             }
-            false => definitions(),
+            false => definitions(self.is_beside),
         };
         for request in requests {
             let (code, body) = core.act(Side::Source, &request);
@@ -318,9 +323,12 @@ impl World {
             Action::Resume(1),
             Action::Resume(OTHER),
         ];
+        // It disturbs nobody that what did not happen ends.
+        let was_disturbed = self.is_disturbed;
         for action in ends {
             self.act(action).await;
         }
+        self.is_disturbed = was_disturbed;
         if self.file == File::Broken {
             self.act(Action::Edit(Edit::Break)).await;
         }
@@ -426,7 +434,7 @@ impl World {
         match self.file {
             File::Whole => {
                 let is_other = process == OTHER;
-                let guest = (self.has_guest() && !is_other).then(|| guest().document(self.is_kcp, false));
+                let guest = (self.has_guest() && !is_other).then(|| guest(self.is_beside).document(self.is_kcp, false));
                 let documents = [self.mapping.document(self.is_kcp, is_other)].into_iter().chain(guest);
                 Some(file(&documents.collect::<Vec<_>>(), self.is_fleet))
             }

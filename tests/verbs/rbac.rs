@@ -43,6 +43,34 @@ fn what_travels_along_takes_a_claim() {
 }
 
 #[test]
+fn what_the_export_publishes_takes_no_claim() {
+    let object = |id: &str, version: &str, kind: &str| {
+        format!("    - id: {id}\n      template: {{apiVersion: {version}, kind: {kind}}}\n")
+    };
+    let objects =
+        [("copy", "example.dev/v1", "Database"), ("gadget", "example.dev/v1", "Gadget"), ("map", "v1", "ConfigMap")];
+    let objects: String = objects.map(|(id, version, kind)| object(id, version, kind)).concat();
+    let before = GOOD.split("  objects:").next().expect("a source");
+    let mapping = format!("{before}  target: {{cluster: workspace}}\n  objects:\n{objects}");
+    let export = |name: &str| {
+        format!(
+            "apiVersion: apis.kcp.io/v1alpha2\nkind: APIExport\nmetadata: {{name: {name}}}\nspec:\n  resources:\n    \
+             - {{group: example.dev, name: gadgets, schema: v1.gadgets.example.dev, storage: {{crd: {{}}}}}}\n"
+        )
+    };
+    let (own, other) = (export("databases"), export("other"));
+    let root = directory(&[("maps/a.yaml", &mapping), ("own/a.yaml", &own), ("other/a.yaml", &other)]);
+    let claimed = |schemas: &[&str]| {
+        let shown = shown_in(&root, &[&["rbac", "ROOT/maps", "--for", "claims", "-o", "table"], schemas].concat());
+        let claims = shown.lines().filter_map(|line| line.strip_prefix("claim databases")?.split_whitespace().next());
+        claims.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(claimed(&[]), ["gadgets.example.dev", "configmaps"]);
+    assert_eq!(claimed(&["--schemas", "ROOT/other"]), ["gadgets.example.dev", "configmaps"]);
+    assert_eq!(claimed(&["--schemas", "ROOT/own"]), ["configmaps"]);
+}
+
+#[test]
 fn it_says_what_it_guesses_and_what_it_does_not_understand() {
     let root = directory(&[("maps/a.yaml", GOOD), ("none/a.yaml", "a: 1"), ("bad/a.yaml", &broken())]);
     assert_snapshot!("guessed", shown_in(&root, &["rbac", "ROOT/maps", "--for", "target", "-o", "table"]));

@@ -33,3 +33,80 @@ fn what_the_clusters_lack_is_said_with_its_place() {
     let wrong = "spec:\n          $merge:\n            - ${{ source.spec }}\n            - {members: many}";
     assert_snapshot!("SE0808", said("spec: ${{ source.spec }}", wrong));
 }
+
+/// A Gadget beside each Widget.
+const GADGETS: &str = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: gadgets}
+spec:
+  source: {apiExport: {name: widgets, path: root:widgets}, resource: widgets.v1.example.dev}
+  target: {cluster: workspace}
+  objects:
+    - id: gadget
+      template: {apiVersion: example.dev/v1, kind: Gadget}
+";
+
+/// It makes the sandbox publish Gadgets too.
+const MAPS: &str = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: maps}
+spec:
+  source: {apiExport: {name: widgets, path: root:widgets}, resource: gadgets.v1.example.dev}
+  objects:
+    - id: map
+      template: {apiVersion: v1, kind: ConfigMap}
+";
+
+const GIZMOS: &str = "\
+apiVersion: apis.kcp.io/v1alpha2
+kind: APIExport
+metadata: {name: widgets}
+spec:
+  resources:
+    - {group: example.dev, name: gizmos, schema: v1.gizmos.example.dev, storage: {crd: {}}}
+";
+
+fn api(kind: &str, plural: &str) -> String {
+    format!(
+        "\
+apiVersion: apis.kcp.io/v1alpha1
+kind: APIResourceSchema
+metadata: {{name: v1.{plural}.example.dev}}
+spec:
+  group: example.dev
+  names: {{kind: {kind}, listKind: {kind}List, plural: {plural}, singular: {kind}}}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {{status: {{}}}}
+      schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}
+"
+    )
+}
+
+/// The live export is asked, whatever a file says of it.
+#[test]
+fn what_the_live_export_publishes_takes_no_claim() {
+    let widget = "apiVersion: example.dev/v1\nkind: Widget\nmetadata: {name: it, namespace: default}\n";
+    let root = directory(&[
+        ("story/mappings/gadgets.yaml", GADGETS),
+        ("story/mappings/maps.yaml", MAPS),
+        ("story/schemas/widgets.yaml", &api("Widget", "widgets")),
+        ("story/schemas/gadgets.yaml", &api("Gadget", "gadgets")),
+        ("story/examples/widget.yaml", widget),
+        ("gadgets.yaml", GADGETS),
+        ("gizmos.yaml", &GADGETS.replace("kind: Gadget", "kind: Gizmo")),
+        ("schemas/export.yaml", GIZMOS),
+    ]);
+    let at = |path: &str| root.path().join(path).display().to_string();
+    let live = Live::of(&at("story"), "2 of 2 orders are ready");
+    let said = live.shown(&["validate", &at("gadgets.yaml"), "--live"]);
+    assert!(said.ends_with("1 mapping in 1 file, nothing wrong\n"), "{said}");
+    let said = live.shown(&["validate", &at("gizmos.yaml"), "--live", "--schemas", &at("schemas")]);
+    let lacks = "the APIExport `widgets` does not claim get, list, watch, create, patch, delete of `gizmos`";
+    assert!(said.contains("SE0805") && said.contains(lacks), "{said}");
+}

@@ -60,8 +60,17 @@ struct Visit<'a> {
 impl Visit<'_> {
     async fn mapping(&self, spec: &Node, mapping: &Mapping) -> Vec<Finding> {
         let mut findings = Vec::new();
+        let export = match &mapping.source.clusters {
+            SourceClusters::ApiExport(export) => Some((export, self.surveyor.export(export).await)),
+            SourceClusters::Provider(_) => None,
+        };
+        let mut schemas = self.schemas.clone();
+        if let Some((_, Ok(found))) = &export {
+            // What it publishes now counts, whatever files say.
+            schemas.add_export(found);
+        }
         let setting = Setting {
-            schemas: &self.schemas,
+            schemas: &schemas,
             inventory_namespace: self.inventory_namespace,
             providers: self.surveyor.providers.clone(),
             home: &self.surveyor.home,
@@ -70,8 +79,12 @@ impl Visit<'_> {
         };
         let needed = rights([mapping], &setting);
         let source = place_of(spec, "source");
-        if let SourceClusters::ApiExport(export) = &mapping.source.clusters {
-            self.export(spec, mapping, export, &needed, &mut findings).await;
+        match export {
+            Some((export, Ok(found))) => {
+                self.export(spec, mapping, export, &found, &needed, &mut findings).await;
+            }
+            Some((_, Err(why))) => findings.push(unseen(at_export(spec), &why)),
+            None => {}
         }
         self.rights(spec, &needed, &mut findings).await;
         match self.surveyor.target(mapping).await {
@@ -88,25 +101,21 @@ impl Visit<'_> {
         findings
     }
 
-    /// The export, its slice, what it publishes and what it claims.
+    /// The export's slice, what it publishes and what it claims.
     async fn export(
         &self,
         spec: &Node,
         mapping: &Mapping,
         export: &ApiExportRef,
+        found: &Value,
         needed: &Rights,
         findings: &mut Vec<Finding>,
     ) {
-        let at = spec.get("source").map_or(0..0, |source| place_of(source, "apiExport"));
-        let found = match self.surveyor.export(export).await {
-            Ok(found) => found,
-            Err(why) => return findings.push(unseen(at, &why)),
-        };
         if let Err(why) = self.surveyor.shards(export).await {
-            findings.push(unseen(at, &why));
+            findings.push(unseen(at_export(spec), &why));
         }
         let resource = &mapping.source.resource;
-        match self.surveyor.publishes(export, &found, resource).await {
+        match self.surveyor.publishes(export, found, resource).await {
             Err(why) => findings.push(unseen(place_of(spec, "source"), &why)),
             Ok(Ok(())) => {}
             Ok(Err(published)) => {
@@ -120,7 +129,7 @@ impl Visit<'_> {
             }
         }
         for claim in needed.claims.get(export).into_iter().flatten() {
-            let lacking = unclaimed(claim, &found);
+            let lacking = unclaimed(claim, found);
             if !lacking.is_empty() {
                 let message = format!(
                     "the APIExport `{}` does not claim {} of `{}`",
@@ -226,6 +235,10 @@ fn template<'n>(spec: &'n Node, mapping: &Mapping, id: &str) -> Option<&'n Node>
     let index = mapping.objects.iter().position(|rule| rule.id == id)?;
     let NodeValue::Sequence(nodes) = &spec.get("objects")?.value else { return None };
     nodes.get(index)?.get("template").map(|node| &**node)
+}
+
+fn at_export(spec: &Node) -> Range<usize> {
+    spec.get("source").map_or(0..0, |source| place_of(source, "apiExport"))
 }
 
 /// The key of a part of the spec; where it has none, its first line.

@@ -371,8 +371,12 @@ impl Pipeline {
 
     /// Whether the engine's objects of every kind are listed.
     pub fn follows_every_kind(&self) -> bool {
-        let is_listed = |kind: &Kind| self.kind_feed(kind).is_some_and(|feed| feed.watch.state() == WatchState::Synced);
-        self.kinds().iter().filter(|kind| kind.side == Side::Target).all(is_listed)
+        let is_beside = self.generation().mapping.is_beside();
+        let is_synced = |feed: &KindFeed| feed.watch.state() == WatchState::Synced;
+        self.kinds().iter().all(|kind| match kind.side {
+            Side::Target => self.kind_feed(kind).is_some_and(|feed| is_synced(&feed)),
+            Side::Source => !is_beside || self.all_copies(kind, is_synced),
+        })
     }
 
     pub fn kind_feed(&self, kind: &Kind) -> Option<Arc<KindFeed>> {
@@ -452,6 +456,8 @@ impl Pipeline {
         for (kind, feed) in self.kind_feeds() {
             self.queue_standing(&kind, &feed);
         }
+        let clusters = self.shared.manager.clusters(&self.generation().mapping.source.clusters);
+        clusters.iter().for_each(|cluster| self.queue_copies(cluster));
     }
 
     /// Status fields that servers dropped are written again.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::engine::consumer_schema::dropped::DroppedFields;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Side};
 use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Known, Owner, Reference};
 use crate::object::{ClusterName, Key};
@@ -35,9 +35,16 @@ pub struct Learned {
     /// Since when a source is missing whose objects exist.
     missing: HashMap<Key, Instant>,
     /// Deletions without an answer.
-    unanswered: BTreeMap<Reference, Instant>,
+    unanswered: BTreeMap<Place, Instant>,
     /// Owned objects that were stripped of their ownership annotations, or left the watch, until their source is in sync.
-    stripped: BTreeMap<Reference, Known>,
+    stripped: BTreeMap<(Owner, Reference), Known>,
+}
+
+/// Where an object is: on the target, or in this cluster of sources.
+type Place = (Option<ClusterName>, Reference);
+
+fn place(cluster: &ClusterName, reference: &Reference) -> Place {
+    ((reference.kind.side == Side::Source).then(|| cluster.clone()), reference.clone())
 }
 
 /// Refused leaves by JSON pointer, and the mapping that they were written by.
@@ -132,26 +139,28 @@ impl Learned {
         self.conflicts.retain(|key, _| key.cluster != *cluster);
     }
 
-    /// Deletions without an answer that may still take effect.
-    pub fn unanswered(&self, now: Instant) -> BTreeSet<Reference> {
+    /// Deletions without an answer that may still take effect, on the target and in a cluster of sources.
+    pub fn unanswered(&self, cluster: &ClusterName, now: Instant) -> BTreeSet<Reference> {
         let counts = |since: &Instant| now.duration_since(*since) < LATE_REQUEST;
-        self.unanswered.iter().filter(|(_, since)| counts(since)).map(|(reference, _)| reference.clone()).collect()
+        let is_there = |(at, _): &Place| at.as_ref().is_none_or(|at| at == cluster);
+        let all = self.unanswered.iter().filter(|(place, since)| counts(since) && is_there(place));
+        all.map(|((_, reference), _)| reference.clone()).collect()
     }
 
     /// Somebody stripped an owned object of its ownership annotations, or released it, which the object itself tells.
     pub fn saw_stripped(&mut self, reference: Reference, known: Known) {
-        self.stripped.insert(reference, known);
+        self.stripped.insert((known.owner.clone(), reference), known);
     }
 
     /// What is known of stripped objects of these owners.
     pub fn stripped(&self, owners: &[Owner]) -> BTreeMap<Reference, Known> {
         let of = self.stripped.iter().filter(|(_, known)| owners.contains(&known.owner));
-        of.map(|(reference, known)| (reference.clone(), known.clone())).collect()
+        of.map(|((_, reference), known)| (reference.clone(), known.clone())).collect()
     }
 
     /// A source is in sync that was planned with these: they are restored, or gone.
     pub fn restored(&mut self, known: &BTreeMap<Reference, Known>) {
-        self.stripped.retain(|reference, one| known.get(reference) != Some(one));
+        self.stripped.retain(|(_, reference), one| known.get(reference) != Some(one));
     }
 
     /// The mapping reads another source: no plan would restore what its sources had.
@@ -162,13 +171,22 @@ impl Learned {
     /// The target is another cluster.
     pub fn forget_target(&mut self) {
         self.forget_stripped();
-        self.unanswered.clear();
+        self.unanswered.retain(|(at, _), _| at.is_some());
     }
 
-    /// Notes which deletions are without an answer now, of those that a reconcile knew of before and those it knows of after.
-    pub fn note_unanswered(&mut self, before: &BTreeSet<Reference>, after: &BTreeSet<Reference>, now: Instant) {
-        self.unanswered.retain(|reference, _| !before.contains(reference) || after.contains(reference));
-        self.unanswered.extend(after.difference(before).map(|reference| (reference.clone(), now)));
+    /// Notes which deletions are without an answer now, of those that a reconcile of a cluster's source knew of before and
+    /// those it knows of after.
+    pub fn note_unanswered(
+        &mut self,
+        cluster: &ClusterName,
+        before: &BTreeSet<Reference>,
+        after: &BTreeSet<Reference>,
+        now: Instant,
+    ) {
+        for answered in before.difference(after) {
+            self.unanswered.remove(&place(cluster, answered));
+        }
+        self.unanswered.extend(after.difference(before).map(|reference| (place(cluster, reference), now)));
     }
 }
 
@@ -213,6 +231,26 @@ mod tests {
         assert_eq!(learned.stripped(&[Owner("a".into())]), BTreeMap::from([(one, again)]), "it was seen since");
         learned.forget_cluster(&key("c").cluster, "c");
         assert!(learned.stripped.is_empty());
+    }
+
+    /// Two clusters of sources have objects of one kind, namespace and name.
+    #[test]
+    fn what_is_known_of_one_cluster_says_nothing_of_another() {
+        let (mut learned, start) = (Learned::default(), Instant::now());
+        let on_target = known("a", "c").0;
+        let beside = Reference { kind: on_target.kind.on(Side::Source), ..on_target.clone() };
+        let both = BTreeSet::from([on_target.clone(), beside.clone()]);
+        let (none, one, other) = (BTreeSet::new(), key("one").cluster.clone(), key("other").cluster.clone());
+        learned.note_unanswered(&one, &none, &both, start);
+        assert_eq!(learned.unanswered(&one, start), both);
+        assert_eq!(learned.unanswered(&other, start), BTreeSet::from([on_target]));
+        learned.note_unanswered(&other, &both, &none, start);
+        assert_eq!(learned.unanswered(&one, start), BTreeSet::from([beside.clone()]));
+        assert!(learned.unanswered(&one, start + LATE_REQUEST).is_empty());
+        for owner in ["a", "b"] {
+            learned.saw_stripped(beside.clone(), known(owner, "c").1);
+        }
+        assert_eq!(learned.stripped(&[Owner("a".into())])[&beside].owner.0, "a");
     }
 
     #[test]

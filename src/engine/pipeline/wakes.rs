@@ -162,6 +162,9 @@ impl Pipeline {
 
     /// A copy beside its source changed. One that names a source of another cluster wakes nobody.
     pub(super) fn copy_changed(&self, kind: &Kind, change: &Change<'_>) {
+        if !mutants::active(Mutant::StrippedBesideForgotten) {
+            self.note_stripped(kind, change);
+        }
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         for object in change.before.into_iter().chain(change.after) {
             self.enqueue_copy(kind, change.key, object, priority);

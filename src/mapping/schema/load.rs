@@ -1,4 +1,4 @@
-//! Where schemas come from: APIResourceSchemas of kcp, CRDs, and OpenAPI v3 documents.
+//! Where schemas come from: APIResourceSchemas of kcp, CRDs, and OpenAPI v3 documents; APIExports say who publishes them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,6 +28,14 @@ impl Schemas {
             findings.extend(document.findings);
         }
         findings
+    }
+
+    /// Adds what an APIExport publishes, in place of what an earlier document of its name said.
+    pub fn add_export(&mut self, export: &Value) {
+        let name = export["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let published =
+            schema_names(export).iter().filter_map(|name| Some(name.split_once('.')?.1.to_owned())).collect();
+        self.exports.insert(name, published);
     }
 
     /// Adds the kinds of an OpenAPI v3 document.
@@ -70,6 +78,7 @@ impl Schemas {
             Some("CustomResourceDefinition") => {
                 self.add_versions(document, node, Origin::CustomResourceDefinition, findings)
             }
+            Some("APIExport") => self.add_export(document),
             Some("List") => {
                 for item in document["items"].as_array().into_iter().flatten() {
                     self.add_document(item, None, findings);
@@ -126,6 +135,14 @@ impl Schemas {
             self.insert(schema, Some(&plural), origin);
         }
     }
+}
+
+/// Names of the APIResourceSchemas of an APIExport, in either version of its document: `<prefix>.<plural>.<group>`.
+pub fn schema_names(export: &Value) -> Vec<String> {
+    let spec = &export["spec"];
+    let named = spec["resources"].as_array().into_iter().flatten().filter_map(|one| one["schema"].as_str());
+    let latest = spec["latestResourceSchemas"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    named.chain(latest).map(str::to_owned).collect()
 }
 
 /// Where `openAPIV3Schema` of a version stands.

@@ -17,6 +17,12 @@ pub fn is_about_copies(mutant: Mutant) -> bool {
     matches!(mutant, CopyLeftBehind | CopyOverwritesForeign | SelectionUnconfirmed | SharedUseUntold)
 }
 
+/// Whether only worlds with objects beside their sources can show it.
+pub fn is_about_objects_beside(mutant: Mutant) -> bool {
+    use Mutant::{FieldLeftBeside, StrippedBesideForgotten, UnlistedBesideIsEmpty};
+    matches!(mutant, FieldLeftBeside | StrippedBesideForgotten | UnlistedBesideIsEmpty)
+}
+
 pub fn record(mutant: Mutant) -> Record {
     let found = |median, invariant| Record::Found { median, invariant };
     match mutant {
@@ -82,6 +88,11 @@ pub fn record(mutant: Mutant) -> Record {
         Mutant::CopyOverwritesForeign => found(11, "I2"),
         Mutant::CopyLeftBehind => found(2, "I4"),
         Mutant::SelectionUnconfirmed => found(74, "I1"),
+        Mutant::FieldLeftBeside => found(7, "I4"),
+        Mutant::StrippedBesideForgotten => Record::Missed(
+            "Judged only where nothing else happens than what consumers do: a scenario finds it, and none of 200 worlds",
+        ),
+        Mutant::UnlistedBesideIsEmpty => found(385, "I5"),
         Mutant::TwoWorkersOnOneKey => found(1, "I7"),
     }
 }

@@ -69,6 +69,23 @@ fn a_copy_goes_with_its_item_of_the_list() {
     holds(&copies(More::Each, Kcp, &steps), 2);
 }
 
+/// The Secrets of the target cannot be read for a while. A source that looks at what is shared a second time, under its lock, is
+/// still told when they can be read again.
+#[test]
+fn a_source_that_waits_for_an_original_is_woken_by_it() {
+    let bad = |weather: Weather| Action::Weather(weather);
+    let steps = [
+        (0, Action::Create(SourceRef { name: RARE_NAMES[1], ..X })),
+        (14_592, bad(Weather { lost_after: 12, forbidden: 1, doubled: 12, ..Weather::default() })),
+        (2_951, Action::Edit(Edit::Toggle("widget"))),
+        (1_113, bad(Weather { late: 7, forbidden: 17, merged: 53, ..Weather::default() })),
+        (9_741, Action::Create(X)),
+        (16_991, Action::Unserve),
+    ];
+    let found = run(&Plan { seed: 376, has_operators: true, ..copies(More::Shared, Plain, &steps) }).violations;
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 /// Sources of a former document and of the present one are in one namespace.
 #[test]
 fn a_shared_copy_stays_where_sources_of_another_document_name_it() {

@@ -1,6 +1,7 @@
 //! Named worlds: each is what was left of a failing seed, or of a report, once every step that does not matter was gone.
 
 mod aftermath;
+mod beside;
 mod copies;
 mod fleets;
 mod identity;
@@ -34,6 +35,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         is_kcp: sources == Kcp,
         has_related: false,
         more: None,
+        is_beside: false,
         has_operators: false,
         has_fleet: false,
         elects: false,

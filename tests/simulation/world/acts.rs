@@ -40,9 +40,9 @@ impl World {
             Action::Plant(source) => self.plant(source),
             Action::Secret(source, secrecy) => self.deal_with_secret(source, secrecy),
             Action::Wire(source, wiring) => self.wire(source, wiring),
-            Action::Claim(tenant) => self.source_server(&accept(tenant, true)),
-            Action::Unclaim(tenant) => self.source_server(&accept(tenant, false)),
-            Action::Bind(tenant) => self.source_server(&binding(tenant)),
+            Action::Claim(tenant) => self.source_server(&accept(tenant, true, self.is_beside)),
+            Action::Unclaim(tenant) => self.source_server(&accept(tenant, false, self.is_beside)),
+            Action::Bind(tenant) => self.source_server(&binding(tenant, self.is_beside)),
             Action::Unbind(tenant) => {
                 let url = binding_url(tenant);
                 self.source_server(&Request::delete(&url));
@@ -50,7 +50,7 @@ impl World {
             Action::CreateWorkspace(tenant) => {
                 self.source_server(&workspace(tenant));
                 self.core(|core| core.settle(Side::Source));
-                self.source_server(&binding(tenant));
+                self.source_server(&binding(tenant, self.is_beside));
             }
             Action::DeleteWorkspace(tenant) => {
                 let url = format!("/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{tenant}");
@@ -78,7 +78,7 @@ impl World {
             Action::Jump(seconds) => self.core(|core| core.jumped += seconds),
             Action::Edit(edit) => self.edit(edit),
             Action::Approve => self.approve(),
-            Action::Schema => self.source_servers(new_schema(self.is_kcp, !self.has_edition())),
+            Action::Schema => self.source_servers(new_schema(self.is_kcp, !self.has_edition(), self.is_beside)),
             Action::BackUp(side) => self.back_up(side),
             Action::Restore(side, ahead) => self.restore(side, ahead),
             Action::Rebuild(side, ahead) => self.rebuild(side, ahead),
@@ -222,11 +222,11 @@ impl World {
         match side {
             Side::Source => {
                 self.source_restored = true;
-                let (sources, secrets) = (self.sources(), self.secrets());
+                let (sources, beside) = (self.sources(), self.beside());
                 self.core(|core| {
                     let age = core.age();
                     core.checker.sources_restored(age, sources.values());
-                    core.checker.objects_restored(age, Side::Source, secrets.values());
+                    core.checker.objects_restored(age, Side::Source, beside.iter());
                 });
             }
             Side::Target => {

@@ -41,8 +41,11 @@ impl World {
         sources
     }
 
-    /// Every object on the target of the kinds that mappings make.
+    /// Every object of the kinds that mappings make, where they make them: on the target, or beside the sources.
     pub fn target_objects(&self) -> Vec<Value> {
+        if self.is_beside {
+            return self.beside();
+        }
         let of_kind = |kind: &str| {
             let list = self.core(|core| core.get(Side::Target, &url(kind, "", ""))).unwrap_or_default();
             let mut objects: Vec<Value> = items(&list).into_values().collect();
@@ -51,6 +54,20 @@ impl World {
         };
         let all = KINDS.iter().flat_map(|(kind, _)| of_kind(kind));
         all.filter(|object| text(object, "namespace") != RECORDS).collect()
+    }
+
+    /// Every object of these kinds beside the sources.
+    pub fn beside(&self) -> Vec<Value> {
+        let tenants = if self.is_kcp { &TENANTS[..] } else { &TENANTS[..1] };
+        let of = |tenant: &str, kind: &str| {
+            let list = format!("{}{}", self.prefix(tenant), url(kind, "", ""));
+            let list = self.core(|core| core.get(Side::Source, &list)).unwrap_or_default();
+            let mut objects: Vec<Value> = items(&list).into_values().collect();
+            objects.iter_mut().for_each(|object| object["kind"] = kind.into());
+            objects
+        };
+        let of_tenant = |tenant: &&str| KINDS.iter().flat_map(|(kind, _)| of(tenant, kind)).collect::<Vec<_>>();
+        tenants.iter().flat_map(of_tenant).collect()
     }
 
     /// The Secrets beside the sources, by cluster and name.
@@ -108,17 +125,30 @@ impl World {
 
     /// Where today's rule puts the objects of a source.
     pub(super) fn namespace(&self, source: SourceRef) -> String {
+        if self.is_beside {
+            return "default".to_owned();
+        }
         format!("{}{}", placement(&self.identity(&self.cluster(source.tenant)), "default"), self.mapping.namespace)
     }
 
+    /// The server and the URL of an object that a mapping makes.
+    pub(super) fn object_url(&self, tenant: &str, kind: &str, namespace: &str, name: &str) -> (Side, String) {
+        let place = url(kind, namespace, name);
+        if self.is_beside { (Side::Source, format!("{}{place}", self.prefix(tenant))) } else { (Side::Target, place) }
+    }
+
+    fn prefix(&self, tenant: &str) -> String {
+        if self.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() }
+    }
+
     pub(super) fn secret_url(&self, tenant: &str, name: &str) -> String {
-        let cluster = if self.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() };
+        let cluster = self.prefix(tenant);
         let url = format!("{cluster}/api/v1/namespaces/default/secrets");
         if name.is_empty() { url } else { format!("{url}/{name}") }
     }
 
     pub(super) fn url(&self, tenant: &str, resource: &str, name: &str) -> String {
-        let cluster = if self.is_kcp { format!("/clusters/root:{tenant}") } else { String::new() };
+        let cluster = self.prefix(tenant);
         let url = format!("{cluster}/apis/{GROUP}/v1/namespaces/default/{resource}");
         if name.is_empty() { url } else { format!("{url}/{name}") }
     }

@@ -15,6 +15,16 @@ const MERGE: &str = "application/merge-patch+json";
 const SECRETS: [&str; 2] = ["s1", "s2"];
 /// Types of Secrets that mean nothing to servers.
 const TYPES: [&str; 2] = ["Opaque", "example.dev/other"];
+/// Fields that a consumer says the template set.
+const FORGED: [&str; 7] = [
+    "/data/note",
+    "/data",
+    "/metadata/labels/sync-engine.dev~1owner",
+    "/metadata/finalizers",
+    "/metadata/ownerReferences",
+    "/metadata/uid",
+    "/data/size",
+];
 /// Who creates a source creates its Secret too, but for each so many times.
 const FORGOTTEN: u32 = 4;
 
@@ -85,38 +95,63 @@ impl World {
 
     pub(super) fn plant(&self, source: SourceRef) {
         let Some(mut object) = self.target_object(source) else { return };
-        let name = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}});
-        self.target_server(&Request::post("/api/v1/namespaces", &name));
+        self.make_namespace(source, "elsewhere");
         let metadata = object["metadata"].as_object_mut().expect("metadata");
         metadata.retain(|field, _| matches!(field.as_str(), "labels" | "annotations" | "name"));
-        self.target_server(&Request::post(&url("ConfigMap", "elsewhere", ""), &object));
+        let (side, place) = self.object_url(source.tenant, "ConfigMap", "elsewhere", "");
+        self.core(|core| core.act(side, &Request::post(&place, &object)));
+    }
+
+    fn make_namespace(&self, source: SourceRef, name: &str) {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let (side, cluster) = self.object_url(source.tenant, "ConfigMap", "", "");
+        let place = cluster.replace("/configmaps", "/namespaces");
+        self.core(|core| core.act(side, &Request::post(&place, &namespace)));
     }
 
     pub(super) fn meddle(&self, source: SourceRef, meddling: Meddling) {
         let namespace = self.namespace(source);
-        let place = url("ConfigMap", &namespace, source.name);
-        let present = self.core(|core| core.get(Side::Target, &place));
-        let patch =
-            |body: Value| self.target_server(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &body));
+        let (side, place) = self.object_url(source.tenant, "ConfigMap", &namespace, source.name);
+        let (_, all) = self.object_url(source.tenant, "ConfigMap", &namespace, "");
+        let act = |request: &Request| drop(self.core(|core| core.act(side, request)));
+        let present = self.core(|core| core.get(side, &place));
+        let patch = |body: Value| act(&Request::patch(&format!("{place}?fieldManager=people"), MERGE, &body));
         match (meddling, present) {
             (Meddling::Edit, Some(_)) => patch(json!({"data": {"size": "edited", "more": "edited"}})),
-            (Meddling::Delete, Some(_)) => self.target_server(&Request::delete(&place)),
+            (Meddling::Delete, Some(_)) => act(&Request::delete(&place)),
             (Meddling::Strip, Some(_)) => patch(json!({"metadata": {"labels": null, "annotations": null}})),
             (Meddling::Hold, Some(_)) => patch(json!({"metadata": {"finalizers": ["example.dev/hold"]}})),
             (Meddling::Copy, Some(mut object)) => {
                 let metadata = object["metadata"].as_object_mut().expect("metadata");
                 metadata.retain(|field, _| matches!(field.as_str(), "labels" | "annotations" | "namespace"));
                 metadata.insert("name".to_owned(), format!("{}-copy", source.name).into());
-                self.target_server(&Request::post(&url("ConfigMap", &namespace, ""), &object));
+                act(&Request::post(&all, &object));
+            }
+            (Meddling::Fields, Some(object)) => {
+                // Another way each time.
+                let note = format!("{}x", object["data"]["note"].as_str().unwrap_or_default());
+                let forged = [Value::Null, "/data".into(), FORGED.join("\n").into()][note.len() % 3].clone();
+                patch(json!({
+                    "metadata": {"annotations": {"sync-engine.dev/fields": forged}}, "data": {"note": note},
+                }));
+            }
+            (Meddling::Disguise, Some(_)) => {
+                let (_, other) =
+                    self.object_url(source.tenant, "ConfigMap", &namespace, &format!("{}-ca", source.name));
+                let Some(other) = self.core(|core| core.get(side, &other)) else { return };
+                let (labels, mut annotations) =
+                    (&other["metadata"]["labels"], other["metadata"]["annotations"].clone());
+                // It would say that the source is placed under another name.
+                annotations.as_object_mut().map(|all| all.remove("sync-engine.dev/placement-name"));
+                patch(json!({"metadata": {"labels": labels, "annotations": annotations}}));
             }
             (Meddling::Squat, None) => {
-                let name = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-                self.target_server(&Request::post("/api/v1/namespaces", &name));
+                self.make_namespace(source, &namespace);
                 let object = json!({
                     "apiVersion": api_version("ConfigMap"), "kind": "ConfigMap",
                     "metadata": {"name": source.name}, "data": {"of": "people"},
                 });
-                self.target_server(&Request::post(&url("ConfigMap", &namespace, ""), &object));
+                act(&Request::post(&all, &object));
             }
             _ => {}
         }
@@ -241,16 +276,20 @@ impl World {
         for object in self.target_objects() {
             if !object["metadata"]["finalizers"].is_null() {
                 let kind = object["kind"].as_str().unwrap_or_default();
+                let cluster = object["metadata"]["annotations"]["kcp.io/cluster"].as_str();
+                let cluster = cluster.map(|cluster| format!("/clusters/{cluster}")).unwrap_or_default();
                 let place = url(kind, &text(&object, "namespace"), &text(&object, "name"));
-                let patch = json!({"metadata": {"finalizers": null}});
-                self.target_server(&Request::patch(&place, MERGE, &patch));
+                let request =
+                    Request::patch(&format!("{cluster}{place}"), MERGE, &json!({"metadata": {"finalizers": null}}));
+                let side = if self.is_beside { Side::Source } else { Side::Target };
+                self.core(|core| core.act(side, &request));
             }
         }
     }
 
     fn target_object(&self, source: SourceRef) -> Option<Value> {
-        let place = url("ConfigMap", &self.namespace(source), source.name);
-        self.core(|core| core.get(Side::Target, &place))
+        let (side, place) = self.object_url(source.tenant, "ConfigMap", &self.namespace(source), source.name);
+        self.core(|core| core.get(side, &place))
     }
 
     /// Counts what a tenant writes.

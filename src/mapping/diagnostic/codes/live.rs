@@ -34,7 +34,7 @@ pub(super) const LIVE: &[Code] = &[
     error(
         "SE0805",
         "a permission claim that the APIExport lacks",
-        "What travels along is read and written in the consumers' workspaces, which takes a claim that they accept.",
+        "What travels along, and objects beside their source, are in the consumers' workspaces. That takes a claim that they accept, except for what the APIExport publishes itself.",
         "# `related: [{id: password, direction: ToTarget, resource: secrets.v1, …}]` while the APIExport claims no secrets\n",
         "# add what `sync-engine rbac --for claims` prints to the APIExport, and accept it in the APIBindings\n",
     ),

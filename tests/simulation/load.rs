@@ -1,0 +1,351 @@
+//! What load on one part costs the others, in virtual time: each request takes as long as its server says, and nothing
+//! else takes any time, so every figure is exact.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use http::Uri;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::jiff;
+use serde_json::{Value, json};
+use sync_engine::engine::clock::Clock;
+use sync_engine::engine::{self, Settings};
+use sync_engine::mapping::schema::Schemas;
+use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use sync_engine::multicluster::environment::CustomProviders;
+use sync_engine::multicluster::in_process::{InProcess, Surroundings};
+use sync_engine::reload::{Reload, Snapshot};
+use sync_engine::sandbox::{Flavor, Request, Timestamp, Verb};
+use sync_engine::server::Instruments;
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::network::{self, Cut};
+use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, definitions, export, workspace};
+
+const BEGINNING: i64 = 1_785_585_600;
+const USUAL: Duration = Duration::from_millis(4);
+
+/// The servers by their hosts, and what was written at them.
+#[derive(Clone)]
+struct Net(Arc<Mutex<Inner>>);
+
+struct Inner {
+    sites: BTreeMap<String, (Server, Duration)>,
+    start: Instant,
+    writes: Vec<Written>,
+}
+
+/// A write of the engine that arrived.
+struct Written {
+    at: Duration,
+    host: String,
+    verb: Verb,
+    cluster: String,
+    resource: String,
+    name: String,
+}
+
+impl Net {
+    fn new(source: Flavor) -> Self {
+        let inner = Inner { sites: BTreeMap::new(), start: Instant::now(), writes: Vec::new() };
+        let net = Self(Arc::new(Mutex::new(inner)));
+        net.add("source", Side::Source, source, 0, USUAL);
+        net
+    }
+
+    /// A server with uids of its own.
+    fn add(&self, host: &str, side: Side, flavor: Flavor, number: u32, latency: Duration) {
+        let mut server = Server::new(side, flavor, Timestamp(BEGINNING), 0, 1);
+        (0..number).for_each(|_| server.rebuild(Timestamp(BEGINNING), Ahead::Silent));
+        self.lock().sites.insert(host.to_owned(), (server, latency));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().expect("nobody panics with the lock")
+    }
+
+    fn connection(&self, name: &str, host: &str, path: &'static str) -> (String, Arc<Connection>) {
+        let way = Way { net: self.clone(), host: host.to_owned(), path };
+        let source = ConnectionSource::InProcess(InProcess(Arc::new(way)));
+        let connection = Connection::open(ConnectionSpec { name: name.into(), source }).expect("a connection");
+        (name.to_owned(), connection)
+    }
+
+    /// Somebody who is no engine asks the source server.
+    fn act(&self, request: &Request) {
+        let (outcome, _) = self.lock().handle("source", request);
+        let Outcome::Answer(answer) = outcome else { return };
+        assert!(answer.code < 300, "{} {}: {}", request.method, request.path, answer.to_json());
+    }
+
+    /// Waits until something holds.
+    async fn until(&self, what: &str, holds: impl Fn(&Inner) -> bool) {
+        let patience = Instant::now() + Duration::from_secs(600);
+        while !holds(&self.lock()) {
+            assert!(Instant::now() < patience, "{what}");
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+impl Inner {
+    fn age(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn now(&self) -> i64 {
+        BEGINNING + self.age().as_secs() as i64
+    }
+
+    fn handle(&mut self, host: &str, request: &Request) -> (Outcome, bool) {
+        let now = Timestamp(self.now());
+        let (server, _) = self.sites.get_mut(host).expect("a host");
+        let (outcome, events) = server.handle(request, now);
+        while server.state.waiting() > 0 {
+            server.step(now);
+        }
+        (outcome, !events.is_empty())
+    }
+
+    /// Where the engine made an object of this name.
+    fn made(&self, name: &str) -> BTreeSet<&str> {
+        let is_it = |one: &&Written| one.verb == Verb::Apply && one.name == name;
+        self.writes.iter().filter(is_it).map(|one| one.host.as_str()).collect()
+    }
+}
+
+/// How the engine reaches one server.
+struct Way {
+    net: Net,
+    host: String,
+    path: &'static str,
+}
+
+impl Surroundings for Way {
+    fn kubeconfig(&self) -> (Uri, String) {
+        (format!("http://{}{}", self.host, self.path).parse().expect("a URL"), "token".to_owned())
+    }
+
+    fn dial(&self, to: &Uri) -> io::Result<DuplexStream> {
+        let (ours, theirs) = tokio::io::duplex(256 << 10);
+        let (net, host) = (self.net.clone(), to.host().unwrap_or_default().to_owned());
+        tokio::spawn(async move {
+            let service = service_fn(|request| exchange(net.clone(), host.clone(), request));
+            let connection = hyper::server::conn::http1::Builder::new()
+                .auto_date_header(false)
+                .serve_connection(TokioIo::new(theirs), service);
+            // How a connection ends is the client's matter.
+            let _ = connection.await;
+        });
+        Ok(ours)
+    }
+
+    fn entropy(&self) -> u64 {
+        7
+    }
+}
+
+type Content = UnsyncBoxBody<Bytes, Infallible>;
+
+async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> Result<hyper::Response<Content>, Cut> {
+    let request = network::read(request).await?;
+    let latency = net.lock().sites[&host].1;
+    sleep(latency).await;
+    let inner = &mut *net.lock();
+    let (outcome, is_write) = inner.handle(&host, &request);
+    if is_write {
+        let (at, call) = (inner.age(), request.call());
+        let (cluster, resource, name) = (call.cluster.to_string(), call.resource.to_string(), call.name.to_string());
+        inner.writes.push(Written { at, host, verb: call.verb, cluster, resource, name });
+    }
+    Ok(match outcome {
+        Outcome::Answer(answer) => {
+            let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
+            *response.status_mut() = http::StatusCode::from_u16(answer.code).expect("a status code");
+            response
+        }
+        Outcome::Stream { lines, .. } => {
+            let lines = futures::stream::unfold(lines, async |mut lines| {
+                let line = lines.recv().await?;
+                Some((Ok::<_, Infallible>(Frame::data(line)), lines))
+            });
+            hyper::Response::new(StreamBody::new(lines).boxed_unsync())
+        }
+    })
+}
+
+/// Runs the engine with these documents beside what happens.
+async fn with_engine(
+    net: &Net,
+    connections: BTreeMap<String, Arc<Connection>>,
+    documents: &[Value],
+    happens: impl Future<Output = ()>,
+) {
+    let (reloads, receiver) = mpsc::channel(16);
+    let clock = net.clone();
+    let settings = Settings {
+        home: "t1".to_owned(),
+        engine: "main".into(),
+        inventory_namespace: "sync-engine".into(),
+        connections,
+        schemas: Schemas::default(),
+        clock: Clock::new(move || jiff::Timestamp::from_second(clock.lock().now()).expect("a moment")),
+        election: None,
+        custom_providers: CustomProviders::default(),
+    };
+    let mut tasks = JoinSet::new();
+    tasks.spawn(engine::run(settings, receiver, Instruments::default(), CancellationToken::new()));
+    let text = documents.iter().map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n");
+    let files = BTreeMap::from([("mapping.yaml".to_owned(), text.into_bytes())]);
+    let (reload, answer) = Reload::new(Arc::new(Snapshot { files: files.into_iter().collect(), problems: Vec::new() }));
+    reloads.send(reload).await.expect("the engine runs");
+    let outcome = answer.await.expect("the engine answers");
+    assert!(outcome.accepted, "{outcome}");
+    happens.await;
+    tasks.shutdown().await;
+}
+
+fn in_virtual_time<T>(world: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(world)
+}
+
+/// A mapping that makes a ConfigMap of each source.
+fn mapping(name: &str, target: &str, source: Value) -> Value {
+    let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"size": "{{ source.spec.size }}"}});
+    json!({
+        "apiVersion": "sync-engine.dev/v1alpha1", "kind": "Mapping", "metadata": {"name": name},
+        "spec": {
+            "source": source, "target": {"cluster": target}, "objects": [{"id": "main", "template": template}],
+            "status": {"observedGeneration": "Off", "engineConditions": []},
+        },
+    })
+}
+
+fn thing(name: &str, size: u32) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/v1"), "kind": "Thing",
+        "metadata": {"name": name, "namespace": "default", "labels": {"target": name}}, "spec": {"size": size},
+    })
+}
+
+const TARGETS: u32 = 50;
+const ROUNDS: u32 = 2;
+/// When the first round begins: what happens from time to time is then as far away in each world.
+const FIRST_ROUND: Duration = Duration::from_secs(200);
+
+/// The 99th percentile of the time from a change of a source to the write of its object, over all targets but the first.
+fn percentile_of_others(latency_of_first: Duration) -> Duration {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kubernetes);
+        definitions(false).iter().for_each(|request| net.act(request));
+        let names: Vec<String> = (1..=TARGETS).map(|number| format!("t{number}")).collect();
+        let mut connections = BTreeMap::from([net.connection("source", "source", "")]);
+        let provider = json!({
+            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
+            "spec": {"kubeconfig": {"connection": "source"}},
+        });
+        let mut documents = vec![provider];
+        let things = format!("/apis/{GROUP}/v1/namespaces/default/things");
+        for (name, number) in names.iter().zip(1..) {
+            let latency = if number == 1 { latency_of_first } else { USUAL };
+            net.add(name, Side::Target, Flavor::Kubernetes, number, latency);
+            connections.extend([net.connection(name, name, "")]);
+            let selector = json!({"matchLabels": {"target": name}});
+            let source = json!({"provider": "plain", "resource": format!("things.v1.{GROUP}"), "selector": selector});
+            documents.push(mapping(&format!("of-{name}"), name, source));
+            net.act(&Request::post(&things, &thing(name, 0)));
+        }
+        let mut took = Vec::new();
+        with_engine(&net, connections, &documents, async {
+            net.until("every target has its object", |inner| names.iter().all(|name| !inner.made(name).is_empty()))
+                .await;
+            let until_then = FIRST_ROUND - net.lock().age();
+            sleep(until_then).await;
+            for round in 1..=ROUNDS {
+                let begin = net.lock().age();
+                net.lock().writes.clear();
+                for name in &names {
+                    let patch = json!({"spec": {"size": round}});
+                    net.act(&Request::patch(&format!("{things}/{name}"), "application/merge-patch+json", &patch));
+                }
+                sleep(Duration::from_secs(10)).await;
+                let inner = net.lock();
+                let others = inner.writes.iter().filter(|one| one.verb == Verb::Apply && one.host != names[0]);
+                let others = others.filter(|one| one.name == one.host);
+                took.extend(others.map(|one| one.at - begin));
+            }
+        })
+        .await;
+        assert_eq!(took.len() as u32, (TARGETS - 1) * ROUNDS, "each change was written once");
+        took.sort();
+        took[took.len() * 99 / 100]
+    })
+}
+
+#[test]
+fn one_slow_target_of_fifty_slows_no_other() {
+    let alone = percentile_of_others(USUAL);
+    let beside_a_slow_one = percentile_of_others(Duration::from_secs(3));
+    assert!(beside_a_slow_one <= alone.mul_f64(1.1), "{beside_a_slow_one:?}, and {alone:?} where no target is slow");
+}
+
+const CHANGES: u32 = 10_000;
+
+/// How many sources of a busy tenant are begun after another tenant's single change and before it. A round of the queue serves
+/// each tenant once; one reconcile at a time shows the rounds in the order of the requests.
+fn begun_before_another_tenant() -> usize {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kcp);
+        let tenants = ["a", "b"].map(|tenant| [workspace(tenant), binding(tenant, false)]);
+        export(false).iter().chain(tenants.iter().flatten()).for_each(|request| net.act(request));
+        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+        let connections =
+            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
+        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        let mut document = mapping("m", "t1", source);
+        document["spec"]["reconcile"] = json!({"concurrency": 1});
+        let things = |tenant: &str| format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
+        let mut begun = 0;
+        with_engine(&net, connections, &[document], async {
+            for tenant in ["a", "b"] {
+                net.act(&Request::post(&things(tenant), &thing(&format!("first-of-{tenant}"), 0)));
+            }
+            let first =
+                |inner: &Inner| ["a", "b"].iter().all(|tenant| !inner.made(&format!("first-of-{tenant}")).is_empty());
+            net.until("both tenants are served", first).await;
+            sleep(Duration::from_secs(5)).await;
+            (0..CHANGES).for_each(|number| net.act(&Request::post(&things("a"), &thing(&format!("n{number}"), 1))));
+            sleep(Duration::from_millis(500)).await;
+            net.lock().writes.clear();
+            net.act(&Request::post(&things("b"), &thing("single", 1)));
+            let is_begun = |one: &Written| one.resource == "things" && one.verb == Verb::Patch;
+            let single = move |one: &Written| is_begun(one) && one.name == "single";
+            net.until("the single change is begun", |inner| inner.writes.iter().any(single)).await;
+            let inner = net.lock();
+            let clusters: BTreeSet<&str> = inner.writes.iter().map(|one| one.cluster.as_str()).collect();
+            assert!(clusters.len() > 2, "both tenants are busy: {clusters:?}");
+            begun = inner.writes.iter().take_while(|one| !single(one)).filter(|one| is_begun(one)).count();
+        })
+        .await;
+        begun
+    })
+}
+
+#[test]
+fn ten_thousand_changes_of_one_tenant_delay_another_by_two_rounds_at_most() {
+    let begun = begun_before_another_tenant();
+    // The one that is in flight goes on.
+    assert!(begun <= 1 + 2, "{begun} changes of the other tenant were begun first");
+}

@@ -1,0 +1,121 @@
+//! Objects beside their sources, where consumers can write them.
+
+use super::super::{plan, seeds};
+use super::*;
+
+fn beside(sources: Sources, steps: &[(u64, Action)]) -> Plan {
+    Plan { is_beside: true, ..world(sources, steps) }
+}
+
+#[test]
+fn objects_are_beside_their_sources() {
+    let range = seeds::seeds("SYNC_ENGINE_SEEDS_BESIDE", 0..48);
+    let found = seeds::each(range, |seed| run(&plan::of_beside(plan::plan(seed))).violations);
+    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
+    found.iter().for_each(|(seed, violations)| println!("seed {seed}: {}", violations[0]));
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn an_object_beside_its_source_follows_it_and_goes_with_it() {
+    for sources in [Kcp, Plain] {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Change(X)),
+            (5_000, Action::Edit(Edit::Edition)),
+            (5_000, Action::Edit(Edit::Toggle("widget"))),
+            (5_000, Action::Delete(X)),
+        ];
+        holds(&beside(sources, &steps), 2);
+    }
+}
+
+#[test]
+fn a_consumer_that_strips_or_relabels_an_object_does_not_get_hold_of_it() {
+    for meddling in [Meddling::Strip, Meddling::Disguise, Meddling::Fields] {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Meddle(X, meddling)),
+            (5_000, Action::Change(X)),
+            (5_000, Action::Delete(X)),
+        ];
+        holds(&beside(Kcp, &steps), 2);
+        holds(&beside(Plain, &steps[..3]), 2);
+    }
+}
+
+#[test]
+fn a_claim_that_is_taken_back_deletes_nothing_and_holds_up_no_deletion() {
+    let steps = [
+        (0, Action::Create(X)),
+        (1_000, Action::Create(X_CA)),
+        (5_000, Action::Unclaim("a")),
+        (5_000, Action::Change(X)),
+        (5_000, Action::Delete(X_CA)),
+        (60_000, Action::Claim("a")),
+    ];
+    holds(&beside(Kcp, &steps[..5]), 2);
+    holds(&beside(Kcp, &steps), 2);
+}
+
+/// The former object may be of a kind that is not listed yet.
+#[test]
+fn a_process_that_starts_makes_no_object_beside_that_exists_under_another_kind() {
+    holds(&another_kind_while_no_process_runs(Kcp), 2);
+    holds(&another_kind_while_no_process_runs(Plain), 2);
+}
+
+/// Only the state store names the former kind.
+fn another_kind_while_no_process_runs(sources: Sources) -> Plan {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::Toggle("ca"))),
+        (5_000, Action::Crash(0)),
+        (0, Action::Edit(Edit::Kind("Secret"))),
+        (0, Action::Start(0)),
+        (20_000, Action::Change(X)),
+    ];
+    beside(sources, &steps)
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn worlds_find_defects_of_objects_beside_their_sources() {
+    use sync_engine::mutants::{Mutant, set};
+    let stripped = [(0, Action::Create(X)), (5_000, Action::Meddle(X, Meddling::Strip)), (5_000, Action::Change(X))];
+    let edited = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::Edition))];
+    for (mutant, plan) in [
+        (Mutant::StrippedBesideForgotten, beside(Plain, &stripped)),
+        (Mutant::FieldLeftBeside, beside(Plain, &edited)),
+        (Mutant::UnlistedBesideIsEmpty, another_kind_while_no_process_runs(Plain)),
+    ] {
+        set(Some(mutant));
+        let found = violations(&plan, 2);
+        set(None);
+        assert!(!found.is_empty(), "{mutant:?}");
+    }
+}
+
+#[test]
+fn a_state_store_that_was_restored_is_written_again() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::BackUp(Side::Target)),
+        (1_000, Action::Edit(Edit::Edition)),
+        (5_000, Action::Restore(Side::Target, Ahead::Silent)),
+        (1_000, Action::Change(X)),
+    ];
+    holds(&beside(Kcp, &steps), 2);
+}
+
+#[test]
+fn objects_beside_their_sources_go_with_a_workspace_that_is_unbound() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Unbind("a")),
+        (60_000, Action::Bind("a")),
+        (5_000, Action::Create(X)),
+        (5_000, Action::DeleteWorkspace("a")),
+    ];
+    holds(&beside(Kcp, &steps), 2);
+}
