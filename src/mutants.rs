@@ -82,6 +82,8 @@ mutants! {
     CopyOverwritesForeign, "A copy is written over whatever exists", "ours";
     CopyLeftBehind, "A copy beside its source is not deleted with it", "ours";
     SelectionUnconfirmed, "Copies of selected Secrets are deleted when the permission claim is taken back", "ours, found by the simulation";
+    JoinerWritesAtOnce, "A replica that joins writes before the others have seen it", "ours";
+    DeletedLeaseFrees, "Others take over at once where somebody deletes the Lease of a replica", "ours";
     TwoWorkersOnOneKey, "Two workers reconcile one object at once", "kubernetes-sigs/controller-runtime#616";
 }
 

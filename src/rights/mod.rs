@@ -79,8 +79,8 @@ pub struct Setting<'a> {
     pub providers: BTreeMap<String, ProviderKind>,
     /// The connection of the home cluster.
     pub home: &'a str,
-    /// Whether it holds the Lease of leader election.
-    pub has_lease: bool,
+    /// What it does with Leases, where several replicas run.
+    pub leases: &'a [&'a str],
 }
 
 /// The group of APIExports.
@@ -94,7 +94,7 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
         rights.on_source(mapping, setting);
         rights.of_related(mapping, setting);
     }
-    if setting.has_lease {
+    if !setting.leases.is_empty() {
         rights.at_home(setting);
     }
     rights
@@ -136,7 +136,7 @@ impl Rights {
 
     /// What leader election needs.
     fn at_home(&mut self, setting: &Setting<'_>) {
-        let leases = rule("coordination.k8s.io", "leases", &["get", "create", "update"], "leader election");
+        let leases = rule("coordination.k8s.io", "leases", setting.leases, "leader election");
         let namespace = Some(setting.inventory_namespace.to_owned());
         self.add(&Place::Target(setting.home.to_owned()), Rule { namespace, ..leases });
     }

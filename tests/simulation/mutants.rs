@@ -14,9 +14,9 @@ use std::sync::Mutex;
 
 use sync_engine::mutants::{Mutant, set};
 
-use self::records::{Record, is_about_copies, record};
+use self::records::{Record, is_about_copies, is_about_shards, record};
 use super::action::Plan;
-use super::plan::{Worlds, of_copies, plan_of};
+use super::plan::{Worlds, of_copies, of_shards, plan_of};
 use super::seeds;
 use super::world::run;
 
@@ -143,9 +143,10 @@ fn look(jobs: Vec<(Mutant, u64)>, most: u64) -> Vec<(Mutant, u64, Option<Found>)
 
 fn look_for(mutant: Mutant, start: u64, most: u64) -> Option<Found> {
     (start..start + most).find_map(|seed| {
-        let plan = match is_about_copies(mutant) {
-            true => of_copies(plan_of(seed, Worlds::All)),
-            false => plan_of(seed, Worlds::Plain),
+        let plan = match mutant {
+            _ if is_about_copies(mutant) => of_copies(plan_of(seed, Worlds::All)),
+            _ if is_about_shards(mutant) => of_shards(plan_of(seed, Worlds::Plain)),
+            _ => plan_of(seed, Worlds::Plain),
         };
         let (invariant, text) = failure(&plan, Some(mutant))?;
         // What fails without the mutant too says nothing about it.

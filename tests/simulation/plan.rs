@@ -1,5 +1,7 @@
 //! From a seed to what happens in its world.
 
+use sync_engine::engine::election::How;
+
 use super::action::{
     Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, Roster, Secrecy, SourceRef, Step, TENANTS, Wiring,
 };
@@ -7,7 +9,7 @@ use super::core::Weather;
 use super::dice::Dice;
 use super::mapping::{CONNECTION, MAPPINGS, MORE, More, NAMESPACES, OPEN, PASSWORD};
 use super::matrix::{ACTIONS, FAULTS, PLAIN_ACTIONS, faults_of};
-use super::process::OTHER;
+use super::process::{OTHER, THIRD};
 use super::server::{Ahead, RESOURCES, Side};
 
 /// Set: the worlds have no related objects. They are those of the seeds before there were any.
@@ -15,6 +17,9 @@ const PLAIN: &str = "SYNC_ENGINE_PLAIN";
 
 /// Set: two replicas run from the beginning, and elect a leader.
 const REPLICAS: &str = "SYNC_ENGINE_REPLICAS";
+
+/// Set: two or three replicas run from the beginning, and each serves its share of the clusters.
+const SHARDS: &str = "SYNC_ENGINE_SHARDS";
 
 /// Set: the sources are in one plain cluster, which is one of a fleet.
 const FLEETS: &str = "SYNC_ENGINE_FLEETS";
@@ -27,13 +32,38 @@ pub fn plan(seed: u64) -> Plan {
     let plan = plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All });
     let plan = if std::env::var_os(FLEETS).is_some() { of_fleets(plan) } else { plan };
     let plan = if std::env::var_os(COPIES).is_some() { of_copies(plan) } else { plan };
+    let plan = if std::env::var_os(SHARDS).is_some() { of_shards(plan) } else { plan };
     if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
 }
 
 /// The same with two replicas from the beginning.
 pub fn of_replicas(mut plan: Plan) -> Plan {
     plan.steps.insert(0, Step { after_ms: plan.seed % 3_000, action: Action::Start(1) });
-    Plan { elects: true, ..plan }
+    Plan { elects: Some(How::Leader), ..plan }
+}
+
+/// The same with two or three replicas from the beginning, of which each serves its share. Leases are lost, and replicas stop
+/// for a while to see them.
+pub fn of_shards(mut plan: Plan) -> Plan {
+    let mut dice = Dice::new(plan.seed.rotate_left(48));
+    let processes = if dice.percent(50) { &[0, 1, THIRD][..] } else { &[0, 1] };
+    for _ in 0..dice.between(1, 5) {
+        let at = dice.below(plan.steps.len() as u64 + 1) as usize;
+        let process = dice.pick(processes);
+        let (first, then) = match dice.below(5) {
+            0 => (Action::DropLease(process), Action::Start(process)),
+            1 => (Action::Crash(process), Action::Start(process)),
+            2 => (Action::Stop(process), Action::Start(process)),
+            3 => (Action::Pause(process), Action::Resume(process)),
+            _ => (Action::Bar(process), Action::Unbar(process)),
+        };
+        let steps = [(pause(&mut dice), first), (pause(&mut dice), then)];
+        plan.steps.splice(at..at, steps.map(|(after_ms, action)| Step { after_ms, action }));
+    }
+    for process in &processes[1..] {
+        plan.steps.insert(0, Step { after_ms: dice.below(3_000), action: Action::Start(*process) });
+    }
+    Plan { elects: Some(How::Sharded), ..plan }
 }
 
 /// The same with sources in one plain cluster of a fleet, whose list changes.
@@ -128,7 +158,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         more: None,
         has_operators: has_related,
         has_fleet: false,
-        elects: false,
+        elects: None,
         steps,
         forever: None,
     }

@@ -90,6 +90,15 @@ impl Guard {
         true
     }
 
+    /// Releases what is held, for the replica that counts says that the document is in force. `false`: it was released.
+    pub fn release(&mut self) -> bool {
+        let is_held = self.state != State::Open;
+        if is_held {
+            self.open();
+        }
+        is_held
+    }
+
     /// How many deletions wait for approval.
     pub fn held(&self) -> Option<usize> {
         (self.state == State::Held).then(|| self.total())

@@ -17,6 +17,11 @@ pub fn is_about_copies(mutant: Mutant) -> bool {
     matches!(mutant, CopyLeftBehind | CopyOverwritesForeign | SelectionUnconfirmed | SharedUseUntold)
 }
 
+/// Whether only worlds with replicas that share the work can show it.
+pub fn is_about_shards(mutant: Mutant) -> bool {
+    matches!(mutant, Mutant::JoinerWritesAtOnce | Mutant::DeletedLeaseFrees)
+}
+
 pub fn record(mutant: Mutant) -> Record {
     let found = |median, invariant| Record::Found { median, invariant };
     match mutant {
@@ -82,6 +87,8 @@ pub fn record(mutant: Mutant) -> Record {
         Mutant::CopyOverwritesForeign => found(11, "I2"),
         Mutant::CopyLeftBehind => found(2, "I4"),
         Mutant::SelectionUnconfirmed => found(74, "I1"),
+        Mutant::JoinerWritesAtOnce => found(1, "I8"),
+        Mutant::DeletedLeaseFrees => found(1, "I8"),
         Mutant::TwoWorkersOnOneKey => found(1, "I7"),
     }
 }

@@ -6,6 +6,7 @@ mod fleets;
 mod identity;
 mod related;
 mod replicas;
+mod shards;
 
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, Wiring};
 use super::checker::Violation;
@@ -36,7 +37,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         more: None,
         has_operators: false,
         has_fleet: false,
-        elects: false,
+        elects: None,
         steps,
         forever: None,
     }
@@ -44,6 +45,10 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
 
 /// What is violated where the network decides differently each time.
 fn violations(plan: &Plan, seeds: u64) -> Vec<(u64, Violation)> {
+    if std::env::var_os("SYNC_ENGINE_ALOUD").is_some() {
+        super::speak_up();
+        super::world::run_aloud(&Plan { seed: 0, ..plan.clone() });
+    }
     let of_seed = |seed| run(&Plan { seed, ..plan.clone() }).violations.into_iter().map(move |found| (seed, found));
     (0..seeds).flat_map(of_seed).collect()
 }
