@@ -68,7 +68,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
         }
         say(&pipeline, result);
         // A replica with the former document may serve its source until it looks at the state store again.
-        let is_former_alone = !lease.is_divided() || began.elapsed() >= LATE_REQUEST;
+        let is_former_alone = !lease.is_divided() || began.elapsed() >= late(&pipeline);
         if is_former_alone && is_former_done(&pipeline) {
             let source = pipeline.generation().former.clone().unwrap_or_default();
             let _ = events.send(Event::FormerDone(pipeline.writer.mapping().to_owned(), source)).await;
@@ -83,6 +83,12 @@ pub async fn keep(pipeline: Arc<Pipeline>, events: mpsc::Sender<Event>) {
             failures = 0;
         }
     }
+}
+
+/// For how long something may come that a former document asked for: a request, and before it a replica that has not looked
+/// at the state store again.
+fn late(pipeline: &Pipeline) -> Duration {
+    if pipeline.shared.lease.is_divided() { 2 * LATE_REQUEST } else { LATE_REQUEST }
 }
 
 /// Whether a write that failed may still reach the state store, and put a former document into it.
@@ -239,12 +245,16 @@ fn agreed(pipeline: &Pipeline, generation: &Arc<Generation>, found: Option<Inven
     if is_same {
         return Ok(found);
     }
-    let keeper = pipeline.shared.lease.owner(Work::Mapping(pipeline.writer.mapping())).unwrap_or_default();
-    let why = format!(
-        "mapping {}: the document of this replica is not the one that the state store on target `{}` holds: this replica          writes nothing for it. Replica `{keeper}` keeps the state store: wait until it has the same document",
-        pipeline.writer.mapping(),
-        generation.target.name,
-    );
+    let (name, target) = (pipeline.writer.mapping(), &generation.target.name);
+    let keeper = pipeline.shared.lease.owner(Work::Mapping(name));
+    let keeper = keeper.map_or("another replica".to_owned(), |keeper| format!("replica `{keeper}`"));
+    let why = match is_missing {
+        true => format!("mapping {name}: target `{target}` holds no state store of it yet, which {keeper} writes"),
+        false => format!(
+            "mapping {name}: the document of this replica is not the one that the state store on target `{target}` holds: \
+             this replica writes nothing for it; {keeper} keeps the state store, and needs the same document"
+        ),
+    };
     Err(Doubt { level: Level::Degraded, why })
 }
 
@@ -337,7 +347,7 @@ fn wanted(
     }
     let mapping = pipeline.writer.mapping().to_owned();
     let mut wanted = Inventory { mapping, source, document, provider, leaving, ..former.clone() };
-    wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < LATE_REQUEST));
+    wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < late(pipeline)));
     wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
     let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
     wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));

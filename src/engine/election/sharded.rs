@@ -74,10 +74,9 @@ impl Election {
         let all = all.join("`, `");
         if now < from && !mutants::active(Mutant::JoinerWritesAtOnce) {
             let why = "this replica serves its share soon: others may not have seen it yet";
-            return Attempt {
-                condition: Condition::ready(format!("{why}; alive are `{all}`")),
-                pause: no_later(pause, from),
-            };
+            // A roll-out goes on once it serves.
+            let condition = Condition::waiting(format!("{why}; alive are `{all}`"));
+            return Attempt { condition, pause: no_later(pause, from) };
         }
         if self.lease.share(view, Some(own.renewed + terms.renew_deadline)) {
             info!(replica = terms.replica, "serves its share of the source clusters; the replicas are `{all}`");

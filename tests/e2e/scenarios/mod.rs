@@ -25,6 +25,7 @@ mod replicas;
 mod restarts;
 mod retention;
 mod rights;
+mod shards;
 mod spec;
 mod status;
 mod tutorial;
@@ -61,6 +62,7 @@ pub fn cases() -> Vec<Case> {
         workspaces::cases(),
         operation::cases(),
         replicas::cases(),
+        shards::cases(),
         fleets::cases(),
         bad_input::cases(),
         examples::cases(),
