@@ -1,5 +1,7 @@
 //! Keeps the state store of a pipeline in step with its mapping, and reads what former engines left.
 
+mod agreement;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +17,14 @@ use super::pipeline::{Generation, KindFeed, Pipeline};
 use super::target::{Target, is_removed};
 use super::{Event, Shared};
 use crate::health::{Condition, Level};
-use crate::mapping::{Kind, Mode, ObjectRule, OnExit, Side};
+use crate::mapping::{Kind, Mode, Side};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::permit::Permit;
 use crate::multicluster::shares::Work;
 use crate::multicluster::watch::WatchState;
 use crate::mutants::{self, Mutant};
 use crate::plan::Phase;
+use agreement::{agreed, leaving, provider, stand_by};
 
 /// How often kinds that are no longer in use are looked for, where there may be some.
 const REVIEW: Duration = Duration::from_secs(30);
@@ -123,20 +126,6 @@ pub fn component(pipeline: &Pipeline) -> String {
     format!("state store {}", pipeline.name())
 }
 
-/// Another replica keeps the state store, and alone writes. Returns when that may have changed, or when it is time to compare
-/// the documents again.
-async fn stand_by(pipeline: &Pipeline, generation: &Arc<Generation>) {
-    let found = inventories(pipeline, generation, None).get(pipeline.writer.mapping()).await;
-    let found = found.ok().flatten().filter(|_| generation.former.is_none());
-    let condition = match found.map(|found| agreed(pipeline, generation, Some(found))) {
-        Some(Err(doubt)) => Condition { level: doubt.level, message: doubt.why },
-        _ => Condition::ready("another replica keeps it"),
-    };
-    report(pipeline, condition);
-    // Elapsed or rung: it is looked at again.
-    let _ = tokio::time::timeout(REVIEW, pipeline.inventory_due()).await;
-}
-
 /// Why the state store is not confirmed.
 struct Doubt {
     level: Level,
@@ -218,60 +207,6 @@ async fn confirm(
         true => Ok(stored),
         false => Err(unreadable(generation, "the target may be another cluster meanwhile").into()),
     }
-}
-
-/// What another replica recorded, as far as this one may go by it: it writes nothing by another document than that one. What
-/// creates and updates nothing may be any document.
-fn agreed(pipeline: &Pipeline, generation: &Arc<Generation>, found: Option<Inventory>) -> Result<Inventory, Doubt> {
-    let (mapping, is_divided) = (&generation.mapping, pipeline.shared.lease.is_divided());
-    let found = found.unwrap_or_default();
-    let is_missing = found.resource_version.is_empty();
-    let is_recorded = |rule: &ObjectRule| found.kinds.contains(&rule.kind);
-    let is_same = match generation.phase {
-        Phase::Active | Phase::DeletionsOnly if mapping.mode != Mode::Enforce => true,
-        Phase::Active => {
-            found.document == *mapping.text
-                && found.provider == provider(pipeline, generation)
-                && found.source == source_id(pipeline, generation)?
-                && found.leaving.is_empty()
-                && mapping.objects.iter().all(is_recorded)
-        }
-        Phase::DeletionsOnly => is_missing || found.document == *mapping.text,
-        Phase::Leaving(_) => {
-            let is_leaving = found.leaving == leaving(generation) && found.document == *mapping.text;
-            is_missing || is_leaving || !is_divided
-        }
-    };
-    if is_same {
-        return Ok(found);
-    }
-    let (name, target) = (pipeline.writer.mapping(), &generation.target.name);
-    let keeper = pipeline.shared.lease.owner(Work::Mapping(name));
-    let keeper = keeper.map_or("another replica".to_owned(), |keeper| format!("replica `{keeper}`"));
-    let why = match is_missing {
-        true => format!("mapping {name}: target `{target}` holds no state store of it yet, which {keeper} writes"),
-        false => format!(
-            "mapping {name}: the document of this replica is not the one that the state store on target `{target}` holds: \
-             this replica writes nothing for it; {keeper} keeps the state store, and needs the same document"
-        ),
-    };
-    Err(Doubt { level: Level::Degraded, why })
-}
-
-/// What becomes of the objects of a mapping that leaves, as the state store says it.
-fn leaving(generation: &Generation) -> &'static str {
-    match generation.phase {
-        Phase::Active | Phase::DeletionsOnly => "",
-        Phase::Leaving(OnExit::Delete) => "Delete",
-        Phase::Leaving(OnExit::Orphan) => "Orphan",
-        Phase::Leaving(OnExit::Retain) => "Retain",
-    }
-}
-
-/// The document of the provider of the source's clusters.
-fn provider(pipeline: &Pipeline, generation: &Generation) -> String {
-    let provider = pipeline.shared.manager.document(&generation.mapping.source.clusters);
-    provider.and_then(|provider| provider.document()).unwrap_or_default()
 }
 
 fn source_id(pipeline: &Pipeline, generation: &Generation) -> Result<SourceId, String> {

@@ -51,14 +51,19 @@ pub fn of_shards(mut plan: Plan) -> Plan {
         let at = dice.below(plan.steps.len() as u64 + 1) as usize;
         let process = dice.pick(processes);
         let (first, then) = match dice.below(5) {
-            0 => (Action::DropLease(process), Action::Start(process)),
+            0 => (Action::Bar(process), Action::Unbar(process)),
             1 => (Action::Crash(process), Action::Start(process)),
             2 => (Action::Stop(process), Action::Start(process)),
             3 => (Action::Pause(process), Action::Resume(process)),
-            _ => (Action::Bar(process), Action::Unbar(process)),
+            _ => (Action::DropLease(process), Action::DropLease(process)),
         };
-        let steps = [(pause(&mut dice), first), (pause(&mut dice), then)];
-        plan.steps.splice(at..at, steps.map(|(after_ms, action)| Step { after_ms, action }));
+        // While others may take over, there is something to write.
+        let changes = (0..dice.below(4)).map(|_| (dice.below(2_000), Action::Change(source(&mut dice, plan.is_kcp))));
+        let changes: Vec<_> = changes.collect();
+        let dropped = dice.percent(50).then_some((dice.below(2_000), Action::DropLease(process)));
+        let steps = [(pause(&mut dice), first)].into_iter().chain(dropped).chain(changes);
+        let steps = steps.chain([(pause(&mut dice), then)]).map(|(after_ms, action)| Step { after_ms, action });
+        plan.steps.splice(at..at, steps.collect::<Vec<_>>());
     }
     for process in &processes[1..] {
         plan.steps.insert(0, Step { after_ms: dice.below(3_000), action: Action::Start(*process) });

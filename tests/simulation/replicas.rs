@@ -151,15 +151,15 @@ pub fn work(core: &Core, side: Side, request: &Request) -> Option<String> {
     let call = request.call();
     let store = format!("the state store {}", call.name);
     let body = || serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
-    match side {
-        Side::Source => Some(format!("cluster {}", call.cluster)),
-        Side::Target if call.namespace == RECORDS => (call.resource == "configmaps").then_some(store),
+    let cluster = match side {
+        Side::Target if call.namespace == RECORDS => return (call.resource == "configmaps").then_some(store),
+        // The address of a plain cluster may lead to another one.
+        Side::Source => call.cluster.clone(),
         Side::Target if call.verb == Verb::Delete => {
             let uid = body()["preconditions"]["uid"].as_str().map(str::to_owned)?;
-            Some(core.checker.made.get(&uid)?.owner.cluster.clone())
+            core.checker.made.get(&uid)?.owner.cluster.clone()
         }
-        Side::Target => body()["metadata"]["annotations"]["sync-engine.dev/cluster"].as_str().map(str::to_owned),
-    }
-    .filter(|of| !of.is_empty())
-    .map(|of| if of.starts_with("the ") || of.starts_with("cluster ") { of } else { format!("cluster {of}") })
+        Side::Target => body()["metadata"]["annotations"]["sync-engine.dev/cluster"].as_str()?.to_owned(),
+    };
+    (!cluster.is_empty()).then(|| format!("cluster {cluster}"))
 }

@@ -128,15 +128,13 @@ impl Election {
     }
 
     fn has_renewed(&self, member: &mut Member, record: Record, sent: Instant) -> Result<(), RequestError> {
-        let now = Instant::now();
         // Others take over after the Lease has run out: an answer that comes after that renews nothing.
-        let is_in_time =
-            |own: &&Own| now < own.renewed + self.terms.renew_deadline && is_same_reign(&own.record, &record);
-        let goes_on = member.own.as_ref().filter(is_in_time).map(|own| (own.joined, own.from));
+        let is_renewed = |own: &&Own| self.is_in_time(own) && is_same_reign(&own.record, &record);
+        let goes_on = member.own.as_ref().filter(is_renewed).map(|own| (own.joined, own.from));
         if goes_on.is_none() {
             self.stand_back("its Lease had run out, or is another");
         }
-        let (joined, from) = goes_on.unwrap_or((now, None));
+        let (joined, from) = goes_on.unwrap_or((Instant::now(), None));
         member.own = Some(Own { record, renewed: sent, joined, from });
         Ok(())
     }

@@ -190,6 +190,14 @@ mod tests {
     }
 
     #[test]
+    fn what_the_replica_that_counts_releases_is_released() {
+        let mut guard = Guard::default().next(false);
+        guard.note(&key("a"), 11, 1);
+        assert!(guard.release() && !guard.release());
+        assert_eq!((guard.prune(), guard.size()), (Prune::Allowed, 0));
+    }
+
+    #[test]
     fn what_was_planned_with_the_document_before_does_not_count() {
         let before = Guard::default().next(true);
         let mut guard = before.next(false);

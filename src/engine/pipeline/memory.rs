@@ -163,7 +163,7 @@ impl Pipeline {
     /// released.
     pub fn conclude(&self) {
         let is_counted = |state: &State| state.unplanned.is_empty() && state.guard.prune() == Prune::Held;
-        if !self.keeps() || !is_counted(&self.state()) || !self.are_sources_listed() || !self.are_clusters_followed() {
+        if !is_counted(&self.state()) || !self.are_sources_listed() || !self.are_clusters_followed() || !self.keeps() {
             return;
         }
         if self.state().guard.counts_absent() && !self.follows_every_kind() {

@@ -48,6 +48,7 @@ pub async fn look(
     let held = match &ended {
         Ended::Waiting(_) => None,
         Ended::Elsewhere { held } => Some(*held),
+        Ended::Failed(_) => Some(observed.owned.len()),
         _ => Some(0),
     };
     Run { held, cost: executor.tally.cost(), ..Run::unplanned(ended) }

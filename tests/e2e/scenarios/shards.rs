@@ -9,6 +9,7 @@ use crate::audit::Request;
 use crate::case::{Case, Stage, case};
 use crate::engine::{Engine, Launch};
 use crate::eventually::eventually;
+use crate::proxy::Proxy;
 use crate::target::namespace;
 use crate::world::{WIDGETS, World};
 
@@ -16,6 +17,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         case!(another_replica_serves_the_share_of_a_killed_one).on_kcp().in_memory(),
         case!(a_replica_that_stood_still_past_its_lease_joins_anew).on_kcp().in_memory(),
+        case!(a_replica_that_is_cut_off_is_followed_by_another_and_joins_anew).on_kcp(),
         case!(a_replica_that_stops_hands_its_share_over).on_kcp().in_memory(),
         case!(a_deleted_lease_gives_its_share_to_nobody).on_kcp().in_memory(),
         case!(a_replica_with_other_mappings_writes_nothing_and_says_so).on_kcp().in_memory(),
@@ -38,9 +40,13 @@ fn sharing(launch: Launch, replica: &str) -> Launch {
 impl<'w> Group<'w> {
     /// Starts three, each of which is ready, and has a source of each tenant synced.
     async fn start(world: &'w World<'w>) -> Self {
+        Self::launch(world, [world.launch(), world.launch(), world.launch()]).await
+    }
+
+    async fn launch(world: &'w World<'w>, launches: [Launch; 3]) -> Self {
         let mut engines = BTreeMap::new();
-        for name in REPLICAS {
-            engines.insert(name, sharing(world.launch(), name).ready().await);
+        for (name, launch) in REPLICAS.into_iter().zip(launches) {
+            engines.insert(name, sharing(launch, name).ready().await);
         }
         let mut group = Self { world, engines, places: Default::default() };
         for (index, tenant) in [&world.alpha, &world.beta].into_iter().enumerate() {
@@ -127,6 +133,24 @@ async fn a_replica_that_stood_still_past_its_lease_joins_anew(stage: &Stage) {
     sync(&world, "b").await;
     let lines = group.engine(owner).lines_logged();
     group.engine(owner).resume();
+    world.alpha.remove("a").await;
+    group.engine(owner).says_after(lines, &["serves its share"]).await;
+    sync(&world, "c").await;
+    let [alpha, _] = group.reigns().await;
+    assert!(alpha.len() == 3 && alpha[0] == owner && alpha[2] == owner, "{alpha:?}");
+}
+
+async fn a_replica_that_is_cut_off_is_followed_by_another_and_joins_anew(stage: &Stage) {
+    let world = stage.widgets().await;
+    let proxies = [Proxy::start().await, Proxy::start().await, Proxy::start().await];
+    let launches = proxies.each_ref().map(|proxy| world.launch_through(&proxy.url));
+    let mut group = Group::launch(&world, launches).await;
+    let owner = group.owner().await;
+    let index = REPLICAS.iter().position(|name| *name == owner).expect("a replica of the group");
+    proxies[index].cut(true);
+    sync(&world, "b").await;
+    let lines = group.engine(owner).lines_logged();
+    proxies[index].cut(false);
     world.alpha.remove("a").await;
     group.engine(owner).says_after(lines, &["serves its share"]).await;
     sync(&world, "c").await;

@@ -87,8 +87,8 @@ pub fn record(mutant: Mutant) -> Record {
         Mutant::CopyOverwritesForeign => found(11, "I2"),
         Mutant::CopyLeftBehind => found(2, "I4"),
         Mutant::SelectionUnconfirmed => found(74, "I1"),
-        Mutant::JoinerWritesAtOnce => found(1, "I8"),
-        Mutant::DeletedLeaseFrees => found(1, "I8"),
+        Mutant::JoinerWritesAtOnce => found(2, "I8"),
+        Mutant::DeletedLeaseFrees => found(2, "I8"),
         Mutant::TwoWorkersOnOneKey => found(1, "I7"),
     }
 }
