@@ -45,10 +45,6 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
 
 /// What is violated where the network decides differently each time.
 fn violations(plan: &Plan, seeds: u64) -> Vec<(u64, Violation)> {
-    if std::env::var_os("SYNC_ENGINE_ALOUD").is_some() {
-        super::speak_up();
-        super::world::run_aloud(&Plan { seed: 0, ..plan.clone() });
-    }
     let of_seed = |seed| run(&Plan { seed, ..plan.clone() }).violations.into_iter().map(move |found| (seed, found));
     (0..seeds).flat_map(of_seed).collect()
 }
