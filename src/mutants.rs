@@ -85,6 +85,8 @@ mutants! {
     FieldLeftBeside, "A field that the template no longer has stays on an object beside its source", "ours";
     StrippedBesideForgotten, "An object beside its source that is stripped of its ownership annotations is not restored", "ours, found by the simulation";
     UnlistedBesideIsEmpty, "An object beside its source that is of another kind and not listed yet counts as missing", "ours, found by the simulation";
+    JoinerWritesAtOnce, "A replica that joins writes before the others have seen it", "ours";
+    DeletedLeaseFrees, "Others take over at once where somebody deletes the Lease of a replica", "ours";
     TwoWorkersOnOneKey, "Two workers reconcile one object at once", "kubernetes-sigs/controller-runtime#616";
 }
 

@@ -149,9 +149,11 @@ pub struct RunArguments {
 /// Whether several replicas of the engine run.
 #[derive(Debug, Clone, Args)]
 pub struct LeaderElectArguments {
-    /// `lease`: several replicas run, and the one that holds a Lease writes. `none`: there is one replica.
+    /// `lease`: several replicas run, and the one that holds a Lease writes. `sharded`: each writes for its share of the source
+    /// clusters. `none`: there is one replica.
     ///
-    /// The Lease `sync-engine-ID` is in the namespace of the state store. All replicas need the same --home.
+    /// The Lease `sync-engine-ID`, or a Lease `sync-engine-ID.HASH` for each replica, is in the namespace of the state store.
+    /// All replicas need the same --home.
     #[arg(long, value_name = "HOW", env = "SYNC_ENGINE_LEADER_ELECT", value_enum, default_value_t)]
     pub leader_elect: LeaderElect,
 }
@@ -176,7 +178,7 @@ pub struct ElectionArguments {
     )]
     pub leader_elect_lease_duration: Duration,
 
-    /// How long the leader writes without a renewal.
+    /// How long a replica writes without a renewal.
     #[arg(
         long,
         value_name = "DURATION",
@@ -203,6 +205,7 @@ pub enum LeaderElect {
     #[default]
     None,
     Lease,
+    Sharded,
 }
 
 /// The connections that mappings and providers name.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::arguments::{ConnectionArguments, Connections, ElectionArguments, LeaderElect, RunArguments};
-use crate::engine::election::Terms;
+use crate::engine::election::{How, Terms};
 use crate::multicluster::connection::{ConnectionSource, flag};
 use crate::object;
 
@@ -123,7 +123,12 @@ impl TryFrom<RunArguments> for RunOptions {
 
 impl ElectionArguments {
     fn terms(self, home: &str) -> Option<Terms> {
-        (self.how.leader_elect == LeaderElect::Lease).then(|| Terms {
+        Some(Terms {
+            how: match self.how.leader_elect {
+                LeaderElect::None => return None,
+                LeaderElect::Lease => How::Leader,
+                LeaderElect::Sharded => How::Sharded,
+            },
             home: home.to_owned(),
             replica: self.replica.unwrap_or_else(some_replica),
             lease_duration: self.leader_elect_lease_duration,

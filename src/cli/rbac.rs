@@ -98,7 +98,11 @@ pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
         inventory_namespace: &arguments.state.state_namespace,
         providers: providers(&catalog),
         home: &arguments.state.home,
-        has_lease: arguments.how.leader_elect == LeaderElect::Lease,
+        leases: match arguments.how.leader_elect {
+            LeaderElect::None => &[],
+            LeaderElect::Lease => &["get", "create", "update"],
+            LeaderElect::Sharded => &["get", "list", "create", "update", "delete"],
+        },
     };
     let mappings: Vec<&Mapping> = catalog.mappings().map(|(_, entry)| &*entry.mapping).collect();
     let mut rights = rights(mappings, &setting);

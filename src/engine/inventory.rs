@@ -43,6 +43,8 @@ pub struct Inventory {
     pub status: BTreeSet<String>,
     /// Hash of the document that was last completely in force: everything that it deletes was deleted or approved.
     pub in_force: String,
+    /// Set where several replicas write and the mapping was removed: what becomes of its objects.
+    pub leaving: String,
     /// The version that was read; empty before the first write.
     pub resource_version: String,
 }
@@ -199,7 +201,7 @@ impl Inventories {
         let kinds = inventory.kinds.iter();
         let kinds: Vec<_> =
             kinds.map(|kind| format!("{} {}{}{}", kind.api_version(), kind.kind, plural(kind), beside(kind))).collect();
-        json!({
+        let mut body = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
@@ -222,7 +224,11 @@ impl Inventories {
                 "status": json!(inventory.status).to_string(),
                 "inForce": inventory.in_force,
             },
-        })
+        });
+        if !inventory.leaving.is_empty() {
+            body["data"]["leaving"] = inventory.leaving.as_str().into();
+        }
+        body
     }
 }
 
@@ -253,6 +259,7 @@ fn read(config_map: &Value) -> Option<Inventory> {
         targets: serde_json::from_str(&text("targets")).unwrap_or_default(),
         status: serde_json::from_str(&text("status")).unwrap_or_default(),
         in_force: text("inForce"),
+        leaving: text("leaving"),
         resource_version: metadata(config_map, "resourceVersion").to_owned(),
     })
 }

@@ -1,5 +1,7 @@
 //! Keeps the state store of a pipeline in step with its mapping, and reads what former engines left.
 
+mod agreement;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +17,16 @@ use super::pipeline::{Generation, KindFeed, Pipeline};
 use super::slots::Slot;
 use super::target::{Target, is_removed};
 use super::{Event, Shared};
-use crate::health::Condition;
+use crate::health::{Condition, Level};
 use crate::mapping::{Kind, Mode, Side};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::permit::Permit;
+use crate::multicluster::shares::Work;
 use crate::multicluster::watch::WatchState;
 use crate::mutants::{self, Mutant};
 use crate::object::hold::HoldStage;
 use crate::plan::Phase;
+use agreement::{agreed, leaving, provider, stand_by};
 
 /// How often kinds that are no longer in use are looked for, where there may be some.
 const REVIEW: Duration = Duration::from_secs(30);
@@ -39,20 +43,28 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
     let mut jitter = Jitter::new(pipeline.writer.mapping().len() as u64);
     let mut unused = BTreeMap::new();
     let mut unanswered = None;
+    let (began, lease) = (Instant::now(), &pipeline.shared.lease);
     loop {
+        // Before anything is read: under another view, it counts no more.
+        pipeline.leadership(lease.number());
         note_unused(&pipeline, &mut unused);
         let generation = pipeline.generation();
-        let Some(permit) = pipeline.shared.lease.permit() else {
-            stand_by(&pipeline).await;
+        let permit = lease.permit(Work::Mapping(pipeline.writer.mapping()));
+        if permit.is_none() && !lease.is_divided() {
+            stand_by(&pipeline, &generation).await;
             continue;
-        };
-        let result = confirm(&pipeline, &generation, &unused, &permit, &mut unanswered).await;
+        }
+        let result = confirm(&pipeline, &generation, &unused, permit.as_ref(), &mut unanswered).await;
         if !Arc::ptr_eq(&generation, &pipeline.generation()) {
             // It says nothing of the document that runs now.
             continue;
         }
-        failures = if result.is_ok() { 0 } else { failures + 1 };
+        let is_told = permit.is_some() || pipeline.is_in_force();
+        failures = if result.is_ok() && is_told { 0 } else { failures + 1 };
         let pause = match &result {
+            Ok(_) if !is_told => RETRY.delay(failures, &mut jitter),
+            // Another replica may write it.
+            Ok(_) if lease.is_divided() => REVIEW,
             Ok(inventory) if is_final(&pipeline, inventory) && !may_come(unanswered) => {
                 match generation.mapping.is_beside() {
                     true => LOOK,
@@ -70,13 +82,15 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
                 let _ = events.send(Event::Targets(slot.mapping.clone(), inventory.targets.clone())).await;
             }
         }
-        say(&pipeline, result, &permit);
-        if is_former_done(&pipeline) {
+        say(&pipeline, result);
+        // A replica with the former document may serve its source until it looks at the state store again.
+        let is_former_alone = !lease.is_divided() || began.elapsed() >= late(&pipeline);
+        if is_former_alone && is_former_done(&pipeline) {
             let source = pipeline.generation().former.clone().unwrap_or_default();
             let _ = events.send(Event::FormerDone(slot, source)).await;
             return;
         }
-        if has_left(&pipeline).await && remove(&pipeline, &permit).await {
+        if has_left(&pipeline).await && remove(&pipeline, permit.as_ref()).await {
             let _ = events.send(Event::Left(slot.clone())).await;
         }
         // Cancel-safe: a permit that is not taken stays stored.
@@ -85,6 +99,12 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             failures = 0;
         }
     }
+}
+
+/// For how long something may come that a former document asked for: a request, and before it a replica that has not looked
+/// at the state store again.
+fn late(pipeline: &Pipeline) -> Duration {
+    if pipeline.shared.lease.is_divided() { 2 * LATE_REQUEST } else { LATE_REQUEST }
 }
 
 /// Whether a write that failed may still reach the state store, and put a former document into it.
@@ -119,35 +139,46 @@ pub fn component(pipeline: &Pipeline) -> String {
     format!("state store {}", pipeline.name())
 }
 
-/// Another replica keeps the state store. Returns when that may have changed.
-async fn stand_by(pipeline: &Pipeline) {
-    let health = &pipeline.shared.instruments.health;
-    health.set(&component(pipeline), Condition::ready("another replica keeps it"));
-    pipeline.inventory_due().await;
+/// Why the state store is not confirmed.
+struct Doubt {
+    level: Level,
+    why: String,
 }
 
-fn say(pipeline: &Pipeline, result: Result<Inventory, String>, permit: &Permit) {
-    let health = &pipeline.shared.instruments.health;
-    let what = component(pipeline);
-    match &result {
-        Ok(_) => drop(health.set(&what, Condition::ready(""))),
-        Err(why) => {
-            if health.set(&what, Condition::waiting(why.clone())) {
-                info!(mapping = pipeline.writer.mapping(), "waits: {why}");
-            }
-        }
+impl From<String> for Doubt {
+    fn from(why: String) -> Self {
+        Self { level: Level::Waiting, why }
     }
-    pipeline.confirm(result, permit);
 }
 
-/// Reads the state store, and writes what is new. `unanswered`: when a write last failed.
+/// Says what holds up a pipeline's state store, where that is news.
+fn report(pipeline: &Pipeline, condition: Condition) {
+    let (is_ready, why) = (condition.level == Level::Ready, condition.message.clone());
+    if pipeline.shared.instruments.health.set(&component(pipeline), condition) && !is_ready {
+        info!(mapping = pipeline.writer.mapping(), "waits: {why}");
+    }
+}
+
+fn say(pipeline: &Pipeline, result: Result<Inventory, Doubt>) {
+    report(
+        pipeline,
+        match &result {
+            Ok(_) => Condition::ready(""),
+            Err(doubt) => Condition { level: doubt.level, message: doubt.why.clone() },
+        },
+    );
+    pipeline.confirm(result.map_err(|doubt| doubt.why));
+}
+
+/// Reads the state store, and writes what is new. Without a permit, another replica does, and this one goes by it.
+/// `unanswered`: when a write last failed.
 async fn confirm(
     pipeline: &Pipeline,
     generation: &Arc<Generation>,
     unused: &BTreeMap<Kind, Instant>,
-    permit: &Permit,
+    permit: Option<&Permit>,
     unanswered: &mut Option<Instant>,
-) -> Result<Inventory, String> {
+) -> Result<Inventory, Doubt> {
     generation.target.identity()?;
     let source = source_id(pipeline, generation)?;
     let inventories = inventories(pipeline, generation, permit);
@@ -159,14 +190,23 @@ async fn confirm(
             // Also where it is not in sight: which kinds there are, and where the mapping's other sources are.
             pipeline.recorded(found.clone());
         }
-        return confirm_former(pipeline, generation, former, found, &source);
+        return Ok(confirm_former(pipeline, generation, former, found, &source)?);
     }
-    match &found {
-        Some(found) => pipeline.found(found),
-        None => check_first(pipeline, generation)?,
+    match (&found, permit) {
+        (Some(found), _) => pipeline.found(found),
+        (None, Some(_)) => check_first(pipeline, generation)?,
+        (None, None) => {}
+    }
+    if permit.is_none() {
+        return agreed(pipeline, generation, found);
     }
     let wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
-    let writes = generation.phase == Phase::Active && generation.mapping.mode == Mode::Enforce;
+    let writes = match generation.phase {
+        Phase::Active => generation.mapping.mode == Mode::Enforce,
+        Phase::DeletionsOnly => false,
+        // Other replicas wait for it.
+        Phase::Leaving(_) => pipeline.shared.lease.is_divided() && found.is_some(),
+    };
     let stored = match found.as_ref() == Some(&wanted) || !writes {
         true => wanted,
         false => {
@@ -178,7 +218,7 @@ async fn confirm(
     };
     match inventories.endpoint.is_permitted() {
         true => Ok(stored),
-        false => Err(unreadable(generation, "the target may be another cluster meanwhile")),
+        false => Err(unreadable(generation, "the target may be another cluster meanwhile").into()),
     }
 }
 
@@ -262,12 +302,17 @@ fn wanted(
     unused: &BTreeMap<Kind, Instant>,
 ) -> Inventory {
     let former = found.cloned().unwrap_or_default();
-    let document = generation.mapping.text.to_string();
-    let provider = pipeline.shared.manager.document(&generation.mapping.source.clusters);
-    let provider = provider.map(|provider| provider.document()).unwrap_or_default();
+    let (document, provider) = (generation.mapping.text.to_string(), provider(pipeline, generation));
+    let leaving = match pipeline.shared.lease.is_divided() {
+        true => leaving(generation).to_owned(),
+        false => String::new(),
+    };
+    if !leaving.is_empty() {
+        return Inventory { leaving, ..former };
+    }
     let mapping = pipeline.writer.mapping().to_owned();
-    let mut wanted = Inventory { mapping, source, document, provider, ..former.clone() };
-    wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < LATE_REQUEST));
+    let mut wanted = Inventory { mapping, source, document, provider, leaving, ..former.clone() };
+    wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < late(pipeline)));
     wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
     let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
     wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
@@ -320,9 +365,10 @@ fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
     pipeline.kind_feed(kind).is_some_and(|feed| is_empty(&feed))
 }
 
-fn inventories(pipeline: &Pipeline, generation: &Generation, permit: &Permit) -> Inventories {
+/// Without a permit, nothing is written.
+fn inventories(pipeline: &Pipeline, generation: &Generation, permit: Option<&Permit>) -> Inventories {
     Inventories {
-        endpoint: generation.target.endpoint().permitted(permit.clone()),
+        endpoint: generation.target.endpoint().permitted(permit.cloned().unwrap_or_else(Permit::of_nothing)),
         engine: pipeline.writer.engine().to_owned(),
         namespace: pipeline.shared.inventory_namespace.clone(),
     }
@@ -359,7 +405,8 @@ async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
     is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)
 }
 
-async fn remove(pipeline: &Pipeline, permit: &Permit) -> bool {
+/// Who may not write leaves it to who may, and forgets the mapping once the state store is gone.
+async fn remove(pipeline: &Pipeline, permit: Option<&Permit>) -> bool {
     if pipeline.is_unrecorded() {
         return true;
     }

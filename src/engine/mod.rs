@@ -127,7 +127,7 @@ enum Event {
     FormerDone(Slot, SourceId),
     /// The targets that a mapping had so far, as a state store names them.
     Targets(String, BTreeSet<String>),
-    /// This replica leads from now on, or no more.
+    /// What this replica may write for is another from now on: everything, nothing, or its share.
     Leadership,
     /// A person approves the deletions that `pruneGuard` holds; the answer says which.
     Approve(oneshot::Sender<Vec<String>>),
@@ -191,7 +191,7 @@ pub async fn run(
         inventory_namespace: settings.inventory_namespace.clone(),
         home: settings.home.clone(),
         clock: settings.clock.clone(),
-        lease: if settings.election.is_some() { Lease::of_standby() } else { Lease::default() },
+        lease: settings.election.as_ref().map_or_else(Lease::default, Terms::lease),
     });
     let catalog = Catalog::checking(settings.schemas.clone());
     let mut engine = Engine {
@@ -296,10 +296,11 @@ impl Engine {
         self.shared.instruments.metrics.set_leader(self.shared.lease.is_held());
     }
 
-    /// What the leader before it recorded is read anew; who leads no more knows nothing for sure.
+    /// What the leader before it recorded is read anew; who leads no more knows nothing for sure. The same where clusters
+    /// came to this replica, or went to another.
     fn leadership(&mut self) {
         self.report_leadership();
-        self.running().for_each(|pipeline| pipeline.leadership());
+        self.running().for_each(|pipeline| pipeline.check_inventory());
         if self.shared.lease.is_held() {
             self.retained.clear();
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();

@@ -119,6 +119,8 @@ struct State {
     done: BTreeSet<SourceId>,
     /// Why the state store is not confirmed.
     unconfirmed: Option<String>,
+    /// Under which view of the replicas it was looked at: the number of [`Lease`](crate::multicluster::permit::Lease).
+    view: u64,
     /// Documents that ran since the state store was last confirmed, and may not stand in it: the last one of each source.
     unrecorded: Vec<Arc<Mapping>>,
 }
@@ -141,7 +143,7 @@ impl Pipeline {
             Backoff { min: reconcile.backoff_min, max: reconcile.backoff_max },
             generation.target.endpoint().connection().entropy(),
         );
-        let state = State { unconfirmed: Some(NOT_READ.into()), ..State::default() };
+        let state = State { unconfirmed: Some(NOT_READ.into()), view: shared.lease.number(), ..State::default() };
         let generation = ArcSwap::from_pointee(generation);
         Arc::new(Self {
             writer,
@@ -251,13 +253,13 @@ impl Pipeline {
         self.inventory_due.notified().await;
     }
 
-    /// This replica leads from now on, or no more: what the state store says may be another's word.
-    pub fn leadership(&self) {
+    /// Which replica writes for what may be another since this view: what the state store says may be another's word.
+    pub fn leadership(&self, view: u64) {
         let mut state = self.state();
-        state.unconfirmed = Some(NOT_READ.into());
-        state.guard.leave();
-        drop(state);
-        self.check_inventory();
+        if std::mem::replace(&mut state.view, view) != view {
+            state.unconfirmed = Some(NOT_READ.into());
+            state.guard.leave();
+        }
     }
 
     /// The target is another cluster: nothing that was found out there holds here.
@@ -366,8 +368,7 @@ impl Pipeline {
     }
 
     pub fn is_engaged(&self, cluster: &ClusterName) -> bool {
-        let manager = &self.shared.manager;
-        manager.owns(cluster) && manager.cluster(&self.generation().mapping.source.clusters, cluster).is_some()
+        self.shared.manager.cluster(&self.generation().mapping.source.clusters, cluster).is_some()
     }
 
     /// Whether a cluster that this pipeline does not serve is one of another source of the mapping.

@@ -1,5 +1,7 @@
 //! One reconcile: observe, plan, apply, until the plan rests.
 
+mod elsewhere;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use super::pipeline::{Generation, Pipeline, Unsettled};
 use crate::mapping::{Mode, ProviderKind};
 use crate::multicluster::identity::Known;
 use crate::multicluster::queue::{Outcome as Finish, Priority};
+use crate::multicluster::shares::Work;
 use crate::multicluster::work_queue::Lease;
 use crate::mutants::{self, Mutant};
 use crate::object::marks::Reference;
@@ -46,6 +49,10 @@ enum Ended {
     Stale(ApplyError),
     /// Its cluster is not engaged (any more), or another replica leads.
     Dropped,
+    /// Another replica serves it, and has something to do or waits for something. So many deletions are held.
+    Elsewhere {
+        held: usize,
+    },
 }
 
 /// What a reconcile did.
@@ -102,7 +109,7 @@ fn causes(ended: &Ended) -> Vec<Cause> {
             reasons.0.iter().map(|reason| reason.cause).collect()
         }
         // What would be done changes with what it was planned from.
-        Ended::Observed(..) => vec![Cause::Waiting],
+        Ended::Observed(..) | Ended::Elsewhere { .. } => vec![Cause::Waiting],
         _ => Vec::new(),
     }
 }
@@ -150,7 +157,9 @@ async fn run(
         let detail = format!("source: whether {} is still the same cluster is being confirmed", cluster.spec.name);
         return Run::unplanned(Ended::Waiting(Reasons::one(Cause::Unknown, detail)));
     }
-    let Some(lease) = pipeline.shared.lease.permit() else { return Run::unplanned(Ended::Dropped) };
+    let Some(lease) = pipeline.shared.lease.permit(Work::Cluster(cluster.identity())) else {
+        return elsewhere::look(pipeline, generation, &cluster, &feed, key, facts).await;
+    };
     // Before anything is looked at: whatever changes from now on ends the right to write.
     let at_target = generation.target.endpoint().permitted(lease.clone());
     let at_target = at_target.paced(generation.mapping.reconcile.target_writes_per_second);
@@ -209,6 +218,7 @@ fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
         Ended::Waiting(reasons) if *reasons == Reasons::default() => None,
         Ended::Failed(_) | Ended::Stale(_) => every(),
         _ if causes.is_empty() || matches!(observed.source, Source::Unknown(_)) => every(),
+        Ended::Elsewhere { held } => Some(*held),
         _ if causes.contains(&Cause::Unknown) => None,
         _ => Some(causes.iter().filter(|cause| **cause == Cause::Held).count()),
     }
@@ -472,6 +482,12 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
             pipeline.settled(key, None);
             Finish::Done
         }
+        Ended::Elsewhere { .. } => {
+            let why = "another replica serves it, and is not done with it".to_owned();
+            pipeline
+                .settled(key, Some(Unsettled { cause: Some(Cause::Waiting), orphans: false, why, of_target: None }));
+            Finish::Done
+        }
         Ended::Waiting(reasons) if reasons == Reasons::default() => Finish::Done,
         Ended::Waiting(reasons) => {
             report(pipeline, key, &reasons);
@@ -553,7 +569,7 @@ fn note_stale(pipeline: &Pipeline, key: &Key) {
 fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
     match ended {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) if wrote => ReconcileResult::Written,
-        Ended::InSync | Ended::Dropped | Ended::Observed(..) => ReconcileResult::InSync,
+        Ended::InSync | Ended::Dropped | Ended::Observed(..) | Ended::Elsewhere { .. } => ReconcileResult::InSync,
         Ended::Waiting(_) => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
         Ended::Failed(_) | Ended::Stale(_) | Ended::Retry(..) => ReconcileResult::Error,

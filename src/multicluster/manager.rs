@@ -151,11 +151,6 @@ impl Manager {
         self.0.lock().registry.is_synced(provider)
     }
 
-    /// Whether this replica serves the cluster: always, with a single replica.
-    pub fn owns(&self, _cluster: &ClusterName) -> bool {
-        true
-    }
-
     pub fn connection(&self, name: &str) -> Option<Arc<Connection>> {
         self.0.environment.connections.get(name).cloned()
     }

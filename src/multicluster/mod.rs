@@ -32,6 +32,7 @@ pub mod queue;
 pub mod raw;
 pub mod registry;
 pub mod request_error;
+pub mod shares;
 pub mod store;
 pub mod watch;
 pub mod work_queue;

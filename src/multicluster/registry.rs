@@ -138,8 +138,6 @@ pub enum Reason {
     NotReady,
     /// The address at which it was seen is no longer served.
     EndpointLost,
-    /// Another replica serves it.
-    NotOwned,
     /// No mapping uses its provider any more.
     ProviderStopped,
     Shutdown,

@@ -81,8 +81,8 @@ pub struct Setting<'a> {
     pub providers: BTreeMap<String, ProviderKind>,
     /// The connection of the home cluster.
     pub home: &'a str,
-    /// Whether it holds the Lease of leader election.
-    pub has_lease: bool,
+    /// What it does with Leases, where several replicas run.
+    pub leases: &'a [&'a str],
 }
 
 /// The group of APIExports.
@@ -98,7 +98,7 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
         rights.of_related(mapping, setting);
     }
     rights.drop_published(&mappings, setting.schemas);
-    if setting.has_lease {
+    if !setting.leases.is_empty() {
         rights.at_home(setting);
     }
     rights
@@ -148,7 +148,7 @@ impl Rights {
 
     /// What leader election needs.
     fn at_home(&mut self, setting: &Setting<'_>) {
-        let leases = rule("coordination.k8s.io", "leases", &["get", "create", "update"], "leader election");
+        let leases = rule("coordination.k8s.io", "leases", setting.leases, "leader election");
         let namespace = Some(setting.inventory_namespace.to_owned());
         self.add(&Place::Target(setting.home.to_owned()), Rule { namespace, ..leases });
     }

@@ -29,7 +29,7 @@ fn of_fleet(mappings: &[Arc<Mapping>], provider: ProviderKind) -> Rights {
         inventory_namespace: "sync-engine",
         providers: BTreeMap::from([("fleet".to_owned(), provider)]),
         home: "target",
-        has_lease: false,
+        leases: &[],
     };
     rights(mappings.iter().map(|mapping| &**mapping), &setting)
 }

@@ -56,7 +56,7 @@ async fn readiness_lists_everything_when_asked_to() {
 #[tokio::test]
 async fn metrics_are_open_metrics() {
     let shared = shared();
-    shared.instruments.metrics.set_clusters("kcp", 2);
+    shared.instruments.metrics.set_clusters("kcp", 2, 2);
     let metrics = ask(&shared, "GET", "/metrics").await;
     assert_eq!(metrics.code, 200);
     assert!(metrics.body.contains("sync_engine_clusters_engaged{provider=\"kcp\"} 2\n"), "{}", metrics.body);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sync_engine::engine::election::How;
+
 use super::core::Weather;
 use super::mapping::More;
 use super::server::{Ahead, Side};
@@ -214,6 +216,8 @@ pub enum Action {
     Bar(u32),
     /// It may again.
     Unbar(u32),
+    /// Somebody deletes the Lease that it holds.
+    DropLease(u32),
     /// The kubeconfigs name another address of the same server.
     Address(Side),
     /// The kubeconfigs hold another token, and the server knows the former one no longer.
@@ -313,6 +317,7 @@ impl fmt::Display for Action {
             Self::Resume(process) => write!(f, "engine {process} goes on"),
             Self::Bar(process) => write!(f, "engine {process} may not touch Leases any more"),
             Self::Unbar(process) => write!(f, "engine {process} may touch Leases again"),
+            Self::DropLease(process) => write!(f, "somebody deletes the Lease of engine {process}"),
             Self::Skew(process, seconds) => write!(f, "the clock of engine {process} jumps by {seconds} s"),
             Self::Address(side) => write!(f, "the kubeconfigs name another address of the {} server", side.name()),
             Self::List(roster) => write!(f, "the fleet lists the source server otherwise: {roster:?}"),
@@ -397,8 +402,8 @@ pub struct Plan {
     pub has_operators: bool,
     /// Whether the plain cluster is one of a fleet.
     pub has_fleet: bool,
-    /// Whether the replicas of an engine elect a leader.
-    pub elects: bool,
+    /// How the replicas of an engine agree on who writes.
+    pub elects: Option<How>,
     pub steps: Vec<Step>,
     pub forever: Option<Forever>,
 }

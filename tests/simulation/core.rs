@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::Value;
+use sync_engine::engine::election::How;
 use sync_engine::sandbox::{Flavor, Request, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -14,7 +15,7 @@ use super::action::{Forever, Roster};
 use super::checker::Checker;
 use super::dice::Dice;
 use super::network::Link;
-use super::replicas::Leaders;
+use super::replicas::{Leaders, Shares};
 use super::server::{Outcome, Server, Side};
 
 /// The moment at which every world begins.
@@ -35,10 +36,11 @@ pub struct Core {
     target: Server,
     pub checker: Checker,
     pub leaders: Leaders,
-    /// Whether replicas elect a leader.
-    pub elects: bool,
     /// Whether objects are beside their sources.
     pub is_beside: bool,
+    pub shares: Shares,
+    /// How replicas agree on who writes.
+    pub elects: Option<How>,
     pub trace: Vec<String>,
     /// Whether the trace is printed as it comes.
     pub aloud: bool,
@@ -121,8 +123,9 @@ impl Shared {
             target: Server::new(Side::Target, Flavor::Kubernetes, now, seed, 1),
             checker: Checker::default(),
             leaders: Leaders::default(),
-            elects: false,
+            elects: None,
             is_beside: false,
+            shares: Shares::default(),
             trace: Vec::new(),
             aloud: false,
             dice: Dice::new(seed),

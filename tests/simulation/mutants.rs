@@ -14,9 +14,9 @@ use std::sync::Mutex;
 
 use sync_engine::mutants::{Mutant, set};
 
-use self::records::{Record, is_about_copies, is_about_objects_beside, record};
+use self::records::{Record, is_about_copies, is_about_objects_beside, is_about_shards, record};
 use super::action::Plan;
-use super::plan::{Worlds, of_beside, of_copies, plan_of};
+use super::plan::{Worlds, of_beside, of_copies, of_shards, plan_of};
 use super::seeds;
 use super::world::run;
 
@@ -146,6 +146,7 @@ fn look_for(mutant: Mutant, start: u64, most: u64) -> Option<Found> {
         let plan = match mutant {
             mutant if is_about_copies(mutant) => of_copies(plan_of(seed, Worlds::All)),
             mutant if is_about_objects_beside(mutant) => of_beside(plan_of(seed, Worlds::All)),
+            mutant if is_about_shards(mutant) => of_shards(plan_of(seed, Worlds::Plain)),
             _ => plan_of(seed, Worlds::Plain),
         };
         let (invariant, text) = failure(&plan, Some(mutant))?;

@@ -1,5 +1,7 @@
 //! From a seed to what happens in its world.
 
+use sync_engine::engine::election::How;
+
 use super::action::{
     Action, Edit, Meddling, NAMES, Plan, RARE_NAMES, Roster, Secrecy, SourceRef, Step, TENANTS, Wiring,
 };
@@ -7,7 +9,7 @@ use super::core::Weather;
 use super::dice::Dice;
 use super::mapping::{CONNECTION, MAPPINGS, MORE, More, NAMESPACES, OPEN, PASSWORD};
 use super::matrix::{ACTIONS, FAULTS, PLAIN_ACTIONS, faults_of};
-use super::process::OTHER;
+use super::process::{OTHER, THIRD};
 use super::server::{Ahead, RESOURCES, Side};
 
 /// Set: the worlds have no related objects. They are those of the seeds before there were any.
@@ -15,6 +17,9 @@ const PLAIN: &str = "SYNC_ENGINE_PLAIN";
 
 /// Set: two replicas run from the beginning, and elect a leader.
 const REPLICAS: &str = "SYNC_ENGINE_REPLICAS";
+
+/// Set: two or three replicas run from the beginning, and each serves its share of the clusters.
+const SHARDS: &str = "SYNC_ENGINE_SHARDS";
 
 /// Set: the sources are in one plain cluster, which is one of a fleet.
 const FLEETS: &str = "SYNC_ENGINE_FLEETS";
@@ -31,13 +36,43 @@ pub fn plan(seed: u64) -> Plan {
     let plan = if std::env::var_os(FLEETS).is_some() { of_fleets(plan) } else { plan };
     let plan = if std::env::var_os(COPIES).is_some() { of_copies(plan) } else { plan };
     let plan = if std::env::var_os(BESIDE).is_some() { of_beside(plan) } else { plan };
+    let plan = if std::env::var_os(SHARDS).is_some() { of_shards(plan) } else { plan };
     if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
 }
 
 /// The same with two replicas from the beginning.
 pub fn of_replicas(mut plan: Plan) -> Plan {
     plan.steps.insert(0, Step { after_ms: plan.seed % 3_000, action: Action::Start(1) });
-    Plan { elects: true, ..plan }
+    Plan { elects: Some(How::Leader), ..plan }
+}
+
+/// The same with two or three replicas from the beginning, of which each serves its share. Leases are lost, and replicas stop
+/// for a while to see them.
+pub fn of_shards(mut plan: Plan) -> Plan {
+    let mut dice = Dice::new(plan.seed.rotate_left(48));
+    let processes = if dice.percent(50) { &[0, 1, THIRD][..] } else { &[0, 1] };
+    for _ in 0..dice.between(1, 5) {
+        let at = dice.below(plan.steps.len() as u64 + 1) as usize;
+        let process = dice.pick(processes);
+        let (first, then) = match dice.below(5) {
+            0 => (Action::Bar(process), Action::Unbar(process)),
+            1 => (Action::Crash(process), Action::Start(process)),
+            2 => (Action::Stop(process), Action::Start(process)),
+            3 => (Action::Pause(process), Action::Resume(process)),
+            _ => (Action::DropLease(process), Action::DropLease(process)),
+        };
+        // While others may take over, there is something to write.
+        let changes = (0..dice.below(4)).map(|_| (dice.below(2_000), Action::Change(source(&mut dice, plan.is_kcp))));
+        let changes: Vec<_> = changes.collect();
+        let dropped = dice.percent(50).then_some((dice.below(2_000), Action::DropLease(process)));
+        let steps = [(pause(&mut dice), first)].into_iter().chain(dropped).chain(changes);
+        let steps = steps.chain([(pause(&mut dice), then)]).map(|(after_ms, action)| Step { after_ms, action });
+        plan.steps.splice(at..at, steps.collect::<Vec<_>>());
+    }
+    for process in &processes[1..] {
+        plan.steps.insert(0, Step { after_ms: dice.below(3_000), action: Action::Start(*process) });
+    }
+    Plan { elects: Some(How::Sharded), ..plan }
 }
 
 /// The same with sources in one plain cluster of a fleet, whose list changes.
@@ -170,7 +205,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         is_beside: false,
         has_operators: has_related,
         has_fleet: false,
-        elects: false,
+        elects: None,
         steps,
         forever: None,
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::Uri;
 use k8s_openapi::jiff::Timestamp;
 use sync_engine::engine::clock::Clock;
-use sync_engine::engine::election::Terms;
+use sync_engine::engine::election::{How, Terms};
 use sync_engine::engine::{self, Settings};
 use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
@@ -30,7 +30,11 @@ use super::server::Side;
 /// The process with another engine id.
 pub const OTHER: u32 = 2;
 
+/// A third process of the engine that the first two are of.
+pub const THIRD: u32 = 3;
+
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The id of a process.
 fn engine(process: u32) -> &'static str {
@@ -45,7 +49,7 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(shared: &Shared, number: u32, is_kcp: bool, elects: bool) -> Self {
+    pub fn start(shared: &Shared, number: u32, is_kcp: bool, elects: Option<How>) -> Self {
         let (reloads, receiver) = mpsc::channel(16);
         let shutdown = CancellationToken::new();
         let settings = Settings {
@@ -55,7 +59,7 @@ impl Process {
             connections: connections(shared, number, is_kcp),
             schemas: Schemas::default(),
             clock: clock(shared.clone(), number),
-            election: elects.then(|| terms(number)),
+            election: elects.map(|how| terms(number, how)),
             custom_providers: fleet(shared, number),
         };
         let (mut task, instruments) = (JoinSet::new(), Instruments::default());
@@ -125,13 +129,14 @@ async fn settle() {
     }
 }
 
-/// As `--leader-elect lease` has them.
-fn terms(process: u32) -> Terms {
+/// As the flags have them by default.
+fn terms(process: u32, how: How) -> Terms {
     Terms {
+        how,
         home: "target".into(),
         replica: replica(process),
         lease_duration: LEASE_DURATION,
-        renew_deadline: Duration::from_secs(10),
+        renew_deadline: RENEW_DEADLINE,
         retry_period: Duration::from_secs(2),
     }
 }

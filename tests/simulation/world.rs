@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
+use sync_engine::engine::election::How;
 use sync_engine::sandbox::{Flavor, Request};
 use tokio::time::sleep;
 use tracing_subscriber::fmt::MakeWriter;
@@ -19,7 +20,7 @@ use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
 use super::mapping::{MORE, Mapping, More, RELATED, file, first, guest};
-use super::process::{OTHER, Process};
+use super::process::{OTHER, Process, THIRD};
 use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
 
 pub use contents::{SourceKey, text};
@@ -297,7 +298,7 @@ impl World {
         let reports: Vec<_> = self.processes.values().flat_map(Process::reports).collect();
         self.core(|core| reports.iter().for_each(|(what, text)| core.checker.check_report(what, text)));
         // A process that starts beside a leader does nothing that could be compared.
-        if !self.is_over() && !plan.elects {
+        if !self.is_over() && plan.elects.is_none() {
             super::aftermath::check(self).await;
         }
         self.end().await;
@@ -323,6 +324,10 @@ impl World {
             Action::Resume(1),
             Action::Resume(OTHER),
         ];
+        let mut ends = ends.to_vec();
+        if self.core(|core| core.elects) == Some(How::Sharded) {
+            ends.extend([Action::Resume(THIRD), Action::Unbar(0), Action::Unbar(1), Action::Unbar(THIRD)]);
+        }
         // It disturbs nobody that what did not happen ends.
         let was_disturbed = self.is_disturbed;
         for action in ends {
@@ -347,7 +352,7 @@ impl World {
         }
         // What is still under way arrives.
         sleep(Duration::from_secs(60)).await;
-        if !self.processes.contains_key(&0) && !self.processes.contains_key(&1) {
+        if [0, 1, THIRD].iter().all(|number| !self.processes.contains_key(number)) {
             self.act(Action::Start(0)).await;
         }
     }

@@ -164,15 +164,15 @@ fn help_is_for_strangers() {
               [default: target]
 
           --leader-elect <HOW>
-              `lease`: several replicas run, and the one that holds a Lease writes. `none`: there is one
-              replica.
+              `lease`: several replicas run, and the one that holds a Lease writes. `sharded`: each
+              writes for its share of the source clusters. `none`: there is one replica.
               
-              The Lease `sync-engine-ID` is in the namespace of the state store. All replicas need the
-              same --home.
+              The Lease `sync-engine-ID`, or a Lease `sync-engine-ID.HASH` for each replica, is in the
+              namespace of the state store. All replicas need the same --home.
               
               [env: SYNC_ENGINE_LEADER_ELECT=]
               [default: none]
-              [possible values: none, lease]
+              [possible values: none, lease, sharded]
 
           --replica <NAME>
               Name of this replica, in the Lease and in the User-Agent of its requests. Default: the
@@ -187,7 +187,7 @@ fn help_is_for_strangers() {
               [default: 15s]
 
           --leader-elect-renew-deadline <DURATION>
-              How long the leader writes without a renewal
+              How long a replica writes without a renewal
               
               [env: SYNC_ENGINE_LEADER_ELECT_RENEW_DEADLINE=]
               [default: 10s]

@@ -75,7 +75,7 @@ impl Visit<'_> {
             providers: self.surveyor.providers.clone(),
             home: &self.surveyor.home,
             // Flags of `run` are none of this verb's.
-            has_lease: false,
+            leases: &[],
         };
         let needed = rights([mapping], &setting);
         let source = place_of(spec, "source");

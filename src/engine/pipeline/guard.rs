@@ -90,6 +90,15 @@ impl Guard {
         true
     }
 
+    /// Releases what is held, for the replica that counts says that the document is in force. `false`: it was released.
+    pub fn release(&mut self) -> bool {
+        let is_held = self.state != State::Open;
+        if is_held {
+            self.open();
+        }
+        is_held
+    }
+
     /// How many deletions wait for approval.
     pub fn held(&self) -> Option<usize> {
         (self.state == State::Held).then(|| self.total())
@@ -178,6 +187,14 @@ mod tests {
             assert_eq!(guard.approve(), Some(held));
             assert_eq!(guard.prune(), Prune::Allowed);
         }
+    }
+
+    #[test]
+    fn what_the_replica_that_counts_releases_is_released() {
+        let mut guard = Guard::default().next(false);
+        guard.note(&key("a"), 11, 1);
+        assert!(guard.release() && !guard.release());
+        assert_eq!((guard.prune(), guard.size()), (Prune::Allowed, 0));
     }
 
     #[test]

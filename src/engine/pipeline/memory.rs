@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::wakes::Topic;
-use super::{Inventory, Pipeline, Reason, State, Unsettled};
+use super::{Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
 use crate::engine::former;
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, SourceClusters, placement};
-use crate::multicluster::permit::Permit;
 use crate::multicluster::queue::Priority;
+use crate::multicluster::shares::Work;
 use crate::object::Key;
 use crate::plan::Prune;
 use crate::server::metrics::TABLES;
@@ -154,7 +154,7 @@ impl Pipeline {
     /// released.
     pub fn conclude(&self) {
         let is_counted = |state: &State| state.unplanned.is_empty() && state.guard.prune() == Prune::Held;
-        if !is_counted(&self.state()) || !self.are_sources_listed() || !self.are_clusters_followed() {
+        if !is_counted(&self.state()) || !self.are_sources_listed() || !self.are_clusters_followed() || !self.keeps() {
             return;
         }
         if self.state().guard.counts_absent() && !self.follows_every_kind() {
@@ -189,9 +189,26 @@ impl Pipeline {
         self.state().guard.prune() == Prune::Allowed
     }
 
-    /// Why the inventory is not confirmed, if so.
+    /// Why the inventory is not confirmed, if so. Once the replicas are others, it is not.
     pub fn unconfirmed(&self) -> Option<String> {
-        self.state().unconfirmed.clone()
+        let state = self.state();
+        let is_outdated = state.view != self.shared.lease.number();
+        state.unconfirmed.clone().or_else(|| is_outdated.then(|| NOT_READ.to_owned()))
+    }
+
+    /// Whether this replica keeps the state store, and decides what concerns all sources.
+    pub fn keeps(&self) -> bool {
+        self.shared.lease.owns(Work::Mapping(self.writer.mapping()))
+    }
+
+    /// Whether this replica has to look at sources that others serve: deletions of all of them are counted, or the state store
+    /// says what is to go from all of them.
+    pub fn counts_all(&self) -> bool {
+        let state = self.state();
+        let is_counting =
+            state.guard.prune() == Prune::Held || state.store.status != self.generation().mapping.status.written();
+        drop(state);
+        is_counting && self.shared.lease.is_divided() && self.keeps()
     }
 
     /// Whether it is known what the state store says.
@@ -225,20 +242,24 @@ impl Pipeline {
 
     /// Notes what became of the state store. Once it is confirmed, every source is planned: what was planned before knew
     /// neither the target nor what is held back.
-    pub fn confirm(&self, result: Result<Inventory, String>, permit: &Permit) {
+    pub fn confirm(&self, result: Result<Inventory, String>) {
         let generation = self.generation();
         let mut state = self.state();
-        if !permit.holds() {
-            // Another replica leads. Under the lock: whoever ended the permit doubts the state store after that.
+        if state.view != self.shared.lease.number() {
+            // The replicas are others meanwhile: it is read again.
             return;
         }
         let was_unconfirmed = state.unconfirmed.is_some();
+        let mut is_released = false;
         match result {
             Ok(store) => {
+                // A former document was in force: nothing follows from a change of it.
+                let is_in_force = generation.former.is_some() || store.is_in_force(&generation.mapping.text);
                 if was_unconfirmed {
-                    // A former document was in force: nothing follows from a change of it.
-                    let is_in_force = generation.former.is_some() || store.is_in_force(&generation.mapping.text);
                     state.guard = state.guard.next(is_in_force);
+                } else if is_in_force && !self.keeps() {
+                    // The replica that counts says so.
+                    is_released = state.guard.release();
                 }
                 state.recorded(&generation.mapping, store);
                 state.unconfirmed = None;
@@ -256,6 +277,9 @@ impl Pipeline {
             }
             // Where there is no source, no plan will.
             self.conclude();
+        }
+        if is_released {
+            self.touch(Topic::Approval);
         }
         self.touch(Topic::Store(generation.target.cluster.clone()));
     }

@@ -25,6 +25,7 @@ mod replicas;
 mod restarts;
 mod retention;
 mod rights;
+mod shards;
 mod spec;
 mod status;
 mod targets;
@@ -65,6 +66,7 @@ pub fn cases() -> Vec<Case> {
         workspace_types::cases(),
         operation::cases(),
         replicas::cases(),
+        shards::cases(),
         fleets::cases(),
         bad_input::cases(),
         examples::cases(),

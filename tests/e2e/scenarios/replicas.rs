@@ -26,7 +26,7 @@ pub fn cases() -> Vec<Case> {
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
 const EPOCH: &str = "sync-engine.dev/epoch";
 
-const REPLICAS: [&str; 3] = ["one", "two", "three"];
+pub const REPLICAS: [&str; 3] = ["one", "two", "three"];
 
 /// Replicas of one engine on one world.
 struct Group<'w> {
@@ -90,7 +90,7 @@ impl<'w> Group<'w> {
     }
 }
 
-fn electing(launch: Launch, replica: &str) -> Launch {
+pub fn electing(launch: Launch, replica: &str) -> Launch {
     launch
         .flag("--leader-elect", "lease")
         .flag("--replica", replica)

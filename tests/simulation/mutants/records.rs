@@ -23,6 +23,11 @@ pub fn is_about_objects_beside(mutant: Mutant) -> bool {
     matches!(mutant, FieldLeftBeside | StrippedBesideForgotten | UnlistedBesideIsEmpty)
 }
 
+/// Whether only worlds with replicas that share the work can show it.
+pub fn is_about_shards(mutant: Mutant) -> bool {
+    matches!(mutant, Mutant::JoinerWritesAtOnce | Mutant::DeletedLeaseFrees)
+}
+
 pub fn record(mutant: Mutant) -> Record {
     let found = |median, invariant| Record::Found { median, invariant };
     match mutant {
@@ -93,6 +98,8 @@ pub fn record(mutant: Mutant) -> Record {
             "Judged only where nothing else happens than what consumers do: a scenario finds it, and none of 200 worlds",
         ),
         Mutant::UnlistedBesideIsEmpty => found(385, "I5"),
+        Mutant::JoinerWritesAtOnce => found(2, "I8"),
+        Mutant::DeletedLeaseFrees => found(2, "I8"),
         Mutant::TwoWorkersOnOneKey => found(1, "I7"),
     }
 }

@@ -7,6 +7,7 @@ mod fleets;
 mod identity;
 mod related;
 mod replicas;
+mod shards;
 
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, Wiring};
 use super::checker::Violation;
@@ -38,7 +39,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         is_beside: false,
         has_operators: false,
         has_fleet: false,
-        elects: false,
+        elects: None,
         steps,
         forever: None,
     }

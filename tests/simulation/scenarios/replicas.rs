@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use sync_engine::engine::election::How;
+
 use super::super::process::LEASE_DURATION;
 use super::super::{plan, seeds};
 use super::*;
 
 fn replicas(steps: &[(u64, Action)]) -> Plan {
-    Plan { elects: true, ..world(Kcp, steps) }
+    Plan { elects: Some(How::Leader), ..world(Kcp, steps) }
 }
 
 #[test]

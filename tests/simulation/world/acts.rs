@@ -6,6 +6,7 @@ use super::super::action::{Action, Edit, Forever, Meddling, Roster, TENANTS};
 use super::super::checker::{AFTERMATH, RECORDS};
 use super::super::mapping::{GUEST, OPTIONAL};
 use super::super::matrix::is_fault;
+use super::super::replicas;
 use super::super::server::{
     Ahead, Side, accept, binding, binding_url, new_schema, no_widgets, serve_widgets, widgets, workspace,
 };
@@ -94,6 +95,10 @@ impl World {
             Action::Resume(number) => self.core(|core| core.resume(number)),
             Action::Bar(number) => drop(self.core(|core| core.barred.insert(number))),
             Action::Unbar(number) => drop(self.core(|core| core.barred.remove(&number))),
+            Action::DropLease(number) => {
+                let lease = self.core(|core| replicas::lease_of(core, number));
+                lease.iter().for_each(|url| self.target_server(&Request::delete(url)));
+            }
             Action::Skew(number, seconds) => self.core(|core| *core.skewed.entry(number).or_default() += seconds),
             Action::Address(side) => self.core(|core| core.server(side).kubeconfig.address += 1),
             Action::List(roster) => self.core(|core| {

@@ -1,0 +1,241 @@
+//! Leases as a server keeps them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::Method;
+use hyper::body::Bytes;
+pub use k8s_openapi::api::coordination::v1::Lease as Record;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, MicroTime, ObjectMeta};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::{Election, How};
+use crate::mapping::Resource;
+use crate::multicluster::ApiPath;
+use crate::multicluster::endpoint::{Body, DeleteOptions};
+use crate::multicluster::request_error::RequestError;
+use crate::object::hash::tuple_hash;
+use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER};
+
+/// A Lease as it was seen last.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub record: Record,
+    /// When it was seen like this for the first time.
+    pub since: Instant,
+}
+
+impl Seen {
+    /// What was read, and since when it is so. By the version too: a holder whose clock stands still renews all the same.
+    pub fn after(before: Option<Self>, record: Record, now: Instant) -> Self {
+        let version = |record: &Record| record.metadata.resource_version.clone();
+        let same = before.filter(|seen| seen.record.spec == record.spec && version(&seen.record) == version(&record));
+        let since = same.map_or(now, |seen| seen.since);
+        Self { record, since }
+    }
+
+    /// When it has run out, if it stays as it is.
+    pub fn ends(&self) -> Instant {
+        self.since + lasts(&self.record)
+    }
+}
+
+/// Empty: it was handed back.
+pub fn holder(record: &Record) -> &str {
+    record.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+}
+
+/// How often it changed hands: the epoch of its holder.
+pub fn transitions(record: &Record) -> i32 {
+    record.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default()
+}
+
+/// For how long it counts after its last renewal.
+pub fn lasts(record: &Record) -> Duration {
+    let seconds = record.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or_default();
+    Duration::from_secs(seconds.unsigned_abs().into())
+}
+
+/// Whether two states are of one reign of one holder: nobody took the Lease in between.
+pub fn is_same_reign(one: &Record, other: &Record) -> bool {
+    let acquired = |record: &Record| record.spec.as_ref().and_then(|spec| spec.acquire_time.clone());
+    one.metadata.uid == other.metadata.uid
+        && holder(one) == holder(other)
+        && transitions(one) == transitions(other)
+        && acquired(one) == acquired(other)
+}
+
+/// Leases at one moment.
+#[derive(Debug, Deserialize)]
+pub struct Listed {
+    /// With the version of the whole list.
+    pub metadata: ListMeta,
+    pub items: Vec<Record>,
+}
+
+fn leases() -> Resource {
+    Resource { group: "coordination.k8s.io".into(), version: "v1".into(), plural: "leases".into() }
+}
+
+impl Election {
+    /// The name of the one Lease of the engine.
+    pub(super) fn leaders_lease(&self) -> String {
+        format!("sync-engine-{}", self.engine)
+    }
+
+    /// The name of the Lease that this replica writes.
+    pub(super) fn name(&self) -> String {
+        match self.terms.how {
+            How::Leader => self.leaders_lease(),
+            How::Sharded => format!("{}.{}", self.leaders_lease(), tuple_hash([self.terms.replica.as_str()], 10)),
+        }
+    }
+
+    pub(super) async fn get(&self) -> Result<Option<Record>, RequestError> {
+        let endpoint = self.home.endpoint();
+        match endpoint.request(Method::GET, &self.path(&self.name())?, None, self.deadline()).await {
+            Ok(reply) => self.read(&reply.body).map(Some),
+            Err(error) if error.is_not_found_of(&self.name()) || error.is_not_found_of(&self.namespace) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Every Lease of the engine, as the server has them now: no cache is asked.
+    pub(super) async fn list(&self) -> Result<Listed, RequestError> {
+        let selector = format!("{MANAGED_BY}={MANAGER}");
+        let path = ApiPath::collection(&leases(), &self.namespace)?.query("labelSelector", &selector);
+        let reply = self.home.endpoint().request(Method::GET, &path, None, self.deadline()).await?;
+        let mut list: Listed = serde_json::from_slice(&reply.body).map_err(|error| self.unreadable(&error))?;
+        let label = |record: &Record| record.metadata.labels.as_ref().and_then(|labels| labels.get(ENGINE)).cloned();
+        let leaders = self.leaders_lease();
+        let is_own = |record: &Record| {
+            label(record).is_some_and(|engine| engine == self.engine) || record.metadata.name.as_ref() == Some(&leaders)
+        };
+        list.items.retain(is_own);
+        Ok(list)
+    }
+
+    pub(super) async fn put(&self, record: &Record) -> Result<Record, RequestError> {
+        self.send(Method::PUT, &self.path(&self.name())?, record).await
+    }
+
+    /// Creates the Lease of this replica. The spec is that of one which is known to have been there.
+    pub(super) async fn post(&self, spec: Option<LeaseSpec>) -> Result<Record, RequestError> {
+        let metadata =
+            ObjectMeta { name: Some(self.name()), namespace: Some(self.namespace.clone()), ..ObjectMeta::default() };
+        let path = ApiPath::collection(&leases(), &self.namespace)?;
+        self.send(Method::POST, &path, &self.taken(&Record { metadata, spec })).await
+    }
+
+    /// Deletes a Lease, as it was seen.
+    pub(super) async fn delete(&self, record: &Record) -> Result<(), RequestError> {
+        let ObjectMeta { name, uid, resource_version, .. } = &record.metadata;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (uid, version) = (text(uid), text(resource_version));
+        let options = DeleteOptions { uid: &uid, resource_version: &version, propagation: "Background" };
+        let (home, path) = (self.home.endpoint(), self.path(&text(name))?);
+        // It must not hold up a renewal.
+        let late = |_| RequestError::Body { url: home.url().to_owned(), reason: "no answer in time".to_owned() };
+        tokio::time::timeout(self.terms.retry_period, home.delete(&path, options)).await.map_err(late)?.map(drop)
+    }
+
+    pub(super) fn renewed(&self, record: &Record) -> Record {
+        let mut record = self.labelled(record);
+        record.spec.get_or_insert_default().renew_time = Some(MicroTime(self.clock.now()));
+        record
+    }
+
+    pub(super) fn taken(&self, record: &Record) -> Record {
+        let now = MicroTime(self.clock.now());
+        let is_first = record.spec.is_none();
+        let spec = LeaseSpec {
+            holder_identity: Some(self.terms.replica.clone()),
+            lease_duration_seconds: i32::try_from(self.terms.lease_duration.as_secs()).ok(),
+            acquire_time: Some(now.clone()),
+            renew_time: Some(now),
+            lease_transitions: Some(if is_first { 0 } else { transitions(record).saturating_add(1) }),
+            ..LeaseSpec::default()
+        };
+        Record { spec: Some(spec), ..self.labelled(record) }
+    }
+
+    pub(super) fn handed_back(&self, mut record: Record) -> Record {
+        let spec = record.spec.get_or_insert_default();
+        spec.holder_identity = Some(String::new());
+        spec.lease_duration_seconds = Some(1);
+        spec.renew_time = Some(MicroTime(self.clock.now()));
+        record
+    }
+
+    /// Other replicas find a Lease by its labels: who strips them is corrected with the next renewal.
+    fn labelled(&self, record: &Record) -> Record {
+        let mut record = record.clone();
+        let labels: &mut BTreeMap<String, String> = record.metadata.labels.get_or_insert_default();
+        labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
+        labels.insert(ENGINE.to_owned(), self.engine.clone());
+        record
+    }
+
+    fn path(&self, name: &str) -> Result<ApiPath, RequestError> {
+        Ok(ApiPath::object(&leases(), &self.namespace, name)?)
+    }
+
+    async fn send(&self, method: Method, path: &ApiPath, record: &Record) -> Result<Record, RequestError> {
+        let path = path.clone().query("fieldManager", MANAGER);
+        let body = serde_json::to_vec(record).map_err(|error| self.unreadable(&error))?;
+        let body = Body::json(Bytes::from(body));
+        let reply = self.home.endpoint().request(method, &path, Some(body), self.deadline()).await?;
+        self.read(&reply.body)
+    }
+
+    fn read(&self, body: &[u8]) -> Result<Record, RequestError> {
+        serde_json::from_slice(body).map_err(|error| self.unreadable(&error))
+    }
+
+    fn unreadable(&self, error: &serde_json::Error) -> RequestError {
+        RequestError::Body { url: self.home.endpoint().url().to_owned(), reason: error.to_string() }
+    }
+
+    /// So that two attempts fit in a renew deadline.
+    fn deadline(&self) -> Duration {
+        self.terms.renew_deadline / 2
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    pub fn record(holder: &str, seconds: i32, version: &str) -> Record {
+        Record {
+            metadata: ObjectMeta {
+                name: Some(holder.to_owned()),
+                resource_version: Some(version.to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(holder.to_owned()),
+                lease_duration_seconds: Some(seconds),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn a_lease_that_was_taken_anew_is_of_another_reign() {
+        let own =
+            Record { metadata: ObjectMeta { uid: Some("u".into()), ..ObjectMeta::default() }, ..record("me", 15, "1") };
+        let renewed = Record {
+            metadata: ObjectMeta { resource_version: Some("2".into()), ..own.metadata.clone() },
+            ..own.clone()
+        };
+        assert!(is_same_reign(&own, &renewed));
+        let recreated =
+            Record { metadata: ObjectMeta { uid: Some("v".into()), ..own.metadata.clone() }, ..own.clone() };
+        let mut taken = own.clone();
+        taken.spec.get_or_insert_default().lease_transitions = Some(1);
+        assert!(!is_same_reign(&own, &recreated) && !is_same_reign(&own, &taken));
+    }
+}
