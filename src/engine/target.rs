@@ -88,8 +88,8 @@ impl Target {
     pub fn new(name: &str, connection: Arc<Connection>, locks: Arc<NamespaceLocks>) -> Result<Self, InvalidName> {
         Ok(Self {
             name: name.to_owned(),
-            // Of a provider's cluster, the name has a slash.
-            cluster: ClusterName::try_from(name.replace('/', ".").as_str())?,
+            // As its watches call it: a provider's cluster has the provider's name before its own.
+            cluster: ClusterName::try_from(name.rsplit('/').next().unwrap_or_default())?,
             connection,
             state: Mutex::default(),
             engagement: Epoch::default(),

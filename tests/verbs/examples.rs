@@ -122,7 +122,7 @@ fn each_is_played_whole() {
         let output = run(&["sandbox", &folder(&name), "--exit-when-synced"]);
         let text = shown(&output);
         assert!(output.status.success(), "{name}: {text}");
-        let all = if FLEETS.contains(&name.as_str()) { "5 of 5 " } else { "2 of 2 " };
+        let all = if FLEETS.contains(&name.as_str()) { "6 of 6 " } else { "2 of 2 " };
         assert!(text.contains(all), "{name}: {text}");
         for word in ["not played", "cannot go on", "keeps what ran", "error"] {
             assert!(!text.contains(word), "{name}: {text}");

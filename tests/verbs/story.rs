@@ -327,7 +327,7 @@ async fn a_fleet_of_clusters_is_looked_around_in() {
     let place = Place::new();
     let kubeconfig = place.path("kubeconfig");
     let mut sandbox = place.start(&[&fleet(), "--kubeconfig-out", "kubeconfig"]);
-    sandbox.line("5 of 5 orders are ready where they were ordered");
+    sandbox.line("6 of 6 orders are ready where they were ordered");
     sandbox.line("kubectl --context downstream get restocks");
 
     let mut uids = HashSet::new();

@@ -217,6 +217,7 @@ const FLEET: &str = r#"<mapping>
         apiVersion: <group>/v1
         kind: Widget
         spec: {size: "${{ source.spec.size }}", note: "{{ target.key }}"}
+      ready: ${{ objects.widget.status.phase | default("") == "Running" }}
   status:
     fields:
       ready: {value: "${{ targets | items | selectattr('1.ready') | length }}"}
@@ -247,12 +248,14 @@ async fn every_cluster_that_a_provider_lists_under_a_label_is_a_target(stage: &S
     let mut engine = two.launch().ready().await;
     alpha.create("it", json!({"size": 1})).await;
     west.has_spec(alpha, "it", json!({"size": 1, "note": "west"})).await;
+    report(west, alpha, "it", "Running").await;
     alpha.status("it", json!({"ready": 1})).await;
     assert!(hub.copies().await.is_empty(), "another tier");
 
     // A cluster that joins the selection is a target at once; one that leaves it keeps what it has.
     hub.rest.patch(Patch::Merge, &format!("{secrets}/east"), &secret("east", "gold", east)).await;
     hub.has_spec(alpha, "it", json!({"size": 1, "note": "east"})).await;
+    report(hub, alpha, "it", "Running").await;
     alpha.status("it", json!({"ready": 2})).await;
     hub.rest.patch(Patch::Merge, &format!("{secrets}/west"), &secret("west", "silver", &kubeconfig)).await;
     alpha.status("it", json!({"ready": 1})).await;
