@@ -43,6 +43,7 @@ impl Engine {
                     if !used {
                         self.forget_schemas();
                     }
+                    self.target_disengaged(&cluster);
                 }
             }
             ClusterEvent::Synced(ProviderName::Source(_)) => {

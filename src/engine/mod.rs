@@ -448,8 +448,11 @@ impl Engine {
 
     fn start_or_swap(&mut self, entry: &Entry, slot: &Slot, target: &str) {
         let Some(target) = self.target(target) else {
-            // A provider's cluster is missing as long as it is not engaged: what runs there goes on.
-            if !target.contains('/') {
+            // A provider's cluster is missing as long as it is not engaged. A target that only former documents named may be
+            // gone: sources that still have something there say so.
+            let is_named =
+                entry.mapping.target_rule.as_ref().is_none_or(|rule| rule.allowed.iter().any(|one| one == target));
+            if is_named && !target.contains('/') {
                 self.refuse(entry, slot, target);
                 self.stop(slot);
             }

@@ -81,6 +81,7 @@ impl Engine {
         let ProviderName::Source(SourceClusters::Provider(provider)) = &cluster.provider else { return };
         let name = format!("{provider}/{}", cluster.spec.name);
         if let Some(target) = self.targets.get(&name) {
+            target.set_away(false);
             match target.is_reached_by(cluster.spec.endpoint.connection()) {
                 true => self.engage_target(&name, cluster),
                 // Its provider found it anew: another credential, and nothing of the former connection counts.
@@ -92,6 +93,15 @@ impl Engine {
         }
         let provider = SourceClusters::Provider(provider.clone());
         if self.catalog.mappings().any(|(_, entry)| Self::target_providers(&entry.mapping).contains(&provider)) {
+            self.converge();
+        }
+    }
+
+    /// A provider no longer lists a cluster that may be a target. Nothing is deleted for that.
+    pub(super) fn target_disengaged(&mut self, cluster: &Cluster) {
+        let ProviderName::Source(SourceClusters::Provider(provider)) = &cluster.provider else { return };
+        if let Some(target) = self.targets.get(&format!("{provider}/{}", cluster.spec.name)) {
+            target.set_away(true);
             self.converge();
         }
     }

@@ -1,6 +1,7 @@
 //! A target: which cluster it is now, and what that serves.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub struct Target {
     locks: Arc<NamespaceLocks>,
     /// Set once another connection leads to the target.
     retired: CancellationToken,
+    /// Whether its provider no longer lists it.
+    is_away: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +99,7 @@ impl Target {
             wanted: Notify::new(),
             locks,
             retired: CancellationToken::new(),
+            is_away: AtomicBool::new(false),
         })
     }
 
@@ -139,9 +143,14 @@ impl Target {
         Arc::ptr_eq(&self.connection, connection)
     }
 
-    /// Whether which cluster it is could not be confirmed: it cannot be reached.
+    /// Whether it cannot be reached: which cluster it is could not be confirmed, or its provider no longer lists it.
     pub fn is_lost(&self) -> bool {
-        matches!(self.known(), Known::Failed(_))
+        self.is_away.load(Ordering::Relaxed) || matches!(self.known(), Known::Failed(_))
+    }
+
+    /// Its provider no longer lists it, or does again.
+    pub fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
     }
 
     /// Whether it is another connection to the same cluster.

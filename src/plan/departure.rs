@@ -38,7 +38,10 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
     let is_foreign = |object: &TargetObject| object.reference.kind.side == Side::Source;
     if observed.among.is_some() && !finalizer && observed.owned.iter().all(is_foreign) {
         // It is about other targets.
-        return Plan::Rest(Rest::InSync);
+        return match targets::pinned_to_none(observed, source) {
+            Some(reason) => say(mapping, observed, source, None, Reasons(vec![reason])),
+            None => Plan::Rest(Rest::InSync),
+        };
     }
     if finalizer && let Some(reason) = target_changed(observed, source) {
         return say(mapping, observed, source, None, Reasons(vec![reason]));

@@ -197,24 +197,38 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
 
 /// The source is to move here. The target that it is on reports that, or takes the objects away first.
 fn moved_from(on_change: TargetChange, among: &Among, pins: &BTreeMap<String, String>) -> Share {
-    let former: Vec<&str> = pins.keys().map(String::as_str).collect();
     if pins.keys().all(|name| among.others.contains_key(name)) {
         return match on_change {
             TargetChange::Block => Share::Elsewhere,
             TargetChange::Recreate => Share::Moved(Reason {
                 cause: Cause::Waiting,
-                detail: format!("its objects are deleted on the former target first (`{}`)", former.join("`, `")),
+                detail: format!(
+                    "its objects are deleted on the former target first (`{}`)",
+                    pins.keys().map(String::as_str).collect::<Vec<_>>().join("`, `")
+                ),
             }),
         };
     }
-    Share::Moved(Reason {
+    Share::Moved(unserved(pins.keys().filter(|name| !among.others.contains_key(*name))))
+}
+
+fn unserved<'n>(names: impl Iterator<Item = &'n String>) -> Reason {
+    Reason {
         cause: Cause::TargetChanged,
         detail: format!(
-            "its objects are on `{}`, which is not a target of the engine (any more): give the engine that connection; or, \
+            "it may have objects on `{}`, which is not a target of the engine (any more): give the engine that connection; or, \
              if it is lost, run `sync-engine abandon-target`",
-            former.join("`, `"),
+            names.map(String::as_str).collect::<Vec<_>>().join("`, `"),
         ),
-    })
+    }
+}
+
+/// Why the finalizer of a source stays that has nothing on any target of the mapping.
+pub fn pinned_to_none(observed: &Observed, source: &Value) -> Option<Reason> {
+    let among = observed.among.as_ref().filter(|_| has_finalizer(source, observed.writer.finalizer()))?;
+    let pins = source::pins(&observed.writer, source);
+    let is_served = |name: &String| *name == among.name || among.others.contains_key(name);
+    (!pins.is_empty() && !pins.keys().any(is_served)).then(|| unserved(pins.keys()))
 }
 
 /// Names under which a source is pinned to this target: its own, and one that it had before, which no target has now.
@@ -282,6 +296,9 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
             Some((Sight::Seen, Some((cause, why)))) => all.push(*cause, named(key, why)),
             Some((Sight::Seen, None)) => {}
         }
+    }
+    if !choices.iter().any(|choice| choice.cluster.as_ref() == Ok(&among.name)) {
+        all.0.extend(own.0.iter().cloned());
     }
     Some(all)
 }

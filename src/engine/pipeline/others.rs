@@ -18,8 +18,8 @@ pub struct Others {
     selected: BTreeSet<String>,
     /// Their pipelines, by the name of the target.
     pipelines: BTreeMap<String, Weak<Pipeline>>,
-    /// Sources whose status waits for what another target has.
-    withheld: BTreeSet<Key>,
+    /// Sources whose status may wait for what other targets have, with the names of those that are not in sight yet.
+    withheld: BTreeMap<Key, BTreeSet<String>>,
     /// Whether the cluster could not be reached when that was last looked at.
     lost: bool,
 }
@@ -77,10 +77,11 @@ impl Pipeline {
             (name, other)
         });
         let among = Among { name: self.generation().target.name.clone(), selected, others: others.collect() };
-        let waits = among.others.values().any(|other| other.sight == Sight::Starting);
+        let starting = among.others.iter().filter(|(_, other)| other.sight == Sight::Starting);
+        let starting: BTreeSet<String> = starting.map(|(name, _)| name.clone()).collect();
         let mut others = self.others();
-        if waits && self.generation().mapping.has_several_targets() {
-            others.withheld.insert(key.clone());
+        if !starting.is_empty() && self.generation().mapping.has_several_targets() {
+            others.withheld.insert(key.clone(), starting);
         } else {
             others.withheld.remove(key);
         }
@@ -109,7 +110,7 @@ impl Pipeline {
         }
     }
 
-    /// Queues what waited for another target that is in sight now; and, once this target can or cannot be reached any more,
+    /// Queues what waited for a target that is in sight now; and, once this target can or cannot be reached any more,
     /// what the others say of it. Called now and then, so that a short interruption changes no status.
     pub fn look_at_others(&self) {
         let pipelines = self.other_pipelines();
@@ -124,9 +125,14 @@ impl Pipeline {
             }
             others.withheld.clone()
         };
-        let is_seen = |key: &Key| pipelines.iter().all(|(_, one)| one.sight(key) != Sight::Starting);
-        for key in withheld.into_iter().filter(is_seen) {
-            self.queue.add(key, Priority::Initial);
+        let has_come = |key: &Key, name: &String| {
+            let one = pipelines.iter().find(|(other, _)| other == name);
+            one.is_none_or(|(_, one)| one.sight(key) != Sight::Starting)
+        };
+        for (key, starting) in withheld {
+            if starting.iter().any(|name| has_come(&key, name)) {
+                self.queue.add(key, Priority::Initial);
+            }
         }
     }
 }

@@ -373,8 +373,20 @@ fn a_former_target_that_is_not_given_any_more_keeps_what_it_has() {
     assert_eq!(cause(&east), Some(Cause::TargetChanged));
     assert!(targets.worlds["east"].objects.is_empty(), "nothing is made elsewhere");
     targets.delete();
-    targets.settle(&one("Recreate"), "east");
-    assert!(targets.holds_finalizer(), "west may have objects");
+    let east = targets.settle(&one("Recreate"), "east");
+    assert_eq!((targets.holds_finalizer(), cause(&east)), (true, Some(Cause::TargetChanged)), "west may have objects");
+}
+
+#[test]
+fn a_source_of_several_that_is_deleted_says_which_target_is_not_given_any_more() {
+    let mut targets = Targets::new(json!({"members": 3}));
+    targets.settle_both(&each());
+    targets.worlds.remove("west");
+    targets.delete();
+    let east = targets.settle(&each(), "east");
+    assert!(targets.worlds["east"].objects.keys().all(|one| one.kind.kind != "Database"));
+    assert_eq!((targets.pins(), cause(&east)), ("west=identity-of-west", Some(Cause::TargetChanged)));
+    assert_eq!(targets.condition()["reason"], "TargetChanged");
 }
 
 #[test]

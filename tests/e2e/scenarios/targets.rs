@@ -263,12 +263,17 @@ async fn every_cluster_that_a_provider_lists_under_a_label_is_a_target(stage: &S
     hub.has_spec(alpha, "it", json!({"size": 2, "note": "east"})).await;
     west.has_spec(alpha, "it", json!({"size": 1, "note": "west"})).await;
 
-    // An engine that starts anew knows of the former target by the state stores.
+    // An engine that starts anew knows of the former target by the state stores. While the provider does not list it, the source
+    // stays, and says why.
     engine.terminate().await;
+    hub.rest.delete(&format!("{secrets}/west")).await;
     let engine = two.launch().start();
     alpha.delete("it").await;
+    hub.gone(alpha, "it").await;
+    alpha.synced("it", "False", "TargetChanged").await;
+    west.has_spec(alpha, "it", json!({"size": 1, "note": "west"})).await;
+    hub.rest.create(&secrets, &secret("west", "silver", &kubeconfig)).await;
     alpha.gone("it").await;
     west.gone(alpha, "it").await;
-    hub.gone(alpha, "it").await;
     drop(engine);
 }
