@@ -419,7 +419,7 @@ impl Engine {
         let targets = one.chain(several.iter().map(String::as_str));
         let targets = targets.filter(|name| self.settings.connections.contains_key(*name));
         let targets = targets.map(|name| ProviderName::Connection(name.to_owned()));
-        let fleets = mappings.iter().flat_map(|mapping| Self::target_providers(mapping));
+        let fleets = mappings.iter().flat_map(|mapping| self.target_providers(mapping));
         let all: Vec<ProviderName> =
             sources.iter().cloned().chain(fleets).map(ProviderName::Source).chain(targets).collect();
         self.shared.manager.run(all);

@@ -68,12 +68,17 @@ impl Engine {
         }
     }
 
-    /// The providers whose clusters may be targets.
-    pub(super) fn target_providers(mapping: &Mapping) -> BTreeSet<SourceClusters> {
+    /// The providers whose clusters may be targets of a mapping, or were those of a former document.
+    pub(super) fn target_providers(&self, mapping: &Mapping) -> BTreeSet<SourceClusters> {
         let Some(rule) = &mapping.target_rule else { return BTreeSet::new() };
-        let named = rule.allowed.iter().filter_map(|name| Some(name.split_once('/')?.0));
+        let is_present = |provider: &str| {
+            let is_named = rule.allowed.iter().any(|name| name.split('/').next() == Some(provider));
+            is_named || self.catalog.providers().any(|document| document.name == provider)
+        };
+        let slots = self.slots(mapping);
+        let of_slots = slots.values().filter_map(|name| Some(name.split_once('/')?.0)).filter(|one| is_present(one));
         let fleet = rule.fleet.iter().map(|fleet| fleet.provider.as_str());
-        named.chain(fleet).map(|provider| SourceClusters::Provider(provider.to_owned())).collect()
+        of_slots.chain(fleet).map(|provider| SourceClusters::Provider(provider.to_owned())).collect()
     }
 
     /// A cluster that may be a target is engaged, or is another now.
@@ -92,7 +97,7 @@ impl Engine {
             }
         }
         let provider = SourceClusters::Provider(provider.clone());
-        if self.catalog.mappings().any(|(_, entry)| Self::target_providers(&entry.mapping).contains(&provider)) {
+        if self.catalog.mappings().any(|(_, entry)| self.target_providers(&entry.mapping).contains(&provider)) {
             self.converge();
         }
     }
