@@ -383,27 +383,6 @@ impl Engine {
         self.report_doubles();
     }
 
-    /// What a former document of a mapping had on targets that the present one does not name is still to be deleted with its
-    /// sources.
-    fn note_former_targets(&mut self, mapping: &Mapping) {
-        if mapping.target_rule.is_none() {
-            return;
-        }
-        let running = self.pipelines_of(&mapping.name).map(|pipeline| pipeline.generation().target.name.clone());
-        let running: BTreeSet<String> = running.collect();
-        self.former_targets.entry(mapping.name.clone()).or_default().extend(running);
-    }
-
-    /// A state store names targets of former documents.
-    fn follow_targets(&mut self, mapping: &str, targets: BTreeSet<String>) {
-        let known = self.former_targets.entry(mapping.to_owned()).or_default();
-        let before = known.len();
-        known.extend(targets);
-        if known.len() > before {
-            self.converge();
-        }
-    }
-
     /// Runs the providers of every mapping's source and target, former sources included. The state stores of the default
     /// target are read even while no mapping names it.
     fn run_providers(&mut self) {

@@ -38,6 +38,27 @@ impl Engine {
         names.map(|name| (Slot { mapping: mapping.name.clone(), target: name.clone() }, name.clone())).collect()
     }
 
+    /// What a former document of a mapping had on targets that the present one does not name is still to be deleted with its
+    /// sources.
+    pub(super) fn note_former_targets(&mut self, mapping: &Mapping) {
+        if mapping.target_rule.is_none() {
+            return;
+        }
+        let running = self.pipelines_of(&mapping.name).map(|pipeline| pipeline.generation().target.name.clone());
+        let running: BTreeSet<String> = running.collect();
+        self.former_targets.entry(mapping.name.clone()).or_default().extend(running);
+    }
+
+    /// A state store names targets of former documents.
+    pub(super) fn follow_targets(&mut self, mapping: &str, targets: BTreeSet<String>) {
+        let known = self.former_targets.entry(mapping.to_owned()).or_default();
+        let before = known.len();
+        known.extend(targets);
+        if known.len() > before {
+            self.converge();
+        }
+    }
+
     /// The clusters of a provider that may be targets of a mapping now.
     fn selected(&self, mapping: &Mapping) -> BTreeSet<String> {
         let Some(fleet) = mapping.target_rule.as_ref().and_then(|rule| rule.fleet.as_ref()) else {

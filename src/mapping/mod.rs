@@ -16,6 +16,7 @@ pub mod placement;
 mod provider;
 pub mod schema;
 pub(crate) mod selector;
+mod target;
 pub mod template;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,8 @@ pub use document::{
     RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete, SourceRecreated, SourceVanished, Take,
     TargetChange,
 };
+
+pub use target::{ClusterSelection, TargetChoice, TargetRule};
 
 pub use provider::{ClusterProvider, Part, ProviderKind, WorkspaceType};
 
@@ -118,51 +121,6 @@ pub struct ApiExportRef {
     pub name: String,
     /// Name of the APIExportEndpointSlice; `None`: the one kcp creates, named as the export.
     pub endpoint_slice: Option<String>,
-}
-
-/// Which of several targets the objects of a source go to.
-#[derive(Debug)]
-pub struct TargetRule {
-    pub choice: TargetChoice,
-    /// Targets that the document names.
-    pub allowed: Vec<String>,
-    /// Clusters of a provider that may be targets.
-    pub fleet: Option<ClusterSelection>,
-}
-
-/// How a source's targets are chosen.
-#[derive(Debug)]
-pub enum TargetChoice {
-    /// One for each source, sticky.
-    One { cluster: Text, on_change: TargetChange },
-    /// One for each item of a list.
-    Each { each: Box<ForEach>, cluster: Text },
-    /// Every one that there may be.
-    All,
-}
-
-/// Clusters of a provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterSelection {
-    pub provider: String,
-    /// Only these; empty: all.
-    pub names: Vec<String>,
-    pub labels: BTreeMap<String, String>,
-}
-
-impl ClusterSelection {
-    /// Whether a cluster of the provider is one of them.
-    pub fn matches(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
-        let is_named = self.names.is_empty() || self.names.iter().any(|one| one == name);
-        is_named && self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
-    }
-}
-
-impl TargetRule {
-    /// Whether a source has several targets at a time.
-    pub fn is_several(&self) -> bool {
-        !matches!(self.choice, TargetChoice::One { .. })
-    }
 }
 
 /// One entry of `spec.related`: an object that is copied along with the source, or read beside it.
