@@ -390,6 +390,8 @@ pub enum Forever {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
+    /// Other luck: what is a matter of chance at the servers and in the network is drawn otherwise.
+    pub luck: u64,
     /// Sources in kcp workspaces; else in one plain cluster, whose only tenant is `a`.
     pub is_kcp: bool,
     /// Whether the first mapping has related objects.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::action::{Action, Edit, Forever, NAMES, Plan, Secrecy, Step, TENANTS, Wiring};
+use super::action::{Action, Edit, Forever, NAMES, Plan, Secrecy, SourceRef, Step, TENANTS, Wiring};
 use super::checker::Violation;
 use super::dice::Dice;
 use super::matrix::is_fault;
@@ -12,7 +12,7 @@ use super::process::OTHER;
 use super::seeds;
 use super::twins::twin;
 use super::world::{Run, run};
-use super::{plan, server::Side};
+use super::{plan, server::RESOURCES, server::Side};
 
 /// Every so many worlds are compared with the one without faults, which takes as long again.
 const COMPARED: u64 = 4;
@@ -75,6 +75,10 @@ fn faults_for_ever_hold_up_nothing_else() {
 /// A world in which the outcome does not depend on who is first: an edit of the mapping, a restore or a crash meets
 /// tenants at a moment, and by some milliseconds more or less it finds another state.
 fn for_twins(seed: u64) -> Plan {
+    twins_of(plan::plan(seed))
+}
+
+fn twins_of(plan: Plan) -> Plan {
     let is_timeless = |action: Action| {
         let is_moment = matches!(action, Action::BackUp(_) | Action::Restore(..) | Action::Crash(_) | Action::Edit(_));
         // Engines of two ids make the same objects: the first of them keeps each.
@@ -84,18 +88,52 @@ fn for_twins(seed: u64) -> Plan {
             matches!(action, Action::Secret(_, Secrecy::Squat) | Action::Wire(_, Wiring::Squat | Wiring::Retype));
         !is_moment && !is_squatter && action != Action::Away(Side::Source) && action != Action::Start(OTHER)
     };
-    Plan { has_operators: false, ..in_kcp(plan::plan(seed)).keeping(is_timeless) }
+    Plan { has_operators: false, ..in_kcp(plan).keeping(is_timeless) }
 }
+
+/// How much other luck is tried. Rare coincidences take some: seed 29 with objects beside their sources takes 33.
+const LUCK: u64 = 100;
 
 #[test]
 fn what_one_tenant_does_changes_nothing_for_another() {
     let range = seeds::seeds("SYNC_ENGINE_SEEDS_TWINS", 0..12);
     let found = seeds::each(range, |seed| {
         let plan = for_twins(seed);
-        difference(&run(&plan).view, &run(&twin(&plan)).view)
+        interference(&plan, &twin(&plan), LUCK)
     });
     let found: Vec<_> = found.into_iter().filter(|(_, difference)| !difference.is_empty()).collect();
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// It does so with objects beside their sources too. In seed 10, a claim is taken back while another tenant unbinds.
+#[test]
+fn what_one_tenant_does_changes_nothing_beside_the_sources_of_another() {
+    let found = seeds::each(10..11, |seed| {
+        let plan = twins_of(plan::of_beside(plan::plan(seed)));
+        interference(&plan, &twin(&plan), LUCK)
+    });
+    assert!(found.iter().all(|(_, difference)| difference.is_empty()), "{found:#?}");
+}
+
+#[test]
+fn luck_excuses_no_difference_that_is_certain() {
+    let plan = Plan { steps: Vec::new(), ..for_twins(0) };
+    let source = SourceRef { tenant: TENANTS[0], resource: RESOURCES[0].0, name: NAMES[0] };
+    let other = Plan { steps: vec![Step { after_ms: 0, action: Action::Create(source) }], ..plan.clone() };
+    assert!(!interference(&plan, &other, 4).is_empty());
+}
+
+/// What the first tenant sees in the other world, and in this one with no luck that is tried. Servers and network draw
+/// the moments of all tenants from one stream: after another action of one of them, all later moments are others.
+fn interference(plan: &Plan, other: &Plan, luck: u64) -> Vec<String> {
+    let Run { view: seen, violations, .. } = run(other);
+    if !violations.is_empty() {
+        // Such a world ends at once, and nobody looks at it.
+        return violations.iter().map(ToString::to_string).collect();
+    }
+    let difference = difference(&run(plan).view, &seen);
+    let may_see = |luck| run(&Plan { luck, ..plan.clone() }).view == seen;
+    if difference.is_empty() || (1..=luck).any(may_see) { Vec::new() } else { difference }
 }
 
 /// Fields of objects that differ, by their JSON pointers.

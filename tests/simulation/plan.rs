@@ -199,6 +199,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
     }
     Plan {
         seed,
+        luck: 0,
         is_kcp,
         has_related,
         more: None,

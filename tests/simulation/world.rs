@@ -220,7 +220,7 @@ impl World {
         // With two shards each tenant is on its own: the endpoint comes and goes with its binding.
         let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };
         let world = Self {
-            shared: Shared::new(flavor, plan.seed, shards),
+            shared: Shared::new(flavor, plan.seed ^ plan.luck.rotate_left(40), shards),
             seed: plan.seed,
             is_kcp: plan.is_kcp,
             shards,

@@ -33,6 +33,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
     let steps = steps.iter().map(|&(after_ms, action)| Step { after_ms, action }).collect();
     Plan {
         seed: 0,
+        luck: 0,
         is_kcp: sources == Kcp,
         has_related: false,
         more: None,
