@@ -182,7 +182,10 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
                 wanted(),
             ),
         }),
-        (TargetChoice::One { .. }, true, false) => Share::Leaving,
+        (TargetChoice::One { .. }, true, false) => match choices.iter().find_map(|choice| unreached(among, choice)) {
+            Some(reason) => Share::Moved(reason),
+            None => Share::Leaving,
+        },
         (TargetChoice::Each { .. }, true, false) if is_complete => Share::Leaving,
         // A cluster that is out of sight, or was relabelled, is no reason to delete what it has.
         (TargetChoice::Each { .. } | TargetChoice::All, true, false) => Share::Moved(Reason {
@@ -192,6 +195,16 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
         (TargetChoice::One { on_change, .. }, false, true) if !pins.is_empty() => moved_from(*on_change, among, &pins),
         (_, false, true) => Share::Wanted,
         (_, false, false) => Share::Elsewhere,
+    })
+}
+
+/// Why a source does not leave for a target yet: what it has is not deleted for one that cannot receive it.
+fn unreached(among: &Among, choice: &Choice) -> Option<Reason> {
+    let name = choice.cluster.as_ref().ok()?;
+    let is_reached = |other: &Other| other.identity.is_some() && other.sight != Sight::Lost;
+    (!among.others.get(name).is_some_and(is_reached)).then(|| Reason {
+        cause: Cause::Waiting,
+        detail: format!("its new target `{name}` is not given, or cannot be reached: it stays on `{}`", among.name),
     })
 }
 

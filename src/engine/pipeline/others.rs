@@ -21,7 +21,7 @@ pub struct Others {
     /// Sources whose status may wait for what other targets have, with the names of those that are not in sight yet.
     withheld: BTreeMap<Key, BTreeSet<String>>,
     /// Whether the cluster could not be reached when that was last looked at.
-    lost: bool,
+    lost: Option<bool>,
 }
 
 impl Others {
@@ -114,13 +114,15 @@ impl Pipeline {
     /// what the others say of it. Called now and then, so that a short interruption changes no status.
     pub fn look_at_others(&self) {
         let pipelines = self.other_pipelines();
-        if pipelines.is_empty() || !self.generation().mapping.has_several_targets() {
+        if pipelines.is_empty() {
             return;
         }
-        let is_lost = self.generation().target.is_lost();
+        let (generation, has_several) = (self.generation(), self.generation().mapping.has_several_targets());
+        // A source does not move to a target before it is known which cluster that is.
+        let is_lost = generation.target.is_lost() || (!has_several && generation.target.identity().is_err());
         let withheld = {
             let mut others = self.others();
-            if std::mem::replace(&mut others.lost, is_lost) != is_lost {
+            if others.lost.replace(is_lost).map_or(!has_several, |before| before != is_lost) {
                 pipelines.iter().for_each(|(_, one)| one.enqueue_all());
             }
             others.withheld.clone()

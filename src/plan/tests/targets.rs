@@ -364,6 +364,20 @@ fn a_source_that_may_move_leaves_its_target_first() {
 }
 
 #[test]
+fn a_source_does_not_leave_for_a_target_that_cannot_receive_it() {
+    let mut targets = Targets::new(json!({"region": "west", "members": 3}));
+    targets.settle_both(&one("Recreate"));
+    targets.edit(|source| source["spec"]["region"] = json!("east"));
+    targets.sight.insert("east", Sight::Lost);
+    let west = targets.settle(&one("Recreate"), "west");
+    assert_eq!((targets.has(), cause(&west)), ([false, true], Some(Cause::Waiting)), "it cannot be reached");
+    targets.worlds.remove("east");
+    let west = targets.settle(&one("Recreate"), "west");
+    assert!(!targets.worlds["west"].objects.is_empty(), "it is not given");
+    assert_eq!(cause(&west), Some(Cause::Waiting));
+}
+
+#[test]
 fn a_former_target_that_is_not_given_any_more_keeps_what_it_has() {
     let mut targets = Targets::new(json!({"region": "west", "members": 3}));
     targets.settle_both(&one("Recreate"));
