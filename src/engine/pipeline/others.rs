@@ -122,7 +122,7 @@ impl Pipeline {
         let is_lost = generation.target.is_lost() || (!has_several && generation.target.identity().is_err());
         let withheld = {
             let mut others = self.others();
-            if others.lost.replace(is_lost).map_or(!has_several, |before| before != is_lost) {
+            if others.lost.replace(is_lost).map_or(is_lost || !has_several, |before| before != is_lost) {
                 pipelines.iter().for_each(|(_, one)| one.enqueue_all());
             }
             others.withheld.clone()
