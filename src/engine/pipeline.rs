@@ -31,12 +31,13 @@ use crate::mapping::template::Text;
 use crate::mapping::{Mapping, Mode, SourceClusters};
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::queue::Priority;
+use crate::multicluster::raw::Object;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
 use crate::multicluster::work_queue::WorkQueue;
 use crate::object::marks::Writer;
-use crate::object::{ClusterName, Key};
-use crate::plan::{Cause as Reason, Phase};
+use crate::object::{ClusterName, Key, has_finalizer};
+use crate::plan::{self, Cause as Reason, Phase};
 use feeds::Feeds;
 use guard::Guard;
 use learned::Learned;
@@ -276,13 +277,21 @@ impl Pipeline {
 
     /// How many sources in sight carry the engine's finalizer, and are pinned to the target of this identity (empty: to any).
     pub fn sources_held(&self, identity: &str) -> usize {
+        // Most sources are told apart by their text; the others are read.
         let finalizer = format!("\"{}\"", self.writer.finalizer());
-        let pin = if identity.is_empty() { String::new() } else { format!("={identity}") };
+        let is_pinned = |object: &Object| {
+            let Ok(source) = object.value() else { return true };
+            let pins = plan::pins(&self.writer, &source);
+            has_finalizer(&source, self.writer.finalizer())
+                && (identity.is_empty() || pins.values().any(|pinned| pinned == identity))
+        };
+        let is_held = |object: &Object| {
+            let text = object.json();
+            text.contains(&finalizer) && text.contains(identity) && is_pinned(object)
+        };
         let held = |feed: &SourceFeed| {
             let store = feed.watch.store();
-            let is_held = |text: &str| text.contains(&finalizer) && text.contains(&pin);
-            let carries = |key: &Key| store.get(key).is_some_and(|object| is_held(&object.json()));
-            store.keys().iter().filter(|key| carries(key)).count()
+            store.keys().iter().filter(|key| store.get(key).is_some_and(|object| is_held(&object))).count()
         };
         self.source_feeds().iter().map(|feed| held(feed)).sum()
     }

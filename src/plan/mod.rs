@@ -173,7 +173,7 @@ impl Reasons {
 
     /// The worst reason that is about the target, and not about the status, which one of several targets tells the others.
     pub fn of_target(&self) -> Option<(Cause, String)> {
-        let of_target = |reason: &&Reason| !matches!(reason.cause, Cause::StatusFailed | Cause::Unknown);
+        let of_target = |reason: &&Reason| reason.cause != Cause::StatusFailed;
         let worst = self.0.iter().filter(of_target).min_by_key(|reason| reason.cause)?;
         Some((worst.cause, worst.detail.clone()))
     }

@@ -336,23 +336,28 @@ pub fn view(
                 Some(other) => there(mapping, observed, source, name, other),
                 None => nothing("Missing"),
             },
-            (Ok(name), _) => one(mapping, observed, own, name, reasons.map(Cause::as_str)),
+            (Ok(name), _) => one(mapping, observed, own, name, reasons.and_then(trouble)),
         };
         all.insert(key, seen);
     }
     Value::Object(all)
 }
 
+/// What expressions read of the reason why a source is not in sync on a target. What cannot be seen yet is as it was.
+fn trouble(cause: Cause) -> Option<&'static str> {
+    (cause != Cause::Unknown).then_some(cause.as_str())
+}
+
 /// What another target has of a source.
 fn there(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, name: &str, other: &Other) -> Value {
     let there = from_there(mapping, observed, name, other);
-    let trouble = match (other.sight, &other.unsettled) {
+    let why = match (other.sight, &other.unsettled) {
         (Sight::Lost, _) => Some("Unreachable"),
         (Sight::Starting, _) => Some("Starting"),
-        (Sight::Seen, unsettled) => unsettled.as_ref().map(|(cause, _)| cause.as_str()),
+        (Sight::Seen, unsettled) => unsettled.as_ref().map(|(cause, _)| *cause).and_then(trouble),
     };
     match render::render(mapping, &there, source) {
-        Ok(rendering) => one(mapping, &there, &rendering, name, trouble),
+        Ok(rendering) => one(mapping, &there, &rendering, name, why),
         Err(_) => json!({"ready": false, "reason": Cause::RenderFailed.as_str(), "cluster": name, "objects": {}}),
     }
 }

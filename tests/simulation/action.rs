@@ -5,7 +5,7 @@ use std::fmt;
 use sync_engine::engine::election::How;
 
 use super::core::Weather;
-use super::mapping::More;
+use super::mapping::{More, Spread};
 use super::server::{Ahead, Side};
 
 /// Names that tell weak rules apart: `x-ca` is also what an object of `x` may be called.
@@ -74,6 +74,9 @@ pub enum Edit {
     Kind(&'static str),
     /// Another id for the first object.
     Id(&'static str),
+    /// The objects of a source are on other targets.
+    Spread(Spread),
+    OnTargetChange(&'static str),
     /// Another `metadata.name`.
     Rename(&'static str),
     /// The provider of the plain cluster becomes a fleet, or one connection again.
@@ -400,6 +403,8 @@ pub struct Plan {
     pub more: Option<More>,
     /// Whether objects are beside their sources, where consumers can write them.
     pub is_beside: bool,
+    /// On which targets objects are in the beginning.
+    pub spread: Spread,
     /// Whether operators connect what is new by themselves.
     pub has_operators: bool,
     /// Whether the plain cluster is one of a fleet.

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::checker::{AFTERMATH, RECORDS};
 use super::mapping::{GUEST, MAPPINGS, guest};
 use super::server::Side;
-use super::world::{File, SourceKey, World};
+use super::world::{File, SourceKey, World, side_of};
 
 /// What is remembered for a time is forgotten after this: deletions that were seen count for ten minutes.
 const LINGER: Duration = Duration::from_secs(600);
@@ -104,13 +104,19 @@ fn writes(world: &World) -> u64 {
 fn contents(world: &World) -> BTreeMap<String, String> {
     let sources = world.sources().into_iter().map(|(key, source)| (format!("{key:?}"), source.to_string()));
     let objects = world.target_objects().into_iter();
-    let objects = objects.map(|object| (object["metadata"]["name"].to_string(), object.to_string()));
+    let objects = objects
+        .map(|object| (format!("{} {}", side_of(&object).name(), object["metadata"]["name"]), object.to_string()));
     let secrets = world.secrets().into_iter().map(|(key, secret)| (format!("{key:?}"), secret.to_string()));
-    let records = |name: &&str| {
+    let records = |target: Side, name: &str| {
         let path = format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
-        Some((path.clone(), world.shared.lock().get(Side::Target, &path)?["data"].to_string()))
+        let data = world.shared.lock().get(target, &path)?["data"].to_string();
+        Some((format!("{} {path}", target.name()), data))
     };
-    sources.chain(objects).chain(secrets).chain(MAPPINGS.iter().chain([&GUEST]).filter_map(records)).collect()
+    let names = || MAPPINGS.iter().chain([&GUEST]);
+    let records = [Side::Target, Side::Second]
+        .into_iter()
+        .flat_map(|target| names().filter_map(move |name| records(target, name)));
+    sources.chain(objects).chain(secrets).chain(records).collect()
 }
 
 /// Whether a mapping left its name before its document was recorded, or in the mode Observe, which records nothing: a process

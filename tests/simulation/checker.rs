@@ -12,7 +12,7 @@ use serde_json::Value;
 use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 
 use super::action::{NAMES, RARE_NAMES};
-use super::mapping::{ITEMS, KINDS, Mapping, TRANSFORMED, placement};
+use super::mapping::{ITEMS, KINDS, Mapping, Spread, TRANSFORMED, placement};
 use super::marks;
 use super::records::{History, Made, Source};
 use super::server::{GROUP, Side};
@@ -138,6 +138,22 @@ impl Mapping {
     fn lately_left(&self, source: &Source, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
         (self.selects && source.lately_unmanaged(at, &grace)) || (self.when && source.lately_plain(at, &grace))
     }
+
+    /// Whether the mapping gave a source no object on a target a moment ago.
+    fn lately_elsewhere(
+        &self,
+        side: Side,
+        source: &Source,
+        at: Duration,
+        grace: impl Fn(Duration) -> Duration,
+    ) -> bool {
+        let was_given = |extra: bool| self.spread.targets(extra).contains(&side);
+        let may_leave =
+            self.spread != Spread::One && (self.spread != Spread::Choice || self.on_target_change == "Recreate");
+        let lately_not =
+            !was_given(false) && source.lately_plain(at, &grace) || !was_given(true) && source.lately_extra(at, &grace);
+        side.is_target() && may_leave && lately_not
+    }
 }
 
 impl Checker {
@@ -224,7 +240,7 @@ impl Checker {
         let call = request.call();
         self.check_request(process, request);
         let is_judged = match side {
-            Side::Target => call.namespace != RECORDS,
+            Side::Target | Side::Second => call.namespace != RECORDS,
             Side::Source => KINDS.iter().any(|(_, plural)| *plural == call.resource),
         };
         if !is_judged {
@@ -256,11 +272,15 @@ impl Checker {
     fn applied(&mut self, process: u32, side: Side, request: &Request) {
         let (call, body) = (request.call(), serde_json::from_slice::<Value>(&request.body).unwrap_or_default());
         let made = Made::read(&body, &call.resource, side);
-        let source = made.as_ref().and_then(|made| self.sources.get(&made.source_uid));
-        if source.is_some_and(|source| !source.was_held) {
-            let what = format!("{} {}/{}", call.resource, call.namespace, call.name);
-            self.violated("I4", format!("engine {process} writes {what} before its source carries a finalizer"));
-        }
+        let Some(source) = made.as_ref().and_then(|made| self.sources.get(&made.source_uid)) else { return };
+        // Of several targets, the source names each that may hold objects of it.
+        let lacks = match side {
+            _ if !source.was_held => "carries a finalizer",
+            Side::Second if !source.was_sent_to.contains(side.name()) => "names the target",
+            _ => return,
+        };
+        let what = format!("{} {}/{}", call.resource, call.namespace, call.name);
+        self.violated("I4", format!("engine {process} writes {what} before its source {lacks}"));
     }
 
     /// Who asked for a deletion: the consumer, or the mapping.
@@ -322,6 +342,7 @@ impl Checker {
                     || (is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at))
                     || rule.is_some_and(off)
                     || (out && mapping.on_exit == "Delete")
+                    || source.is_none_or(|source| mapping.lately_elsewhere(made.side, source, at, grace))
                     || (mapping.on_source_recreated == "Replace" && recreated())
                     || (mapping.on_source_vanished == "Delete" && source.is_some_and(|source| source.vanished))
             }
@@ -397,7 +418,7 @@ impl Checker {
             }
             match side {
                 Side::Source => self.source_changed(at, event, process),
-                Side::Target => self.target_changed(at, event, process),
+                Side::Target | Side::Second => self.target_changed(at, side, event, process),
             }
         }
     }
@@ -430,11 +451,11 @@ impl Checker {
         }
     }
 
-    fn target_changed(&mut self, at: Duration, event: &Event, process: Option<u32>) {
+    fn target_changed(&mut self, at: Duration, side: Side, event: &Event, process: Option<u32>) {
         if &*event.key.namespace == RECORDS {
             return self.note_record(event);
         }
-        self.object_changed(at, Side::Target, event, process);
+        self.object_changed(at, side, event, process);
     }
 
     /// Something changed that engines may make.
@@ -573,6 +594,7 @@ impl Checker {
         at: Duration,
         sent: Duration,
         process: u32,
+        side: Side,
         request: &Request,
         code: u16,
         is_heard: bool,
@@ -603,7 +625,7 @@ impl Checker {
         }
         let call = request.call();
         if call.verb != Verb::Watch {
-            *self.asked.entry(format!("{} {}", call.verb, request.path)).or_default() += 1;
+            *self.asked.entry(format!("{} {} at {}", call.verb, request.path, side.name())).or_default() += 1;
         }
         if call.verb == Verb::List || (call.verb == Verb::Get && call.namespace == RECORDS) {
             // It is connected anew, starts over, or has its state store again: what was refused may be tried again.
@@ -612,14 +634,14 @@ impl Checker {
         if matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) || call.resource == LEASES {
             return;
         }
-        self.count_pace(at, process, request);
+        self.count_pace(at, process, side, request);
         match code {
-            400 | 403 | 405 | 422 if is_heard => self.count_refusal(at, process, request),
+            400 | 403 | 405 | 422 if is_heard => self.count_refusal(at, process, side, request),
             400 | 403 | 405 | 422 => self.has_refused = true,
             409 if call.verb == Verb::Apply || call.verb == Verb::Create && call.resource == "configmaps" => {
                 // An object is there: what was refused is another request now.
                 self.has_refused = true;
-                self.refused.remove(&refused_key(process, request));
+                self.refused.remove(&refused_key(process, side, request));
             }
             429 | 500.. => {}
             _ => *self.carried_out.entry(process).or_default() += 1,
@@ -627,14 +649,14 @@ impl Checker {
     }
 
     /// Whoever undoes what the engine writes is not answered without end.
-    fn count_pace(&mut self, at: Duration, process: u32, request: &Request) {
+    fn count_pace(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
         let call = request.call();
         // Each source of a namespace asks for it.
         if call.resource == "namespaces" {
             return;
         }
         let what = request.path.trim_end_matches("/status");
-        let (minute, writes) = self.paces.entry(format!("{process} {what}")).or_default();
+        let (minute, writes) = self.paces.entry(format!("{process} {} {what}", side.name())).or_default();
         let now = at.as_secs() / 60;
         *writes = if *minute == now { *writes + 1 } else { 1 };
         *minute = now;
@@ -644,9 +666,9 @@ impl Checker {
     }
 
     /// A refused request is not repeated before something changes, or before its backoff is over.
-    fn count_refusal(&mut self, at: Duration, process: u32, request: &Request) {
+    fn count_refusal(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
         self.has_refused = true;
-        let (call, key) = (request.call(), refused_key(process, request));
+        let (call, key) = (request.call(), refused_key(process, side, request));
         let mut refused = self.refused.remove(&key).unwrap_or_default();
         if self.changed >= refused.last {
             refused = Refused::default();
@@ -674,8 +696,14 @@ impl Checker {
 }
 
 /// Which request of which process it is.
-fn refused_key(process: u32, request: &Request) -> String {
-    format!("{process} {} {} {}", request.call().verb, request.path, String::from_utf8_lossy(&request.body))
+fn refused_key(process: u32, side: Side, request: &Request) -> String {
+    format!(
+        "{process} {} {} {} {}",
+        side.name(),
+        request.call().verb,
+        request.path,
+        String::from_utf8_lossy(&request.body)
+    )
 }
 
 fn uid(object: &Value) -> String {

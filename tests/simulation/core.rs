@@ -34,10 +34,13 @@ struct Inner {
 pub struct Core {
     source: Server,
     target: Server,
+    second: Server,
     pub checker: Checker,
     pub leaders: Leaders,
     /// Whether objects are beside their sources.
     pub is_beside: bool,
+    /// Whether engines know a second target.
+    pub has_second: bool,
     pub shares: Shares,
     /// How replicas agree on who writes.
     pub elects: Option<How>,
@@ -121,10 +124,12 @@ impl Shared {
         let core = Core {
             source: Server::new(Side::Source, flavor, now, seed, shards),
             target: Server::new(Side::Target, Flavor::Kubernetes, now, seed, 1),
+            second: Server::new(Side::Second, Flavor::Kubernetes, now, seed, 1),
             checker: Checker::default(),
             leaders: Leaders::default(),
             elects: None,
             is_beside: false,
+            has_second: false,
             shares: Shares::default(),
             trace: Vec::new(),
             aloud: false,
@@ -209,6 +214,7 @@ impl Core {
         match side {
             Side::Source => &mut self.source,
             Side::Target => &mut self.target,
+            Side::Second => &mut self.second,
         }
     }
 
@@ -226,8 +232,7 @@ impl Core {
 
     pub fn set_weather(&mut self, weather: Weather) {
         self.weather = weather;
-        self.source.weather = weather;
-        self.target.weather = weather;
+        Side::ALL.into_iter().for_each(|side| self.server(side).weather = weather);
     }
 
     pub fn note(&mut self, what: impl std::fmt::Display) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sync_engine::object::hash::tuple_hash;
 
 use super::action::Edit;
-use super::server::GROUP;
+use super::server::{GROUP, Side};
 
 /// Only of sources that say so.
 const EXTRA_ALONE: &str = "${{ source.spec.extra | default(false) }}";
@@ -23,6 +23,35 @@ pub struct Rule {
     pub conditional: bool,
 }
 
+/// On which targets the objects of a source are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// On the one that every mapping has.
+    One,
+    /// On that one, and on the second one if the source has `spec.extra`.
+    Extra,
+    /// On both.
+    Both,
+    /// On the second one if the source has `spec.extra`, else on the other one. A source stays where it is, or moves.
+    Choice,
+}
+
+impl Spread {
+    pub fn targets(self, extra: bool) -> &'static [Side] {
+        match self {
+            Self::Choice if extra => &[Side::Second],
+            Self::Extra if extra => &[Side::Target, Side::Second],
+            Self::Both => &[Side::Target, Side::Second],
+            _ => &[Side::Target],
+        }
+    }
+}
+
+const TARGETS: [&str; 2] = ["target", "second"];
+const CHOSEN: &str = "${{ 'second' if source.spec.extra | default(false) else 'target' }}";
+const LISTED: &str = "${{ ['target', 'second'] if source.spec.extra | default(false) else ['target'] }}";
+const BOTH: &str = "${{ ['target', 'second'] }}";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     pub name: &'static str,
@@ -30,6 +59,9 @@ pub struct Mapping {
     pub resource: &'static str,
     /// Objects are in the cluster of their source, in its namespace.
     pub is_beside: bool,
+    /// On which targets the objects of a source are.
+    pub spread: Spread,
+    pub on_target_change: &'static str,
     pub rules: Vec<Rule>,
     /// Rules of copies, which are in `related`.
     pub related: Vec<Rule>,
@@ -118,6 +150,8 @@ pub fn first(resource: &'static str) -> Mapping {
         name: "m",
         resource,
         is_beside: false,
+        spread: Spread::One,
+        on_target_change: "Block",
         rules: vec![MAIN, CA],
         related: Vec::new(),
         more: More::Shared,
@@ -186,11 +220,8 @@ impl Mapping {
             lifecycle["onSourceRecreated"] = self.on_source_recreated.into();
         }
         let namespace = "{{ source.metadata.namespace | dns_label(40) }}-{{ short_hash(workspace.cluster, source.metadata.namespace) }}";
-        let fields = self
-            .status
-            .iter()
-            .filter(|_| !is_other)
-            .map(|field| ((*field).to_owned(), format!("$.data.{field}").into()));
+        let fields =
+            self.status.iter().filter(|_| !is_other).map(|field| ((*field).to_owned(), self.field_of_status(field)));
         let fields: serde_json::Map<String, Value> = fields.collect();
         let objects: Vec<Value> = self.rules.iter().map(|rule| self.object(rule)).collect();
         let related: Vec<Value> = self.related.iter().map(|rule| self.related(rule)).collect();
@@ -208,6 +239,20 @@ impl Mapping {
                 "status": status,
             },
         });
+        match self.spread {
+            Spread::One => {}
+            Spread::Choice => {
+                document["spec"]["target"] = json!({
+                    "cluster": CHOSEN, "allowed": TARGETS, "onTargetChange": self.on_target_change,
+                })
+            }
+            Spread::Extra | Spread::Both => {
+                document["spec"]["targets"] = json!({
+                    "forEach": if self.spread == Spread::Both { BOTH } else { LISTED },
+                    "as": "one", "key": "${{ one }}", "cluster": "{{ one }}", "allowed": TARGETS,
+                })
+            }
+        }
         match self.is_beside {
             true => document["spec"]["target"] = json!({"cluster": "workspace"}),
             false => document["spec"]["placement"] = json!({"namespace": format!("{namespace}{}", self.namespace)}),
@@ -216,6 +261,15 @@ impl Mapping {
             document["spec"]["related"] = related.into();
         }
         document
+    }
+
+    /// What the consumer reads of the first object, on the first target.
+    fn field_of_status(&self, field: &str) -> Value {
+        let id = self.rules[0].id;
+        match self.spread {
+            Spread::One | Spread::Choice => format!("$.data.{field}").into(),
+            _ => json!({"value": format!("${{{{ targets.target.objects.{id}.data.{field} | default(omit) }}}}")}),
+        }
     }
 
     fn object(&self, rule: &Rule) -> Value {
@@ -343,6 +397,8 @@ impl Mapping {
             Edit::Kind(kind) => self.rules[0].kind = kind,
             Edit::Id(id) => self.rules[0].id = id,
             Edit::Rename(name) => self.name = name,
+            Edit::Spread(spread) => self.spread = spread,
+            Edit::OnTargetChange(policy) => self.on_target_change = policy,
             Edit::Remove | Edit::Break | Edit::Guest | Edit::Fleet => {}
         }
     }
@@ -362,8 +418,13 @@ impl Mapping {
         }
     }
 
-    /// What a source should have in a namespace of the target.
-    pub fn objects(&self, namespace: &str, source: &Value) -> Vec<Wanted> {
+    /// Where the mapping puts the objects of a source.
+    pub fn sides(&self, source: &Value) -> &'static [Side] {
+        if self.is_beside { &[Side::Source] } else { self.spread.targets(source["spec"]["extra"] == true) }
+    }
+
+    /// What a source should have in a namespace of a target.
+    pub fn objects(&self, side: Side, namespace: &str, source: &Value) -> Vec<Wanted> {
         let text = |field: &str| source["metadata"][field].as_str().unwrap_or_default().to_owned();
         let token = source["spec"]["token"].as_str().unwrap_or_default();
         let wanted = self.rules.iter().filter(|rule| self.wants(rule.id, source));
@@ -380,7 +441,7 @@ impl Mapping {
                 let own = (self.is_beside && rule.kind != "Secret").then(|| (self.field(), "only here".to_owned()));
                 let data = data.into_iter().chain(own).collect();
                 let name = format!("{}{}", text("name"), rule.suffix);
-                Wanted { id: rule.id, kind: rule.kind, namespace: namespace.to_owned(), name, data }
+                Wanted { side, id: rule.id, kind: rule.kind, namespace: namespace.to_owned(), name, data }
             })
             .collect()
     }
@@ -405,6 +466,7 @@ pub fn url(kind: &str, namespace: &str, name: &str) -> String {
 /// An object that should be on the target.
 #[derive(Clone, Debug)]
 pub struct Wanted {
+    pub side: Side,
     pub id: &'static str,
     pub kind: &'static str,
     pub namespace: String,

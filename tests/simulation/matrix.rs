@@ -6,6 +6,7 @@ use std::fmt;
 use super::action::{Action, Plan};
 use super::core::Weather;
 use super::process::OTHER;
+use super::server::Side;
 
 /// How close to each other an action and a fault have to be, in milliseconds.
 const NEAR: u64 = 5_000;
@@ -245,12 +246,14 @@ fn fault_of(action: Action) -> (String, Option<Action>) {
         Action::Pause(process) => Some(Action::Resume(process)),
         _ => None,
     };
+    // A second target has no columns of its own.
+    let name = |side: Side| if side == Side::Second { Side::Target.name() } else { side.name() };
     let name = match action {
-        Action::Away(side) => format!("Away {}", side.name()),
-        Action::Silence(side) => format!("Silent {}", side.name()),
-        Action::Cut(side) => format!("Cut {}", side.name()),
-        Action::Compact(side) => format!("410 {}", side.name()),
-        Action::Restore(side, _) => format!("Restore {}", side.name()),
+        Action::Away(side) => format!("Away {}", name(side)),
+        Action::Silence(side) => format!("Silent {}", name(side)),
+        Action::Cut(side) => format!("Cut {}", name(side)),
+        Action::Compact(side) => format!("410 {}", name(side)),
+        Action::Restore(side, _) => format!("Restore {}", name(side)),
         Action::Rebuild(..) => "Rebuild".to_owned(),
         Action::Crash(_) => "Crash".to_owned(),
         Action::Stop(_) => "Stop".to_owned(),
@@ -277,7 +280,8 @@ pub fn faults_of(action: Action) -> Vec<String> {
 }
 
 /// What happens in worlds with a fleet, with more copies or with objects beside sources alone, which have no matrix of their own.
-const ELSEWHERE: [&str; 5] = ["EditFleet", "List", "SecretSelect", "MeddleFields", "MeddleDisguise"];
+const ELSEWHERE: [&str; 7] =
+    ["EditFleet", "EditSpread", "EditOnTargetChange", "List", "SecretSelect", "MeddleFields", "MeddleDisguise"];
 
 /// Whether an action is a fault: something that people who use the engine do not do on purpose.
 pub fn is_fault(action: Action) -> bool {

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::action::{Forever, LONGEST};
 use super::mapping::{
-    CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MORE, Mapping, More, NAMESPACES, PASSWORD, Rule, TRANSFORMED,
-    Wanted, base64, guest, placement,
+    CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MORE, Mapping, More, NAMESPACES, PASSWORD, Rule, Spread,
+    TRANSFORMED, Wanted, base64, guest, placement,
 };
-use super::records::Made;
+use super::records::{Made, targets_of};
 use super::server::Side;
-use super::world::{File, SourceKey, World, text};
+use super::world::{File, SourceKey, World, side_of, text};
 
 /// Compares the world with the model.
 pub fn check(world: &World) {
@@ -59,7 +59,7 @@ pub fn differences(world: &World) -> Vec<String> {
         // Where the workspace is gone too, or the cluster was rebuilt, nobody is there any more to delete what came late.
         let outlives = |made: &&Made| {
             let cluster = &made.owner.cluster;
-            let is_claimed = made.side == Side::Target || (world.is_claimed(cluster) && !made.is_left);
+            let is_claimed = made.side.is_target() || (world.is_claimed(cluster) && !made.is_left);
             let is_there = world.is_kcp || world.identity(cluster) == *cluster;
             let is_reached = is_there && world.is_served(cluster) && is_claimed && !view.is_cut_off(cluster);
             // What came late for a source of the same name before it is up to `onSourceRecreated`.
@@ -75,8 +75,8 @@ pub fn differences(world: &World) -> Vec<String> {
     found
 }
 
-/// Cluster (where objects are beside their sources in kcp), kind, namespace and name.
-type Place = (String, String, String, String);
+/// Server, cluster (where objects are beside their sources in kcp), kind, namespace and name.
+type Place = (Side, String, String, String, String);
 
 struct View<'a> {
     world: &'a World,
@@ -105,7 +105,11 @@ impl View<'_> {
             return self.of_unselected(key, source);
         }
         let mapping = &self.world.mapping;
-        let wanted = mapping.objects(&self.namespace(key), source);
+        if self.has_stayed(key, source) {
+            return Vec::new();
+        }
+        let on_side = |side: &Side| mapping.objects(*side, &self.namespace(*side, key), source);
+        let wanted: Vec<Wanted> = mapping.sides(source).iter().flat_map(on_side).collect();
         let (mut found, mut held_up, mut unclear) = (Vec::new(), false, false);
         let of_rule = |rule| match rule {
             &MORE => self.of_more(key, source),
@@ -151,7 +155,7 @@ impl View<'_> {
         }
         let leftover = |made: &&Made| {
             !self.is_retained(made)
-                && !wanted.iter().any(|one| one.id == made.id || made.is_at(one))
+                && !wanted.iter().any(|one| one.side == made.side && one.id == made.id || made.is_at(one))
                 && (!mapping.copies(made.rule_id()) || self.has_left_list(made, key, source))
                 && !self.is_out_of_reach(made)
                 && !self.is_broken("", &made.name)
@@ -168,11 +172,11 @@ impl View<'_> {
     /// What is wrong with the object of the mapping beside, which takes every source and reports nothing.
     fn of_guest(&self, key: &SourceKey, source: &Value) -> Option<String> {
         let guest = guest(self.world.is_beside);
-        let namespace = match guest.is_beside {
-            true => key.namespace.clone(),
-            false => placement(&self.world.identity(&key.cluster), &key.namespace),
+        let (side, namespace) = match guest.is_beside {
+            true => (Side::Source, key.namespace.clone()),
+            false => (Side::Target, placement(&self.world.identity(&key.cluster), &key.namespace)),
         };
-        let wanted = guest.objects(&namespace, source).pop()?;
+        let wanted = guest.objects(side, &namespace, source).pop()?;
         match self.of_object(&guest, key, source, &wanted) {
             Found::Missing | Found::Wrong(_) if self.is_broken(wanted.kind, &wanted.name) => None,
             Found::Missing => Some(format!("the guest of {} {} is missing", key.resource, key.name)),
@@ -188,15 +192,30 @@ impl View<'_> {
         made.owner.mapping != self.world.mapping.name && last.is_none_or(|last| last.on_mapping_removed != "Delete")
     }
 
+    /// Whether a source stays on a target that the mapping no longer gives: what it has there stays as it is.
+    fn has_stayed(&self, key: &SourceKey, source: &Value) -> bool {
+        let mapping = &self.world.mapping;
+        let given = mapping.sides(source);
+        let named = targets_of(source);
+        let is_there = |side: &Side| {
+            named.iter().any(|name| name == side.name()) || self.owned(mapping, key).any(|made| made.side == *side)
+        };
+        let is_former = |side: &Side| !given.contains(side) && is_there(side);
+        let may_stay = mapping.spread == Spread::Choice && mapping.on_target_change == "Block";
+        may_stay && [Side::Target, Side::Second].iter().any(is_former)
+    }
+
     /// Where the objects of a source are: where some of them are already, or where today's rule puts them.
-    fn namespace(&self, key: &SourceKey) -> String {
+    fn namespace(&self, side: Side, key: &SourceKey) -> String {
         if self.world.is_beside {
             return key.namespace.clone();
         }
         let today = self.world.mapping.namespace;
         let places = NAMESPACES
             .map(|suffix| format!("{}{suffix}", placement(&self.world.identity(&key.cluster), &key.namespace)));
-        let used = |place: &String| self.owned(&self.world.mapping, key).any(|made| made.namespace == *place);
+        let used = |place: &String| {
+            self.owned(&self.world.mapping, key).any(|made| made.side == side && made.namespace == *place)
+        };
         let current = format!("{}{today}", placement(&self.world.identity(&key.cluster), &key.namespace));
         let former = places.into_iter().find(|place| *place != current && used(place) && !used(&current));
         former.unwrap_or(current)
@@ -206,8 +225,10 @@ impl View<'_> {
     fn of_status(&self, key: &SourceKey, source: &Value, wanted: &[Wanted]) -> Vec<String> {
         let mapping = &self.world.mapping;
         let first = wanted.iter().find(|one| one.id == mapping.rules[0].id);
-        let object =
-            first.and_then(|one| self.at(key, one.kind, &one.namespace, &one.name)).cloned().unwrap_or_default();
+        let object = first
+            .and_then(|one| self.at(one.side, key, one.kind, &one.namespace, &one.name))
+            .cloned()
+            .unwrap_or_default();
         let mut found = Vec::new();
         // A field that only another mapping wrote stays, and what a server forgot or brought back that was put back.
         let is_of_another = |made: &Made| ![mapping.name, GUEST].contains(&made.owner.mapping.as_str());
@@ -287,13 +308,13 @@ impl View<'_> {
 
     /// A copy of a related object: what its original holds, where there is one.
     fn of_copy(&self, rule: &Rule, key: &SourceKey, source: &Value) -> Found {
-        let (namespace, name) = (self.namespace(key), format!("{}{}", key.name, rule.suffix));
+        let (namespace, name) = (self.namespace(Side::Target, key), format!("{}{}", key.name, rule.suffix));
         // No object has such a name: neither the copy nor, where the name is made of the source's, the original.
         if name.len() > LONGEST || format!("{}{CONN}", key.name).len() > LONGEST && rule.id == CONNECTION.id {
             return Found::HeldUp;
         }
         let is_password = rule.id == PASSWORD.id;
-        let on_target = |name: &str| self.at(key, "Secret", &namespace, name);
+        let on_target = |name: &str| self.at(Side::Target, key, "Secret", &namespace, name);
         let beside = |name: &str| self.secrets.get(&(key.cluster.clone(), name.to_owned()));
         let original = match is_password {
             true => beside(source["spec"]["secret"].as_str().unwrap_or_default()),
@@ -314,7 +335,7 @@ impl View<'_> {
             Some(original) => {
                 let data = serde_json::from_value(original["data"].clone()).unwrap_or_default();
                 let copy = if is_password { on_target(&name) } else { beside(&name) };
-                let wanted = Wanted { id: rule.id, kind: rule.kind, namespace, name, data };
+                let wanted = Wanted { side: Side::Target, id: rule.id, kind: rule.kind, namespace, name, data };
                 match self.of_found(&self.world.mapping, key, source, &wanted, copy) {
                     Found::InOrder if copy.is_some_and(|copy| copy["type"] != original["type"]) => {
                         Found::Wrong("is of another type".into())
@@ -372,17 +393,18 @@ impl View<'_> {
         if copy_name.len() > LONGEST {
             return Found::HeldUp;
         }
-        let namespace = self.namespace(key);
+        let namespace = self.namespace(Side::Target, key);
         let mut data: BTreeMap<String, String> = serde_json::from_value(original["data"].clone()).unwrap_or_default();
         if let (More::Each, Some(value)) = (more, data.get_mut("password")) {
             let text = data_encoding::BASE64.decode(value.as_bytes()).unwrap_or_default();
             *value = base64(&format!("{TRANSFORMED}{}", String::from_utf8_lossy(&text)));
         }
-        let copy = self.at(key, "Secret", &namespace, &copy_name);
+        let copy = self.at(Side::Target, key, "Secret", &namespace, &copy_name);
         let found = match more {
             More::Shared => self.of_shared(copy, &data),
             _ => {
-                let wanted = Wanted { id: MORE.id, kind: MORE.kind, namespace, name: copy_name, data };
+                let wanted =
+                    Wanted { side: Side::Target, id: MORE.id, kind: MORE.kind, namespace, name: copy_name, data };
                 self.of_found(&self.world.mapping, key, source, &wanted, copy)
             }
         };
@@ -427,7 +449,7 @@ impl View<'_> {
         }
         let is_needed = |made: &&Made| {
             sources.iter().any(|(key, source)| {
-                let is_here = self.namespace(key) == made.namespace;
+                let is_here = self.namespace(made.side, key) == made.namespace;
                 let names = mapping.shares() && self.originals(key, source).contains(&made.name);
                 is_here && (names || !world.is_served(&key.cluster) || !world.is_claimed(&key.cluster))
             })
@@ -455,13 +477,19 @@ impl View<'_> {
         if mapping.is_beside && !self.world.is_claimed(&key.cluster) {
             return Found::HeldUp;
         }
-        self.of_found(mapping, key, source, wanted, self.at(key, wanted.kind, &wanted.namespace, &wanted.name))
+        self.of_found(
+            mapping,
+            key,
+            source,
+            wanted,
+            self.at(wanted.side, key, wanted.kind, &wanted.namespace, &wanted.name),
+        )
     }
 
     /// The object of a name, where those of a source are.
-    fn at(&self, key: &SourceKey, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
+    fn at(&self, side: Side, key: &SourceKey, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
         let cluster = if self.world.is_beside && self.world.is_kcp { key.cluster.clone() } else { String::new() };
-        self.target.get(&(cluster, kind.to_owned(), namespace.to_owned(), name.to_owned()))
+        self.target.get(&(side, cluster, kind.to_owned(), namespace.to_owned(), name.to_owned()))
     }
 
     /// How a wanted object is, with what is in its place.
@@ -479,7 +507,9 @@ impl View<'_> {
         let is_copy = mapping.copies(wanted.id);
         let Some(object) = object else {
             // A change of kind or name is reported, and the former object stays. A copy is made anew.
-            let former = self.owned(mapping, key).any(|made| made.id == wanted.id && wanted.id != MORE.id);
+            let former = self
+                .owned(mapping, key)
+                .any(|made| made.side == wanted.side && made.id == wanted.id && wanted.id != MORE.id);
             let is_blocked = mapping.on_identity_change == "Block" && !is_copy;
             return if former && (is_blocked || mapping.may_prune == 0) { Found::HeldUp } else { Found::Missing };
         };
@@ -506,7 +536,9 @@ impl View<'_> {
                 policy => Found::Wrong(format!("belongs to the source of this name before it: {policy}")),
             };
         }
-        if made.rule_id() != wanted.id && self.made_of(source).any(|other| other.id == wanted.id) {
+        if made.rule_id() != wanted.id
+            && self.made_of(source).any(|other| other.side == wanted.side && other.id == wanted.id)
+        {
             return Found::HeldUp;
         }
         let data: BTreeMap<String, String> = serde_json::from_value(object["data"].clone()).unwrap_or_default();
@@ -547,5 +579,5 @@ fn condition(source: &Value) -> Option<&Value> {
 fn place_of(object: &Value) -> Place {
     let cluster = object["metadata"]["annotations"]["kcp.io/cluster"].as_str().unwrap_or_default().to_owned();
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-    (cluster, kind, text(object, "namespace"), text(object, "name"))
+    (side_of(object), cluster, kind, text(object, "namespace"), text(object, "name"))
 }

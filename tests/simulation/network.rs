@@ -58,8 +58,7 @@ impl Surroundings for Link {
     }
 
     fn dial(&self, to: &Uri) -> io::Result<DuplexStream> {
-        let is_source = to.host().is_some_and(|host| host.starts_with("source"));
-        let side = if is_source { Side::Source } else { Side::Target };
+        let side = Side::of_host(to.host().unwrap_or_default());
         if !self.shared.lock().server(side).up {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -311,7 +310,7 @@ fn carry_out(
         link.side.name()
     ));
     core.checker.happened(age, link.side, Some(link.process), &events);
-    core.checker.answered(age, sent.at, link.process, request, code, is_heard);
+    core.checker.answered(age, sent.at, link.process, link.side, request, code, is_heard);
     outcome
 }
 
@@ -329,7 +328,7 @@ fn denial(core: &Core, side: Side, request: &Request) -> Option<Failure> {
     let call = request.call();
     let is_denied = match core.is_beside {
         true => side == Side::Source && KINDS.iter().any(|(_, plural)| *plural == call.resource),
-        false => side == Side::Target && call.namespace != RECORDS && call.name != RECORDS,
+        false => side.is_target() && call.namespace != RECORDS && call.name != RECORDS,
     };
     let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
     let for_ever = matches!(core.forever, Some(Forever::Refusal(name)) if call.name == name && !reads);

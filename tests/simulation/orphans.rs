@@ -50,7 +50,7 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
         // What beside its source cannot be seen is not counted.
         // Nor is what came late into the cluster that took the place of its source's.
         let is_at_home = world.is_kcp || made.owner.cluster == plain;
-        let is_seen = made.side == Side::Target || claimed.contains(&made.owner.cluster) && is_at_home;
+        let is_seen = made.side.is_target() || claimed.contains(&made.owner.cluster) && is_at_home;
         made.owner.engine == "main" && !made.is_shared && made.remains() && is_seen && source.is_none_or(is_orphaned)
     });
     orphaned.map(|made| (made.owner.mapping.clone(), format!("{} {}", resource_of(made), made.owner))).collect()

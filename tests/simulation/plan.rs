@@ -7,7 +7,7 @@ use super::action::{
 };
 use super::core::Weather;
 use super::dice::Dice;
-use super::mapping::{CONNECTION, MAPPINGS, MORE, More, NAMESPACES, OPEN, PASSWORD};
+use super::mapping::{CONNECTION, MAPPINGS, MORE, More, NAMESPACES, OPEN, PASSWORD, Spread};
 use super::matrix::{ACTIONS, FAULTS, PLAIN_ACTIONS, faults_of};
 use super::process::{OTHER, THIRD};
 use super::server::{Ahead, RESOURCES, Side};
@@ -30,12 +30,16 @@ const COPIES: &str = "SYNC_ENGINE_COPIES";
 /// Set: objects are beside their sources.
 const BESIDE: &str = "SYNC_ENGINE_BESIDE";
 
+/// Set: the objects of a source are on one of two targets, or on both.
+const SEVERAL: &str = "SYNC_ENGINE_SEVERAL";
+
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
     let plan = plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All });
     let plan = if std::env::var_os(FLEETS).is_some() { of_fleets(plan) } else { plan };
     let plan = if std::env::var_os(COPIES).is_some() { of_copies(plan) } else { plan };
     let plan = if std::env::var_os(BESIDE).is_some() { of_beside(plan) } else { plan };
+    let plan = if std::env::var_os(SEVERAL).is_some() { of_several(plan) } else { plan };
     let plan = if std::env::var_os(SHARDS).is_some() { of_shards(plan) } else { plan };
     if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
 }
@@ -148,6 +152,39 @@ fn besides(dice: &mut Dice, is_kcp: bool) -> Action {
     }
 }
 
+/// The same with a second target, to which everything may happen that may happen to the first one.
+pub fn of_several(plan: Plan) -> Plan {
+    let mut dice = Dice::new(plan.seed.rotate_left(24));
+    let spread = dice.pick(&[Spread::Extra, Spread::Extra, Spread::Both, Spread::Choice]);
+    let plan = Plan { has_related: false, more: None, has_operators: false, spread, ..plan };
+    let mut plan = plan
+        .keeping(|action| !matches!(action, Action::Edit(Edit::Related(_)) | Action::Secret(..) | Action::Wire(..)));
+    for _ in 0..dice.between(4, 14) {
+        let at = dice.below(plan.steps.len() as u64) as usize + 1;
+        let action = of_second(&mut dice, spread, plan.is_kcp);
+        plan.steps.insert(at, Step { after_ms: pause(&mut dice), action });
+    }
+    plan
+}
+
+fn of_second(dice: &mut Dice, spread: Spread, is_kcp: bool) -> Action {
+    use Meddling::{Copy, Delete, Edit as Change, Hold, Squat, Strip};
+    match dice.below(16) {
+        0 => Action::Away(Side::Second),
+        1 => Action::Back(Side::Second),
+        2 => dice.pick(&[Action::Cut(Side::Second), Action::Silence(Side::Second), Action::Compact(Side::Second)]),
+        3 => Action::BackUp(Side::Second),
+        4 => Action::Restore(Side::Second, ahead(dice)),
+        5 => dice.pick(&[Action::Address(Side::Second), Action::Token(Side::Second)]),
+        6 if spread == Spread::Choice => Action::Edit(Edit::OnTargetChange(dice.pick(&["Block", "Recreate"]))),
+        6 => Action::Edit(Edit::Spread(dice.pick(&[Spread::Extra, Spread::Both]))),
+        7..=8 => Action::Meddle(source(dice, is_kcp), dice.pick(&[Change, Delete, Strip, Copy, Hold, Squat])),
+        9 => Action::Delete(source(dice, is_kcp)),
+        10 => Action::Create(source(dice, is_kcp)),
+        _ => Action::Change(source(dice, is_kcp)),
+    }
+}
+
 fn listing(dice: &mut Dice) -> Action {
     use Roster::{Astray, Doubled, Listed, Missing, Renamed, Unreadable};
     match dice.below(8) {
@@ -204,6 +241,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         has_related,
         more: None,
         is_beside: false,
+        spread: Spread::One,
         has_operators: has_related,
         has_fleet: false,
         elects: None,

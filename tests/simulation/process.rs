@@ -148,8 +148,10 @@ pub fn replica(process: u32) -> String {
 
 fn connections(shared: &Shared, process: u32, is_kcp: bool) -> BTreeMap<String, Arc<Connection>> {
     let source = if is_kcp { ("kcp", Side::Source, "/clusters/root") } else { ("source", Side::Source, "") };
+    let second = shared.lock().has_second.then_some(("second", Side::Second, ""));
     [source, ("target", Side::Target, "")]
         .into_iter()
+        .chain(second)
         .map(|(name, side, path)| {
             let link = Link { shared: shared.clone(), process, side, path };
             let source = ConnectionSource::InProcess(link.surroundings());

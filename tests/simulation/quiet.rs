@@ -29,6 +29,7 @@ pub fn check(world: &World) {
     // What watches missed is read again when they time out.
     let catches_up = core.checker.is_troubled_still(core.age());
     let is_wrong = |(request, times): &(&String, &usize)| {
+        let (request, _server) = request.rsplit_once(" at ").unwrap_or_default();
         // What a silent watch still shows is deleted again, where a workspace is unbound in vain.
         let is_hidden = catches_up && world.was_silenced && request.starts_with("delete ");
         let is_awaited = is_held_up || is_hidden || (is_unbound && request.starts_with("list /services/apiexport/"));

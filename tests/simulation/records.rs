@@ -18,6 +18,8 @@ const NAME: &str = "sync-engine.dev/name";
 const SOURCE_UID: &str = "sync-engine.dev/source-uid";
 const OBJECT: &str = "sync-engine.dev/object";
 const SELF: &str = "sync-engine.dev/self";
+/// How the annotations on sources begin that name their targets.
+const TARGETS: &str = "target.sync-engine.dev/";
 /// How its finalizers on sources begin.
 const FINALIZER: &str = "sync-engine.dev/";
 
@@ -81,7 +83,7 @@ impl Made {
         annotation(SELF)?;
         let (engine, mapping) = metadata["labels"][MAPPING].as_str()?.split_once('.')?;
         let id = annotation(OBJECT)?;
-        let is_shared = id == MORE.id && annotation(CLUSTER).is_none() && side == Side::Target;
+        let is_shared = id == MORE.id && annotation(CLUSTER).is_none() && side.is_target();
         // What is shared names no source.
         let of_source = |key: &str| if is_shared { Some(String::new()) } else { annotation(key) };
         let owner = Owner {
@@ -164,11 +166,12 @@ impl Made {
     /// Whether it is where an object should be.
     pub fn is_at(&self, wanted: &Wanted) -> bool {
         let plural = KINDS.iter().find(|(kind, _)| *kind == wanted.kind).map_or("", |(_, plural)| plural);
-        (plural, &wanted.namespace, &wanted.name) == (self.plural.as_str(), &self.namespace, &self.name)
+        let is_there = wanted.side == self.side && wanted.namespace == self.namespace;
+        is_there && (plural, &wanted.name) == (self.plural.as_str(), &self.name)
     }
 
     pub fn place(&self) -> String {
-        format!("{} {}/{}", self.plural, self.namespace, self.name)
+        format!("{} {}/{} at {}", self.plural, self.namespace, self.name, self.side.name())
     }
 }
 
@@ -182,6 +185,8 @@ pub struct Source {
     pub vanished: bool,
     /// Whether it ever carried a finalizer of an engine.
     pub was_held: bool,
+    /// The targets that engines ever wrote on it.
+    pub was_sent_to: BTreeSet<String>,
     /// The engines' finalizers that somebody else took off, and no engine put back.
     let_go: BTreeSet<String>,
     /// Those that it carried when it was seen last.
@@ -236,6 +241,10 @@ impl Lately {
     fn was_false(self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
         !self.is || self.since + grace(self.since) >= at
     }
+
+    fn was_true(self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
+        self.is || self.since + grace(self.since) >= at
+    }
 }
 
 impl Source {
@@ -256,6 +265,7 @@ impl Source {
         let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
         let held: BTreeSet<String> = held.map(str::to_owned).collect();
         self.was_held |= !held.is_empty();
+        self.was_sent_to.extend(targets_of(object));
         if !by_engine {
             self.let_go.extend(self.held.difference(&held).cloned());
         }
@@ -315,9 +325,21 @@ impl Source {
         self.extra.was_false(at, grace)
     }
 
+    pub fn lately_extra(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
+        self.extra.was_true(at, grace)
+    }
+
     pub fn lately_unmanaged(&self, at: Duration, grace: impl Fn(Duration) -> Duration) -> bool {
         self.managed.was_false(at, grace)
     }
+}
+
+/// The names of the targets that an engine wrote on a source.
+pub fn targets_of(source: &Value) -> Vec<String> {
+    let annotations = source["metadata"]["annotations"].as_object().into_iter().flatten();
+    let of_engine = annotations.filter(|(key, _)| key.starts_with(TARGETS)).filter_map(|(_, value)| value.as_str());
+    let names = of_engine.flat_map(|value| value.split(',')).filter_map(|pair| pair.split('=').next());
+    names.map(str::to_owned).collect()
 }
 
 fn secret_of(source: &Value) -> String {

@@ -152,14 +152,18 @@ pub fn work(core: &Core, side: Side, request: &Request) -> Option<String> {
     let store = format!("the state store {}", call.name);
     let body = || serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
     let cluster = match side {
-        Side::Target if call.namespace == RECORDS => return (call.resource == "configmaps").then_some(store),
+        Side::Target | Side::Second if call.namespace == RECORDS => {
+            return (call.resource == "configmaps").then_some(store);
+        }
         // The address of a plain cluster may lead to another one.
         Side::Source => call.cluster.clone(),
-        Side::Target if call.verb == Verb::Delete => {
+        Side::Target | Side::Second if call.verb == Verb::Delete => {
             let uid = body()["preconditions"]["uid"].as_str().map(str::to_owned)?;
             core.checker.made.get(&uid)?.owner.cluster.clone()
         }
-        Side::Target => body()["metadata"]["annotations"]["sync-engine.dev/cluster"].as_str()?.to_owned(),
+        Side::Target | Side::Second => {
+            body()["metadata"]["annotations"]["sync-engine.dev/cluster"].as_str()?.to_owned()
+        }
     };
     (!cluster.is_empty()).then(|| format!("cluster {cluster}"))
 }

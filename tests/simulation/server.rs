@@ -18,13 +18,27 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 pub enum Side {
     Source,
     Target,
+    /// Another target, where the mapping has several.
+    Second,
 }
 
 impl Side {
+    pub const ALL: [Self; 3] = [Self::Source, Self::Target, Self::Second];
+
+    pub fn is_target(self) -> bool {
+        self != Self::Source
+    }
+
+    /// The server with this host.
+    pub fn of_host(host: &str) -> Self {
+        Self::ALL.into_iter().find(|side| host.starts_with(side.name())).unwrap_or(Self::Target)
+    }
+
     pub fn url(self) -> &'static str {
         match self {
             Self::Source => "http://source",
             Self::Target => "http://target",
+            Self::Second => "http://second",
         }
     }
 
@@ -32,6 +46,7 @@ impl Side {
         match self {
             Self::Source => "source",
             Self::Target => "target",
+            Self::Second => "second",
         }
     }
 }

@@ -8,7 +8,7 @@ use super::action::{Action, Plan, Step, TENANTS};
 use super::dice::Dice;
 use super::mapping::placement;
 use super::plan;
-use super::world::{World, text};
+use super::world::{World, side_of, text};
 
 /// The plan with other actions of every tenant but the first, as many and at the same moments.
 pub fn twin(plan: &Plan) -> Plan {
@@ -42,7 +42,8 @@ pub fn view(world: &World, tenant: &str) -> BTreeMap<String, Value> {
     };
     let objects = world.target_objects().into_iter().filter(is_its);
     let sources = world.sources().into_iter().filter(|(key, _)| key.cluster == cluster);
-    let objects = objects.map(|object| (format!("{} {}", object["kind"], text(&object, "name")), object));
+    let objects = objects
+        .map(|object| (format!("{} {} at {}", object["kind"], text(&object, "name"), side_of(&object).name()), object));
     let secrets = world.secrets().into_iter().filter(|((of, _), _)| *of == cluster);
     let secrets = secrets.map(|((_, name), secret)| (format!("secrets {name}"), secret));
     let sources = sources.map(|(key, source)| (format!("{} {}", key.resource, key.name), source));

@@ -19,11 +19,11 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{MORE, Mapping, More, RELATED, file, first, guest};
+use super::mapping::{MORE, Mapping, More, RELATED, Spread, file, first, guest};
 use super::process::{OTHER, Process, THIRD};
 use super::server::{RESOURCES, Side, binding, definitions, export, widgets, workspace};
 
-pub use contents::{SourceKey, text};
+pub use contents::{SourceKey, side_of, text};
 
 /// Within this time after the last fault everything is in order.
 const RECOVERY: Duration = Duration::from_secs(600);
@@ -97,6 +97,7 @@ fn run_here(plan: &Plan, aloud: bool) -> Run {
         world.shared.lock().forever = plan.forever;
         world.shared.lock().elects = plan.elects;
         world.shared.lock().is_beside = plan.is_beside;
+        world.shared.lock().has_second = plan.spread != Spread::One;
         world.live(plan).await;
         let view = std::mem::take(&mut world.view);
         let log = log.text();
@@ -170,8 +171,8 @@ pub struct World {
     pub was_silenced: bool,
     /// Whether an engine with another id was there.
     pub other_served: bool,
-    /// The mappings whose records the target's backup holds.
-    backed_up: Option<(&'static str, u32)>,
+    /// The mappings whose records a target's backup holds.
+    backed_up: BTreeMap<Side, (&'static str, u32)>,
     /// The writes of the process that sent most of them, when the world came to rest.
     writes: u64,
     /// What the first tenant saw then.
@@ -215,7 +216,7 @@ impl World {
         let mut related = if plan.has_related { RELATED.to_vec() } else { Vec::new() };
         related.extend(plan.more.map(|_| MORE));
         let more = plan.more.unwrap_or(More::Shared);
-        let first = Mapping { is_beside: plan.is_beside, ..first(RESOURCES[0].0) };
+        let first = Mapping { is_beside: plan.is_beside, spread: plan.spread, ..first(RESOURCES[0].0) };
         let mapping = Mapping { related, more, owner_reference: plan.seed.is_multiple_of(3), ..first };
         // With two shards each tenant is on its own: the endpoint comes and goes with its binding.
         let shards = if plan.is_kcp && plan.seed % 2 == 1 { 2 } else { 1 };
@@ -237,7 +238,7 @@ impl World {
             had_holds: false,
             was_silenced: false,
             other_served: false,
-            backed_up: None,
+            backed_up: BTreeMap::new(),
             processes: BTreeMap::new(),
             written: BTreeMap::new(),
             has_related: plan.has_related,
@@ -248,7 +249,9 @@ impl World {
             view: BTreeMap::new(),
         };
         world.furnish();
-        world.shared.lock().act(Side::Target, &widgets());
+        for target in [Side::Target, Side::Second] {
+            world.shared.lock().act(target, &widgets());
+        }
         world.shared.lock().checker.edit(Duration::ZERO, Some(world.mapping.clone()));
         world
     }
@@ -276,11 +279,10 @@ impl World {
             loop {
                 sleep(BOOKMARKS).await;
                 let core = &mut *shared.lock();
-                core.server(Side::Source).send_bookmarks();
-                core.server(Side::Target).send_bookmarks();
+                Side::ALL.into_iter().for_each(|side| core.server(side).send_bookmarks());
             }
         });
-        for side in [Side::Source, Side::Target] {
+        for side in Side::ALL {
             self.shared.spawn(run_controllers(self.shared.clone(), side));
         }
         self.start(0);
@@ -315,6 +317,7 @@ impl World {
             Action::Weather(Weather::default()),
             Action::Back(Side::Source),
             Action::Back(Side::Target),
+            Action::Back(Side::Second),
             Action::Allow,
             Action::Release,
             Action::Widgets,
@@ -343,8 +346,9 @@ impl World {
         }
         if self.processes.len() > 1 {
             // Processes that do not see the same overwrite each other's status without pause.
-            self.act(Action::Cut(Side::Source)).await;
-            self.act(Action::Cut(Side::Target)).await;
+            for side in Side::ALL {
+                self.act(Action::Cut(side)).await;
+            }
         }
         if self.other_served {
             // It alone releases what it holds.

@@ -138,8 +138,11 @@ impl Pipeline {
         if !state.guard.note(key, held, pass) {
             return;
         }
-        state.unplanned.remove(key);
+        let is_first = state.unplanned.remove(key);
         drop(state);
+        if is_first {
+            self.tell_waiting(key);
+        }
         self.conclude();
     }
 

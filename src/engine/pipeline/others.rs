@@ -94,11 +94,12 @@ impl Pipeline {
         if target.is_lost() {
             return Sight::Lost;
         }
+        let has_come = self.source_feeds().iter().any(|feed| feed.watch.store().get(key).is_some());
         let state = self.state();
         match &state.unconfirmed {
             Some(why) if why != NOT_READ && target.identity().is_ok() => Sight::Lost,
             Some(_) => Sight::Starting,
-            None if target.identity().is_err() || state.unplanned.contains(key) => Sight::Starting,
+            None if !has_come || target.identity().is_err() || state.unplanned.contains(key) => Sight::Starting,
             None => Sight::Seen,
         }
     }
@@ -108,6 +109,13 @@ impl Pipeline {
         if self.generation().mapping.has_several_targets() {
             self.other_pipelines().iter().for_each(|(_, one)| one.queue.add(key.clone(), Priority::Live));
         }
+    }
+
+    /// A source was planned here for the first time: the others may have waited for that.
+    pub fn tell_waiting(&self, key: &Key) {
+        let waits = |one: &Self| one.others().withheld.contains_key(key);
+        let waiting = self.other_pipelines().into_iter().filter(|(_, one)| waits(one));
+        waiting.for_each(|(_, one)| one.queue.add(key.clone(), Priority::Live));
     }
 
     /// Queues what waited for a target that is in sight now; and, once this target can or cannot be reached any more,

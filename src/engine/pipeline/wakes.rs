@@ -126,6 +126,11 @@ impl Pipeline {
         }
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         if self.is_engaged(&change.key.cluster) {
+            // What other targets report of a source begins when it was planned here.
+            let is_new = change.before.is_none() && !self.is_out_of_sight();
+            if is_new && self.generation().mapping.has_several_targets() {
+                self.state().unplanned.insert(change.key.clone());
+            }
             self.enqueue_source(change.key, priority);
         }
     }

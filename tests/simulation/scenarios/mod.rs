@@ -7,11 +7,13 @@ mod fleets;
 mod identity;
 mod related;
 mod replicas;
+mod several;
 mod shards;
 
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, Wiring};
 use super::checker::Violation;
 use super::core::Weather;
+use super::mapping::Spread;
 use super::server::{Ahead, Side};
 use super::world::run;
 
@@ -38,6 +40,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         has_related: false,
         more: None,
         is_beside: false,
+        spread: Spread::One,
         has_operators: false,
         has_fleet: false,
         elects: None,

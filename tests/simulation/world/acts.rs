@@ -204,21 +204,22 @@ impl World {
     }
 
     fn back_up(&mut self, side: Side) {
-        if side == Side::Target {
+        if side.is_target() {
             // Not before the engine has its records there: without them it waits for a person.
             let records = |name: &&str| format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}");
-            let has_records = |name: &&str| self.core(|core| core.get(Side::Target, &records(name))).is_some();
-            let names = [Some(self.mapping.name), self.has_guest().then_some(GUEST)];
+            let has_records = |name: &&str| self.core(|core| core.get(side, &records(name))).is_some();
+            let has_guest = self.has_guest() && side == Side::Target;
+            let names = [Some(self.mapping.name), has_guest.then_some(GUEST)];
             if !names.iter().flatten().all(has_records) {
                 return;
             }
-            self.backed_up = Some((self.mapping.name, self.guests));
+            self.backed_up.insert(side, (self.mapping.name, self.guests));
         }
         self.core(|core| core.server(side).back_up());
     }
 
     fn restore(&mut self, side: Side, ahead: Ahead) {
-        if side == Side::Target && self.backed_up != Some((self.mapping.name, self.guests)) {
+        if side.is_target() && self.backed_up.get(&side) != Some(&(self.mapping.name, self.guests)) {
             return;
         }
         if !self.core(|core| core.server(side).restore(ahead)) {
@@ -234,12 +235,12 @@ impl World {
                     core.checker.objects_restored(age, Side::Source, beside.iter());
                 });
             }
-            Side::Target => {
+            Side::Target | Side::Second => {
                 self.target_restored = true;
-                let objects = self.target_objects();
+                let objects = self.objects_at(side);
                 self.core(|core| {
                     let age = core.age();
-                    core.checker.objects_restored(age, Side::Target, objects.iter());
+                    core.checker.objects_restored(age, side, objects.iter());
                 });
             }
         }

@@ -19,6 +19,14 @@ pub struct SourceKey {
     pub name: String,
 }
 
+/// The field of an object that says which target it is on.
+const AT: &str = "at";
+
+/// The server that an object is on.
+pub fn side_of(object: &Value) -> Side {
+    object[AT].as_str().map_or(Side::Source, Side::of_host)
+}
+
 pub fn text(object: &Value, field: &str) -> String {
     object["metadata"][field].as_str().unwrap_or_default().to_owned()
 }
@@ -46,10 +54,18 @@ impl World {
         if self.is_beside {
             return self.beside();
         }
+        [Side::Target, Side::Second].into_iter().flat_map(|target| self.objects_at(target)).collect()
+    }
+
+    /// Those of them on one target.
+    pub fn objects_at(&self, target: Side) -> Vec<Value> {
         let of_kind = |kind: &str| {
-            let list = self.core(|core| core.get(Side::Target, &url(kind, "", ""))).unwrap_or_default();
+            let list = self.core(|core| core.get(target, &url(kind, "", ""))).unwrap_or_default();
             let mut objects: Vec<Value> = items(&list).into_values().collect();
-            objects.iter_mut().for_each(|object| object["kind"] = kind.into());
+            for object in &mut objects {
+                object["kind"] = kind.into();
+                object[AT] = target.name().into();
+            }
             objects
         };
         let all = KINDS.iter().flat_map(|(kind, _)| of_kind(kind));
@@ -134,7 +150,10 @@ impl World {
     /// The server and the URL of an object that a mapping makes.
     pub(super) fn object_url(&self, tenant: &str, kind: &str, namespace: &str, name: &str) -> (Side, String) {
         let place = url(kind, namespace, name);
-        if self.is_beside { (Side::Source, format!("{}{place}", self.prefix(tenant))) } else { (Side::Target, place) }
+        match self.is_beside {
+            true => (Side::Source, format!("{}{place}", self.prefix(tenant))),
+            false => (Side::Target, place),
+        }
     }
 
     fn prefix(&self, tenant: &str) -> String {

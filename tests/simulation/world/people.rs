@@ -7,7 +7,7 @@ use super::super::action::{LONGEST, Meddling, NAMES, Secrecy, SourceRef, TENANTS
 use super::super::mapping::{CONN, CONNECTION, COPY, More, PASSWORD, api_version, url};
 use super::super::marks;
 use super::super::server::{GROUP, RESOURCES, Side};
-use super::{World, text};
+use super::{World, side_of, text};
 
 const MERGE: &str = "application/merge-patch+json";
 
@@ -281,8 +281,7 @@ impl World {
                 let place = url(kind, &text(&object, "namespace"), &text(&object, "name"));
                 let request =
                     Request::patch(&format!("{cluster}{place}"), MERGE, &json!({"metadata": {"finalizers": null}}));
-                let side = if self.is_beside { Side::Source } else { Side::Target };
-                self.core(|core| core.act(side, &request));
+                self.core(|core| core.act(side_of(&object), &request));
             }
         }
     }

@@ -1,0 +1,49 @@
+//! Objects of one source on one of two targets, or on both.
+
+use super::super::{plan, seeds};
+use super::*;
+
+fn several(spread: Spread, sources: Sources, steps: &[(u64, Action)]) -> Plan {
+    Plan { spread, ..world(sources, steps) }
+}
+
+#[test]
+fn objects_are_on_several_targets() {
+    let range = seeds::seeds("SYNC_ENGINE_SEEDS_SEVERAL", 0..48);
+    let found = seeds::each(range, |seed| run(&plan::of_several(plan::plan(seed))).violations);
+    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
+    found.iter().for_each(|(seed, violations)| println!("seed {seed}: {}", violations[0]));
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_target_that_leaves_the_list_loses_its_objects_and_the_last_one_releases_the_source() {
+    for sources in [Kcp, Plain] {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Change(X)),
+            (5_000, Action::Change(X)),
+            (5_000, Action::Edit(Edit::Spread(Spread::Both))),
+            (5_000, Action::Delete(X)),
+        ];
+        (1..=steps.len()).for_each(|until| holds(&several(Spread::Extra, sources, &steps[..until]), 2));
+    }
+}
+
+#[test]
+fn a_target_that_was_down_serves_what_was_made_meanwhile_although_it_holds_no_state_store_of_a_new_mapping() {
+    let steps = [
+        (0, Action::Create(X)),
+        (60_000, Action::Away(Side::Target)),
+        (1_000, Action::Edit(Edit::Rename("n"))),
+        (5_000, Action::Change(X)),
+        (60_000, Action::Create(X_CA)),
+    ];
+    holds(&several(Spread::Both, Kcp, &steps), 2);
+}
+
+#[test]
+fn a_start_changes_no_status_that_tells_of_a_conflict_on_one_of_two_targets() {
+    let steps = [(0, Action::Meddle(X, Meddling::Squat)), (5_000, Action::Create(X))];
+    holds(&several(Spread::Both, Kcp, &steps), 4);
+}
