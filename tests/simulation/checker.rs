@@ -106,8 +106,8 @@ pub struct Checker {
     claims: BTreeMap<String, History<bool>>,
     /// Sources that went by an engine's request.
     pub released: BTreeSet<String>,
-    /// The last of them, not judged yet.
-    just_released: Vec<String>,
+    /// The last of them, not judged yet; or a target that an engine took off a living source.
+    just_released: Vec<(String, Option<Side>)>,
     /// When a person approved what was held.
     pub approved: Option<Duration>,
     /// Whether a cluster ever had two names: its sources are reconciled under both.
@@ -432,11 +432,16 @@ impl Checker {
         }
         let (uid, gone) = (event.object.uid.to_string(), event.kind == ChangeKind::Deleted);
         let source = self.sources.entry(uid.clone()).or_default();
+        let former = source.sent_to.clone();
         let place = [&event.key.cluster, &event.key.namespace, &event.key.name].map(|text| text.to_string());
         source.is_seen(at, &event.storage.plural, place, &event.object.object(), process.is_some(), gone);
+        let left = former.difference(&source.sent_to).filter(|_| source.is_held()).map(|name| Side::of_host(name));
+        let left: Vec<Side> = left.collect();
         if gone && process.is_some() {
             self.released.insert(uid.clone());
-            self.just_released.push(uid);
+            self.just_released.push((uid, None));
+        } else if process.is_some() {
+            self.just_released.extend(left.into_iter().map(|side| (uid.clone(), Some(side))));
         }
     }
 
@@ -599,7 +604,7 @@ impl Checker {
         code: u16,
         is_heard: bool,
     ) {
-        for uid in std::mem::take(&mut self.just_released) {
+        for (uid, of_target) in std::mem::take(&mut self.just_released) {
             // What arrived a moment before it was sent may have been under way while the engine looked: it has to go later.
             let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
             let is_out_of_reach =
@@ -607,6 +612,7 @@ impl Checker {
             let lets_go = |made: &Made| self.sources.get(&uid).is_some_and(|source| source.lets_go_of(made));
             let remains = |made: &&Made| {
                 made.source_uid == uid
+                    && of_target.is_none_or(|target| made.side == target)
                     && made.remains()
                     && made.since + race < sent
                     && !lets_go(made)
@@ -616,7 +622,7 @@ impl Checker {
             let is_left = |(_, made): &(&String, &Made)| made.source_uid == uid && is_out_of_reach(made);
             let beside: Vec<String> = self.made.iter().filter(is_left).map(|(uid, _)| uid.clone()).collect();
             if !left.is_empty() {
-                let text = format!("a finalizer is released while these remain: {}", left.join(", "));
+                let text = format!("a source or a target is released while these remain: {}", left.join(", "));
                 self.violated("I4", text);
             }
             for uid in beside {

@@ -185,8 +185,9 @@ pub struct Source {
     pub vanished: bool,
     /// Whether it ever carried a finalizer of an engine.
     pub was_held: bool,
-    /// The targets that engines ever wrote on it.
+    /// The targets that engines ever wrote on it, and those that it names now.
     pub was_sent_to: BTreeSet<String>,
+    pub sent_to: BTreeSet<String>,
     /// The engines' finalizers that somebody else took off, and no engine put back.
     let_go: BTreeSet<String>,
     /// Those that it carried when it was seen last.
@@ -265,7 +266,8 @@ impl Source {
         let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
         let held: BTreeSet<String> = held.map(str::to_owned).collect();
         self.was_held |= !held.is_empty();
-        self.was_sent_to.extend(targets_of(object));
+        self.sent_to = targets_of(object).into_iter().collect();
+        self.was_sent_to.extend(self.sent_to.iter().cloned());
         if !by_engine {
             self.let_go.extend(self.held.difference(&held).cloned());
         }
