@@ -110,7 +110,7 @@ pub struct Checker {
     just_released: Vec<(String, Option<Side>)>,
     /// When a person approved what was held.
     pub approved: Option<Duration>,
-    /// Whether a cluster ever had two names: its sources are reconciled under both.
+    /// Whether sources are reconciled twice: under two names of their cluster, or for two targets.
     pub is_doubled: bool,
     /// Whether any request was refused, or found an object in its place.
     pub has_refused: bool,
@@ -687,7 +687,7 @@ impl Checker {
         let early = match &*call.resource {
             "namespaces" => (EARLY + sources) * refused.times,
             "secrets" if ITEMS.contains(&&*call.name) => (EARLY + sources) * refused.times,
-            // Each name of a source's cluster has a backoff of its own.
+            // Each name of a source's cluster, and each target, has a backoff of its own, and wakes the other.
             _ if self.is_doubled => (EARLY + 1) * refused.times,
             _ => EARLY,
         };

@@ -98,6 +98,7 @@ fn run_here(plan: &Plan, aloud: bool) -> Run {
         world.shared.lock().elects = plan.elects;
         world.shared.lock().is_beside = plan.is_beside;
         world.shared.lock().has_second = plan.spread != Spread::One;
+        world.shared.lock().checker.is_doubled = plan.spread != Spread::One;
         world.live(plan).await;
         let view = std::mem::take(&mut world.view);
         let log = log.text();
