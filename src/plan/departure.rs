@@ -243,6 +243,10 @@ impl Leaving<'_> {
 
     /// What holds a departure up is reported to the consumer, unless it only takes its time.
     fn report(&self, source: &Arc<Value>, reasons: Reasons) -> Plan {
+        if self.moves && !self.mapping.has_several_targets() {
+            // The target that it moves to says nothing before it has the source.
+            return say(self.mapping, self.observed, source, None, reasons);
+        }
         let only_waits = reasons.0.iter().all(|reason| reason.cause.is_wait());
         if only_waits && !matches!(self.stage, Stage::Out(OnExit::Retain)) {
             return reasons.rest();

@@ -192,7 +192,7 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
             cause: Cause::Retained,
             detail: format!("target `{}` is not among the source's targets now: what it has is kept", among.name),
         }),
-        (TargetChoice::One { on_change, .. }, false, true) if !pins.is_empty() => moved_from(*on_change, among, &pins),
+        (TargetChoice::One { .. }, false, true) if !pins.is_empty() => moved_from(among, &pins),
         (_, false, true) => Share::Wanted,
         (_, false, false) => Share::Elsewhere,
     })
@@ -209,18 +209,10 @@ fn unreached(among: &Among, choice: &Choice) -> Option<Reason> {
 }
 
 /// The source is to move here. The target that it is on reports that, or takes the objects away first.
-fn moved_from(on_change: TargetChange, among: &Among, pins: &BTreeMap<String, String>) -> Share {
+fn moved_from(among: &Among, pins: &BTreeMap<String, String>) -> Share {
+    // The former target alone reports, so that none overwrites what the other wrote.
     if pins.keys().all(|name| among.others.contains_key(name)) {
-        return match on_change {
-            TargetChange::Block => Share::Elsewhere,
-            TargetChange::Recreate => Share::Moved(Reason {
-                cause: Cause::Waiting,
-                detail: format!(
-                    "its objects are deleted on the former target first (`{}`)",
-                    pins.keys().map(String::as_str).collect::<Vec<_>>().join("`, `")
-                ),
-            }),
-        };
+        return Share::Elsewhere;
     }
     Share::Moved(unserved(pins.keys().filter(|name| !among.others.contains_key(*name))))
 }
@@ -289,29 +281,32 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
         return Some(own.clone());
     };
     let mut all = Reasons::default();
-    let named = |key: &str, why: &str| format!("target `{key}`: {why}");
-    for Choice { key, cluster, .. } in &choices {
+    let pins = source::pins(&observed.writer, source);
+    // What leaves a target is told as well. Every target tells the same, so that none overwrites what another wrote.
+    let chosen = |name: &String| choices.iter().any(|choice| choice.cluster.as_ref() == Ok(name));
+    let left: BTreeSet<&String> = among.others.keys().chain([&among.name]).filter(|name| !chosen(name)).collect();
+    let left = left.into_iter().map(|name| (name, Ok(name), pins.contains_key(name)));
+    let given = choices.iter().map(|choice| (&choice.key, choice.cluster.as_ref(), true));
+    for (key, cluster, has_objects) in given.chain(left) {
+        let mut tell = |cause, why: &str| all.push(cause, format!("target `{key}`: {why}"));
         let other = match cluster {
             Err(why) => {
-                all.push(Cause::RenderFailed, named(key, why));
+                tell(Cause::RenderFailed, why);
                 continue;
             }
             Ok(name) if *name == among.name => {
-                own.0.iter().for_each(|reason| all.push(reason.cause, named(key, &reason.detail)));
+                own.0.iter().for_each(|reason| tell(reason.cause, &reason.detail));
                 continue;
             }
             Ok(name) => among.others.get(name),
         };
         match other.map(|other| (other.sight, &other.unsettled)) {
-            None => all.push(Cause::Waiting, named(key, "there is no such cluster now")),
-            Some((Sight::Starting, _)) => return None,
-            Some((Sight::Lost, _)) => all.push(Cause::Waiting, named(key, "its cluster cannot be reached")),
-            Some((Sight::Seen, Some((cause, why)))) => all.push(*cause, named(key, why)),
-            Some((Sight::Seen, None)) => {}
+            None => tell(Cause::Waiting, "there is no such cluster now"),
+            Some((Sight::Seen, Some((cause, why)))) if has_objects || *cause != Cause::Unknown => tell(*cause, why),
+            Some((Sight::Starting, _)) if has_objects => return None,
+            Some((Sight::Lost, _)) if has_objects => tell(Cause::Waiting, "its cluster cannot be reached"),
+            Some(_) => {}
         }
-    }
-    if !choices.iter().any(|choice| choice.cluster.as_ref() == Ok(&among.name)) {
-        all.0.extend(own.0.iter().cloned());
     }
     Some(all)
 }

@@ -387,6 +387,8 @@ pub enum Forever {
     Workspace(&'static str),
     /// The target does not serve the kind Widget.
     NoWidgets,
+    /// The second target goes away, and does not come back.
+    Second,
 }
 
 /// Everything that is decided before a world begins. Steps can be left out of it, to find the ones that matter.

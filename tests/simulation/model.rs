@@ -121,6 +121,9 @@ impl View<'_> {
         let waits_for_copy = copies.iter().any(is_password);
         let has_copy = self.owned(mapping, key).any(|made| made.id == PASSWORD.id);
         let of_object = |one: &Wanted| match self.of_object(mapping, key, source, one) {
+            // Of one target that is out of sight, the status stays as it was.
+            _ if self.is_away(one.side) && mapping.spread == Spread::Choice => Found::Unclear,
+            _ if self.is_away(one.side) => Found::HeldUp,
             Found::Missing if one.id == CA.id && waits_for_copy => Found::HeldUp,
             // A change waits for what it refers to.
             Found::Wrong(_) if one.id == CA.id && waits_for_copy && !has_copy => Found::HeldUp,
@@ -158,6 +161,7 @@ impl View<'_> {
                 && !wanted.iter().any(|one| one.side == made.side && one.id == made.id || made.is_at(one))
                 && (!mapping.copies(made.rule_id()) || self.has_left_list(made, key, source))
                 && !self.is_out_of_reach(made)
+                && !wanted.iter().any(|one| self.is_away(one.side))
                 && !self.is_broken("", &made.name)
         };
         // What another mapping made, which has this one's name no longer, is up to its `onMappingRemoved`.
@@ -254,6 +258,11 @@ impl View<'_> {
         matches!(self.world.forever(), Some(Forever::Workspace(tenant)) if self.world.cluster(tenant) == cluster)
     }
 
+    /// Whether a target is away for ever.
+    fn is_away(&self, side: Side) -> bool {
+        side == Side::Second && self.world.forever() == Some(Forever::Second)
+    }
+
     /// Whether nothing can be written there for ever.
     fn is_broken(&self, kind: &str, name: &str) -> bool {
         match self.world.forever() {
@@ -265,7 +274,9 @@ impl View<'_> {
 
     /// Whether an object of a source that is being deleted can never be deleted, or never be looked for.
     fn is_held_for_ever(&self, source: &Value) -> bool {
+        let is_on_second = || targets_of(source).iter().any(|name| name == Side::Second.name());
         self.world.forever() == Some(Forever::NoWidgets)
+            || self.is_away(Side::Second) && is_on_second()
             || self.made_of(source).any(|made| self.is_broken("", &made.name))
     }
 
@@ -303,7 +314,7 @@ impl View<'_> {
 
     /// Whether it is beside a source whose cluster does not let the engine use Secrets.
     fn is_out_of_reach(&self, made: &Made) -> bool {
-        made.side == Side::Source && !self.world.is_claimed(&made.owner.cluster)
+        self.is_away(made.side) || made.side == Side::Source && !self.world.is_claimed(&made.owner.cluster)
     }
 
     /// A copy of a related object: what its original holds, where there is one.

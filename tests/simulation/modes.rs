@@ -64,6 +64,23 @@ fn for_ever(seed: u64) -> Plan {
     Plan { forever: Some(forever), ..plan }
 }
 
+/// A second target goes away and stays away: everything else is in order on the first one.
+fn without_second(seed: u64) -> Plan {
+    let mut dice = Dice::new(!seed);
+    let mut plan = plan::of_several(plan::plan(seed));
+    let at = dice.below(plan.steps.len() as u64 + 1) as usize;
+    plan.steps.insert(at, Step { after_ms: dice.below(5_000), action: Action::Away(Side::Second) });
+    Plan { forever: Some(Forever::Second), ..plan }
+}
+
+#[test]
+fn a_target_that_never_comes_back_holds_up_nothing_else() {
+    let range = seeds::seeds("SYNC_ENGINE_SEEDS_WITHOUT", 0..16);
+    let found = seeds::each(range, |seed| run(&without_second(seed)).violations);
+    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 #[test]
 fn faults_for_ever_hold_up_nothing_else() {
     let range = seeds::seeds("SYNC_ENGINE_SEEDS_FOREVER", 0..16);

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::action::TENANTS;
+use super::action::{Forever, TENANTS};
 use super::checker::{LEASES, RECORDS};
+use super::server::Side;
 use super::world::{File, World};
 
 /// How often one request may be repeated meanwhile, by its backoff.
@@ -23,13 +24,14 @@ const WORSE: [&str; 5] = ["TargetChanged", "RenderFailed", "IdentityChanged", "R
 
 /// Judges what was asked for since the world was quiet, and what timers found until now.
 pub fn check(world: &World) {
-    let (is_held_up, is_unbound) = (is_held_up(world), is_unbound(world));
+    let (is_held_up, is_unbound, forever) = (is_held_up(world), is_unbound(world), world.forever());
     let core = &mut *world.shared.lock();
     let asked = std::mem::take(&mut core.checker.asked);
     // What watches missed is read again when they time out.
     let catches_up = core.checker.is_troubled_still(core.age());
     let is_wrong = |(request, times): &(&String, &usize)| {
-        let (request, _server) = request.rsplit_once(" at ").unwrap_or_default();
+        let (request, server) = request.rsplit_once(" at ").unwrap_or_default();
+        let is_away = server == Side::Second.name() && forever == Some(Forever::Second);
         // What a silent watch still shows is deleted again, where a workspace is unbound in vain.
         let is_hidden = catches_up && world.was_silenced && request.starts_with("delete ");
         let is_awaited = is_held_up || is_hidden || (is_unbound && request.starts_with("list /services/apiexport/"));
@@ -40,7 +42,7 @@ pub fn check(world: &World) {
         let watches = if request.ends_with("/secrets") { WATCHES_OF_SECRETS } else { 1 };
         let most = if is_awaited { REPEATED * askers } else { CAUGHT_UP * world.shards * usize::from(catches_up) };
         let most = most * watches;
-        !is_routine(request) && **times > most
+        !is_away && !is_routine(request) && **times > most
     };
     let wrong: Vec<_> =
         asked.iter().filter(is_wrong).map(|(request, times)| format!("{times} times {request}")).collect();

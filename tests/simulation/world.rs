@@ -301,7 +301,8 @@ impl World {
         let reports: Vec<_> = self.processes.values().flat_map(Process::reports).collect();
         self.core(|core| reports.iter().for_each(|(what, text)| core.checker.check_report(what, text)));
         // A process that starts beside a leader does nothing that could be compared.
-        if !self.is_over() && plan.elects.is_none() {
+        // Nor one that cannot see what is away.
+        if !self.is_over() && plan.elects.is_none() && plan.forever != Some(Forever::Second) {
             super::aftermath::check(self).await;
         }
         self.end().await;

@@ -23,7 +23,12 @@ impl World {
             Action::Silence(_) | Action::Restore(_, Ahead::Silent) | Action::Rebuild(_, Ahead::Silent)
         );
         self.tell_checker(action);
-        if action == Action::Widgets && self.forever() == Some(Forever::NoWidgets) {
+        let for_ever = match action {
+            Action::Widgets => Some(Forever::NoWidgets),
+            Action::Back(Side::Second) => Some(Forever::Second),
+            _ => None,
+        };
+        if for_ever.is_some() && self.forever() == for_ever {
             return;
         }
         match action {
