@@ -1,6 +1,7 @@
 //! `spec.target` and `spec.targets`.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::for_each::Written;
 use super::{Compiler, names};
@@ -10,7 +11,7 @@ use crate::mapping::expression::RootSet;
 use crate::mapping::names::{is_dns_label, is_dns_subdomain};
 use crate::mapping::template::Text;
 use crate::mapping::{ClusterSelection, OWN_CLUSTER, TargetChoice, TargetRule};
-use crate::yaml::{Raw, Spanned};
+use crate::yaml::Spanned;
 
 /// The connection of targets, where none is named.
 const TARGET_CONNECTION: &str = "target";
@@ -71,7 +72,8 @@ impl Compiler {
         if !names::is_template(text) {
             allowed.push(Spanned { value: text.to_owned(), node: spec.cluster.0.clone() });
         }
-        let (allowed, fleet) = self.possible(&allowed, spec.clusters.as_ref(), Some(&spec.cluster))?;
+        let at = spec.cluster.0.headline();
+        let (allowed, fleet) = self.possible(&allowed, spec.clusters.as_ref(), text, at)?;
         let rule = TargetRule { choice: TargetChoice::One { cluster: cluster?, on_change }, allowed, fleet };
         Some((first(&rule), Some(rule)))
     }
@@ -86,7 +88,8 @@ impl Compiler {
         });
         let cluster = spec.cluster.as_ref().map(|cluster| self.leaf(cluster, RootSet::TARGET, Text::compile));
         self.end_item();
-        let possible = self.possible(&spec.allowed, spec.clusters.as_ref(), spec.cluster.as_ref());
+        let text = spec.cluster.as_ref().and_then(|raw| raw.0.as_str()).unwrap_or_default();
+        let possible = self.possible(&spec.allowed, spec.clusters.as_ref(), text, spec.node.headline());
         let choice = match (each?, cluster) {
             (Some(each), Some(cluster)) => TargetChoice::Each { each: Box::new(each), cluster: cluster? },
             (None, None) => TargetChoice::All,
@@ -119,10 +122,10 @@ impl Compiler {
         &mut self,
         allowed: &[Spanned<String>],
         clusters: Option<&ClustersSpec>,
-        cluster: Option<&Raw>,
+        text: &str,
+        at: Range<usize>,
     ) -> Option<(Vec<String>, Option<ClusterSelection>)> {
         allowed.iter().for_each(|allowed| self.check_target(allowed));
-        let text = cluster.and_then(|raw| raw.0.as_str()).unwrap_or_default();
         let fleet = match clusters {
             Some(clusters) => Some(self.selection(clusters)),
             None if allowed.is_empty() => self.literal_fleet(text),
@@ -131,7 +134,6 @@ impl Compiler {
         let names: BTreeSet<String> = allowed.iter().map(|allowed| allowed.value.clone()).collect();
         let names: Vec<String> = names.into_iter().collect();
         if names.is_empty() && fleet.is_none() {
-            let at = cluster.map_or(0..0, |raw| raw.0.headline());
             let finding = Finding::new("SE0114", at, "the targets that there may be are not listed");
             self.report(finding.help(
                 "`allowed: [east, west]`, or `clusters: {provider: fleet}`: where objects may go is known when the mapping \
