@@ -420,6 +420,57 @@ fn a_mapping_that_cannot_be_read_with_its_export_keeps_what_ran() {
 }
 
 #[test]
+fn a_selection_of_clusters_goes_with_what_the_provider_tells() {
+    let hub = "kubeconfigSecrets: {connection: hub, namespace: fleet}";
+    let inventory = "clusterInventory: {connection: hub, accessProviders: /etc/access.json}";
+    let source = |clusters: &str| {
+        mapping("m", "x: $.x").replace("apiExport: {name: m}", &format!("provider: edge, clusters: {{{clusters}}}"))
+    };
+    let target = |clusters: &str| {
+        let all = format!("  targets: {{clusters: {{provider: edge, {clusters}}}}}\n  objects:");
+        mapping("m", "").replace("  objects:", &all)
+    };
+    let part =
+        |name: &str, spec: &str| PROVIDER.replace("edge", name).replace("kubeconfig: {connection: target}", spec);
+    let shown = |mapping: &str, spec: &str| {
+        let mut world = World::default();
+        world.files.insert("p.yaml".into(), part("edge", spec).into_bytes());
+        if spec.starts_with("multi") {
+            world.files.insert("one.yaml".into(), PROVIDER.replace("edge", "one").into_bytes());
+            world.files.insert("two.yaml".into(), part("two", inventory).into_bytes());
+        }
+        world.write("m.yaml", mapping)
+    };
+    let (labels, properties) = ("matchLabels: {tier: gold}", "matchProperties: {id: east}");
+    for good in [
+        shown(&source("names: [edge]"), "kubeconfig: {connection: target}"),
+        shown(&source(labels), hub),
+        shown(&source(properties), inventory),
+        shown(&target(properties), inventory),
+        shown(&source(properties), "multi: [one, two]"),
+    ] {
+        assert!(good.starts_with("mapping m: generation 1: added") && !good.contains("error"), "{good}");
+    }
+    insta::assert_snapshot!(shown(&source(properties), hub), @r"
+    provider edge: added
+    m.yaml:3:18: error[SE0114]: the ClusterProvider `edge` tells no properties of its clusters (`matchProperties` goes with providers that tell properties: `clusterInventory` and `custom`)
+    ");
+    insta::assert_snapshot!(shown(&target(properties), hub), @r"
+    provider edge: added
+    m.yaml:3:18: error[SE0114]: the ClusterProvider `edge` tells no properties of its clusters (`matchProperties` goes with providers that tell properties: `clusterInventory` and `custom`)
+    ");
+    insta::assert_snapshot!(shown(&source(labels), "kubeconfig: {connection: target}"), @r"
+    provider edge: added
+    m.yaml:3:18: error[SE0114]: the ClusterProvider `edge` tells no labels of its clusters (`matchLabels` goes with providers that tell labels: `kubeconfigSecrets`, `clusterApi`, `clusterInventory`, `namespaces` and `custom`)
+    ");
+    insta::assert_snapshot!(shown(&source(labels), "apiExport: {name: m}"), @r"
+    provider edge: added
+    m.yaml:3:18: error[SE0114]: `source.clusters` goes with clusters, and this provider stands for an APIExport (whoever binds an APIExport chooses to be served; `selector` and `when` choose sources)
+    ");
+    insta::assert_snapshot!(World::default().write("m.yaml", &source(labels)), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` (add one: `kind: ClusterProvider` with this name)");
+}
+
+#[test]
 fn a_provider_that_joins_others_changes_with_them() {
     let mut world = World::default();
     let joint = PROVIDER

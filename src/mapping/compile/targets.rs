@@ -1,12 +1,14 @@
 //! `spec.target` and `spec.targets`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::for_each::Written;
-use super::{Compiler, names};
+use super::{Compiler, names, source};
 use crate::mapping::diagnostic::Finding;
-use crate::mapping::document::{ClustersSpec, Direction, MappingSpec, TargetChange, TargetSpec, TargetsSpec};
+use crate::mapping::document::{
+    ClustersSpec, Direction, MappingSpec, SourceClustersSpec, TargetChange, TargetSpec, TargetsSpec,
+};
 use crate::mapping::expression::RootSet;
 use crate::mapping::names::{is_dns_label, is_dns_subdomain};
 use crate::mapping::template::Text;
@@ -146,10 +148,27 @@ impl Compiler {
 
     fn selection(&mut self, spec: &ClustersSpec) -> ClusterSelection {
         names::check_dns_label(&spec.provider, "a ClusterProvider's name", &mut self.findings);
+        let ClustersSpec { provider, names, match_labels, match_properties } = spec.clone();
+        self.cluster_selection(&provider.value, &SourceClustersSpec { names, match_labels, match_properties })
+    }
+
+    /// Clusters of a provider, for a source or as targets; what no cluster can have is a finding.
+    pub(super) fn cluster_selection(&mut self, provider: &str, spec: &SourceClustersSpec) -> ClusterSelection {
+        for name in spec.names.iter().filter(|name| !is_dns_subdomain(&name.value)) {
+            let message = format!("`{}` is no name of a cluster", name.value);
+            self.report(
+                Finding::new("SE0110", name.span(), message).help("the cluster's name alone, without its provider"),
+            );
+        }
+        source::check_labels(&spec.match_labels, &mut self.findings);
+        let texts = |map: &BTreeMap<String, Spanned<String>>| {
+            map.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect()
+        };
         ClusterSelection {
-            provider: spec.provider.value.clone(),
+            provider: provider.to_owned(),
             names: spec.names.iter().map(|name| name.value.clone()).collect(),
-            labels: spec.match_labels.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect(),
+            labels: texts(&spec.match_labels),
+            properties: texts(&spec.match_properties),
         }
     }
 
@@ -160,7 +179,8 @@ impl Compiler {
         is_dns_label(provider).then(|| ClusterSelection {
             provider: provider.to_owned(),
             names,
-            labels: Default::default(),
+            labels: BTreeMap::new(),
+            properties: BTreeMap::new(),
         })
     }
 
