@@ -73,6 +73,10 @@ pub(super) fn misfit(mapping: &Mapping, kind: &ProviderKind) -> Option<(String, 
         let help = "write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source";
         return Some((said(&format!("`{}` is none of them", source.resource)), help));
     }
+    if source.selection.is_some() {
+        let help = "leave `clusters` out: `selector` and `when` choose workspaces";
+        return Some((said("each has a name that nobody chose"), help));
+    }
     if let ProviderKind::WorkspaceTypes { initializing: Some(initializing), terminating, .. } = kind
         && !mapping.is_beside()
         && terminating.as_ref() != Some(initializing)

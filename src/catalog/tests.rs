@@ -363,6 +363,7 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
     let wrong = [
         bootstrap("m").replace(resource.0, resource.1).replace("tools", "\"{{ placement.name }}\""),
         bootstrap("m").replace("workspace}", "target}").replace("tools", "\"{{ placement.name }}\""),
+        bootstrap("m").replace("provider: edge,", "provider: edge, clusters: {names: [2xcau5l8pb5n4bev]},"),
         bootstrap("m") + "  status: {fields: {x: $.x}}\n",
         bootstrap("m") + "  lifecycle: {onSourceVanished: Delete}\n",
         bootstrap("m") + "  lifecycle: {onMappingRemoved: Orphan}\n",
@@ -371,6 +372,7 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
     insta::assert_snapshot!(said.join("\n"), @"
     m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and `widgets.v1.example.com` is none of them (write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source)
     m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and objects on another cluster would outlive them (name the same type in `terminating`, or write `target: {cluster: workspace}`)
+    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and each has a name that nobody chose (leave `clusters` out: `selector` and `when` choose workspaces)
     m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and nobody reads a status there (leave `status` out)
     m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
     m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
