@@ -68,7 +68,7 @@ pub fn describe(before: &Mapping, after: &Mapping) -> Vec<String> {
         _ => words.fields(&["/mode"], "mode"),
     }
     words.fields(&["/source/apiExport", "/source/provider", "/source/resource"], "source");
-    words.fields(&["/source/selector", "/source/namespaces", "/source/when"], "source filter");
+    words.fields(&["/source/clusters", "/source/selector", "/source/namespaces", "/source/when"], "source filter");
     words.fields(&["/source/onExit"], "onExit");
     words.fields(&["/target"], "target");
     if words.before["placement"] != words.after["placement"] {

@@ -1,7 +1,8 @@
-//! Two mappings on one resource must not write one place of its status, nor let one workspace go.
+//! Two mappings on one resource must not write one place of its status, nor let one workspace go; and a mapping must not ask for
+//! what its provider does not have.
 
 use crate::mapping::compile::overlap;
-use crate::mapping::{Mapping, MappingRemoved, ProviderKind, SourceClusters, SourceVanished};
+use crate::mapping::{ClusterSelection, Mapping, MappingRemoved, ProviderKind, SourceClusters, SourceVanished};
 
 /// What a mapping watches: the clusters, the resource's group and its plural.
 pub(super) type SourceKey = (SourceClusters, String, String);
@@ -72,6 +73,10 @@ pub(super) fn misfit(mapping: &Mapping, kind: &ProviderKind) -> Option<(String, 
         let help = "write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source";
         return Some((said(&format!("`{}` is none of them", source.resource)), help));
     }
+    if source.selection.is_some() {
+        let help = "leave `clusters` out: `selector` and `when` choose workspaces";
+        return Some((said("each has a name that nobody chose"), help));
+    }
     if let ProviderKind::WorkspaceTypes { initializing: Some(initializing), terminating, .. } = kind
         && !mapping.is_beside()
         && terminating.as_ref() != Some(initializing)
@@ -92,4 +97,17 @@ pub(super) fn misfit(mapping: &Mapping, kind: &ProviderKind) -> Option<(String, 
     let help =
         "leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it";
     (!keeps).then(|| (said("they are out of sight once they are in use"), help))
+}
+
+/// What a selection of clusters compares and a provider of these kinds never tells, and what to write instead.
+pub(super) fn untold(selection: &ClusterSelection, kinds: &[ProviderKind]) -> Option<(String, &'static str)> {
+    let said = |what: &str| format!("the ClusterProvider `{}` tells no {what} of its clusters", selection.provider);
+    if !selection.properties.is_empty() && !kinds.iter().any(ProviderKind::tells_properties) {
+        let help = "`matchProperties` goes with providers that tell properties: `clusterInventory` and `custom`";
+        return Some((said("properties"), help));
+    }
+    let help = "`matchLabels` goes with providers that tell labels: `kubeconfigSecrets`, `clusterApi`, `clusterInventory`, \
+                `namespaces` and `custom`";
+    let is_untold = !selection.labels.is_empty() && !kinds.iter().any(ProviderKind::tells_labels);
+    is_untold.then(|| (said("labels"), help))
 }

@@ -212,6 +212,11 @@ impl<'a> Selection<'a> {
         let text = export.in_place_of_provider(&mapping.text);
         let read = text.and_then(|text| Some(Document::compile(&yaml::parse_one(&text)?, self.schemas)));
         let (compiled, findings) = match read {
+            _ if mapping.source.selection.is_some() => {
+                let message = "`source.clusters` goes with clusters, and this provider stands for an APIExport";
+                let help = "whoever binds an APIExport chooses to be served; `selector` and `when` choose sources";
+                (None, vec![Finding::new("SE0114", 0..0, message).help(help)])
+            }
             Some(read) => (read.compiled, read.findings),
             None => {
                 let message = "`source.provider` is an alias of a name that stands elsewhere";
@@ -358,6 +363,9 @@ impl<'a> Selection<'a> {
             let help = "leave the namespace out: related objects are beside their source, and copies too";
             return Some(Finding::new("SE0114", span, message).help(help));
         }
+        if let Some((message, help)) = self.selects_by_what_is_not_told(&candidate.mapping) {
+            return Some(Finding::new("SE0114", span, message).help(help));
+        }
         if let Some((message, help)) = self.contradicts_its_provider(&candidate.mapping) {
             return Some(Finding::new("SE0114", span, message).help(help));
         }
@@ -370,6 +378,24 @@ impl<'a> Selection<'a> {
             let message = format!("the mapping `{}` writes the {common} of this resource already", other.name);
             Some(Finding::new("SE0701", span.clone(), message).help(conflicts::remedy(&common)))
         })
+    }
+
+    /// A selection of clusters that matches none, because their provider tells nothing of what it compares.
+    fn selects_by_what_is_not_told(&self, mapping: &Mapping) -> Option<(String, &'static str)> {
+        let of_target = mapping.target_rule.as_ref().and_then(|rule| rule.fleet.as_ref());
+        let mut all = mapping.source.selection.iter().chain(of_target);
+        all.find_map(|selection| conflicts::untold(selection, &self.kinds_of(&selection.provider)?))
+    }
+
+    /// The kind of a provider, or those of the providers that it joins; `None`: one of them is not known.
+    fn kinds_of(&self, provider: &str) -> Option<Vec<ProviderKind>> {
+        let known = |name: &str| self.providers.get(name).or_else(|| self.before.providers.get(name));
+        match &known(provider)?.provider.kind {
+            ProviderKind::Multi(parts) => {
+                parts.iter().map(|part| Some(known(&part.name)?.provider.kind.clone())).collect()
+            }
+            kind => Some(vec![kind.clone()]),
+        }
     }
 
     /// What a mapping asks for that workspaces which kcp holds up do not give, and what to write instead.

@@ -363,6 +363,7 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
     let wrong = [
         bootstrap("m").replace(resource.0, resource.1).replace("tools", "\"{{ placement.name }}\""),
         bootstrap("m").replace("workspace}", "target}").replace("tools", "\"{{ placement.name }}\""),
+        bootstrap("m").replace("provider: edge,", "provider: edge, clusters: {names: [2xcau5l8pb5n4bev]},"),
         bootstrap("m") + "  status: {fields: {x: $.x}}\n",
         bootstrap("m") + "  lifecycle: {onSourceVanished: Delete}\n",
         bootstrap("m") + "  lifecycle: {onMappingRemoved: Orphan}\n",
@@ -371,6 +372,7 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
     insta::assert_snapshot!(said.join("\n"), @"
     m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and `widgets.v1.example.com` is none of them (write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source)
     m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and objects on another cluster would outlive them (name the same type in `terminating`, or write `target: {cluster: workspace}`)
+    m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and each has a name that nobody chose (leave `clusters` out: `selector` and `when` choose workspaces)
     m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and nobody reads a status there (leave `status` out)
     m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
     m.yaml:3:18: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
@@ -417,6 +419,57 @@ fn a_mapping_that_cannot_be_read_with_its_export_keeps_what_ran() {
     let placed =
         named.replace("  objects:", "  placement: {namespace: \"{{ source.metadata.namespace }}\"}\n  objects:");
     insta::assert_snapshot!(world.write("m.yaml", &placed), @"m.yaml:3:18: error[SE0702]: two sources can meet at one place, and one would overwrite the other (`short_hash(workspace.cluster, source.metadata.namespace)` in the namespace tells workspaces apart) [for example `default/my-database` of workspace 2xcau5l8pb5n4bev and `default/my-database` of workspace 1kd7fq0ntn2qv9ew; mapping `m` keeps running generation 2]");
+}
+
+#[test]
+fn a_selection_of_clusters_goes_with_what_the_provider_tells() {
+    let hub = "kubeconfigSecrets: {connection: hub, namespace: fleet}";
+    let inventory = "clusterInventory: {connection: hub, accessProviders: /etc/access.json}";
+    let source = |clusters: &str| {
+        mapping("m", "x: $.x").replace("apiExport: {name: m}", &format!("provider: edge, clusters: {{{clusters}}}"))
+    };
+    let target = |clusters: &str| {
+        let all = format!("  targets: {{clusters: {{provider: edge, {clusters}}}}}\n  objects:");
+        mapping("m", "").replace("  objects:", &all)
+    };
+    let part =
+        |name: &str, spec: &str| PROVIDER.replace("edge", name).replace("kubeconfig: {connection: target}", spec);
+    let shown = |mapping: &str, spec: &str| {
+        let mut world = World::default();
+        world.files.insert("p.yaml".into(), part("edge", spec).into_bytes());
+        if spec.starts_with("multi") {
+            world.files.insert("one.yaml".into(), PROVIDER.replace("edge", "one").into_bytes());
+            world.files.insert("two.yaml".into(), part("two", inventory).into_bytes());
+        }
+        world.write("m.yaml", mapping)
+    };
+    let (labels, properties) = ("matchLabels: {tier: gold}", "matchProperties: {id: east}");
+    for good in [
+        shown(&source("names: [edge]"), "kubeconfig: {connection: target}"),
+        shown(&source(labels), hub),
+        shown(&source(properties), inventory),
+        shown(&target(properties), inventory),
+        shown(&source(properties), "multi: [one, two]"),
+    ] {
+        assert!(good.starts_with("mapping m: generation 1: added") && !good.contains("error"), "{good}");
+    }
+    insta::assert_snapshot!(shown(&source(properties), hub), @r"
+    provider edge: added
+    m.yaml:3:18: error[SE0114]: the ClusterProvider `edge` tells no properties of its clusters (`matchProperties` goes with providers that tell properties: `clusterInventory` and `custom`)
+    ");
+    insta::assert_snapshot!(shown(&target(properties), hub), @r"
+    provider edge: added
+    m.yaml:3:18: error[SE0114]: the ClusterProvider `edge` tells no properties of its clusters (`matchProperties` goes with providers that tell properties: `clusterInventory` and `custom`)
+    ");
+    insta::assert_snapshot!(shown(&source(labels), "kubeconfig: {connection: target}"), @r"
+    provider edge: added
+    m.yaml:3:18: error[SE0114]: the ClusterProvider `edge` tells no labels of its clusters (`matchLabels` goes with providers that tell labels: `kubeconfigSecrets`, `clusterApi`, `clusterInventory`, `namespaces` and `custom`)
+    ");
+    insta::assert_snapshot!(shown(&source(labels), "apiExport: {name: m}"), @r"
+    provider edge: added
+    m.yaml:3:18: error[SE0114]: `source.clusters` goes with clusters, and this provider stands for an APIExport (whoever binds an APIExport chooses to be served; `selector` and `when` choose sources)
+    ");
+    insta::assert_snapshot!(World::default().write("m.yaml", &source(labels)), @"m.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `edge` (add one: `kind: ClusterProvider` with this name)");
 }
 
 #[test]

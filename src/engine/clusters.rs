@@ -33,6 +33,18 @@ impl Engine {
                     }
                 }
             }
+            ClusterEvent::Described(cluster) => {
+                if let ProviderName::Source(provider) = &cluster.provider {
+                    let selects = |pipeline: &Pipeline| pipeline.generation().mapping.source.selection.is_some();
+                    // Its sources are looked at again: they may pass the filter now, or no longer.
+                    self.each_of(provider, |pipeline| {
+                        if selects(pipeline) {
+                            pipeline.engage(&cluster);
+                        }
+                    });
+                    self.fleet_changed(provider);
+                }
+            }
             ClusterEvent::Disengaged(cluster, reason) => {
                 let (name, identity) = (&cluster.spec.name, cluster.identity());
                 info!(cluster = %name, identity, workspace = cluster.spec.path, ?reason, "disengaged");

@@ -44,6 +44,7 @@ pub fn observe(
     let mut observed = Observed {
         phase: generation.phase,
         workspace_path: cluster.spec.path.clone(),
+        is_selected: generation.mapping.source.selects(cluster.spec.name.as_str(), &cluster.spec.traits),
         claims: cluster.spec.claims.clone(),
         hold: cluster.spec.holding.as_ref().map(|holding| holding.hold.clone()),
         unkept_status,

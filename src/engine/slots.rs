@@ -66,7 +66,7 @@ impl Engine {
         };
         let clusters = self.shared.manager.clusters(&SourceClusters::Provider(fleet.provider.clone()));
         let matches = |cluster: &&Arc<Cluster>| {
-            is_whole(cluster) && fleet.matches(cluster.spec.name.as_str(), &cluster.spec.labels)
+            is_whole(cluster) && fleet.matches(cluster.spec.name.as_str(), &cluster.spec.traits) == Some(true)
         };
         clusters.iter().filter(matches).map(|cluster| format!("{}/{}", fleet.provider, cluster.spec.name)).collect()
     }
@@ -117,8 +117,12 @@ impl Engine {
                 }
             }
         }
-        let provider = SourceClusters::Provider(provider.clone());
-        if self.catalog.mappings().any(|(_, entry)| self.target_providers(&entry.mapping).contains(&provider)) {
+        self.fleet_changed(&SourceClusters::Provider(provider.clone()));
+    }
+
+    /// Other clusters of a provider may be targets now.
+    pub(super) fn fleet_changed(&mut self, provider: &SourceClusters) {
+        if self.catalog.mappings().any(|(_, entry)| self.target_providers(&entry.mapping).contains(provider)) {
             self.converge();
         }
     }

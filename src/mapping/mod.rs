@@ -35,7 +35,7 @@ pub use document::{
     TargetChange,
 };
 
-pub use target::{ClusterSelection, TargetChoice, TargetRule};
+pub use target::{ClusterSelection, TargetChoice, TargetRule, Traits};
 
 pub use provider::{ClusterProvider, Part, ProviderKind, WorkspaceType};
 
@@ -96,11 +96,20 @@ pub fn target_root(target: &str) -> Arc<Value> {
 #[derive(Debug)]
 pub struct Source {
     pub clusters: SourceClusters,
+    /// Which clusters of the provider; `None`: all. Part of the filter.
+    pub selection: Option<ClusterSelection>,
     pub resource: Resource,
     pub selector: Selector,
     pub namespaces: NamespaceFilter,
     pub when: Option<Expression>,
     pub on_exit: OnExit,
+}
+
+impl Source {
+    /// Whether the sources of a cluster pass the filter as far as the cluster goes. `None`: that is not known.
+    pub fn selects(&self, cluster: &str, traits: &Traits) -> Option<bool> {
+        self.selection.as_ref().map_or(Some(true), |selection| selection.matches(cluster, traits))
+    }
 }
 
 /// Where the source clusters come from.

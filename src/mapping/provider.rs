@@ -128,6 +128,17 @@ impl ProviderKind {
         }
     }
 
+    /// Whether the provider tells labels of its clusters.
+    pub fn tells_labels(&self) -> bool {
+        let of_hub = matches!(self, Self::KubeconfigSecrets { .. } | Self::ClusterApi { .. } | Self::Namespaces { .. });
+        of_hub || self.tells_properties()
+    }
+
+    /// Whether the provider tells properties of its clusters. One that has none stands for any other.
+    pub fn tells_properties(&self) -> bool {
+        matches!(self, Self::ClusterInventory { .. } | Self::Custom { .. } | Self::None)
+    }
+
     /// Whether a provider that joins others can join it.
     pub fn can_be_part(&self) -> bool {
         let is_special = matches!(self, Self::ApiExport(_) | Self::Namespaces { .. } | Self::WorkspaceTypes { .. });

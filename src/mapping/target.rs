@@ -26,20 +26,38 @@ pub enum TargetChoice {
     All,
 }
 
-/// Clusters of a provider.
+/// Clusters of a provider: of a source, or those that may be targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSelection {
     pub provider: String,
     /// Only these; empty: all.
     pub names: Vec<String>,
     pub labels: BTreeMap<String, String>,
+    pub properties: BTreeMap<String, String>,
+}
+
+/// What a provider tells of a cluster, by which mappings select it. Never its identity.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Traits {
+    pub labels: BTreeMap<String, String>,
+    /// `None`: its provider tells none, or none yet.
+    pub properties: Option<BTreeMap<String, String>>,
 }
 
 impl ClusterSelection {
-    /// Whether a cluster of the provider is one of them.
-    pub fn matches(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
+    /// Whether a cluster of the provider is one of them. `None`: that cannot be told before its properties are known.
+    pub fn matches(&self, name: &str, traits: &Traits) -> Option<bool> {
+        let has_all = |wanted: &BTreeMap<String, String>, has: &BTreeMap<String, String>| {
+            wanted.iter().all(|(key, value)| has.get(key) == Some(value))
+        };
         let is_named = self.names.is_empty() || self.names.iter().any(|one| one == name);
-        is_named && self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+        if !is_named || !has_all(&self.labels, &traits.labels) {
+            return Some(false);
+        }
+        if self.properties.is_empty() {
+            return Some(true);
+        }
+        traits.properties.as_ref().map(|properties| has_all(&self.properties, properties))
     }
 }
 
@@ -47,5 +65,39 @@ impl TargetRule {
     /// Whether a source has several targets at a time.
     pub fn is_several(&self) -> bool {
         !matches!(self.choice, TargetChoice::One { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(text: &str) -> BTreeMap<String, String> {
+        let pairs = text.split_whitespace().filter_map(|pair| pair.split_once('='));
+        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn a_selection_compares_name_labels_and_properties() {
+        let selection = |names: &[&str], labels: &str, properties: &str| ClusterSelection {
+            provider: "fleet".into(),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            labels: map(labels),
+            properties: map(properties),
+        };
+        let known = Traits { labels: map("tier=gold zone=a"), properties: Some(map("id=east")) };
+        let unknown = Traits { properties: None, ..known.clone() };
+        for (selection, of_known, of_unknown) in [
+            (selection(&[], "", ""), Some(true), Some(true)),
+            (selection(&["a", "b"], "tier=gold", ""), Some(true), Some(true)),
+            (selection(&["b"], "tier=gold", "id=east"), Some(false), Some(false)),
+            (selection(&[], "tier=silver", "id=east"), Some(false), Some(false)),
+            (selection(&["a"], "tier=gold", "id=east"), Some(true), None),
+            (selection(&[], "", "id=west"), Some(false), None),
+            (selection(&[], "", "other=east"), Some(false), None),
+        ] {
+            assert_eq!(selection.matches("a", &known), of_known, "{selection:?}");
+            assert_eq!(selection.matches("a", &unknown), of_unknown, "{selection:?}");
+        }
     }
 }

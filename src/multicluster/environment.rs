@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Reloaded, flag};
 use super::registry::{ProviderEvent, ProviderName};
 use crate::health::{Condition, Health, Level};
-use crate::mapping::{ApiExportRef, ClusterProvider, SourceClusters};
+use crate::mapping::{ApiExportRef, ClusterProvider, SourceClusters, Traits};
 use crate::object::ClusterName;
 
 /// A restartable, level-based stream of cluster descriptions.
@@ -43,8 +43,8 @@ pub struct Listed {
     pub members: BTreeMap<ClusterName, ConnectionSource>,
     /// What is listed and cannot be a member, and why.
     pub refused: Vec<String>,
-    /// Labels by which mappings select clusters, where there are any.
-    pub labels: BTreeMap<ClusterName, BTreeMap<String, String>>,
+    /// By what mappings select clusters, where there is any.
+    pub traits: BTreeMap<ClusterName, Traits>,
 }
 
 /// [`Members`] of any type.

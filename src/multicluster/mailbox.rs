@@ -21,12 +21,15 @@ pub(super) struct Mailbox {
 struct Mail {
     gone: Option<(Arc<Cluster>, Reason)>,
     engaged: Option<Arc<Cluster>>,
+    /// The cluster that the reader knows, with other traits.
+    described: Option<Arc<Cluster>>,
 }
 
 impl Mailbox {
     pub(super) fn put(&mut self, provider: &ProviderName, transition: Transition) {
         match transition {
             Transition::Engage(cluster) => self.of(&cluster).engaged = Some(cluster.clone()),
+            Transition::Describe(cluster) => self.describe(cluster),
             Transition::Disengage(cluster, reason) => self.disengage(cluster, reason),
             Transition::Identity(identity) => {
                 self.identities.insert(provider.clone(), identity);
@@ -46,16 +49,25 @@ impl Mailbox {
                 }
                 return Some(ClusterEvent::Disengaged(cluster, reason));
             }
-            return entry.remove().engaged.map(ClusterEvent::Engaged);
+            let Mail { engaged, described, .. } = entry.remove();
+            return engaged.map(ClusterEvent::Engaged).or(described.map(ClusterEvent::Described));
         }
         let identity =
             self.identities.pop_first().map(|(provider, identity)| ClusterEvent::Identity(provider, identity));
         identity.or_else(|| self.synced.pop_first().map(ClusterEvent::Synced))
     }
 
+    fn describe(&mut self, cluster: Arc<Cluster>) {
+        let mail = self.of(&cluster);
+        // One that the reader has not heard of is engaged as it is now.
+        let unread = if mail.engaged.is_some() { &mut mail.engaged } else { &mut mail.described };
+        *unread = Some(cluster);
+    }
+
     fn disengage(&mut self, cluster: Arc<Cluster>, reason: Reason) {
         let key = (cluster.provider.clone(), cluster.spec.name.clone());
         let mail = self.clusters.entry(key.clone()).or_default();
+        mail.described = None;
         match &mail.engaged {
             // The reader never heard of it.
             Some(engaged) if Arc::ptr_eq(engaged, &cluster) => mail.engaged = None,

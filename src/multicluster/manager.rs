@@ -22,6 +22,8 @@ use crate::object::ClusterName;
 #[derive(Debug, Clone)]
 pub enum ClusterEvent {
     Engaged(Arc<Cluster>),
+    /// An engaged cluster has other traits.
+    Described(Arc<Cluster>),
     Disengaged(Arc<Cluster>, Reason),
     /// The provider has described all there is (maybe nothing).
     Synced(ProviderName),
@@ -298,6 +300,9 @@ fn log(provider: &ProviderName, transition: &Transition) {
             let path = cluster.spec.path.as_deref().unwrap_or_default();
             let (name, identity) = (&cluster.spec.name, cluster.identity());
             tracing::info!(cluster = %name, identity, path, "{provider}: cluster engaged");
+        }
+        Transition::Describe(cluster) => {
+            tracing::debug!(cluster = %cluster.spec.name, "{provider}: labels or properties are others");
         }
         Transition::Disengage(cluster, reason) => {
             let (name, identity) = (&cluster.spec.name, cluster.identity());

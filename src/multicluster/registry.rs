@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::endpoint::Endpoint;
 use super::identity::Known;
-use crate::mapping::SourceClusters;
+use crate::mapping::{SourceClusters, Traits};
 use crate::object::ClusterName;
 use crate::object::claims::Claims;
 use crate::object::hold::Hold;
@@ -63,8 +63,8 @@ pub struct ClusterSpec {
     pub scope: WatchScope,
     /// What the workspace lets the engine do with resources that are not of its APIExport; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
-    /// Labels by which mappings select clusters, where its provider tells any.
-    pub labels: BTreeMap<String, String>,
+    /// By what mappings select clusters, where its provider tells any.
+    pub traits: Traits,
     /// What kcp holds the workspace up by, until the engine is done with it.
     pub holding: Option<Holding>,
 }
@@ -164,6 +164,8 @@ pub enum ProviderEvent {
 #[derive(Debug, Clone)]
 pub enum Transition {
     Engage(Arc<Cluster>),
+    /// An engaged cluster has other traits, and nothing else is another: it stays engaged.
+    Describe(Arc<Cluster>),
     Disengage(Arc<Cluster>, Reason),
     /// The provider has described all there is.
     Synced,
@@ -263,6 +265,12 @@ impl Described {
         }
         let name = spec.name.clone();
         let cluster = Arc::new(Cluster { provider: provider.clone(), spec });
+        let is_same =
+            |known: &ClusterSpec| ClusterSpec { traits: cluster.spec.traits.clone(), ..known.clone() } == cluster.spec;
+        if let Some(entry) = self.clusters.get_mut(&name).filter(|entry| is_same(&entry.cluster.spec)) {
+            *entry = Entry { cluster: cluster.clone(), confirmed: true };
+            return vec![Transition::Describe(cluster)];
+        }
         let replaced = self.clusters.insert(name, Entry { cluster: cluster.clone(), confirmed: true });
         let disengage = replaced.map(|entry| Transition::Disengage(entry.cluster, Reason::Replaced));
         disengage.into_iter().chain([Transition::Engage(cluster)]).collect()

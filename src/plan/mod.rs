@@ -251,9 +251,17 @@ fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan 
     }
 }
 
-/// The filter: selector, namespaces, then `when`.
+/// The filter: the source's cluster, selector, namespaces, then `when`.
 fn is_in(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Result<bool, Reason> {
     let filter = &mapping.source;
+    match observed.is_selected {
+        Some(true) => {}
+        Some(false) => return Ok(false),
+        None => {
+            let detail = "source.clusters: the properties of the source's cluster are not known".to_owned();
+            return Err(Reason { cause: Cause::Waiting, detail });
+        }
+    }
     if !filter.selector.matches(source.pointer("/metadata/labels")) {
         return Ok(false);
     }

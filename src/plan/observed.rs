@@ -34,6 +34,8 @@ pub struct Observed {
     /// Path of the source's workspace, where it is known.
     pub workspace_path: Option<String>,
     pub source: Source,
+    /// Whether the mapping selects the source's cluster; `None`: that is not known.
+    pub is_selected: Option<bool>,
     pub target: Target,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
@@ -376,6 +378,7 @@ impl Observed {
             owner,
             workspace_path: None,
             source,
+            is_selected: Some(true),
             target,
             claims: None,
             hold: None,

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::kcp::{self, Binding, EndpointSlice, Export};
 use crate::health::Health;
-use crate::mapping::{ApiExportRef, Resource};
+use crate::mapping::{ApiExportRef, Resource, Traits};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::environment::{Provider, Reporter};
 use crate::multicluster::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
@@ -245,7 +245,7 @@ impl<'a> Discovery<'a> {
             endpoint: shard.endpoint.at(&format!("clusters/{cluster}")),
             scope: shard.scope.clone(),
             claims: Some(binding.claims()),
-            labels: BTreeMap::new(),
+            traits: Traits::default(),
             holding: None,
         })
     }

@@ -61,14 +61,14 @@ impl ClusterApi {
 
 impl Members for ClusterApi {
     async fn look(&mut self) -> Result<Listed, String> {
-        let (mut found, mut refused, mut labels) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        let (mut found, mut refused, mut traits) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         for cluster in self.clusters.objects().await? {
             let [namespace, name] = ["namespace", "name"].map(|field| metadata(&cluster, field));
             let Some(member) = member_of(&cluster) else { continue };
             if !is_up(&cluster) && !self.holding.has(&member) {
                 continue;
             }
-            labels.insert(member.clone(), hub::labels(&cluster));
+            traits.insert(member.clone(), hub::traits(&cluster));
             match self.kubeconfig(namespace, name).await {
                 Ok(kubeconfig) => drop(found.insert(member, kubeconfig)),
                 Err(why) => {
@@ -80,7 +80,7 @@ impl Members for ClusterApi {
                 }
             }
         }
-        Ok(self.holding.list(found, refused, labels))
+        Ok(self.holding.list(found, refused, traits))
     }
 
     async fn changed(&mut self) {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::hub;
 use super::hub::{Collection, Holding, Kubeconfig, member_of};
-use crate::mapping::{Resource, Selector};
+use crate::mapping::{Resource, Selector, Traits};
 use crate::multicluster::connection::Connection;
 use crate::multicluster::environment::{Listed, Members};
 use crate::multicluster::watch::Selectors;
@@ -58,14 +58,14 @@ impl ClusterInventory {
 impl Members for ClusterInventory {
     async fn look(&mut self) -> Result<Listed, String> {
         let access = AccessProviders::read(&self.access_providers).await?;
-        let (mut found, mut refused, mut labels) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        let (mut found, mut refused, mut traits) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         for profile in self.profiles.objects().await? {
             let Some(member) = member_of(&profile) else { continue };
             // One that is ill has sources whose finalizers the engine holds.
             if !is_healthy(&profile) && !self.holding.has(&member) {
                 continue;
             }
-            labels.insert(member.clone(), hub::labels(&profile));
+            traits.insert(member.clone(), traits_of(&profile));
             match access.kubeconfig(&profile) {
                 Ok(kubeconfig) => drop(found.insert(member, kubeconfig)),
                 Err(why) => {
@@ -76,12 +76,22 @@ impl Members for ClusterInventory {
                 }
             }
         }
-        Ok(self.holding.list(found, refused, labels))
+        Ok(self.holding.list(found, refused, traits))
     }
 
     async fn changed(&mut self) {
         self.profiles.changed(LOOK_AGAIN).await;
     }
+}
+
+/// The labels of a profile, and the properties that its status tells. A status without properties may be one that is not
+/// written yet, or was not restored.
+fn traits_of(profile: &Value) -> Traits {
+    let properties = profile["status"]["properties"].as_array().map(|properties| {
+        let text = |one: &Value, field: &str| Some(one[field].as_str()?.to_owned());
+        properties.iter().filter_map(|one| Some((text(one, "name")?, text(one, "value")?))).collect()
+    });
+    Traits { properties, ..hub::traits(profile) }
 }
 
 fn is_healthy(profile: &Value) -> bool {
@@ -267,6 +277,19 @@ mod tests {
             let refused = file("profileSourcedEnvVarsPolicy", value).unwrap_err().to_string();
             assert!(refused.contains("unknown variant") && refused.contains("Ignore"), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_status_without_properties_says_nothing_of_them() {
+        let properties = |status: Value| traits_of(&profile(status)).properties;
+        assert_eq!((properties(json!({})), properties(json!({"properties": null}))), (None, None));
+        assert_eq!(properties(json!({"properties": []})), Some(BTreeMap::new()));
+        let given = json!([
+            {"name": "cluster.clusterset.k8s.io", "value": "east", "lastObservedTime": "2026-01-01T00:00:00Z"},
+            {"name": "half"},
+        ]);
+        let east = BTreeMap::from([("cluster.clusterset.k8s.io".to_owned(), "east".to_owned())]);
+        assert_eq!(properties(json!({"properties": given})), Some(east));
     }
 
     #[test]

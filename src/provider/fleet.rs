@@ -166,13 +166,13 @@ impl Running {
     /// Follows exactly the members that are listed. One that still is is looked at again: its kubeconfig may be another.
     fn follow(&mut self, tasks: &Tasks) -> Vec<ProviderEvent> {
         let mut refused = self.refused.clone();
-        let (mut members, mut labels) = (BTreeMap::new(), BTreeMap::new());
+        let (mut members, mut traits) = (BTreeMap::new(), BTreeMap::new());
         let troubles: Vec<String> = self.listed.iter().filter_map(|known| known.trouble.clone()).collect();
         for known in &self.listed {
             if let Some(listed) = &known.listed {
                 refused.extend(listed.refused.iter().cloned());
                 members.extend(listed.members.clone());
-                labels.extend(listed.labels.clone());
+                traits.extend(listed.traits.clone());
             }
         }
         self.followed.retain(|name, followed| members.get(name) == Some(&followed.source));
@@ -188,7 +188,7 @@ impl Running {
             (false, _) => self.condition.report(Err(summed_up(&[troubles, refused].concat()))),
         }
         let is_complete = self.listed.iter().all(|known| known.listed.is_some());
-        let events = self.roll.list(&self.followed.keys().cloned().collect(), labels, is_complete);
+        let events = self.roll.list(&self.followed.keys().cloned().collect(), traits, is_complete);
         self.report(|_| true);
         events
     }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use crate::health::Health;
-use crate::mapping::Resource;
+use crate::mapping::{Resource, Traits};
 use crate::multicluster::connection::{Connection, ConnectionSource, Held};
 use crate::multicluster::environment::Listed;
 use crate::multicluster::registry::{ClustersOf, WatchScope};
@@ -132,7 +132,7 @@ impl Holding {
         &mut self,
         found: BTreeMap<ClusterName, Kubeconfig>,
         refused: Vec<String>,
-        labels: BTreeMap<ClusterName, BTreeMap<String, String>>,
+        traits: BTreeMap<ClusterName, Traits>,
     ) -> Listed {
         self.held.retain(|name, _| found.contains_key(name));
         let hold = if self.are_users_local { Held::with_local_user } else { Held::new };
@@ -144,7 +144,7 @@ impl Holding {
         }
         let source = |held: &Held| ConnectionSource::Held { kubeconfig: held.clone(), context: None };
         let members = self.held.iter().map(|(name, held)| (name.clone(), source(held))).collect();
-        Listed { members, refused, labels }
+        Listed { members, refused, traits }
     }
 
     pub(super) fn has(&self, name: &ClusterName) -> bool {
@@ -183,9 +183,9 @@ pub(super) fn of_secret(secret: &Value, key: &str) -> Result<Kubeconfig, String>
     }
 }
 
-/// The labels of an object of the hub that stands for a cluster.
-pub(super) fn labels(object: &Value) -> BTreeMap<String, String> {
+/// What an object tells of the cluster that it stands for: its labels.
+pub(super) fn traits(object: &Value) -> Traits {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
-    labels.into_iter().flatten().filter_map(text).collect()
+    Traits { labels: labels.into_iter().flatten().filter_map(text).collect(), properties: None }
 }

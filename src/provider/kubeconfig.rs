@@ -1,12 +1,12 @@
 //! One cluster, reached through a connection.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::mapping::Traits;
 use crate::multicluster::RequestError;
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::connection::Connection;
@@ -49,7 +49,7 @@ impl KubeconfigProvider {
             endpoint,
             scope,
             claims: None,
-            labels: BTreeMap::new(),
+            traits: Traits::default(),
             holding: None,
         })
     }

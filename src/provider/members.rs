@@ -70,8 +70,8 @@ impl Group {
             None => Ok(name.clone()),
         };
         let members = listed.members.into_iter().filter_map(|(of, source)| Some((name(&of).ok()?, source)));
-        let labels = listed.labels.into_iter().filter_map(|(of, labels)| Some((name(&of).ok()?, labels)));
-        Listed { members: members.collect(), labels: labels.collect(), refused: listed.refused }
+        let traits = listed.traits.into_iter().filter_map(|(of, traits)| Some((name(&of).ok()?, traits)));
+        Listed { members: members.collect(), traits: traits.collect(), refused: listed.refused }
     }
 }
 

@@ -8,6 +8,7 @@ use futures::future::pending;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
+use super::hub;
 use super::hub::Collection;
 use super::kubeconfig::KubeconfigProvider;
 use crate::mapping::{Resource, Selector};
@@ -127,7 +128,8 @@ fn clusters_of(whole: &ClusterSpec, namespaces: &[Value]) -> BTreeMap<ClusterNam
         let name = ClusterName::try_from(metadata(namespace, "name")).ok()?;
         let identity = format!("{}.{}", whole.identity, metadata(namespace, "uid"));
         let endpoint = whole.endpoint.clone().within(name.as_str());
-        Some((name.clone(), ClusterSpec { name, identity, endpoint, scope: scope.clone(), ..whole.clone() }))
+        let (scope, traits) = (scope.clone(), hub::traits(namespace));
+        Some((name.clone(), ClusterSpec { name, identity, endpoint, scope, traits, ..whole.clone() }))
     };
     namespaces.iter().filter_map(cluster).collect()
 }

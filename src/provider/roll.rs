@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::mapping::Traits;
 use crate::multicluster::registry::{ClusterSpec, ProviderEvent, Reason};
 use crate::object::ClusterName;
 
@@ -22,7 +23,7 @@ struct Member {
     /// It answered, or failed to, at least once.
     asked: bool,
     spec: Option<ClusterSpec>,
-    labels: BTreeMap<String, String>,
+    traits: Traits,
     engaged: bool,
 }
 
@@ -32,7 +33,7 @@ impl Roll {
     pub fn list(
         &mut self,
         names: &BTreeSet<ClusterName>,
-        mut labels: BTreeMap<ClusterName, BTreeMap<String, String>>,
+        mut traits: BTreeMap<ClusterName, Traits>,
         is_complete: bool,
     ) -> Vec<ProviderEvent> {
         self.complete |= is_complete;
@@ -48,10 +49,10 @@ impl Roll {
             }
         }
         for (name, member) in &mut self.members {
-            let labels = labels.remove(name).unwrap_or_default();
-            let is_news = std::mem::replace(&mut member.labels, labels.clone()) != labels;
+            let traits = traits.remove(name).unwrap_or_default();
+            let is_news = std::mem::replace(&mut member.traits, traits.clone()) != traits;
             if let Some(spec) = member.spec.as_mut().filter(|_| is_news) {
-                spec.labels = labels;
+                spec.traits = traits;
                 events.extend(member.engaged.then(|| ProviderEvent::Apply(Box::new(spec.clone()))));
             }
         }
@@ -65,7 +66,7 @@ impl Roll {
         member.asked = true;
         let mut events = Vec::new();
         if let Some(spec) = spec {
-            let spec = ClusterSpec { labels: member.labels.clone(), ..spec };
+            let spec = ClusterSpec { traits: member.traits.clone(), ..spec };
             let identity = spec.identity.clone();
             let former = member.spec.replace(spec).map(|former| former.identity);
             let left = former.filter(|former| member.engaged && *former != identity);

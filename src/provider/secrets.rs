@@ -37,7 +37,7 @@ impl KubeconfigSecrets {
 
 impl Members for KubeconfigSecrets {
     async fn look(&mut self) -> Result<Listed, String> {
-        let (mut found, mut refused, mut labels) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        let (mut found, mut refused, mut traits) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         for secret in self.secrets.objects().await? {
             let name = ClusterName::try_from(secret["metadata"]["name"].as_str().unwrap_or_default());
             let Ok(name) = name else { continue };
@@ -45,7 +45,7 @@ impl Members for KubeconfigSecrets {
                 // The selector may find Secrets that are none of the fleet's.
                 continue;
             }
-            labels.insert(name.clone(), hub::labels(&secret));
+            traits.insert(name.clone(), hub::traits(&secret));
             let kubeconfig = of_secret(&secret, &self.key).or_else(|why| {
                 refused.push(why);
                 // A Secret that is edited badly is no reason to lose its cluster.
@@ -55,7 +55,7 @@ impl Members for KubeconfigSecrets {
                 found.insert(name, kubeconfig);
             }
         }
-        Ok(self.holding.list(found, refused, labels))
+        Ok(self.holding.list(found, refused, traits))
     }
 
     async fn changed(&mut self) {

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::api_export::{Followed, parsed, refusal};
 use crate::health::Health;
-use crate::mapping::{Resource, WorkspaceType};
+use crate::mapping::{Resource, Traits, WorkspaceType};
 use crate::multicluster::Endpoint;
 use crate::multicluster::Object;
 use crate::multicluster::connection::Connection;
@@ -332,7 +332,7 @@ impl Shard {
             scope: WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::Annotated },
             endpoint,
             claims: None,
-            labels: BTreeMap::new(),
+            traits: Traits::default(),
             holding: Some(Holding { hold: self.hold.clone(), scope: self.scope.clone() }),
         })
     }

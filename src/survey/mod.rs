@@ -20,7 +20,9 @@ use serde_json::Value;
 use crate::engine::inventory::{Inventories, Inventory};
 use crate::engine::target::{ServedKind, identity, served};
 use crate::mapping::schema::schema_names;
-use crate::mapping::{ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
+use crate::mapping::{
+    ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters, Traits,
+};
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, flag};
 use crate::multicluster::environment::CustomProviders;
 use crate::multicluster::identity::cluster_identity;
@@ -59,6 +61,8 @@ pub struct SourceCluster {
     pub own: Endpoint,
     /// Whether the engine engages it: of a workspace, the binding is seen.
     pub engaged: bool,
+    /// By what a mapping selects it.
+    pub traits: Traits,
     pub sources: Vec<Arc<Value>>,
 }
 
@@ -170,7 +174,7 @@ impl Surveyor {
             SourceClusters::ApiExport(export) => self.sources_of_export(mapping, export).await,
             SourceClusters::Provider(provider) => {
                 let mut found: Vec<SourceCluster> = Vec::new();
-                for (name, endpoint) in self.clusters(provider).await? {
+                for (name, endpoint, traits) in self.clusters(provider).await? {
                     let identity = cluster_identity(&endpoint).await?;
                     if found.iter().any(|other| other.identity == identity) {
                         continue;
@@ -178,7 +182,16 @@ impl Surveyor {
                     let sources = items(&endpoint, &mapping.source.resource, None).await?;
                     let sources = sources.into_iter().map(Arc::new).collect();
                     let (own, shard) = (endpoint.clone(), endpoint);
-                    found.push(SourceCluster { name, identity, path: None, own, shard, engaged: true, sources });
+                    found.push(SourceCluster {
+                        name,
+                        identity,
+                        path: None,
+                        own,
+                        shard,
+                        engaged: true,
+                        traits,
+                        sources,
+                    });
                 }
                 Ok(found)
             }
@@ -189,33 +202,35 @@ impl Surveyor {
     ///
     /// # Errors
     /// Where one of them cannot be told or used: whoever asks wants to know of all.
-    pub async fn clusters(&self, provider: &str) -> Result<Vec<(ClusterName, Endpoint)>, Unseen> {
+    pub async fn clusters(&self, provider: &str) -> Result<Vec<(ClusterName, Endpoint, Traits)>, Unseen> {
         let kind = self.providers.get(provider).ok_or_else(|| {
             Unseen::Connection(format!("there is no ClusterProvider `{provider}` that can be looked at"))
         })?;
         if let ProviderKind::Kubeconfig { connection } = kind {
             let name = ClusterName::try_from(provider).map_err(|error| Unseen::Connection(error.to_string()))?;
-            return Ok(vec![(name, self.connection(connection)?.endpoint())]);
+            return Ok(vec![(name, self.connection(connection)?.endpoint(), Traits::default())]);
         }
         let connection = |name: &str| self.connection(name).cloned().map_err(|error| error.to_string());
         let document = ClusterProvider { name: provider.to_owned(), kind: kind.clone() };
         let Groups { groups, mut refused } =
             Groups::of(&document, connection, &CustomProviders::default()).map_err(Unseen::Connection)?;
-        let mut members = BTreeMap::new();
+        let (mut members, mut traits) = (BTreeMap::new(), BTreeMap::new());
         for mut group in groups {
             let listed = group.members.look().await.map_err(Unseen::Connection)?;
             let listed = group.named(listed);
             members.extend(listed.members);
+            traits.extend(listed.traits);
             refused.extend(listed.refused);
         }
         if let Some(why) = refused.into_iter().next() {
             return Err(Unseen::Connection(why));
         }
-        let open = |(name, source): (ClusterName, ConnectionSource)| {
+        let mut open = |(name, source): (ClusterName, ConnectionSource)| {
             let connection = Connection::open(ConnectionSpec { name: format!("{provider}/{name}"), source });
-            connection.map(|one| (name, one.endpoint())).map_err(|error| Unseen::Connection(error.to_string()))
+            let traits = traits.remove(&name).unwrap_or_default();
+            connection.map(|one| (name, one.endpoint(), traits)).map_err(|error| Unseen::Connection(error.to_string()))
         };
-        members.into_iter().map(open).collect()
+        members.into_iter().map(&mut open).collect()
     }
 
     async fn sources_of_export(&self, mapping: &Mapping, export: &ApiExportRef) -> Result<Vec<SourceCluster>, Unseen> {
@@ -229,6 +244,7 @@ impl Surveyor {
                 identity: name.to_string(),
                 name,
                 engaged: false,
+                traits: Traits::default(),
                 sources: Vec::new(),
             };
             for (name, path, engaged) in bindings(&everywhere, export).await {

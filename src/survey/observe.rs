@@ -80,6 +80,7 @@ impl Scene<'_> {
         let mut observed = Observed {
             phase: phase(mapping),
             workspace_path: cluster.path.clone(),
+            is_selected: mapping.source.selects(cluster.name.as_str(), &cluster.traits),
             target_url: Some(target.endpoint.url().to_owned()),
             pin: Some(Pin { connection: surveyor.target_name(mapping).to_owned(), identity: target.identity.clone() }),
             among: mapping.target_rule.as_ref().map(|_| self.among()),

@@ -30,7 +30,7 @@ impl Surveyor {
             SourceClusters::Provider(provider) => {
                 let resource = &mapping.source.resource;
                 let mut found = None;
-                for (_, endpoint) in self.clusters(provider).await? {
+                for (_, endpoint, _) in self.clusters(provider).await? {
                     found = definition(&endpoint, resource).await?;
                     if found.is_some() {
                         break;

@@ -237,6 +237,8 @@ pub enum Roster {
     Renamed,
     /// Under both names.
     Doubled,
+    /// With labels that the mappings do not select.
+    Relabelled,
     /// Not at all.
     Missing,
     /// The list cannot be read.

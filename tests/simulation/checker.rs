@@ -112,6 +112,8 @@ pub struct Checker {
     pub approved: Option<Duration>,
     /// Whether sources are reconciled twice: under two names of their cluster, or for two targets.
     pub is_doubled: bool,
+    /// Whether the plain cluster ever left the selection of the mappings.
+    pub is_relabelled: bool,
     /// Whether any request was refused, or found an object in its place.
     pub has_refused: bool,
     /// Refused requests.
@@ -328,7 +330,7 @@ impl Checker {
             None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Delete"),
             Some(mapping) => {
                 let rule = mapping.all_rules().find(|rule| made.is_by(rule));
-                let out = source.is_none_or(|source| mapping.lately_left(source, at, grace));
+                let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, at, grace));
                 let off = |rule: &super::mapping::Rule| {
                     rule.conditional && source.is_none_or(|source| source.lately_plain(at, grace))
                 };
@@ -385,7 +387,7 @@ impl Checker {
         let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
             None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Orphan"),
             Some(mapping) => {
-                let out = source.is_none_or(|source| mapping.lately_left(source, at, grace));
+                let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, at, grace));
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 (out && mapping.on_exit == "Orphan")
                     || (is_changed && mapping.on_identity_change == "Orphan")

@@ -190,6 +190,12 @@ pub fn file(documents: &[Value], is_fleet: bool) -> String {
     let provider = json!({
         "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"}, "spec": clusters,
     });
+    let mut documents = documents.to_vec();
+    for document in
+        documents.iter_mut().filter(|document| is_fleet && !document["spec"]["source"]["provider"].is_null())
+    {
+        document["spec"]["source"]["clusters"] = json!({"matchLabels": {"tier": "gold"}});
+    }
     documents.iter().chain([&provider]).map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n")
 }
 

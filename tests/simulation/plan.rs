@@ -186,10 +186,12 @@ fn of_second(dice: &mut Dice, spread: Spread, is_kcp: bool) -> Action {
 }
 
 fn listing(dice: &mut Dice) -> Action {
-    use Roster::{Astray, Doubled, Listed, Missing, Renamed, Unreadable};
+    use Roster::{Astray, Doubled, Listed, Missing, Relabelled, Renamed, Unreadable};
     match dice.below(8) {
         0 => Action::Edit(Edit::Fleet),
-        _ => Action::List(dice.pick(&[Listed, Listed, Renamed, Doubled, Missing, Unreadable, Astray])),
+        _ => Action::List(
+            dice.pick(&[Listed, Listed, Relabelled, Relabelled, Renamed, Doubled, Missing, Unreadable, Astray]),
+        ),
     }
 }
 

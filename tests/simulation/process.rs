@@ -10,6 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 use sync_engine::engine::clock::Clock;
 use sync_engine::engine::election::{How, Terms};
 use sync_engine::engine::{self, Settings};
+use sync_engine::mapping::Traits;
 use sync_engine::mapping::schema::Schemas;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
@@ -180,14 +181,18 @@ struct Fleet {
 
 impl Members for Fleet {
     async fn look(&mut self) -> Result<Listed, String> {
-        let listed = match self.shared.lock().roster {
+        let roster = self.shared.lock().roster;
+        let listed = match roster {
             Roster::Unreadable => return Err("the list cannot be read".to_owned()),
             Roster::Missing => &self.members[..0],
-            Roster::Listed | Roster::Astray => &self.members[..1],
+            Roster::Listed | Roster::Relabelled | Roster::Astray => &self.members[..1],
             Roster::Renamed => &self.members[1..],
             Roster::Doubled => &self.members[..],
         };
-        Ok(Listed { members: listed.iter().cloned().collect(), ..Listed::default() })
+        let tier = if roster == Roster::Relabelled { "silver" } else { "gold" };
+        let traits = Traits { labels: BTreeMap::from([("tier".to_owned(), tier.to_owned())]), properties: None };
+        let traits = listed.iter().map(|(name, _)| (name.clone(), traits.clone())).collect();
+        Ok(Listed { members: listed.iter().cloned().collect(), traits, ..Listed::default() })
     }
 
     async fn changed(&mut self) {

@@ -178,7 +178,7 @@ impl Visit<'_> {
     }
 
     async fn endpoints(&self, provider: &str) -> Result<Vec<Endpoint>, Unseen> {
-        Ok(self.surveyor.clusters(provider).await?.into_iter().map(|(_, endpoint)| endpoint).collect())
+        Ok(self.surveyor.clusters(provider).await?.into_iter().map(|(_, endpoint, _)| endpoint).collect())
     }
 
     /// A line for each rule of which something is refused.

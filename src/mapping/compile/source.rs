@@ -13,7 +13,9 @@ use crate::mapping::names::{is_label_key, is_label_value};
 use crate::mapping::placement::Placement;
 use crate::mapping::provider::SOURCE_CONNECTION;
 use crate::mapping::template::Text;
-use crate::mapping::{ApiExportRef, NamespaceFilter, OWN_CLUSTER, Selector, SelectorOperator, Source, SourceClusters};
+use crate::mapping::{
+    ApiExportRef, ClusterSelection, NamespaceFilter, OWN_CLUSTER, Selector, SelectorOperator, Source, SourceClusters,
+};
 use crate::yaml::{Raw, Spanned};
 
 impl Compiler {
@@ -26,7 +28,28 @@ impl Compiler {
         };
         let selector = self.selector(&spec.selector);
         let namespaces = self.namespaces(&spec.namespaces);
-        Some(Source { clusters: clusters?, resource: resource?, selector, namespaces, when, on_exit: spec.on_exit })
+        let (clusters, resource, on_exit) = (clusters?, resource?, spec.on_exit);
+        let selection = self.source_selection(spec, &clusters)?;
+        Some(Source { clusters, selection, resource, selector, namespaces, when, on_exit })
+    }
+
+    /// Which clusters of the provider; the outer `None`: there is no telling.
+    #[allow(clippy::option_option, reason = "a source needs no selection")]
+    fn source_selection(&mut self, spec: &SourceSpec, clusters: &SourceClusters) -> Option<Option<ClusterSelection>> {
+        let Some(given) = &spec.clusters else { return Some(None) };
+        let SourceClusters::Provider(provider) = clusters else {
+            let finding = Finding::new("SE0114", given.node.headline(), "`clusters` goes with `provider`");
+            self.report(
+                finding.help("whoever binds an APIExport chooses to be served; `selector` and `when` choose sources"),
+            );
+            return None;
+        };
+        if given.names.is_empty() && given.match_labels.is_empty() && given.match_properties.is_empty() {
+            let finding = Finding::new("SE0114", given.node.headline(), "`clusters` does not say which clusters");
+            self.report(finding.help("give `names`, `matchLabels` or `matchProperties`; leave `clusters` out for all"));
+            return None;
+        }
+        Some(Some(self.cluster_selection(provider, given)))
     }
 
     fn source_clusters(&mut self, spec: &SourceSpec) -> Option<SourceClusters> {
@@ -173,14 +196,18 @@ pub(super) fn is_alone(spec: &MappingSpec) -> bool {
         && resource.ends_with(".core.kcp.io")
 }
 
-/// A label selector; what no object can have is a finding.
-pub(super) fn selector(spec: &SelectorSpec, findings: &mut Vec<Finding>) -> Selector {
-    for (key, value) in &spec.match_labels {
+pub(super) fn check_labels(labels: &BTreeMap<String, Spanned<String>>, findings: &mut Vec<Finding>) {
+    for (key, value) in labels {
         if !is_label_key(key) || !is_label_value(value) {
             let message = format!("no object can have the label `{key}: {}`", value.value);
             findings.push(Finding::new("SE0116", value.span(), message));
         }
     }
+}
+
+/// A label selector; what no object can have is a finding.
+pub(super) fn selector(spec: &SelectorSpec, findings: &mut Vec<Finding>) -> Selector {
+    check_labels(&spec.match_labels, findings);
     let requirements = spec.match_expressions.iter().map(|requirement| {
         let takes_values = matches!(requirement.operator, SelectorOperator::In | SelectorOperator::NotIn);
         let said = match (takes_values, requirement.values.is_empty()) {

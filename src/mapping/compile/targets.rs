@@ -1,16 +1,19 @@
 //! `spec.target` and `spec.targets`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::for_each::Written;
-use super::{Compiler, names};
+use super::{Compiler, names, source};
 use crate::mapping::diagnostic::Finding;
-use crate::mapping::document::{ClustersSpec, Direction, MappingSpec, TargetChange, TargetSpec, TargetsSpec};
+use crate::mapping::document::{
+    ClustersSpec, Direction, MappingSpec, SourceClustersSpec, TargetChange, TargetSpec, TargetsSpec,
+};
 use crate::mapping::expression::RootSet;
 use crate::mapping::names::{is_dns_label, is_dns_subdomain};
 use crate::mapping::template::Text;
 use crate::mapping::{ClusterSelection, OWN_CLUSTER, TargetChoice, TargetRule};
-use crate::yaml::{Raw, Spanned};
+use crate::yaml::Spanned;
 
 /// The connection of targets, where none is named.
 const TARGET_CONNECTION: &str = "target";
@@ -71,7 +74,8 @@ impl Compiler {
         if !names::is_template(text) {
             allowed.push(Spanned { value: text.to_owned(), node: spec.cluster.0.clone() });
         }
-        let (allowed, fleet) = self.possible(&allowed, spec.clusters.as_ref(), Some(&spec.cluster))?;
+        let at = spec.cluster.0.headline();
+        let (allowed, fleet) = self.possible(&allowed, spec.clusters.as_ref(), text, at)?;
         let rule = TargetRule { choice: TargetChoice::One { cluster: cluster?, on_change }, allowed, fleet };
         Some((first(&rule), Some(rule)))
     }
@@ -86,7 +90,8 @@ impl Compiler {
         });
         let cluster = spec.cluster.as_ref().map(|cluster| self.leaf(cluster, RootSet::TARGET, Text::compile));
         self.end_item();
-        let possible = self.possible(&spec.allowed, spec.clusters.as_ref(), spec.cluster.as_ref());
+        let text = spec.cluster.as_ref().and_then(|raw| raw.0.as_str()).unwrap_or_default();
+        let possible = self.possible(&spec.allowed, spec.clusters.as_ref(), text, spec.node.headline());
         let choice = match (each?, cluster) {
             (Some(each), Some(cluster)) => TargetChoice::Each { each: Box::new(each), cluster: cluster? },
             (None, None) => TargetChoice::All,
@@ -119,10 +124,10 @@ impl Compiler {
         &mut self,
         allowed: &[Spanned<String>],
         clusters: Option<&ClustersSpec>,
-        cluster: Option<&Raw>,
+        text: &str,
+        at: Range<usize>,
     ) -> Option<(Vec<String>, Option<ClusterSelection>)> {
         allowed.iter().for_each(|allowed| self.check_target(allowed));
-        let text = cluster.and_then(|raw| raw.0.as_str()).unwrap_or_default();
         let fleet = match clusters {
             Some(clusters) => Some(self.selection(clusters)),
             None if allowed.is_empty() => self.literal_fleet(text),
@@ -131,7 +136,6 @@ impl Compiler {
         let names: BTreeSet<String> = allowed.iter().map(|allowed| allowed.value.clone()).collect();
         let names: Vec<String> = names.into_iter().collect();
         if names.is_empty() && fleet.is_none() {
-            let at = cluster.map_or(0..0, |raw| raw.0.headline());
             let finding = Finding::new("SE0114", at, "the targets that there may be are not listed");
             self.report(finding.help(
                 "`allowed: [east, west]`, or `clusters: {provider: fleet}`: where objects may go is known when the mapping \
@@ -144,10 +148,27 @@ impl Compiler {
 
     fn selection(&mut self, spec: &ClustersSpec) -> ClusterSelection {
         names::check_dns_label(&spec.provider, "a ClusterProvider's name", &mut self.findings);
+        let ClustersSpec { provider, names, match_labels, match_properties } = spec.clone();
+        self.cluster_selection(&provider.value, &SourceClustersSpec { names, match_labels, match_properties })
+    }
+
+    /// Clusters of a provider, for a source or as targets; what no cluster can have is a finding.
+    pub(super) fn cluster_selection(&mut self, provider: &str, spec: &SourceClustersSpec) -> ClusterSelection {
+        for name in spec.names.iter().filter(|name| !is_dns_subdomain(&name.value)) {
+            let message = format!("`{}` is no name of a cluster", name.value);
+            self.report(
+                Finding::new("SE0110", name.span(), message).help("the cluster's name alone, without its provider"),
+            );
+        }
+        source::check_labels(&spec.match_labels, &mut self.findings);
+        let texts = |map: &BTreeMap<String, Spanned<String>>| {
+            map.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect()
+        };
         ClusterSelection {
-            provider: spec.provider.value.clone(),
+            provider: provider.to_owned(),
             names: spec.names.iter().map(|name| name.value.clone()).collect(),
-            labels: spec.match_labels.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect(),
+            labels: texts(&spec.match_labels),
+            properties: texts(&spec.match_properties),
         }
     }
 
@@ -158,7 +179,8 @@ impl Compiler {
         is_dns_label(provider).then(|| ClusterSelection {
             provider: provider.to_owned(),
             names,
-            labels: Default::default(),
+            labels: BTreeMap::new(),
+            properties: BTreeMap::new(),
         })
     }
 

@@ -17,6 +17,8 @@ pub struct SourceSpec {
     pub api_export: Option<Spanned<ApiExportSpec>>,
     /// The clusters of the ClusterProvider of this name.
     pub provider: Option<Spanned<String>>,
+    /// Which clusters of the provider. Default: all. A cluster that leaves the selection has left the filter: see `onExit`.
+    pub clusters: Option<Spanned<SourceClustersSpec>>,
     /// `plural.version.group`; the core group is left out (`secrets.v1`).
     pub resource: Spanned<String>,
     /// Labels a source must carry. Evaluated by the engine: a relabel is not a deletion.
@@ -140,6 +142,21 @@ pub struct TargetsSpec {
     pub clusters: Option<ClustersSpec>,
 }
 
+/// Which clusters of the source's provider. All that is given must hold.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SourceClustersSpec {
+    /// Only these. Default: all.
+    #[serde(default)]
+    pub names: Vec<Spanned<String>>,
+    /// Labels that a cluster must carry, where its provider tells labels.
+    #[serde(default)]
+    pub match_labels: BTreeMap<String, Spanned<String>>,
+    /// Properties that a cluster must have, where its provider tells properties.
+    #[serde(default)]
+    pub match_properties: BTreeMap<String, Spanned<String>>,
+}
+
 /// Clusters of a provider.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -152,6 +169,9 @@ pub struct ClustersSpec {
     /// Labels that a cluster must carry, where its provider tells labels.
     #[serde(default)]
     pub match_labels: BTreeMap<String, Spanned<String>>,
+    /// Properties that a cluster must have, where its provider tells properties.
+    #[serde(default)]
+    pub match_properties: BTreeMap<String, Spanned<String>>,
 }
 
 /// What to do when a source's objects would go to another target.

@@ -32,7 +32,7 @@ fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
         endpoint,
         scope,
         claims: None,
-        labels: BTreeMap::new(),
+        traits: Traits::default(),
         holding: None,
     }
 }
@@ -41,6 +41,7 @@ fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
 fn words(transitions: &[Transition]) -> Vec<String> {
     let word = |transition: &Transition| match transition {
         Transition::Engage(cluster) => format!("+{}", cluster.spec.name),
+        Transition::Describe(cluster) => format!("~{}", cluster.spec.name),
         Transition::Disengage(cluster, reason) => format!("-{} {reason}", cluster.spec.name),
         Transition::Synced => "synced".into(),
         Transition::Identity(identity) => format!("identity {identity}"),
@@ -107,6 +108,7 @@ fn who_comes_late_gets_everything_replayed() {
 fn read(mailbox: &mut Mailbox) -> Vec<String> {
     let word = |event| match event {
         ClusterEvent::Engaged(cluster) => format!("+{} {}", cluster.spec.name, cluster.spec.endpoint.url()),
+        ClusterEvent::Described(cluster) => format!("~{} {:?}", cluster.spec.name, cluster.spec.traits.labels),
         ClusterEvent::Disengaged(cluster, reason) => {
             format!("-{} {} {reason}", cluster.spec.name, cluster.spec.endpoint.url())
         }
@@ -142,4 +144,36 @@ fn a_slow_reader_hears_the_sum_of_what_happened() {
     happens(&mut mailbox, applied("http://six"));
     happens(&mut mailbox, gone());
     assert_eq!(read(&mut mailbox), [""; 0]);
+}
+
+#[test]
+fn a_cluster_with_other_labels_stays_engaged() {
+    let (connection, provider) = (connection(), provider());
+    let (mut registry, mut mailbox) = (Registry::default(), Mailbox::default());
+    registry.start(&provider);
+    let mut happens = |mailbox: &mut Mailbox, event| {
+        let transitions = registry.apply(&provider, event);
+        transitions.iter().for_each(|transition| mailbox.put(&provider, transition.clone()));
+        words(&transitions)
+    };
+    let labelled = |tier: &str, url| {
+        let labels = BTreeMap::from([("tier".to_owned(), tier.to_owned())]);
+        let traits = Traits { labels, properties: None };
+        ProviderEvent::Apply(Box::new(ClusterSpec { traits, ..spec(&connection, "a", url) }))
+    };
+    let gone = || ProviderEvent::Gone(name("a"), Reason::Removed);
+
+    assert_eq!(happens(&mut mailbox, labelled("gold", "http://one")), ["+a"]);
+    assert_eq!(happens(&mut mailbox, labelled("silver", "http://one")), ["~a"]);
+    assert_eq!(read(&mut mailbox), ["+a http://one"], "it is heard of as it is now");
+    assert_eq!(happens(&mut mailbox, labelled("silver", "http://one")), [""; 0]);
+    happens(&mut mailbox, labelled("gold", "http://one"));
+    assert_eq!(read(&mut mailbox), [r#"~a {"tier": "gold"}"#]);
+    assert_eq!(happens(&mut mailbox, labelled("silver", "http://two")), ["-a Replaced", "+a"]);
+    happens(&mut mailbox, labelled("gold", "http://two"));
+    assert_eq!(read(&mut mailbox), ["-a http://one Replaced", "+a http://two"]);
+    // Who was not told of the labels yet is told that it is gone.
+    happens(&mut mailbox, labelled("silver", "http://two"));
+    happens(&mut mailbox, gone());
+    assert_eq!(read(&mut mailbox), ["-a http://two Removed"]);
 }

@@ -65,6 +65,58 @@ fn out_retains_deletes_or_orphans() {
 }
 
 #[test]
+fn a_cluster_that_leaves_the_selection_takes_nothing_along_and_its_deletions_are_honoured() {
+    let mut world = synced();
+    let made = world.objects.clone();
+    world.is_selected = Some(false);
+    world.edit_source(|source| source["spec"]["size"] = json!(7));
+    assert_eq!(cause(&world.settle(&mapping(DATABASES))), Some(Cause::Retained));
+    assert_eq!(world.objects, made);
+    assert!(has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
+    // It is one of them again: what was made meanwhile is carried out.
+    world.is_selected = Some(true);
+    world.settle(&mapping(DATABASES));
+    assert_eq!(world.object("Database")["spec"]["size"], json!(7));
+    world.is_selected = Some(false);
+    world.delete_source();
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert_eq!((world.source.clone(), world.objects.len()), (None, 0));
+}
+
+#[test]
+fn a_cluster_outside_the_selection_is_served_by_the_exit_policy_alone() {
+    for (policy, objects, finalizer) in [("Retain", 2, true), ("Delete", 0, false), ("Orphan", 2, false)] {
+        let mut world = synced();
+        world.is_selected = Some(false);
+        world.settle(&changed("    selector:", &format!("    onExit: {policy}\n    selector:")));
+        let source = world.source.as_ref().unwrap();
+        assert_eq!((world.objects.len(), has_finalizer(source, World::writer().finalizer())), (objects, finalizer));
+    }
+    let mut world = World::new(source());
+    world.is_selected = Some(false);
+    assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
+    assert!(world.log.is_empty(), "nothing is written for a source that was never served");
+}
+
+#[test]
+fn a_selection_that_cannot_be_told_keeps_the_last_decision() {
+    let delete = changed("    selector:", "    onExit: Delete\n    selector:");
+    let mut world = synced();
+    let made = world.objects.clone();
+    world.is_selected = None;
+    world.edit_source(|source| source["spec"]["size"] = json!(7));
+    assert_eq!(cause(&world.settle(&delete)), Some(Cause::Waiting));
+    assert_eq!(world.objects, made);
+    world.delete_source();
+    world.settle(&delete);
+    assert_eq!((world.source.clone(), world.objects.len()), (None, 0), "a deletion goes on");
+    let mut world = World::new(source());
+    world.is_selected = None;
+    assert_eq!(cause(&world.settle(&delete)), Some(Cause::Waiting));
+    assert!(world.log.is_empty());
+}
+
+#[test]
 fn out_without_finalizer_keeps_its_objects_and_reports_them() {
     let mut world = synced();
     world.edit_source(|source| {

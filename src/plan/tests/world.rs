@@ -38,6 +38,8 @@ pub struct World {
     pub claims: Option<Claims>,
     /// What kcp holds the source up by.
     pub hold: Option<Hold>,
+    /// Whether the mapping selects the source's cluster.
+    pub is_selected: Option<bool>,
     /// Kinds that are not served.
     pub unserved: BTreeSet<Kind>,
     /// What the server says of those when it is asked.
@@ -92,6 +94,7 @@ impl World {
             originals: Vec::new(),
             claims: None,
             hold: None,
+            is_selected: Some(true),
             unserved: BTreeSet::new(),
             unserved_for: Unserved::ForNow,
             target_unknown: None,
@@ -146,6 +149,7 @@ impl World {
             shared_in_use: self.in_use(),
             claims: self.claims.clone(),
             hold: self.hold.clone(),
+            is_selected: self.is_selected,
             namespaces: self.namespaces.clone(),
             prune: self.prune,
             stripped: self.stripped.clone(),

@@ -349,6 +349,25 @@ async fn profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_cre
     becomes("False", "ours").await;
     first.patch("a", json!({"spec": {"size": 2}})).await;
     fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+
+    // A mapping selects it by a property. Where the status says nothing of properties, nothing changes.
+    let located = async |properties: Value| {
+        hub.patch(Patch::Merge, &format!("{path}/status"), &json!({"status": {"properties": properties}})).await;
+    };
+    let source = fleet.world.mappings.fill("<source>");
+    let selected = source.trim_end_matches('}').to_owned() + ", clusters: {matchProperties: {location: north}}}";
+    fleet.world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &selected));
+    first.synced("a", "False", "Waiting").await;
+    located(json!([{"name": "location", "value": "north"}])).await;
+    first.synced("a", "True", "Synced").await;
+    located(json!([{"name": "location", "value": "south"}])).await;
+    first.synced("a", "False", "Retained").await;
+    first.patch("a", json!({"spec": {"size": 3}})).await;
+    fleet.world.settled().await;
+    fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    located(json!([{"name": "location", "value": "north"}])).await;
+    fleet.world.target.has_spec(first, "a", json!({"size": 3})).await;
+
     hub.delete(&path).await;
     engine.says(&["cluster disengaged", "Removed"]).await;
     assert_eq!(fleet.world.target.copies().await.len(), 1);

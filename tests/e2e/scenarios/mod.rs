@@ -25,6 +25,7 @@ mod replicas;
 mod restarts;
 mod retention;
 mod rights;
+mod selection;
 mod shards;
 mod spec;
 mod status;
@@ -57,6 +58,7 @@ pub fn cases() -> Vec<Case> {
     ];
     let on_real_servers = [
         targets::cases(),
+        selection::cases(),
         harness::cases(),
         kubectl::cases(),
         informers::cases(),

@@ -106,6 +106,7 @@ pub async fn next(events: &mut ClusterEvents) -> String {
         Some(ClusterEvent::Engaged(cluster)) => {
             format!("+{} {}", cluster.spec.name, cluster.spec.path.as_deref().unwrap_or("-"))
         }
+        Some(ClusterEvent::Described(cluster)) => format!("~{}", cluster.spec.name),
         Some(ClusterEvent::Disengaged(cluster, reason)) => format!("-{} {reason}", cluster.spec.name),
         Some(ClusterEvent::Synced(_)) => "synced".into(),
         Some(ClusterEvent::Identity(_, identity)) => format!("identity {identity}"),

@@ -17,6 +17,20 @@ fn a_fleet_may_list_its_clusters_as_it_likes() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+#[test]
+fn a_cluster_that_leaves_the_selection_and_comes_back_loses_nothing() {
+    let steps = [
+        (0, Action::Create(X)),
+        (12_000, Action::List(Roster::Relabelled)),
+        (12_000, Action::Change(X)),
+        (1_000, Action::Create(X_CA)),
+        (1_000, Action::Crash(0)),
+        (1_000, Action::Start(0)),
+        (12_000, Action::Delete(X)),
+    ];
+    holds(&fleet(&steps), 8);
+}
+
 /// The second name took the place of the first, and took its watches along when it left.
 #[test]
 fn a_cluster_of_two_names_that_is_rebuilt_is_followed_by_one_of_them() {

@@ -108,6 +108,7 @@ impl World {
             Action::Address(side) => self.core(|core| core.server(side).kubeconfig.address += 1),
             Action::List(roster) => self.core(|core| {
                 core.checker.is_doubled |= roster == Roster::Doubled;
+                core.checker.is_relabelled |= roster == Roster::Relabelled;
                 core.roster = roster;
             }),
             Action::Token(side) => self.core(|core| core.server(side).kubeconfig.token += 1),
