@@ -60,6 +60,7 @@ struct Written {
     cluster: String,
     resource: String,
     name: String,
+    path: String,
 }
 
 impl Net {
@@ -199,7 +200,8 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
     if is_write {
         let (at, call) = (inner.age(), request.call());
         let (cluster, resource, name) = (call.cluster.to_string(), call.resource.to_string(), call.name.to_string());
-        inner.writes.push(Written { at, host, verb: call.verb, cluster, resource, name });
+        let path = request.path.clone();
+        inner.writes.push(Written { at, host, verb: call.verb, cluster, resource, name, path });
     }
     Ok(match outcome {
         Outcome::Answer(answer) => {
@@ -437,4 +439,67 @@ fn a_target_that_is_overloaded_gets_one_write_at_a_time_and_then_as_many_as_befo
     for code in [429, 500, 503] {
         assert_eq!(most_writes_at_once(code), [8, 1, 8], "{code}");
     }
+}
+
+/// How long after a change an operator reports.
+const REPORT: Duration = Duration::from_millis(300);
+
+/// How many status writes the sources of two tenants get that are created at once, each, and after how long the first one is
+/// written.
+fn status_writes(sources: u32) -> (f64, Duration) {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kcp);
+        let tenants = ["a", "b"];
+        let requests = tenants.map(|tenant| [workspace(tenant), binding(tenant, false)]);
+        export(false).iter().chain(requests.iter().flatten()).for_each(|request| net.act(request));
+        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+        let connections =
+            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
+        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        let mut document = mapping("m", "t1", source);
+        document["spec"]["objects"][0]["template"]["data"] = json!({"of": "{{ source.metadata.name }}"});
+        document["spec"]["status"] = json!({
+            "fields": {"size": {"path": "$.data.size", "default": "unknown"}},
+            "observedGeneration": "Off", "engineConditions": [],
+        });
+        let mut found = (0.0, Duration::ZERO);
+        with_engine(&net, connections, &[document], async {
+            sleep(FIRST_ROUND).await;
+            let begin = net.lock().age();
+            net.lock().writes.clear();
+            for (number, tenant) in (0..sources).flat_map(|number| tenants.map(|tenant| (number, tenant))) {
+                let things = format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
+                net.act(&Request::post(&things, &thing(&format!("n{number}"), 0)));
+            }
+            let is_made = |one: &&Written| one.host == "t1" && one.verb == Verb::Apply && one.resource == "configmaps";
+            let mut reported = 0;
+            while reported < 2 * sources as usize {
+                sleep(REPORT / 10).await;
+                let mut inner = net.lock();
+                let age = inner.age();
+                let made = inner.writes.iter().filter(is_made).filter(|one| one.at + REPORT <= age);
+                let paths: Vec<String> = made.map(|one| one.path.clone()).collect();
+                for path in &paths[reported..] {
+                    let report = json!({"data": {"size": "large"}});
+                    inner.handle("t1", &Request::patch(path, "application/merge-patch+json", &report));
+                }
+                reported = paths.len();
+            }
+            sleep(FIRST_ROUND).await;
+            let inner = net.lock();
+            let is_status = |one: &&Written| one.resource == "things/status" && one.verb == Verb::Patch;
+            let statuses: Vec<&Written> = inner.writes.iter().filter(is_status).collect();
+            found = (statuses.len() as f64 / f64::from(2 * sources), statuses[0].at - begin);
+        })
+        .await;
+        found
+    })
+}
+
+#[test]
+fn the_first_status_of_one_source_is_written_at_once_and_that_of_many_with_what_the_target_reports() {
+    let (writes, first) = status_writes(1);
+    assert!(writes == 2.0 && first < REPORT, "{writes} writes, the first after {first:?}");
+    let (writes, _) = status_writes(1_000);
+    assert!(writes < 1.5, "{writes} writes");
 }
