@@ -16,10 +16,7 @@ use crate::process::Engine;
 use crate::size::Size;
 
 /// How long nothing may happen before a run is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PROVIDER: &str = "root:mongodb";
-/// The label of an object that says which mapping it is for.
-const MAPPING: &str = "mapping";
+const PATIENCE: Duration = Duration::from_secs(300);
 const EXPORT: &str = "mongodb";
 const DATABASES: &str = "mongodbcommunity.v1.mongodbcommunity.mongodb.com";
 const EVERYWHERE: &str = "clusters/*/apis/mongodbcommunity.mongodb.com/v1/mongodbcommunity?watch=true";
@@ -34,8 +31,8 @@ pub struct Scene {
     size: Size,
     /// Paths of the consumers' workspaces.
     workspaces: Vec<String>,
-    /// Everything that happens to the consumers' objects.
-    upstream_events: Events,
+    /// Everything that happens to the consumers' objects, for each mapping.
+    events: Vec<Events>,
     folder: TempDir,
 }
 
@@ -75,34 +72,39 @@ impl Scene {
             fs::write(folder.path().join(format!("{}.kubeconfig", name_of_target(index))), target.kubeconfig(None))?;
             targets.push(target);
         }
-        let provider = done(upstream.create_workspace("root", EXPORT))?;
-        done(upstream.publish(PROVIDER, EXPORT, &[document("schemas/mongodb/apiresourceschema.yaml")?], &CLAIMS))?;
-        let names: Vec<String> = (0..size.workspaces).map(|index| format!("consumer-{index}")).collect();
-        for name in &names {
-            done(upstream.create_workspace("root", name))?;
-            done(upstream.bind(&format!("root:{name}"), PROVIDER, EXPORT, &CLAIMS))?;
+        let mut events = Vec::new();
+        for index in 0..size.mappings {
+            let provider = name_of_provider(index);
+            let cluster = done(upstream.create_workspace("root", &provider))?;
+            let schema = document("schemas/mongodb/apiresourceschema.yaml")?;
+            done(upstream.publish(&format!("root:{provider}"), EXPORT, &[schema], &CLAIMS))?;
+            let everywhere = format!("/services/apiexport/{cluster}/{EXPORT}/{EVERYWHERE}");
+            events.push(done(upstream.events(&Request::get(&everywhere)))?);
         }
-        let workspaces = names.iter().map(|name| format!("root:{name}")).collect();
-        let everywhere = format!("/services/apiexport/{provider}/{EXPORT}/{EVERYWHERE}");
-        let upstream_events = done(upstream.events(&Request::get(&everywhere)))?;
+        let mut workspaces = Vec::new();
+        for index in 0..size.workspaces {
+            let (name, provider) = (format!("consumer-{index}"), name_of_provider(index % size.mappings));
+            done(upstream.create_workspace("root", &name))?;
+            done(upstream.bind(&format!("root:{name}"), &format!("root:{provider}"), EXPORT, &CLAIMS))?;
+            workspaces.push(format!("root:{name}"));
+        }
         fs::write(folder.path().join("kcp.kubeconfig"), upstream.kubeconfig(Some("root")))?;
-        let scene = Scene { upstream, targets, size, workspaces, upstream_events, folder };
+        let scene = Scene { upstream, targets, size, workspaces, events, folder };
         scene.write_mappings()?;
         Ok(scene)
     }
 
-    /// The shipped mapping, for a share of the workspaces each where there are several.
+    /// The shipped mapping for each export.
     fn write_mappings(&self) -> Result<()> {
         fs::create_dir(self.mappings())?;
-        let shipped = document("mappings/mongodb.yaml")?;
+        let shipped = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("mappings/mongodb.yaml"))?;
         for index in 0..self.size.mappings {
-            let mut mapping = shipped.clone();
-            mapping["metadata"]["name"] = format!("mongodb-{index}").into();
-            mapping["spec"]["target"] = json!({"cluster": name_of_target(index % self.size.targets)});
-            if self.size.mappings > 1 {
-                mapping["spec"]["source"]["selector"] = json!({"matchLabels": {MAPPING: index.to_string()}});
-            }
-            fs::write(self.mappings().join(format!("{index}.yaml")), mapping.to_string())?;
+            let (name, target) = (name_of_provider(index), name_of_target(index % self.size.targets));
+            let mapping = shipped
+                .replacen("\n  name: mongodb\n", &format!("\n  name: {name}\n"), 1)
+                .replacen("\nspec:\n", &format!("\nspec:\n  target: {{cluster: {target}}}\n"), 1)
+                .replacen("path: root:mongodb}", &format!("path: root:{name}}}"), 1);
+            fs::write(self.mappings().join(format!("{name}.yaml")), mapping)?;
         }
         Ok(())
     }
@@ -126,10 +128,10 @@ impl Scene {
     /// has come for a while.
     pub async fn engine_is_ready(&self, start: &Counters) -> Result<()> {
         let mut before = self.upstream.counters();
-        for _ in 0..10 * PATIENCE.as_secs() {
+        for _ in 0..PATIENCE.as_secs() {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let now = self.upstream.counters();
-            if now == before && now.since(start).of(Verb::Watch, "mongodbcommunity") > 0 {
+            if now == before && now.since(start).of(Verb::Watch, "mongodbcommunity") >= self.size.mappings as u64 {
                 return Ok(());
             }
             before = now;
@@ -148,9 +150,7 @@ impl Scene {
         for index in 0..self.size.objects {
             let mut database = sample.clone();
             database["metadata"]["name"] = format!("database-{}", index % in_each).into();
-            let workspace = index / in_each;
-            database["metadata"]["labels"] = json!({MAPPING: (workspace % self.size.mappings).to_string()});
-            let cluster = &self.workspaces[workspace];
+            let cluster = &self.workspaces[index / in_each];
             done(self.upstream.create(ApiRef { cluster, resource: DATABASES }, &database))?;
         }
         Ok(())
@@ -174,16 +174,23 @@ impl Scene {
 
     /// Waits until every consumer's object shows a phase.
     pub async fn every_phase(&mut self, phase: &str) -> Result<()> {
-        let mut arrived = HashSet::new();
-        while arrived.len() < self.size.objects {
-            let next = tokio::time::timeout(PATIENCE, self.upstream_events.next_line()).await;
-            let Ok(Some(line)) = next else {
-                return Err(self.stuck(arrived.len()));
-            };
-            let Told { object } = serde_json::from_slice(&line)?;
-            if object.status.phase.is_some_and(|shown| shown == phase) {
-                arrived.insert(object.metadata.uid);
+        let in_each = self.size.objects.div_ceil(self.workspaces.len());
+        let mut wanted = vec![0; self.size.mappings];
+        (0..self.size.objects).for_each(|index| wanted[index / in_each % self.size.mappings] += 1);
+        let mut arrived = 0;
+        for (index, wanted) in wanted.into_iter().enumerate() {
+            let mut uids = HashSet::new();
+            while uids.len() < wanted {
+                let next = tokio::time::timeout(PATIENCE, self.events[index].next_line()).await;
+                let Ok(Some(line)) = next else {
+                    return Err(self.stuck(arrived + uids.len()));
+                };
+                let Told { object } = serde_json::from_slice(&line)?;
+                if object.status.phase.is_some_and(|shown| shown == phase) {
+                    uids.insert(object.metadata.uid);
+                }
             }
+            arrived += wanted;
         }
         Ok(())
     }
@@ -195,6 +202,11 @@ impl Scene {
         let (wanted, end) = (self.size.objects, lines[lines.len().saturating_sub(10)..].join("\n"));
         anyhow!("nothing has happened for {PATIENCE:?}: {arrived} of {wanted} objects are where they should be\n{end}")
     }
+}
+
+/// The workspace of an export and the name of its mapping. The first one is as the shipped mapping has it.
+fn name_of_provider(index: usize) -> String {
+    if index == 0 { EXPORT.to_owned() } else { format!("{EXPORT}-{index}") }
 }
 
 /// The name of its connection. The first one is the target that mappings have by default.

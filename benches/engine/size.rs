@@ -10,7 +10,7 @@ pub struct Size {
     pub objects: usize,
     pub workspaces: usize,
     pub targets: usize,
-    /// Each is about the objects of its share of the workspaces, on one of the targets.
+    /// Each is for an export of its own, which a share of the workspaces binds, and has one of the targets.
     pub mappings: usize,
 }
 
