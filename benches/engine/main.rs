@@ -1,22 +1,26 @@
-//! What the engine costs: `cargo bench --bench engine [-- OBJECTS...]`; `SYNC_ENGINE_BINARY` names another engine than
-//! the one that cargo has just built.
+//! What the engine costs: `cargo bench --bench engine [-- OBJECTS[/WORKSPACES[/TARGETS/MAPPINGS]]...]`, a hundred objects to a
+//! workspace where their number is not given; `SYNC_ENGINE_BINARY` names another engine than the one that cargo has just built.
 //!
 //! The release binary runs in a process of its own. Both servers, kcp and the downstream cluster, are sandboxes in this
 //! process, over plain HTTP, with the allocator that they have in `sync-engine sandbox`. For each number of objects:
 //! consumers create them and wait until each has its first status; operators write every downstream status and wait
-//! until each has arrived upstream; then nothing happens. CPU is the engine's `utime + stime`, memory its `VmRSS`, both as
-//! Linux tells them.
+//! until each has arrived upstream; then nothing happens; then the engine starts anew. CPU is the engine's `utime + stime`,
+//! memory its `VmRSS`, both as Linux tells them. It fails where an engine writes what is in sync, or where a larger size
+//! costs more memory or requests for each object than [`GROWTH`] times those of the smallest.
 
 mod process;
 mod scene;
+mod size;
 mod usage;
 
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, ensure};
 use sync_engine::sandbox::Counters;
 
 use crate::process::Engine;
 use crate::scene::Scene;
+use crate::size::Size;
 use crate::usage::Usage;
 
 /// As in the command. With the system's, the servers take a third to a half longer to answer. The engine then finds less to
@@ -24,16 +28,19 @@ use crate::usage::Usage;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const SIZES: [usize; 4] = [1_000, 3_000, 10_000, 30_000];
+const SIZES: [&str; 4] = ["1000", "3000", "10000", "30000"];
 const IDLE: Duration = Duration::from_secs(10);
+/// What an object of a larger size may cost, as a multiple of one of the smallest.
+const GROWTH: f64 = 1.25;
 
 /// One run.
 struct Measured {
-    objects: usize,
+    size: Size,
     created: Step,
     updated: Step,
     idle: Step,
     memory: u64,
+    restarted: Step,
 }
 
 /// What one step cost.
@@ -45,25 +52,29 @@ struct Step {
 }
 
 fn main() -> anyhow::Result<()> {
-    let named: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
-    let sizes = if named.is_empty() { SIZES.to_vec() } else { named };
+    // Cargo adds `--bench`.
+    let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let sizes = if named.is_empty() { SIZES.map(str::to_owned).to_vec() } else { named };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut runs: Vec<Measured> = Vec::new();
-    for objects in sizes {
-        let run = runtime.block_on(measure(objects))?;
+    for size in sizes {
+        let size =
+            size.parse().with_context(|| format!("{size} is no size: OBJECTS[/WORKSPACES[/TARGETS/MAPPINGS]]"))?;
+        let run = runtime.block_on(measure(size))?;
         run.print();
-        if let Some(smaller) = runs.last() {
-            run.print_growth(smaller);
+        run.is_quiet()?;
+        if let Some(smallest) = runs.first() {
+            run.grows_from(smallest)?;
         }
         runs.push(run);
     }
     Ok(())
 }
 
-async fn measure(objects: usize) -> anyhow::Result<Measured> {
-    let mut scene = Scene::set(objects).await?;
-    let engine = Engine::start(scene.folder(), concat!(env!("CARGO_MANIFEST_DIR"), "/mappings").as_ref())?;
-    scene.engine_is_ready().await?;
+async fn measure(size: Size) -> anyhow::Result<Measured> {
+    let mut scene = Scene::set(size).await?;
+    let engine = Engine::start(scene.folder(), &scene.mappings())?;
+    scene.engine_is_ready(&scene.upstream.counters()).await?;
 
     let creating = Begun::now(&scene, &engine)?;
     scene.create_objects()?;
@@ -79,7 +90,29 @@ async fn measure(objects: usize) -> anyhow::Result<Measured> {
     tokio::time::sleep(IDLE).await;
     let idle = idling.end(&scene, &engine)?;
     let memory = engine.usage()?.memory;
-    Ok(Measured { objects, created, updated, idle, memory })
+
+    drop(engine);
+    let before = scene.upstream.counters();
+    let engine = Engine::start(scene.folder(), &scene.mappings())?;
+    let restarting = Begun::now(&scene, &engine)?;
+    scene.engine_is_ready(&before).await?;
+    rests(&engine).await?;
+    let restarted = restarting.end(&scene, &engine)?;
+    Ok(Measured { size, created, updated, idle, memory, restarted })
+}
+
+/// Waits until an engine has nothing more to do: it uses no CPU to speak of.
+async fn rests(engine: &Engine) -> anyhow::Result<()> {
+    const LOOK: Duration = Duration::from_secs(2);
+    let mut before = engine.usage()?.cpu;
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let now = engine.usage()?.cpu;
+        if now - before < LOOK / 50 {
+            return Ok(());
+        }
+        before = now;
+    }
 }
 
 /// A step under way.
@@ -92,7 +125,7 @@ struct Begun {
 
 impl Begun {
     fn now(scene: &Scene, engine: &Engine) -> anyhow::Result<Begun> {
-        let (upstream, downstream) = (scene.upstream.counters(), scene.downstream.counters());
+        let (upstream, downstream) = (scene.upstream.counters(), scene.downstream());
         Ok(Begun { at: Instant::now(), usage: engine.usage()?, upstream, downstream })
     }
 
@@ -101,40 +134,76 @@ impl Begun {
             took: self.at.elapsed(),
             cpu: engine.usage()?.cpu - self.usage.cpu,
             upstream: scene.upstream.counters().since(&self.upstream),
-            downstream: scene.downstream.counters().since(&self.downstream),
+            downstream: scene.downstream().since(&self.downstream),
         })
+    }
+}
+
+impl Step {
+    fn writes(&self) -> u64 {
+        self.upstream.writes() + self.downstream.writes()
     }
 }
 
 impl Measured {
     fn print(&self) {
-        println!("{} objects", self.objects);
+        println!("{}", self.size);
         self.print_step("new object", &self.created);
         self.print_step("status update", &self.updated);
-        let writes = self.idle.upstream.writes() + self.idle.downstream.writes();
         let cpu = self.idle.cpu.as_secs_f64() / self.idle.took.as_secs_f64() * 100.0;
-        println!("  idle: {writes} writes in {:.0} s, {cpu:.2} % of a core", self.idle.took.as_secs_f64());
-        println!("  memory at rest: {:.1} MiB", mebibytes(self.memory));
+        println!(
+            "  idle: {} writes in {:.0} s, {cpu:.2} % of a core",
+            self.idle.writes(),
+            self.idle.took.as_secs_f64()
+        );
+        println!("  memory at rest: {:.1} MiB", self.memory as f64 / 1024.0 / 1024.0);
+        self.print_step("restart", &self.restarted);
     }
 
     fn print_step(&self, name: &str, step: &Step) {
-        let each = step.cpu.as_secs_f64() * 1000.0 / self.objects as f64;
-        let rate = self.objects as f64 / step.took.as_secs_f64();
-        println!("  {name}: {each:.3} ms of CPU, {rate:.0} a second");
+        let each = self.each(step.cpu.as_secs_f64() * 1000.0);
+        let rate = self.size.objects as f64 / step.took.as_secs_f64();
+        println!("  {name}: {each:.3} ms of CPU, {rate:.0} a second, {} writes", step.writes());
         for (server, counters) in [("upstream", &step.upstream), ("downstream", &step.downstream)] {
             for (verb, resource, count) in counters.iter() {
-                println!("    {server} {verb} {resource}: {:.3} each", count as f64 / self.objects as f64);
+                println!("    {server} {verb} {resource}: {:.3} each", self.each(count as f64));
             }
         }
     }
 
-    fn print_growth(&self, smaller: &Measured) {
-        let more = self.objects.saturating_sub(smaller.objects).max(1);
-        let each = self.memory.saturating_sub(smaller.memory) as f64 / 1024.0 / more as f64;
-        println!("  memory of each object more than {}: {each:.2} KiB", smaller.objects);
+    fn each(&self, all: f64) -> f64 {
+        all / self.size.objects as f64
     }
-}
 
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / 1024.0 / 1024.0
+    /// What is in sync costs no write, also after a restart.
+    fn is_quiet(&self) -> anyhow::Result<()> {
+        for (when, step) in [("idle", &self.idle), ("after a restart", &self.restarted)] {
+            ensure!(step.writes() == 0, "{when}, the engine wrote: {}, {}", step.upstream, step.downstream);
+        }
+        Ok(())
+    }
+
+    /// Requests of the life so far, for each object.
+    fn requests(&self) -> f64 {
+        let steps = [&self.created, &self.updated];
+        self.each(steps.iter().map(|step| step.upstream.total() + step.downstream.total()).sum::<u64>() as f64)
+    }
+
+    /// In KiB, for each object.
+    fn memory(&self) -> f64 {
+        self.each(self.memory as f64 / 1024.0)
+    }
+
+    /// Prints what each object costs beside what it costs at a smaller size.
+    fn grows_from(&self, smaller: &Measured) -> anyhow::Result<()> {
+        let more = self.size.objects.saturating_sub(smaller.size.objects).max(1);
+        let further = self.memory.saturating_sub(smaller.memory) as f64 / 1024.0 / more as f64;
+        println!("  beside {}: memory of each further object {further:.2} KiB", smaller.size);
+        let costs = [("requests", self.requests(), smaller.requests()), ("KiB", self.memory(), smaller.memory())];
+        for (what, each, before) in costs {
+            println!("    {what} for each object: {each:.3}, {:.2} times {before:.3}", each / before);
+            ensure!(each <= before * GROWTH, "{what} for each object grow beyond {GROWTH} times");
+        }
+        Ok(())
+    }
 }

@@ -16,17 +16,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Runs mappings with the kubeconfigs of a folder; the log goes there as well.
+    /// Runs mappings with the kubeconfigs of a folder, which are called as their connections; the log goes there as well.
     pub fn start(folder: &Path, mappings: &Path) -> Result<Engine> {
         let log = Engine::log(folder);
         let output = File::create(&log)?;
         let process = Command::new(binary())
             .arg("--mappings")
             .arg(mappings)
-            .arg("--kcp-kubeconfig")
-            .arg(folder.join("kcp.kubeconfig"))
-            .arg("--target-kubeconfig")
-            .arg(folder.join("target.kubeconfig"))
+            .args(connections(folder)?)
             .args(["--listen", "off", "--log-level", "warn"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -51,6 +48,19 @@ impl Engine {
         let log = || fs::read_to_string(&self.log).unwrap_or_default();
         Usage::of(self.id()).with_context(|| format!("the engine has ended: {}", log()))
     }
+}
+
+/// The flags of all kubeconfigs of a folder.
+fn connections(folder: &Path) -> Result<Vec<String>> {
+    let mut flags = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "kubeconfig") {
+            let name = path.file_stem().unwrap_or_default().display();
+            flags.push(format!("--connection={name}={}", path.display()));
+        }
+    }
+    Ok(flags)
 }
 
 /// The release binary of this build, unless another is named.

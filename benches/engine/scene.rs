@@ -2,23 +2,21 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result, anyhow};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Answer, ApiRef, Claim, Events, Options, Request, Sandbox, Verb};
+use sync_engine::sandbox::{Answer, ApiRef, Claim, Counters, Events, Options, Request, Sandbox, Verb};
 use sync_engine::yaml;
 use tempfile::TempDir;
 
 use crate::process::Engine;
+use crate::size::Size;
 
-/// How many objects a workspace holds.
-const WORKSPACE: usize = 100;
 /// How long nothing may happen before a run is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PROVIDER: &str = "root:mongodb";
+const PATIENCE: Duration = Duration::from_secs(300);
 const EXPORT: &str = "mongodb";
 const DATABASES: &str = "mongodbcommunity.v1.mongodbcommunity.mongodb.com";
 const EVERYWHERE: &str = "clusters/*/apis/mongodbcommunity.mongodb.com/v1/mongodbcommunity?watch=true";
@@ -26,15 +24,15 @@ const EVERYWHERE: &str = "clusters/*/apis/mongodbcommunity.mongodb.com/v1/mongod
 /// What consumers let the provider use.
 const CLAIMS: [Claim<'_>; 2] = [Claim { group: "", resource: "secrets" }, Claim { group: "", resource: "configmaps" }];
 
-/// kcp with consumers, and the downstream cluster.
+/// kcp with consumers, and the targets.
 pub struct Scene {
     pub upstream: Sandbox,
-    pub downstream: Sandbox,
-    objects: usize,
+    targets: Vec<Sandbox>,
+    size: Size,
     /// Paths of the consumers' workspaces.
     workspaces: Vec<String>,
-    /// Everything that happens to the consumers' objects.
-    upstream_events: Events,
+    /// Everything that happens to the consumers' objects, for each mapping.
+    events: Vec<Events>,
     folder: TempDir,
 }
 
@@ -63,26 +61,62 @@ struct Status {
 
 impl Scene {
     /// Publishes the MongoDB API, and makes workspaces that bind it.
-    pub async fn set(objects: usize) -> Result<Scene> {
-        let upstream = Options::kcp().seed("upstream").start().await?;
-        let downstream = Options::kubernetes().seed("downstream").start().await?;
-        let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
-        done(downstream.create(definitions, &document("schemas/mongodb/crd.yaml")?))?;
-        let provider = done(upstream.create_workspace("root", EXPORT))?;
-        done(upstream.publish(PROVIDER, EXPORT, &[document("schemas/mongodb/apiresourceschema.yaml")?], &CLAIMS))?;
-        let mut workspaces = Vec::new();
-        for index in 0..objects.div_ceil(WORKSPACE) {
-            let name = format!("consumer-{index}");
-            done(upstream.create_workspace("root", &name))?;
-            workspaces.push(format!("root:{name}"));
-            done(upstream.bind(&workspaces[index], PROVIDER, EXPORT, &CLAIMS))?;
-        }
-        let everywhere = format!("/services/apiexport/{provider}/{EXPORT}/{EVERYWHERE}");
-        let upstream_events = done(upstream.events(&Request::get(&everywhere)))?;
+    pub async fn set(size: Size) -> Result<Scene> {
         let folder = TempDir::new()?;
+        let upstream = Options::kcp().seed("upstream").start().await?;
+        let mut targets = Vec::new();
+        for index in 0..size.targets {
+            let target = Options::kubernetes().seed(&format!("target-{index}")).start().await?;
+            let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+            done(target.create(definitions, &document("schemas/mongodb/crd.yaml")?))?;
+            fs::write(folder.path().join(format!("{}.kubeconfig", name_of_target(index))), target.kubeconfig(None))?;
+            targets.push(target);
+        }
+        let mut events = Vec::new();
+        for index in 0..size.mappings {
+            let provider = name_of_provider(index);
+            let cluster = done(upstream.create_workspace("root", &provider))?;
+            let schema = document("schemas/mongodb/apiresourceschema.yaml")?;
+            done(upstream.publish(&format!("root:{provider}"), EXPORT, &[schema], &CLAIMS))?;
+            let everywhere = format!("/services/apiexport/{cluster}/{EXPORT}/{EVERYWHERE}");
+            events.push(done(upstream.events(&Request::get(&everywhere)))?);
+        }
+        let mut workspaces = Vec::new();
+        for index in 0..size.workspaces {
+            let (name, provider) = (format!("consumer-{index}"), name_of_provider(index % size.mappings));
+            done(upstream.create_workspace("root", &name))?;
+            done(upstream.bind(&format!("root:{name}"), &format!("root:{provider}"), EXPORT, &CLAIMS))?;
+            workspaces.push(format!("root:{name}"));
+        }
         fs::write(folder.path().join("kcp.kubeconfig"), upstream.kubeconfig(Some("root")))?;
-        fs::write(folder.path().join("target.kubeconfig"), downstream.kubeconfig(None))?;
-        Ok(Scene { upstream, downstream, objects, workspaces, upstream_events, folder })
+        let scene = Scene { upstream, targets, size, workspaces, events, folder };
+        scene.write_mappings()?;
+        Ok(scene)
+    }
+
+    /// The shipped mapping for each export.
+    fn write_mappings(&self) -> Result<()> {
+        fs::create_dir(self.mappings())?;
+        let shipped = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("mappings/mongodb.yaml"))?;
+        for index in 0..self.size.mappings {
+            let (name, target) = (name_of_provider(index), name_of_target(index % self.size.targets));
+            let mapping = shipped
+                .replacen("\n  name: mongodb\n", &format!("\n  name: {name}\n"), 1)
+                .replacen("\nspec:\n", &format!("\nspec:\n  target: {{cluster: {target}}}\n"), 1)
+                .replacen("path: root:mongodb}", &format!("path: root:{name}}}"), 1);
+            fs::write(self.mappings().join(format!("{name}.yaml")), mapping)?;
+        }
+        Ok(())
+    }
+
+    /// Where the mappings are.
+    pub fn mappings(&self) -> PathBuf {
+        self.folder().join("mappings")
+    }
+
+    /// The requests to all targets.
+    pub fn downstream(&self) -> Counters {
+        self.targets.iter().map(Sandbox::counters).sum()
     }
 
     /// Where the kubeconfigs are.
@@ -90,13 +124,14 @@ impl Scene {
         self.folder.path()
     }
 
-    /// Waits until the engine is ready for the consumers: it watches their objects, and no request has come for a while.
-    pub async fn engine_is_ready(&self) -> Result<()> {
+    /// Waits until an engine that was started after this is ready for the consumers: it watches their objects, and no request
+    /// has come for a while.
+    pub async fn engine_is_ready(&self, start: &Counters) -> Result<()> {
         let mut before = self.upstream.counters();
         for _ in 0..PATIENCE.as_secs() {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let now = self.upstream.counters();
-            if now == before && now.of(Verb::Watch, "mongodbcommunity") > 0 {
+            if now == before && now.since(start).of(Verb::Watch, "mongodbcommunity") >= self.size.mappings as u64 {
                 return Ok(());
             }
             before = now;
@@ -111,10 +146,11 @@ impl Scene {
             done(self.upstream.create(ApiRef { cluster, resource: "secrets.v1" }, &password))?;
         }
         let sample = document("examples/mongodb/mongodb.yaml")?;
-        for index in 0..self.objects {
+        let in_each = self.size.objects.div_ceil(self.workspaces.len());
+        for index in 0..self.size.objects {
             let mut database = sample.clone();
-            database["metadata"]["name"] = format!("database-{}", index % WORKSPACE).into();
-            let cluster = &self.workspaces[index / WORKSPACE];
+            database["metadata"]["name"] = format!("database-{}", index % in_each).into();
+            let cluster = &self.workspaces[index / in_each];
             done(self.upstream.create(ApiRef { cluster, resource: DATABASES }, &database))?;
         }
         Ok(())
@@ -127,25 +163,34 @@ impl Scene {
             "phase": phase, "version": "6.0.5", "currentMongoDBMembers": 3, "currentStatefulSetReplicas": 3,
             "mongoUri": "mongodb://database.example:27017",
         });
-        for database in self.downstream.list(databases) {
-            let text = |field: &str| database["metadata"][field].as_str().unwrap_or_default().to_owned();
-            done(self.downstream.merge_status(databases, &text("namespace"), &text("name"), &status))?;
+        for target in &self.targets {
+            for database in target.list(databases) {
+                let text = |field: &str| database["metadata"][field].as_str().unwrap_or_default().to_owned();
+                done(target.merge_status(databases, &text("namespace"), &text("name"), &status))?;
+            }
         }
         Ok(())
     }
 
     /// Waits until every consumer's object shows a phase.
     pub async fn every_phase(&mut self, phase: &str) -> Result<()> {
-        let mut arrived = HashSet::new();
-        while arrived.len() < self.objects {
-            let next = tokio::time::timeout(PATIENCE, self.upstream_events.next_line()).await;
-            let Ok(Some(line)) = next else {
-                return Err(self.stuck(arrived.len()));
-            };
-            let Told { object } = serde_json::from_slice(&line)?;
-            if object.status.phase.is_some_and(|shown| shown == phase) {
-                arrived.insert(object.metadata.uid);
+        let in_each = self.size.objects.div_ceil(self.workspaces.len());
+        let mut wanted = vec![0; self.size.mappings];
+        (0..self.size.objects).for_each(|index| wanted[index / in_each % self.size.mappings] += 1);
+        let mut arrived = 0;
+        for (index, wanted) in wanted.into_iter().enumerate() {
+            let mut uids = HashSet::new();
+            while uids.len() < wanted {
+                let next = tokio::time::timeout(PATIENCE, self.events[index].next_line()).await;
+                let Ok(Some(line)) = next else {
+                    return Err(self.stuck(arrived + uids.len()));
+                };
+                let Told { object } = serde_json::from_slice(&line)?;
+                if object.status.phase.is_some_and(|shown| shown == phase) {
+                    uids.insert(object.metadata.uid);
+                }
             }
+            arrived += wanted;
         }
         Ok(())
     }
@@ -154,9 +199,19 @@ impl Scene {
     fn stuck(&self, arrived: usize) -> Error {
         let log = fs::read_to_string(Engine::log(self.folder())).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
-        let (wanted, end) = (self.objects, lines[lines.len().saturating_sub(10)..].join("\n"));
+        let (wanted, end) = (self.size.objects, lines[lines.len().saturating_sub(10)..].join("\n"));
         anyhow!("nothing has happened for {PATIENCE:?}: {arrived} of {wanted} objects are where they should be\n{end}")
     }
+}
+
+/// The workspace of an export and the name of its mapping. The first one is as the shipped mapping has it.
+fn name_of_provider(index: usize) -> String {
+    if index == 0 { EXPORT.to_owned() } else { format!("{EXPORT}-{index}") }
+}
+
+/// The name of its connection. The first one is the target that mappings have by default.
+fn name_of_target(index: usize) -> String {
+    if index == 0 { "target".to_owned() } else { format!("target-{index}") }
 }
 
 /// What a server does not refuse.

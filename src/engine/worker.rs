@@ -1,6 +1,8 @@
 //! One reconcile: observe, plan, apply, until the plan rests.
 
 mod elsewhere;
+#[cfg(feature = "mutants")]
+mod mutant;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,6 +49,8 @@ enum Ended {
     Failed(ApplyError),
     /// The source moved on, and a request about the target had failed: its backoff goes on.
     Stale(ApplyError),
+    /// Its objects are written, and its first status waits behind what others have to do.
+    Deferred,
     /// Its cluster is not engaged (any more), or another replica leads.
     Dropped,
     /// Another replica serves it, and has something to do or waits for something. So many deletions are held.
@@ -90,6 +94,11 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
         result(&ended, cost > 0),
         started.elapsed(),
     );
+    let again = match ended {
+        _ if overtaken => Some(Priority::Live),
+        Ended::Deferred => Some(Priority::Initial),
+        _ => None,
+    };
     let causes = causes(&ended);
     let timer = finish(&pipeline, &generation, &key, ended);
     let finish = facts.finish(&causes, timer);
@@ -97,8 +106,8 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
         pipeline.guard(&key, held, pass);
     }
     lease.finish(finish, cost);
-    if overtaken {
-        pipeline.queue.add(key, Priority::Live);
+    if let Some(priority) = again {
+        pipeline.queue.add(key, priority);
     }
 }
 
@@ -216,6 +225,7 @@ fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
     match ended {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) => Some(0),
         Ended::Waiting(reasons) if *reasons == Reasons::default() => None,
+        Ended::Deferred => None,
         Ended::Failed(_) | Ended::Stale(_) => every(),
         _ if causes.is_empty() || matches!(observed.source, Source::Unknown(_)) => every(),
         Ended::Elsewhere { held } => Some(*held),
@@ -295,10 +305,12 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
     let (pipeline, generation) = (executor.pipeline, executor.generation);
     let mut lock = None;
     let mut noted = None;
+    let mut is_new = false;
     for _ in 0..MAX_ROUNDS {
         note_places(pipeline, generation, observed, &mut noted);
         let (actions, then) = match plan(&generation.mapping, observed) {
             Plan::Act(actions) => (actions, None),
+            Plan::Last(_, then) if is_new && may_wait(executor, &then) => return Ended::Deferred,
             Plan::Last(action, then) => (vec![*action], Some(then)),
             Plan::Rest(rest) => return rest.into(),
         };
@@ -314,6 +326,7 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
             (observed.answers, observed.related) = (answers, related);
             continue;
         }
+        is_new |= actions.iter().any(adds_finalizer);
         let refused_status = match act(executor, observed, actions, facts).await {
             Ok(refused_status) => refused_status,
             Err(error) => return Ended::Failed(error),
@@ -329,6 +342,17 @@ async fn converge(executor: &Executor<'_>, observed: &mut Observed, facts: &mut 
     }
     warn!(rounds = MAX_ROUNDS, "the plan does not come to rest; it is tried again later");
     Ended::Blocked(Reasons::default())
+}
+
+fn adds_finalizer(action: &Action) -> bool {
+    matches!(action, Action::PatchSource { purpose: SourcePatch::AddFinalizer, .. })
+}
+
+/// Whether the first status of a source may wait: while more sources wait than are served at once, and nothing is wrong that
+/// the consumer should know of. What the target reports meanwhile is then part of the same write. It waits only once.
+fn may_wait(executor: &Executor<'_>, then: &Rest) -> bool {
+    let is_well = !matches!(then, Rest::Blocked(_)) && executor.tally.retry().is_none();
+    is_well && executor.pipeline.queue.is_busy()
 }
 
 impl From<Rest> for Ended {
@@ -489,6 +513,7 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
             Finish::Done
         }
         Ended::Waiting(reasons) if reasons == Reasons::default() => Finish::Done,
+        Ended::Deferred => Finish::Done,
         Ended::Waiting(reasons) => {
             report(pipeline, key, &reasons);
             Finish::After(generation.mapping.lifecycle.stuck_after)
@@ -569,49 +594,10 @@ fn note_stale(pipeline: &Pipeline, key: &Key) {
 fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
     match ended {
         Ended::InSync | Ended::Dropped | Ended::Observed(..) if wrote => ReconcileResult::Written,
+        Ended::Deferred => ReconcileResult::Written,
         Ended::InSync | Ended::Dropped | Ended::Observed(..) | Ended::Elsewhere { .. } => ReconcileResult::InSync,
         Ended::Waiting(_) => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
         Ended::Failed(_) | Ended::Stale(_) | Ended::Retry(..) => ReconcileResult::Error,
-    }
-}
-
-/// Mutants that need more than a line.
-#[cfg(feature = "mutants")]
-mod mutant {
-    use super::{Arc, Cause, Ended, Facts, Generation, Key, Mutant, Pipeline, Run, causes, mutants, run};
-    use crate::multicluster::ApiPath;
-    use crate::multicluster::endpoint::DeleteOptions;
-    use crate::object::marks::Origin;
-
-    /// Two workers have the same request at once.
-    pub async fn beside_another(
-        one: impl Future<Output = Run>,
-        pipeline: &Arc<Pipeline>,
-        generation: &Generation,
-        key: &Key,
-    ) -> Run {
-        if !mutants::active(Mutant::TwoWorkersOnOneKey) {
-            return one.await;
-        }
-        let mut facts = Facts::new(pipeline.interests.reader(key));
-        tokio::join!(one, run(pipeline, generation, key, &mut facts, None)).0
-    }
-
-    /// A cluster that is not engaged is taken for one whose sources were deleted.
-    pub async fn delete_orphaned(ended: &Ended, pipeline: &Pipeline, generation: &Generation, key: &Key) {
-        if !mutants::active(Mutant::DisengagedIsDeleted) || !causes(ended).contains(&Cause::Orphaned) {
-            return;
-        }
-        let source = &generation.mapping.source;
-        let owner = pipeline.writer.owner(&Origin::new(&source.resource, key.cluster.as_str(), key));
-        for (_, feed) in pipeline.kind_feeds() {
-            for (at, object) in feed.watch.store().of_owner(&owner.0) {
-                let Ok(path) = ApiPath::object(&feed.served.resource, &at.namespace, &at.name) else { continue };
-                let (uid, resource_version) = (object.uid(), object.resource_version());
-                let options = DeleteOptions { uid, resource_version, propagation: "Background" };
-                let _ = generation.target.endpoint().delete(&path, options).await;
-            }
-        }
     }
 }

@@ -259,7 +259,7 @@ impl Endpoint {
         if writes {
             self.lane.wait_until_due(self.writes_per_second).await;
         }
-        let _slot = if writes { self.lane.write_slot().await } else { None };
+        let slot = if writes { Some(self.lane.write_slot().await) } else { None };
         // Behind the wait for a slot, during which the server may have asked for a pause.
         self.lane.wait_out_pause().await;
         if let Some(reason) = self.lane.broken() {
@@ -268,6 +268,9 @@ impl Endpoint {
         let begun = Instant::now();
         let reply = self.whole(method, path, body, deadline).await;
         self.learn(verb, begun, reply.as_ref().map(|reply| reply.status));
+        if let Some(slot) = slot {
+            slot.learn(begun, reply.as_ref().err());
+        }
         reply
     }
 

@@ -1,5 +1,7 @@
 //! What all requests to one address share: write slots, the server's wish to be left alone, and a breaker.
 
+mod window;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,12 +9,11 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
+use self::window::{WRITES_AT_ONCE, Window};
 use super::permit::Epoch;
 use super::pool::Origin;
 use super::request_error::RequestError;
 
-/// Writes in flight at one address: above 2 kcp writes no more of them a second, above 8 it only gets slower (facts.md).
-pub const WRITES_AT_ONCE: usize = 4;
 /// However long a server asks us to stay away, we look again after this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long an address that cannot be reached is left alone: doubled from the first to the second.
@@ -24,6 +25,7 @@ pub(super) struct Lane {
     pub(super) origin: Arc<Origin>,
     /// Fair: first come, first served.
     writes: Semaphore,
+    slots: Mutex<Slots>,
     /// Until when the server asked us to stay away.
     paused: Mutex<Option<Instant>>,
     breaker: Mutex<Option<Break>>,
@@ -32,6 +34,19 @@ pub(super) struct Lane {
     due: Mutex<Option<Instant>>,
     /// Advances whenever a watch at this address sees a version go back: the server was restored to an earlier state.
     pub(super) restored: Epoch,
+}
+
+/// How many permits for writes there are, and how many there should be.
+#[derive(Debug)]
+struct Slots {
+    permits: usize,
+    window: Window,
+}
+
+/// The right to have one write in flight.
+pub(super) struct WriteSlot<'a> {
+    lane: &'a Lane,
+    permit: Option<SemaphorePermit<'a>>,
 }
 
 /// An address that could not be reached.
@@ -49,6 +64,7 @@ impl Lane {
         Self {
             origin,
             writes: Semaphore::new(WRITES_AT_ONCE),
+            slots: Mutex::new(Slots { permits: WRITES_AT_ONCE, window: Window::default() }),
             paused: Mutex::default(),
             breaker: Mutex::default(),
             counters,
@@ -72,9 +88,13 @@ impl Lane {
     }
 
     /// A slot to write in, once it is one's turn.
-    pub(super) async fn write_slot(&self) -> Option<SemaphorePermit<'_>> {
+    pub(super) async fn write_slot(&self) -> WriteSlot<'_> {
         // An error would say that the semaphore is closed, which nobody does.
-        self.writes.acquire().await.ok()
+        WriteSlot { lane: self, permit: self.writes.acquire().await.ok() }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the server wants to be asked again.
@@ -133,6 +153,33 @@ impl Lane {
         let until = Instant::now() + wait.min(LONGEST_PAUSE);
         let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
         *paused = Some(paused.map_or(until, |earlier| earlier.max(until)));
+    }
+}
+
+impl WriteSlot<'_> {
+    /// The write that was sent in it came to this: the address gets fewer slots, or more.
+    pub(super) fn learn(&self, sent: Instant, error: Option<&RequestError>) {
+        let mut slots = self.lane.slots();
+        match error {
+            None => slots.window.succeeded(sent.elapsed(), self.lane.writes.available_permits() == 0),
+            Some(error) if error.is_overload() => slots.window.overloaded(sent, Instant::now()),
+            Some(_) => {}
+        }
+        let wanted = slots.window.slots();
+        let (more, fewer) = (wanted.saturating_sub(slots.permits), slots.permits.saturating_sub(wanted));
+        self.lane.writes.add_permits(more);
+        // Those in use go when they are handed back.
+        slots.permits = slots.permits + more - self.lane.writes.forget_permits(fewer);
+    }
+}
+
+impl Drop for WriteSlot<'_> {
+    fn drop(&mut self) {
+        let mut slots = self.lane.slots();
+        if slots.permits > slots.window.slots() {
+            slots.permits -= 1;
+            self.permit.take().into_iter().for_each(SemaphorePermit::forget);
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub mod work_queue;
 pub use api_path::ApiPath;
 pub use endpoint::{Body, Endpoint, Reply};
 pub use kubeconfig::contexts_of;
-pub use lane::{Counters, Latency, WRITES_AT_ONCE};
+pub use lane::{Counters, Latency};
 pub use raw::Object;
 pub use registry::{Cluster, ClusterSpec, ProviderName, Reason, WatchScope};
 pub use request_error::RequestError;

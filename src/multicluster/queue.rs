@@ -244,6 +244,11 @@ impl<K: Queued> Queue<K> {
         self.entries.get(key).is_some_and(|entry| entry.by_timer)
     }
 
+    /// Whether more requests wait than are served at once.
+    pub fn is_busy(&self) -> bool {
+        self.ready > self.in_flight
+    }
+
     /// Answers a request that [`next`](Self::next) handed out. `cost` is what it took, in turns (requests sent): at least 1.
     pub fn finish(&mut self, key: K, outcome: Outcome, cost: u32, now: Instant) {
         let Some(Entry { failures, state: State::InFlight { again }, .. }) = self.entries.remove(&key) else { return };

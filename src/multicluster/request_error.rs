@@ -120,6 +120,15 @@ impl RequestError {
         }
     }
 
+    /// Whether the server may have too much to do: 408, 429, 5xx, or an answer that did not come.
+    pub fn is_overload(&self) -> bool {
+        match self {
+            Self::Status(_) => self.retryable(),
+            Self::AnswerLost { .. } | Self::Body { .. } => true,
+            _ => false,
+        }
+    }
+
     /// When the server wants to be asked again.
     pub fn retry_after(&self) -> Option<Duration> {
         self.status().and_then(|status| status.retry_after)

@@ -74,6 +74,11 @@ impl<K: Queued> WorkQueue<K> {
         self.shared.changed.notify_one();
     }
 
+    /// Whether more requests wait than are served at once.
+    pub fn is_busy(&self) -> bool {
+        self.shared.lock().is_busy()
+    }
+
     pub fn depth(&self) -> Depth {
         self.shared.lock().depth(now())
     }

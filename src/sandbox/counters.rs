@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::iter::Sum;
 
 use super::request::{Call, Verb};
 
@@ -42,6 +43,15 @@ impl Counters {
     /// All counts, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Verb, &str, u64)> {
         self.0.iter().map(|((verb, resource), count)| (*verb, resource.as_str(), *count))
+    }
+}
+
+/// What several servers counted.
+impl Sum for Counters {
+    fn sum<I: Iterator<Item = Counters>>(all: I) -> Counters {
+        let mut counts = BTreeMap::new();
+        all.flat_map(|one| one.0).for_each(|(key, count)| *counts.entry(key).or_default() += count);
+        Counters(counts)
     }
 }
 

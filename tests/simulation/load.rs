@@ -44,6 +44,12 @@ struct Inner {
     sites: BTreeMap<String, (Server, Duration)>,
     start: Instant,
     writes: Vec<Written>,
+    /// The host that answers each write with this code.
+    overloaded: Option<(&'static str, u16)>,
+    /// Writes under way at each host.
+    in_flight: BTreeMap<String, usize>,
+    /// The most of them at one time since somebody looked.
+    most_in_flight: BTreeMap<String, usize>,
 }
 
 /// A write of the engine that arrived.
@@ -54,11 +60,19 @@ struct Written {
     cluster: String,
     resource: String,
     name: String,
+    path: String,
 }
 
 impl Net {
     fn new(source: Flavor) -> Self {
-        let inner = Inner { sites: BTreeMap::new(), start: Instant::now(), writes: Vec::new() };
+        let inner = Inner {
+            sites: BTreeMap::new(),
+            start: Instant::now(),
+            writes: Vec::new(),
+            overloaded: None,
+            in_flight: BTreeMap::new(),
+            most_in_flight: BTreeMap::new(),
+        };
         let net = Self(Arc::new(Mutex::new(inner)));
         net.add("source", Side::Source, source, 0, USUAL);
         net
@@ -118,6 +132,13 @@ impl Inner {
         (outcome, !events.is_empty())
     }
 
+    fn begin_write(&mut self, host: &str) {
+        let now = self.in_flight.entry(host.to_owned()).or_default();
+        *now += 1;
+        let most = self.most_in_flight.entry(host.to_owned()).or_default();
+        *most = (*most).max(*now);
+    }
+
     /// Where the engine made an object of this name.
     fn made(&self, name: &str) -> BTreeSet<&str> {
         let is_it = |one: &&Written| one.verb == Verb::Apply && one.name == name;
@@ -161,13 +182,26 @@ type Content = UnsyncBoxBody<Bytes, Infallible>;
 async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> Result<hyper::Response<Content>, Cut> {
     let request = network::read(request).await?;
     let latency = net.lock().sites[&host].1;
+    let writes = request.method != "GET";
+    if writes {
+        net.lock().begin_write(&host);
+    }
     sleep(latency).await;
     let inner = &mut *net.lock();
+    if writes {
+        *inner.in_flight.entry(host.clone()).or_default() -= 1;
+    }
+    if let Some((_, code)) = inner.overloaded.filter(|(overloaded, _)| writes && *overloaded == host) {
+        let mut response = hyper::Response::new(Full::default().boxed_unsync());
+        *response.status_mut() = http::StatusCode::from_u16(code).expect("a status code");
+        return Ok(response);
+    }
     let (outcome, is_write) = inner.handle(&host, &request);
     if is_write {
         let (at, call) = (inner.age(), request.call());
         let (cluster, resource, name) = (call.cluster.to_string(), call.resource.to_string(), call.name.to_string());
-        inner.writes.push(Written { at, host, verb: call.verb, cluster, resource, name });
+        let path = request.path.clone();
+        inner.writes.push(Written { at, host, verb: call.verb, cluster, resource, name, path });
     }
     Ok(match outcome {
         Outcome::Answer(answer) => {
@@ -348,4 +382,124 @@ fn ten_thousand_changes_of_one_tenant_delay_another_by_two_rounds_at_most() {
     let begun = begun_before_another_tenant();
     // The one that is in flight goes on.
     assert!(begun <= 1 + 2, "{begun} changes of the other tenant were begun first");
+}
+
+const BUSY: u32 = 200;
+
+/// The most writes under way at a target in one stretch each: while it keeps up, while it answers with this code, and once it
+/// keeps up again.
+fn most_writes_at_once(code: u16) -> [usize; 3] {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kubernetes);
+        definitions(false).iter().for_each(|request| net.act(request));
+        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+        let connections = BTreeMap::from([net.connection("source", "source", ""), net.connection("t1", "t1", "")]);
+        let provider = json!({
+            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": "plain"},
+            "spec": {"kubeconfig": {"connection": "source"}},
+        });
+        let source = json!({"provider": "plain", "resource": format!("things.v1.{GROUP}")});
+        let mut document = mapping("m", "t1", source);
+        document["spec"]["reconcile"] = json!({"concurrency": 32});
+        let things = format!("/apis/{GROUP}/v1/namespaces/default/things");
+        let names: Vec<String> = (0..BUSY).map(|number| format!("n{number}")).collect();
+        names.iter().for_each(|name| net.act(&Request::post(&things, &thing(name, 0))));
+        let mut most = Vec::new();
+        with_engine(&net, connections, &[provider, document], async {
+            net.until("every object is made", |inner| names.iter().all(|name| !inner.made(name).is_empty())).await;
+            for (size, overloaded) in [(1, None), (2, Some(("t1", code))), (3, None)] {
+                net.lock().overloaded = overloaded;
+                net.lock().writes.clear();
+                for name in &names {
+                    let patch = json!({"spec": {"size": size}});
+                    net.act(&Request::patch(&format!("{things}/{name}"), "application/merge-patch+json", &patch));
+                }
+                // The first answers tell.
+                sleep(USUAL * 10).await;
+                net.lock().most_in_flight.clear();
+                match overloaded {
+                    Some(_) => sleep(Duration::from_secs(20)).await,
+                    None => {
+                        net.until("every object is updated", |inner| {
+                            names.iter().all(|name| !inner.made(name).is_empty())
+                        })
+                        .await;
+                    }
+                }
+                most.push(net.lock().most_in_flight["t1"]);
+            }
+        })
+        .await;
+        most.try_into().expect("three stretches")
+    })
+}
+
+#[test]
+fn a_target_that_is_overloaded_gets_one_write_at_a_time_and_then_as_many_as_before() {
+    for code in [429, 500, 503] {
+        assert_eq!(most_writes_at_once(code), [8, 1, 8], "{code}");
+    }
+}
+
+/// How long after a change an operator reports.
+const REPORT: Duration = Duration::from_millis(300);
+
+/// How many status writes the sources of two tenants get that are created at once, each, and after how long the first one is
+/// written.
+fn status_writes(sources: u32) -> (f64, Duration) {
+    in_virtual_time(async {
+        let net = Net::new(Flavor::Kcp);
+        let tenants = ["a", "b"];
+        let requests = tenants.map(|tenant| [workspace(tenant), binding(tenant, false)]);
+        export(false).iter().chain(requests.iter().flatten()).for_each(|request| net.act(request));
+        net.add("t1", Side::Target, Flavor::Kubernetes, 1, USUAL);
+        let connections =
+            BTreeMap::from([net.connection("kcp", "source", "/clusters/root"), net.connection("t1", "t1", "")]);
+        let source = json!({"apiExport": {"name": "things", "path": "root"}, "resource": format!("things.v1.{GROUP}")});
+        let mut document = mapping("m", "t1", source);
+        document["spec"]["objects"][0]["template"]["data"] = json!({"of": "{{ source.metadata.name }}"});
+        document["spec"]["status"] = json!({
+            "fields": {"size": {"path": "$.data.size", "default": "unknown"}},
+            "observedGeneration": "Off", "engineConditions": [],
+        });
+        let mut found = (0.0, Duration::ZERO);
+        with_engine(&net, connections, &[document], async {
+            sleep(FIRST_ROUND).await;
+            let begin = net.lock().age();
+            net.lock().writes.clear();
+            for (number, tenant) in (0..sources).flat_map(|number| tenants.map(|tenant| (number, tenant))) {
+                let things = format!("/clusters/root:{tenant}/apis/{GROUP}/v1/namespaces/default/things");
+                net.act(&Request::post(&things, &thing(&format!("n{number}"), 0)));
+            }
+            let is_made = |one: &&Written| one.host == "t1" && one.verb == Verb::Apply && one.resource == "configmaps";
+            let mut reported = 0;
+            while reported < 2 * sources as usize {
+                sleep(REPORT / 10).await;
+                let mut inner = net.lock();
+                let age = inner.age();
+                let made = inner.writes.iter().filter(is_made).filter(|one| one.at + REPORT <= age);
+                let paths: Vec<String> = made.map(|one| one.path.clone()).collect();
+                for path in &paths[reported..] {
+                    let report = json!({"data": {"size": "large"}});
+                    inner.handle("t1", &Request::patch(path, "application/merge-patch+json", &report));
+                }
+                reported = paths.len();
+            }
+            sleep(FIRST_ROUND).await;
+            let inner = net.lock();
+            let is_status = |one: &&Written| one.resource == "things/status" && one.verb == Verb::Patch;
+            let statuses: Vec<&Written> = inner.writes.iter().filter(is_status).collect();
+            found = (statuses.len() as f64 / f64::from(2 * sources), statuses[0].at - begin);
+        })
+        .await;
+        found
+    })
+}
+
+#[test]
+fn the_first_status_of_one_source_is_written_at_once_and_that_of_many_with_what_the_target_reports() {
+    let (writes, first) = status_writes(1);
+    assert!(writes == 2.0 && first < REPORT, "{writes} writes, the first after {first:?}");
+    let (writes, _) = status_writes(1_000);
+    assert!(writes < 1.5, "{writes} writes");
 }

@@ -208,7 +208,7 @@ fn marks() -> Vec<String> {
 }
 
 /// What is limited, and the constant that limits it: file, name and unit.
-const LIMITS: [(&str, &str, &str, &str); 14] = [
+const LIMITS: [(&str, &str, &str, &str); 15] = [
     ("a mapping file", "src/reload/scan.rs", "MAX_FILE_BYTES", "bytes"),
     ("entries in the folder of mappings", "src/reload/scan.rs", "MAX_ENTRIES", ""),
     ("a mapping's name", "src/mapping/compile/names.rs", "MAX_MAPPING_NAME", "characters"),
@@ -227,7 +227,8 @@ const LIMITS: [(&str, &str, &str, &str); 14] = [
     ("nesting of a rendered object", "src/mapping/expression/budget.rs", "DEPTH", "levels"),
     ("a JSONPath", "src/mapping/jsonpath.rs", "LENGTH", "bytes"),
     ("objects of one `forEach`, for one source", "src/plan/each.rs", "MOST", ""),
-    ("writes at one time, for each address", "src/multicluster/lane.rs", "WRITES_AT_ONCE", ""),
+    ("writes at one time, for each address, at first", "src/multicluster/lane/window.rs", "WRITES_AT_ONCE", ""),
+    ("writes at one time, for an address that keeps up", "src/multicluster/lane/window.rs", "MOST_WRITES_AT_ONCE", ""),
 ];
 
 fn limits() -> Vec<String> {
