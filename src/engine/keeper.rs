@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::former;
-use super::inventory::{Former, Inventories, Inventory, SourceId, document_hash};
+use super::inventory::{Former, Inventories, Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, KindFeed, Pipeline};
 use super::slots::Slot;
@@ -340,7 +340,8 @@ fn wanted(
     }
     wanted.status.extend(generation.mapping.status.written());
     if pipeline.unconfirmed().is_none() && pipeline.is_in_force() {
-        wanted.in_force = document_hash(&generation.mapping.text);
+        wanted.in_force = generation.ruling();
+        wanted.released = pipeline.released();
     }
     wanted
 }

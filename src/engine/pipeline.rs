@@ -4,7 +4,7 @@
 //! change, and puts every source into the queue again.
 
 mod feeds;
-mod guard;
+pub mod guard;
 pub mod learned;
 mod memory;
 mod others;
@@ -24,7 +24,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
 use super::consumer_schema::dropped::DroppedFields;
-use super::inventory::{Inventory, SourceId};
+use super::inventory::{Inventory, SourceId, ruling_hash};
 use super::target::Target;
 use super::{Shared, worker};
 use crate::mapping::template::Text;
@@ -62,6 +62,11 @@ pub struct Generation {
 impl Generation {
     pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
         Self { mapping, phase, target, former: None }
+    }
+
+    /// What `pruneGuard` knows the document by.
+    pub fn ruling(&self) -> String {
+        ruling_hash(&self.mapping.text, "")
     }
 
     /// A former document of a mapping: it creates and updates nothing.
@@ -266,7 +271,9 @@ impl Pipeline {
     pub fn target_replaced(&self) {
         self.feeds().forget_kinds();
         self.learned().forget_target();
-        self.state().unconfirmed = Some(NOT_READ.into());
+        let mut state = self.state();
+        state.unconfirmed = Some(NOT_READ.into());
+        state.guard.leave();
     }
 
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
@@ -314,7 +321,7 @@ impl Pipeline {
 
     /// What the state store says before this process writes it.
     pub fn found(&self, store: &Inventory) {
-        self.state().guard.follow(store.is_in_force(&store.document));
+        self.state().guard.follow(store.is_in_force_itself());
         self.heed_former(store);
     }
 

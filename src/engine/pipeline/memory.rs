@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::guard::Count;
 use super::wakes::Topic;
 use super::{Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
 use crate::engine::former;
@@ -150,24 +151,63 @@ impl Pipeline {
         if guard.counts_absent() { objects } else { guard.held_of(key) }
     }
 
-    /// When every source was planned with the document, the total of the deletions that are held decides whether they are
-    /// released.
+    /// When every source was planned with the document, the engine decides on the deletions that all pipelines of the mapping
+    /// hold.
     pub fn conclude(&self) {
-        let is_counted = |state: &State| state.unplanned.is_empty() && state.guard.prune() == Prune::Held;
-        if !is_counted(&self.state()) || !self.are_sources_listed() || !self.are_clusters_followed() || !self.keeps() {
-            return;
+        if matches!(self.count(), Count::Counted { .. }) && !self.is_in_force() {
+            self.shared.counted.notify_one();
         }
-        if self.state().guard.counts_absent() && !self.follows_every_kind() {
-            return;
+    }
+
+    /// What is known of the deletions that the document asks for on this target.
+    pub fn count(&self) -> Count {
+        if self.is_lost() {
+            return Count::OutOfSight;
         }
-        let limits = self.generation().mapping.lifecycle.prune_guard;
-        let objects = self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum();
-        let mut state = self.state();
-        let released = is_counted(&state) && state.guard.conclude(&limits, objects);
+        let is_seen = self.are_sources_listed() && self.are_clusters_followed() && self.keeps();
+        let follows_kinds = self.follows_every_kind();
+        let is_confirmed = self.unconfirmed().is_none();
+        let state = self.state();
+        let is_open = state.guard.prune() == Prune::Allowed;
+        let is_counted = state.unplanned.is_empty() && (follows_kinds || !state.guard.counts_absent());
+        let held = state.guard.total();
         drop(state);
-        if released {
+        if !is_confirmed || !(is_open || (is_seen && is_counted)) {
+            return Count::Counting;
+        }
+        let objects = self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum();
+        Count::Counted { held, objects }
+    }
+
+    /// So many deletions were counted, and are within the limits. Says how many are released: none, where others are held
+    /// meanwhile.
+    pub fn release_counted(&self, counted: usize) -> Option<usize> {
+        let released = {
+            let mut state = self.state();
+            if state.unplanned.is_empty() { state.guard.release_counted(counted) } else { None }
+        };
+        if released.is_some() {
             self.check_inventory();
             self.touch(Topic::Approval);
+        }
+        released
+    }
+
+    /// The deletions of the mapping are more than its limits allow.
+    pub fn hold(&self) {
+        self.state().guard.hold();
+    }
+
+    /// How many deletions were released for the document so far, on all targets of the mapping.
+    pub fn released(&self) -> usize {
+        self.state().guard.released()
+    }
+
+    /// So many were. The state store tells it to a later process.
+    pub fn set_released(&self, released: usize) {
+        let is_news = self.state().guard.set_released(released);
+        if is_news {
+            self.check_inventory();
         }
     }
 
@@ -176,8 +216,11 @@ impl Pipeline {
         self.state().guard.held()
     }
 
-    /// A person approves the deletions that are held. `None`: none are.
+    /// A person approves the deletions that are held. `None`: none are, or it is not for this replica to say.
     pub fn approve(&self) -> Option<usize> {
+        if self.unconfirmed().is_some() || !self.keeps() {
+            return None;
+        }
         let number = self.state().guard.approve()?;
         self.check_inventory();
         self.touch(Topic::Approval);
@@ -254,10 +297,15 @@ impl Pipeline {
         match result {
             Ok(store) => {
                 // A former document was in force: nothing follows from a change of it.
-                let is_in_force = generation.former.is_some() || store.is_in_force(&generation.mapping.text);
+                let ruling = generation.ruling();
+                let is_in_force = generation.former.is_some() || store.in_force == ruling;
                 if was_unconfirmed {
-                    state.guard = state.guard.next(is_in_force);
-                } else if is_in_force && !self.keeps() {
+                    let released = if store.in_force == ruling { store.released } else { 0 };
+                    state.guard = state.guard.next(&ruling, is_in_force, released);
+                } else if is_in_force {
+                    state.guard.recorded();
+                }
+                if is_in_force && !self.keeps() {
                     // The replica that counts says so.
                     is_released = state.guard.release();
                 }
