@@ -26,7 +26,7 @@ use crate::multicluster::watch::WatchState;
 use crate::mutants::{self, Mutant};
 use crate::object::hold::HoldStage;
 use crate::plan::Phase;
-use agreement::{agreed, leaving, provider, stand_by};
+use agreement::{agreed, provider, stand_by};
 
 /// How often kinds that are no longer in use are looked for, where there may be some.
 const REVIEW: Duration = Duration::from_secs(30);
@@ -304,11 +304,13 @@ fn wanted(
     let former = found.cloned().unwrap_or_default();
     let (document, provider) = (generation.mapping.text.to_string(), provider(pipeline, generation));
     let leaving = match pipeline.shared.lease.is_divided() {
-        true => leaving(generation).to_owned(),
+        true => generation.leaving().to_owned(),
         false => String::new(),
     };
+    let is_in_force = pipeline.unconfirmed().is_none() && pipeline.is_in_force();
     if !leaving.is_empty() {
-        return Inventory { leaving, ..former };
+        let in_force = if is_in_force { generation.ruling() } else { former.in_force };
+        return Inventory { leaving, in_force, ..former };
     }
     let mapping = pipeline.writer.mapping().to_owned();
     let mut wanted = Inventory { mapping, source, document, provider, leaving, ..former.clone() };
@@ -339,7 +341,7 @@ fn wanted(
         wanted.status.clear();
     }
     wanted.status.extend(generation.mapping.status.written());
-    if pipeline.unconfirmed().is_none() && pipeline.is_in_force() {
+    if is_in_force {
         wanted.in_force = generation.ruling();
         wanted.released = pipeline.released();
     }

@@ -28,7 +28,7 @@ use super::inventory::{Inventory, SourceId, ruling_hash};
 use super::target::Target;
 use super::{Shared, worker};
 use crate::mapping::template::Text;
-use crate::mapping::{Mapping, Mode, SourceClusters};
+use crate::mapping::{Mapping, Mode, OnExit, SourceClusters};
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::Cluster;
@@ -66,7 +66,17 @@ impl Generation {
 
     /// What `pruneGuard` knows the document by.
     pub fn ruling(&self) -> String {
-        ruling_hash(&self.mapping.text, "")
+        ruling_hash(&self.mapping.text, self.leaving())
+    }
+
+    /// What becomes of the objects of a mapping that leaves, as the state store says it.
+    pub fn leaving(&self) -> &'static str {
+        match self.phase {
+            Phase::Active | Phase::DeletionsOnly => "",
+            Phase::Leaving(OnExit::Delete) => "Delete",
+            Phase::Leaving(OnExit::Orphan) => "Orphan",
+            Phase::Leaving(OnExit::Retain) => "Retain",
+        }
     }
 
     /// A former document of a mapping: it creates and updates nothing.

@@ -30,7 +30,10 @@ impl Engine {
             for pipeline in &all {
                 let Some(number) = pipeline.approve() else { continue };
                 let name = pipeline.name();
-                warn!(mapping = name, "a person approved {number} deletions that follow from the changed document");
+                warn!(
+                    mapping = name,
+                    "a person approved {number} deletions that follow from the changed or removed document"
+                );
                 lines.push(format!("mapping {name}: {number} deletions approved"));
                 approved += number;
             }
@@ -58,7 +61,8 @@ fn judge_mapping(entry: &Entry, all: &[&Arc<Pipeline>]) {
         match judgement {
             Judgement::Hold if *held > 0 => pipeline.hold(),
             Judgement::Wait if *held > 0 => {}
-            _ => sum += pipeline.release_counted(*held).unwrap_or_default(),
+            _ if pipeline.release_counted(*held) => sum += held,
+            _ => {}
         }
     }
     if sum > before {

@@ -10,11 +10,11 @@ use super::wakes::Topic;
 use super::{Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
 use crate::engine::former;
 use crate::mapping::template::Text;
-use crate::mapping::{Kind, Mapping, SourceClusters, placement};
+use crate::mapping::{Kind, Mapping, OnExit, SourceClusters, placement};
 use crate::multicluster::queue::Priority;
 use crate::multicluster::shares::Work;
 use crate::object::Key;
-use crate::plan::Prune;
+use crate::plan::{Phase, Prune};
 use crate::server::metrics::TABLES;
 
 impl Pipeline {
@@ -176,21 +176,22 @@ impl Pipeline {
             return Count::Counting;
         }
         let objects = self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum();
-        Count::Counted { held, objects }
+        // Whatever is left of a mapping that was removed goes with it, what its sources share included.
+        let generation = self.generation();
+        let takes_all = generation.phase == Phase::Leaving(OnExit::Delete) && generation.former.is_none() && held > 0;
+        Count::Counted { held: if takes_all { held.max(objects) } else { held }, objects }
     }
 
-    /// So many deletions were counted, and are within the limits. Says how many are released: none, where others are held
-    /// meanwhile.
-    pub fn release_counted(&self, counted: usize) -> Option<usize> {
-        let released = {
-            let mut state = self.state();
-            if state.unplanned.is_empty() { state.guard.release_counted(counted) } else { None }
-        };
-        if released.is_some() {
+    /// What was counted is within the limits. `false`: nothing is released, for more is held meanwhile.
+    pub fn release_counted(&self, counted: usize) -> bool {
+        let mut state = self.state();
+        let is_released = state.unplanned.is_empty() && state.guard.release_counted(counted);
+        drop(state);
+        if is_released {
             self.check_inventory();
             self.touch(Topic::Approval);
         }
-        released
+        is_released
     }
 
     /// The deletions of the mapping are more than its limits allow.
@@ -296,9 +297,13 @@ impl Pipeline {
         let mut is_released = false;
         match result {
             Ok(store) => {
-                // A former document was in force: nothing follows from a change of it.
                 let ruling = generation.ruling();
-                let is_in_force = generation.former.is_some() || store.in_force == ruling;
+                let is_in_force = match (&generation.former, generation.leaving()) {
+                    // It was in force: nothing follows from a change of it.
+                    (Some(_), "") => true,
+                    (Some(_), leaving) => store.is_in_force(&store.document, leaving),
+                    (None, _) => store.in_force == ruling,
+                };
                 if was_unconfirmed {
                     let released = if store.in_force == ruling { store.released } else { 0 };
                     state.guard = state.guard.next(&ruling, is_in_force, released);
