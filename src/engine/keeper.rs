@@ -82,7 +82,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
                 let _ = events.send(Event::Targets(slot.mapping.clone(), inventory.targets.clone())).await;
             }
         }
-        say(&pipeline, result);
+        say(&pipeline, &generation, result);
         // A replica with the former document may serve its source until it looks at the state store again.
         let is_former_alone = !lease.is_divided() || began.elapsed() >= late(&pipeline);
         if is_former_alone && is_former_done(&pipeline) {
@@ -159,7 +159,7 @@ fn report(pipeline: &Pipeline, condition: Condition) {
     }
 }
 
-fn say(pipeline: &Pipeline, result: Result<Inventory, Doubt>) {
+fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Inventory, Doubt>) {
     report(
         pipeline,
         match &result {
@@ -167,7 +167,7 @@ fn say(pipeline: &Pipeline, result: Result<Inventory, Doubt>) {
             Err(doubt) => Condition { level: doubt.level, message: doubt.why.clone() },
         },
     );
-    pipeline.confirm(result.map_err(|doubt| doubt.why));
+    pipeline.confirm(generation, result.map_err(|doubt| doubt.why));
 }
 
 /// Reads the state store, and writes what is new. Without a permit, another replica does, and this one goes by it.

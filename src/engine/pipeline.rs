@@ -216,10 +216,10 @@ impl Pipeline {
         let former = self.generation();
         let another_target = !Arc::ptr_eq(&former.target, &generation.target);
         let edited = former.mapping.text != generation.mapping.text;
-        // Before it runs: nothing is written or deleted by a document that is not recorded. A mapping without a file writes no
-        // state store: once it has one again, there may be none yet.
+        // Nothing is written or deleted by a document that is not recorded. A mapping without a file writes no state store: once
+        // it has one again, there may be none yet. Both under one lock: what was confirmed is of one document.
+        let mut state = self.state();
         if another_target || edited || former.phase != generation.phase {
-            let mut state = self.state();
             if edited && state.unconfirmed.replace(NOT_READ.into()).is_some() && former.phase == Phase::Active {
                 let source = |mapping: &Mapping| (mapping.source.resource.clone(), mapping.source.clusters.clone());
                 state.unrecorded.retain(|mapping| source(mapping) != source(&former.mapping));
@@ -228,6 +228,7 @@ impl Pipeline {
             state.unconfirmed = Some(NOT_READ.into());
         }
         self.generation.store(Arc::new(generation));
+        drop(state);
         let current = self.generation();
         if former.mapping.source.resource != current.mapping.source.resource
             || former.mapping.source.clusters != current.mapping.source.clusters
@@ -482,3 +483,6 @@ impl Pipeline {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::guard::Count;
 use super::wakes::Topic;
-use super::{Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
+use super::{Generation, Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
 use crate::engine::former;
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, OnExit, SourceClusters, placement};
@@ -122,9 +122,10 @@ impl Pipeline {
             && self.are_clusters_followed()
     }
 
-    /// Whether deletions that the document asks for are held back.
-    pub fn prune(&self) -> Prune {
-        self.state().guard.prune()
+    /// Whether deletions that a document asks for are held back. What a later one may delete says nothing of it.
+    pub fn prune(&self, generation: &Generation) -> Prune {
+        let state = self.state();
+        if std::ptr::eq(generation, &*self.generation()) { state.guard.prune() } else { Prune::Held }
     }
 
     /// Which pass over the sources `pruneGuard` is in, for [`guard`](Self::guard).
@@ -284,13 +285,12 @@ impl Pipeline {
         state.unconfirmed.is_none() && state.store.resource_version.is_empty()
     }
 
-    /// Notes what became of the state store. Once it is confirmed, every source is planned: what was planned before knew
-    /// neither the target nor what is held back.
-    pub fn confirm(&self, result: Result<Inventory, String>) {
-        let generation = self.generation();
+    /// Notes what became of the state store with this generation. Once it is confirmed, every source is planned: what was planned
+    /// before knew neither the target nor what is held back.
+    pub fn confirm(&self, generation: &Arc<Generation>, result: Result<Inventory, String>) {
         let mut state = self.state();
-        if state.view != self.shared.lease.number() {
-            // The replicas are others meanwhile: it is read again.
+        if state.view != self.shared.lease.number() || !Arc::ptr_eq(generation, &self.generation()) {
+            // The replicas or the document are others meanwhile: it is read again.
             return;
         }
         let was_unconfirmed = state.unconfirmed.is_some();
@@ -323,6 +323,8 @@ impl Pipeline {
         let is_confirmed = state.unconfirmed.is_none();
         drop(state);
         if was_unconfirmed && is_confirmed {
+            // Where deletions were released that the state store does not tell of yet, it is written once more.
+            self.check_inventory();
             self.enqueue_all();
             if generation.former.is_some() {
                 // What went while it was out of sight.
