@@ -519,6 +519,16 @@ fn what_the_state_store_knows_of_a_provider_serves_a_mapping_without_files() {
 }
 
 #[test]
+fn a_mapping_of_the_inventory_stays_while_the_inventory_is_read_anew() {
+    let mut world = World::default();
+    world.retained.insert("mongodb".into(), mapping("mongodb", "x: $.x"));
+    world.write("a.yaml", &mapping("other", "x: $.x"));
+    world.retained.clear();
+    world.write("a.yaml", &mapping("other", "y: $.y"));
+    assert_eq!(world.standing("mongodb"), Some((Standing::Retained, 1)));
+}
+
+#[test]
 fn what_the_inventory_knows() {
     let mut world = World::default();
     world.retained.insert("mongodb".into(), mapping("mongodb", "x: $.x"));

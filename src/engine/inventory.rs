@@ -43,6 +43,8 @@ pub struct Inventory {
     pub status: BTreeSet<String>,
     /// Hash of the document that was last completely in force: everything that it deletes was deleted or approved.
     pub in_force: String,
+    /// How many deletions were released for it, on all targets of the mapping.
+    pub released: usize,
     /// Set where several replicas write and the mapping was removed: what becomes of its objects.
     pub leaving: String,
     /// The version that was read; empty before the first write.
@@ -66,9 +68,14 @@ pub struct Former {
 }
 
 impl Inventory {
-    /// Whether a document was completely in force already.
-    pub fn is_in_force(&self, document: &str) -> bool {
-        self.in_force == document_hash(document)
+    /// Whether the document was completely in force already; `leaving`: its removal.
+    pub fn is_in_force(&self, document: &str, leaving: &str) -> bool {
+        self.in_force == ruling_hash(document, leaving)
+    }
+
+    /// Whether what the state store holds was.
+    pub fn is_in_force_itself(&self) -> bool {
+        self.is_in_force(&self.document, &self.leaving)
     }
 
     /// All that is needed to serve the mapping without its files.
@@ -83,8 +90,12 @@ impl Inventory {
     }
 }
 
-pub fn document_hash(document: &str) -> String {
-    tuple_hash([document], 10)
+/// What `pruneGuard` knows a document by. The removal of a document, which says what becomes of the objects, is another one.
+pub fn ruling_hash(document: &str, leaving: &str) -> String {
+    match leaving {
+        "" => tuple_hash([document], 10),
+        _ => tuple_hash([document, leaving], 10),
+    }
 }
 
 /// The inventories of one engine on one target.
@@ -228,6 +239,9 @@ impl Inventories {
         if !inventory.leaving.is_empty() {
             body["data"]["leaving"] = inventory.leaving.as_str().into();
         }
+        if inventory.released > 0 {
+            body["data"]["released"] = inventory.released.to_string().into();
+        }
         body
     }
 }
@@ -259,6 +273,7 @@ fn read(config_map: &Value) -> Option<Inventory> {
         targets: serde_json::from_str(&text("targets")).unwrap_or_default(),
         status: serde_json::from_str(&text("status")).unwrap_or_default(),
         in_force: text("inForce"),
+        released: text("released").parse().unwrap_or_default(),
         leaving: text("leaving"),
         resource_version: metadata(config_map, "resourceVersion").to_owned(),
     })

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::former;
-use super::inventory::{Former, Inventories, Inventory, SourceId, document_hash};
+use super::inventory::{Former, Inventories, Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, KindFeed, Pipeline};
 use super::slots::Slot;
@@ -26,7 +26,7 @@ use crate::multicluster::watch::WatchState;
 use crate::mutants::{self, Mutant};
 use crate::object::hold::HoldStage;
 use crate::plan::Phase;
-use agreement::{agreed, leaving, provider, stand_by};
+use agreement::{agreed, provider, stand_by};
 
 /// How often kinds that are no longer in use are looked for, where there may be some.
 const REVIEW: Duration = Duration::from_secs(30);
@@ -82,7 +82,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
                 let _ = events.send(Event::Targets(slot.mapping.clone(), inventory.targets.clone())).await;
             }
         }
-        say(&pipeline, result);
+        say(&pipeline, &generation, result);
         // A replica with the former document may serve its source until it looks at the state store again.
         let is_former_alone = !lease.is_divided() || began.elapsed() >= late(&pipeline);
         if is_former_alone && is_former_done(&pipeline) {
@@ -159,7 +159,7 @@ fn report(pipeline: &Pipeline, condition: Condition) {
     }
 }
 
-fn say(pipeline: &Pipeline, result: Result<Inventory, Doubt>) {
+fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Inventory, Doubt>) {
     report(
         pipeline,
         match &result {
@@ -167,7 +167,7 @@ fn say(pipeline: &Pipeline, result: Result<Inventory, Doubt>) {
             Err(doubt) => Condition { level: doubt.level, message: doubt.why.clone() },
         },
     );
-    pipeline.confirm(result.map_err(|doubt| doubt.why));
+    pipeline.confirm(generation, result.map_err(|doubt| doubt.why));
 }
 
 /// Reads the state store, and writes what is new. Without a permit, another replica does, and this one goes by it.
@@ -304,11 +304,13 @@ fn wanted(
     let former = found.cloned().unwrap_or_default();
     let (document, provider) = (generation.mapping.text.to_string(), provider(pipeline, generation));
     let leaving = match pipeline.shared.lease.is_divided() {
-        true => leaving(generation).to_owned(),
+        true => generation.leaving().to_owned(),
         false => String::new(),
     };
+    let is_in_force = pipeline.unconfirmed().is_none() && pipeline.is_in_force();
     if !leaving.is_empty() {
-        return Inventory { leaving, ..former };
+        let in_force = if is_in_force { generation.ruling() } else { former.in_force };
+        return Inventory { leaving, in_force, ..former };
     }
     let mapping = pipeline.writer.mapping().to_owned();
     let mut wanted = Inventory { mapping, source, document, provider, leaving, ..former.clone() };
@@ -339,8 +341,9 @@ fn wanted(
         wanted.status.clear();
     }
     wanted.status.extend(generation.mapping.status.written());
-    if pipeline.unconfirmed().is_none() && pipeline.is_in_force() {
-        wanted.in_force = document_hash(&generation.mapping.text);
+    if is_in_force {
+        wanted.in_force = generation.ruling();
+        wanted.released = pipeline.released();
     }
     wanted
 }

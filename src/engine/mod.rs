@@ -17,6 +17,7 @@ mod observe;
 mod originals;
 mod overview;
 mod pipeline;
+mod prune;
 mod report;
 mod slots;
 pub mod target;
@@ -26,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -101,6 +102,8 @@ pub struct Shared {
     pub home: String,
     pub clock: Clock,
     pub lease: Lease,
+    /// Rings when a pipeline has counted the deletions that its document asks for.
+    pub counted: Notify,
 }
 
 /// An engine that is dropped in the middle leaves no provider running.
@@ -131,6 +134,8 @@ enum Event {
     Leadership,
     /// A person approves the deletions that `pruneGuard` holds; the answer says which.
     Approve(oneshot::Sender<Vec<String>>),
+    /// Some pipeline has counted the deletions that its document asks for.
+    Counted,
     Tick,
 }
 
@@ -192,6 +197,7 @@ pub async fn run(
         home: settings.home.clone(),
         clock: settings.clock.clone(),
         lease: settings.election.as_ref().map_or_else(Lease::default, Terms::lease),
+        counted: Notify::new(),
     });
     let catalog = Catalog::checking(settings.schemas.clone());
     let mut engine = Engine {
@@ -254,12 +260,13 @@ impl Engine {
         mut received: mpsc::Receiver<Event>,
         shutdown: CancellationToken,
     ) {
-        let approvals = self.shared.instruments.approvals.clone();
+        let shared = self.shared.clone();
+        let approvals = shared.instruments.approvals.clone();
         let mut leadership = self.shared.lease.changes();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            // Each arm is cancel-safe: receiving from a channel, a request that stays where it is, a tick, a value that counts as
+            // Each arm is cancel-safe: receiving from a channel, a request or a ring that stays, a tick, a value that counts as
             // unseen until it is taken, and a token that stays cancelled.
             let event = tokio::select! {
                 biased;
@@ -270,6 +277,7 @@ impl Engine {
                 Some(event) = clusters.next() => Event::Cluster(event),
                 Some(event) = received.recv() => event,
                 answer = approvals.next() => Event::Approve(answer),
+                () = shared.counted.notified() => Event::Counted,
                 Ok(()) = leadership.changed() => Event::Leadership,
             };
             self.handle(event);
@@ -288,6 +296,7 @@ impl Engine {
             Event::Targets(mapping, targets) => self.follow_targets(&mapping, targets),
             Event::Leadership => self.leadership(),
             Event::Approve(answer) => drop(answer.send(self.approve())),
+            Event::Counted => self.judge_deletions(),
             Event::Tick => self.tick(),
         }
     }
@@ -314,6 +323,8 @@ impl Engine {
             pipeline.look_at_others();
         });
         while self.tasks.try_join_next().is_some() {}
+        // A target may have gone out of reach, and is no longer waited for.
+        self.judge_deletions();
         self.report_blocked();
         overview::publish(self);
     }
@@ -412,17 +423,6 @@ impl Engine {
     fn running(&self) -> impl Iterator<Item = &Arc<Pipeline>> {
         let former = self.former.values().filter_map(|(_, running)| running.as_ref());
         self.pipelines.values().chain(former).map(|running| &running.pipeline)
-    }
-
-    /// Releases the deletions that `pruneGuard` holds; says which.
-    fn approve(&mut self) -> Vec<String> {
-        let approved = self.pipelines.values().filter_map(|running| {
-            let number = running.pipeline.approve()?;
-            let name = running.pipeline.name();
-            warn!(mapping = name, "a person approved {number} deletions that follow from the changed document");
-            Some(format!("mapping {name}: {number} deletions approved"))
-        });
-        approved.collect()
     }
 
     fn start_or_swap(&mut self, entry: &Entry, slot: &Slot, target: &str) {

@@ -95,7 +95,7 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "inventory".to_owned()),
         generation: entry.generation,
-        standing: standing(entry, running.first().map(|pipeline| pipeline.generation().phase)),
+        standing: standing(entry, &running),
         sources: running.first().map(sources).unwrap_or_default(),
         objects: running.iter().map(objects).sum(),
         queued: running.iter().map(|one| one.queue.depth().ready).sum(),
@@ -113,9 +113,12 @@ fn orphans(engine: &Engine, mapping: &str) -> usize {
     running.flat_map(of).collect::<BTreeSet<_>>().len()
 }
 
-fn standing(entry: &Entry, phase: Option<Phase>) -> String {
+fn standing(entry: &Entry, running: &[&Arc<Pipeline>]) -> String {
+    let phase = running.first().map(|pipeline| pipeline.generation().phase);
+    let is_held = running.iter().any(|pipeline| pipeline.held().is_some());
     let text = match (entry.standing, phase) {
         (_, None) => "not running: its target is not given",
+        (_, Some(Phase::Leaving(_))) if is_held => "removed: its deletions wait for approval",
         (_, Some(Phase::Leaving(_))) => "removed: taking its objects away",
         (Standing::Retained, _) => "retained: its document is gone, deletions alone go on",
         (_, Some(Phase::DeletionsOnly)) => "suspended",

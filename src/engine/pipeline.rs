@@ -4,7 +4,7 @@
 //! change, and puts every source into the queue again.
 
 mod feeds;
-mod guard;
+pub mod guard;
 pub mod learned;
 mod memory;
 mod others;
@@ -24,11 +24,11 @@ use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
 use super::consumer_schema::dropped::DroppedFields;
-use super::inventory::{Inventory, SourceId};
+use super::inventory::{Inventory, SourceId, ruling_hash};
 use super::target::Target;
 use super::{Shared, worker};
 use crate::mapping::template::Text;
-use crate::mapping::{Mapping, Mode, SourceClusters};
+use crate::mapping::{Mapping, Mode, OnExit, SourceClusters};
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::raw::Object;
@@ -63,6 +63,21 @@ pub struct Generation {
 impl Generation {
     pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
         Self { mapping, phase, target, former: None }
+    }
+
+    /// What `pruneGuard` knows the document by.
+    pub fn ruling(&self) -> String {
+        ruling_hash(&self.mapping.text, self.leaving())
+    }
+
+    /// What becomes of the objects of a mapping that leaves, as the state store says it.
+    pub fn leaving(&self) -> &'static str {
+        match self.phase {
+            Phase::Active | Phase::DeletionsOnly => "",
+            Phase::Leaving(OnExit::Delete) => "Delete",
+            Phase::Leaving(OnExit::Orphan) => "Orphan",
+            Phase::Leaving(OnExit::Retain) => "Retain",
+        }
     }
 
     /// A former document of a mapping: it creates and updates nothing.
@@ -202,10 +217,10 @@ impl Pipeline {
         let former = self.generation();
         let another_target = !Arc::ptr_eq(&former.target, &generation.target);
         let edited = former.mapping.text != generation.mapping.text;
-        // Before it runs: nothing is written or deleted by a document that is not recorded. A mapping without a file writes no
-        // state store: once it has one again, there may be none yet.
+        // Nothing is written or deleted by a document that is not recorded. A mapping without a file writes no state store: once
+        // it has one again, there may be none yet. Both under one lock: what was confirmed is of one document.
+        let mut state = self.state();
         if another_target || edited || former.phase != generation.phase {
-            let mut state = self.state();
             if edited && state.unconfirmed.replace(NOT_READ.into()).is_some() && former.phase == Phase::Active {
                 let source = |mapping: &Mapping| (mapping.source.resource.clone(), mapping.source.clusters.clone());
                 state.unrecorded.retain(|mapping| source(mapping) != source(&former.mapping));
@@ -214,6 +229,7 @@ impl Pipeline {
             state.unconfirmed = Some(NOT_READ.into());
         }
         self.generation.store(Arc::new(generation));
+        drop(state);
         let current = self.generation();
         if former.mapping.source.resource != current.mapping.source.resource
             || former.mapping.source.clusters != current.mapping.source.clusters
@@ -267,7 +283,9 @@ impl Pipeline {
     pub fn target_replaced(&self) {
         self.feeds().forget_kinds();
         self.learned().forget_target();
-        self.state().unconfirmed = Some(NOT_READ.into());
+        let mut state = self.state();
+        state.unconfirmed = Some(NOT_READ.into());
+        state.guard.leave();
     }
 
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
@@ -323,7 +341,7 @@ impl Pipeline {
 
     /// What the state store says before this process writes it.
     pub fn found(&self, store: &Inventory) {
-        self.state().guard.follow(store.is_in_force(&store.document));
+        self.state().guard.follow(store.is_in_force_itself());
         self.heed_former(store);
     }
 
@@ -474,3 +492,6 @@ impl Pipeline {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,8 +77,8 @@ pub(super) fn blocked(pipeline: &Pipeline) -> Option<Condition> {
     let blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
     if let Some(held) = pipeline.held() {
         return Some(Condition::waiting(format!(
-            "{held} deletions follow from the changed document, more than pruneGuard allows: approve them with \
-             `POST /-/approve`, or go back to the former document"
+            "{held} deletions follow from the changed or removed document, more than pruneGuard allows on all targets of \
+             the mapping: approve them with `POST /-/approve`, or go back to the former document"
         )));
     }
     let (key, first) = blocked.clone().next()?;

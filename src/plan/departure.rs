@@ -151,6 +151,8 @@ impl Leaving<'_> {
             Verdict::Delete | Verdict::Prune if orphan => unless_failed(self.observed, give_up(object)),
             Verdict::Delete => unless_failed(self.observed, delete(object, propagation)),
             Verdict::Prune if self.observed.prune == Prune::Held => Step::rest(held(object)),
+            // What goes after it is held with it, and counts.
+            Verdict::Wait if self.is_held_with_another(found) && !orphan => Step::rest(held(object)),
             Verdict::Prune => unless_failed(self.observed, delete(object, propagation)),
             Verdict::GiveUp => unless_failed(self.observed, give_up(object)),
             Verdict::Retain => Step::rest(Reason {
@@ -165,6 +167,12 @@ impl Leaving<'_> {
             Verdict::Wait => self.waiting(object, propagation),
             _ => Step::default(),
         }
+    }
+
+    /// Whether an object is to be deleted after another one whose deletion is held.
+    fn is_held_with_another(&self, found: Found) -> bool {
+        let is_needed = found == Found::Ours(Fit::Uncompared { needed: true });
+        is_needed && self.stage == Stage::Out(OnExit::Delete) && self.observed.prune == Prune::Held
     }
 
     /// Whether an object is left when its source goes. One whose id the mapping no longer has may be of a renamed rule:
@@ -356,7 +364,10 @@ fn waits_for_dependents(object: &TargetObject) -> bool {
 
 /// A deletion that `pruneGuard` holds.
 pub fn held(object: &TargetObject) -> Reason {
-    let detail = format!("{}: its deletion follows from a changed document and is held (pruneGuard)", object.reference);
+    let detail = format!(
+        "{}: its deletion follows from a changed or removed document and is held (pruneGuard)",
+        object.reference
+    );
     Reason { cause: Cause::Held, detail }
 }
 

@@ -121,7 +121,7 @@ async fn metrics_text(State(shared): State<Shared>) -> Response {
     }
 }
 
-/// Releases deletions that follow from a changed document and are held by `pruneGuard`.
+/// Releases deletions that follow from a changed or removed document and are held by `pruneGuard`.
 async fn approve(State(shared): State<Shared>) -> (StatusCode, String) {
     match shared.instruments.approvals.approve().await {
         Some(approved) if approved.is_empty() => (StatusCode::OK, "nothing waits for approval\n".to_owned()),

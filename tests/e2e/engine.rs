@@ -125,11 +125,16 @@ impl Engine {
     /// Approves the deletions that `pruneGuard` holds, once there are some.
     pub async fn approve(&self) {
         eventually("deletions wait for approval", async || {
-            let answer = self.http.call(Method::POST, "/-/approve", "text/plain", Vec::new()).await?;
-            let text = answer.body.as_str().unwrap_or_default().to_owned();
+            let text = self.asks_to_approve().await?;
             text.contains("deletions approved").then_some(()).ok_or(text)
         })
         .await;
+    }
+
+    /// What the engine answers to an approval.
+    pub async fn asks_to_approve(&self) -> Result<String, String> {
+        let answer = self.http.call(Method::POST, "/-/approve", "text/plain", Vec::new()).await?;
+        Ok(answer.body.as_str().unwrap_or_default().to_owned())
     }
 
     /// The sum of a metric's samples, over all label sets.

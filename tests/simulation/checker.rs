@@ -327,7 +327,10 @@ impl Checker {
     fn gave_up(&self, at: Duration, made: &Made, source: Option<&Source>) -> bool {
         let grace = |since| self.grace(since);
         let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
-            None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Delete"),
+            None => {
+                let last = self.last_of(&made.owner.mapping);
+                last.is_some_and(|last| last.on_mapping_removed == "Delete") && !self.is_leaving_held(made)
+            }
             Some(mapping) => {
                 let rule = mapping.all_rules().find(|rule| made.is_by(rule));
                 let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, at, grace));
@@ -363,6 +366,18 @@ impl Checker {
         let Some((removed, _)) = without.last() else { return false };
         without.iter().all(|(_, other)| other.may_prune == 0)
             && made.since + CALM_GRACE < *removed
+            && self.approved.is_none_or(|approved| approved < *removed)
+    }
+
+    /// Whether what a removed mapping takes along waits for a person: its last document let nothing be deleted for long before.
+    fn is_leaving_held(&self, made: &Made) -> bool {
+        let is_its = |edition: &&Mapping| edition.name == made.owner.mapping;
+        let last = self.editions.iter().rposition(|(_, edition)| edition.as_ref().filter(is_its).is_some());
+        let Some((since, Some(mapping))) = last.map(|last| &self.editions[last]) else { return false };
+        let Some((removed, _)) = last.and_then(|last| self.editions.get(last + 1)) else { return false };
+        mapping.may_prune == 0
+            && made.since + CALM_GRACE < *removed
+            && *since + GRACE < *removed
             && self.approved.is_none_or(|approved| approved < *removed)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Doubt, Generation, Inventory, Pipeline, REVIEW, Work, inventories, report, source_id};
 use crate::health::{Condition, Level};
-use crate::mapping::{Mode, ObjectRule, OnExit};
+use crate::mapping::{Mode, ObjectRule};
 use crate::plan::Phase;
 
 /// Another replica keeps the state store, and alone writes. Returns when that may have changed, or when it is time to compare
@@ -39,7 +39,7 @@ pub fn agreed(pipeline: &Pipeline, generation: &Arc<Generation>, found: Option<I
         }
         Phase::DeletionsOnly => is_missing || found.document == *mapping.text,
         Phase::Leaving(_) => {
-            let is_leaving = found.leaving == leaving(generation) && found.document == *mapping.text;
+            let is_leaving = found.leaving == generation.leaving() && found.document == *mapping.text;
             is_missing || is_leaving || !is_divided
         }
     };
@@ -57,16 +57,6 @@ pub fn agreed(pipeline: &Pipeline, generation: &Arc<Generation>, found: Option<I
         ),
     };
     Err(Doubt { level: Level::Degraded, why })
-}
-
-/// What becomes of the objects of a mapping that leaves, as the state store says it.
-pub fn leaving(generation: &Generation) -> &'static str {
-    match generation.phase {
-        Phase::Active | Phase::DeletionsOnly => "",
-        Phase::Leaving(OnExit::Delete) => "Delete",
-        Phase::Leaving(OnExit::Orphan) => "Orphan",
-        Phase::Leaving(OnExit::Retain) => "Retain",
-    }
 }
 
 /// The document of the provider of the source's clusters.

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::guard::Count;
 use super::wakes::Topic;
-use super::{Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
+use super::{Generation, Inventory, NOT_READ, Pipeline, Reason, State, Unsettled};
 use crate::engine::former;
 use crate::mapping::template::Text;
-use crate::mapping::{Kind, Mapping, SourceClusters, placement};
+use crate::mapping::{Kind, Mapping, OnExit, SourceClusters, placement};
 use crate::multicluster::queue::Priority;
 use crate::multicluster::shares::Work;
 use crate::object::Key;
-use crate::plan::Prune;
+use crate::plan::{Phase, Prune};
 use crate::server::metrics::TABLES;
 
 impl Pipeline {
@@ -121,9 +122,10 @@ impl Pipeline {
             && self.are_clusters_followed()
     }
 
-    /// Whether deletions that the document asks for are held back.
-    pub fn prune(&self) -> Prune {
-        self.state().guard.prune()
+    /// Whether deletions that a document asks for are held back. What a later one may delete says nothing of it.
+    pub fn prune(&self, generation: &Generation) -> Prune {
+        let state = self.state();
+        if std::ptr::eq(generation, &*self.generation()) { state.guard.prune() } else { Prune::Held }
     }
 
     /// Which pass over the sources `pruneGuard` is in, for [`guard`](Self::guard).
@@ -153,24 +155,64 @@ impl Pipeline {
         if guard.counts_absent() { objects } else { guard.held_of(key) }
     }
 
-    /// When every source was planned with the document, the total of the deletions that are held decides whether they are
-    /// released.
+    /// When every source was planned with the document, the engine decides on the deletions that all pipelines of the mapping
+    /// hold.
     pub fn conclude(&self) {
-        let is_counted = |state: &State| state.unplanned.is_empty() && state.guard.prune() == Prune::Held;
-        if !is_counted(&self.state()) || !self.are_sources_listed() || !self.are_clusters_followed() || !self.keeps() {
-            return;
+        if matches!(self.count(), Count::Counted { .. }) && !self.is_in_force() {
+            self.shared.counted.notify_one();
         }
-        if self.state().guard.counts_absent() && !self.follows_every_kind() {
-            return;
+    }
+
+    /// What is known of the deletions that the document asks for on this target.
+    pub fn count(&self) -> Count {
+        if self.is_lost() {
+            return Count::OutOfSight;
         }
-        let limits = self.generation().mapping.lifecycle.prune_guard;
-        let objects = self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum();
-        let mut state = self.state();
-        let released = is_counted(&state) && state.guard.conclude(&limits, objects);
+        let is_seen = self.are_sources_listed() && self.are_clusters_followed() && self.keeps();
+        let follows_kinds = self.follows_every_kind();
+        let is_confirmed = self.unconfirmed().is_none();
+        let state = self.state();
+        let is_open = state.guard.prune() == Prune::Allowed;
+        let is_counted = state.unplanned.is_empty() && (follows_kinds || !state.guard.counts_absent());
+        let held = state.guard.total();
         drop(state);
-        if released {
+        if !is_confirmed || !(is_open || (is_seen && is_counted)) {
+            return Count::Counting;
+        }
+        let objects = self.object_feeds().iter().map(|(_, feed)| feed.watch.store().len()).sum();
+        // Whatever is left of a mapping that was removed goes with it, what its sources share included.
+        let generation = self.generation();
+        let takes_all = generation.phase == Phase::Leaving(OnExit::Delete) && generation.former.is_none() && held > 0;
+        Count::Counted { held: if takes_all { held.max(objects) } else { held }, objects }
+    }
+
+    /// What was counted is within the limits. `false`: nothing is released, for more is held meanwhile.
+    pub fn release_counted(&self, counted: usize) -> bool {
+        let mut state = self.state();
+        let is_released = state.unplanned.is_empty() && state.guard.release_counted(counted);
+        drop(state);
+        if is_released {
             self.check_inventory();
             self.touch(Topic::Approval);
+        }
+        is_released
+    }
+
+    /// The deletions of the mapping are more than its limits allow.
+    pub fn hold(&self) {
+        self.state().guard.hold();
+    }
+
+    /// How many deletions were released for the document so far, on all targets of the mapping.
+    pub fn released(&self) -> usize {
+        self.state().guard.released()
+    }
+
+    /// So many were. The state store tells it to a later process.
+    pub fn set_released(&self, released: usize) {
+        let is_news = self.state().guard.set_released(released);
+        if is_news {
+            self.check_inventory();
         }
     }
 
@@ -179,8 +221,11 @@ impl Pipeline {
         self.state().guard.held()
     }
 
-    /// A person approves the deletions that are held. `None`: none are.
+    /// A person approves the deletions that are held. `None`: none are, or it is not for this replica to say.
     pub fn approve(&self) -> Option<usize> {
+        if self.unconfirmed().is_some() || !self.keeps() {
+            return None;
+        }
         let number = self.state().guard.approve()?;
         self.check_inventory();
         self.touch(Topic::Approval);
@@ -243,24 +288,32 @@ impl Pipeline {
         state.unconfirmed.is_none() && state.store.resource_version.is_empty()
     }
 
-    /// Notes what became of the state store. Once it is confirmed, every source is planned: what was planned before knew
-    /// neither the target nor what is held back.
-    pub fn confirm(&self, result: Result<Inventory, String>) {
-        let generation = self.generation();
+    /// Notes what became of the state store with this generation. Once it is confirmed, every source is planned: what was planned
+    /// before knew neither the target nor what is held back.
+    pub fn confirm(&self, generation: &Arc<Generation>, result: Result<Inventory, String>) {
         let mut state = self.state();
-        if state.view != self.shared.lease.number() {
-            // The replicas are others meanwhile: it is read again.
+        if state.view != self.shared.lease.number() || !Arc::ptr_eq(generation, &self.generation()) {
+            // The replicas or the document are others meanwhile: it is read again.
             return;
         }
         let was_unconfirmed = state.unconfirmed.is_some();
         let mut is_released = false;
         match result {
             Ok(store) => {
-                // A former document was in force: nothing follows from a change of it.
-                let is_in_force = generation.former.is_some() || store.is_in_force(&generation.mapping.text);
+                let ruling = generation.ruling();
+                let is_in_force = match (&generation.former, generation.leaving()) {
+                    // It was in force: nothing follows from a change of it.
+                    (Some(_), "") => true,
+                    (Some(_), leaving) => store.is_in_force(&store.document, leaving),
+                    (None, _) => store.in_force == ruling,
+                };
                 if was_unconfirmed {
-                    state.guard = state.guard.next(is_in_force);
-                } else if is_in_force && !self.keeps() {
+                    let released = if store.in_force == ruling { store.released } else { 0 };
+                    state.guard = state.guard.next(&ruling, is_in_force, released);
+                } else if is_in_force {
+                    state.guard.recorded();
+                }
+                if is_in_force && !self.keeps() {
                     // The replica that counts says so.
                     is_released = state.guard.release();
                 }
@@ -273,6 +326,8 @@ impl Pipeline {
         let is_confirmed = state.unconfirmed.is_none();
         drop(state);
         if was_unconfirmed && is_confirmed {
+            // Where deletions were released that the state store does not tell of yet, it is written once more.
+            self.check_inventory();
             self.enqueue_all();
             if generation.former.is_some() {
                 // What went while it was out of sight.

@@ -88,19 +88,24 @@ impl Pipeline {
         Some(among)
     }
 
+    /// Whether the target, or its state store, cannot be reached.
+    pub fn is_lost(&self) -> bool {
+        let target = &self.generation().target;
+        let is_refused = |why: &String| why != NOT_READ && target.identity().is_ok();
+        target.is_lost() || self.state().unconfirmed.as_ref().is_some_and(is_refused)
+    }
+
     /// Whether what this target has of a source is known.
     fn sight(&self, key: &Key) -> Sight {
-        let target = &self.generation().target;
-        if target.is_lost() {
+        if self.is_lost() {
             return Sight::Lost;
         }
+        let is_known = self.generation().target.identity().is_ok();
         let has_come = self.source_feeds().iter().any(|feed| feed.watch.store().get(key).is_some());
         let state = self.state();
-        match &state.unconfirmed {
-            Some(why) if why != NOT_READ && target.identity().is_ok() => Sight::Lost,
-            Some(_) => Sight::Starting,
-            None if !has_come || target.identity().is_err() || state.unplanned.contains(key) => Sight::Starting,
-            None => Sight::Seen,
+        match state.unconfirmed.is_none() && is_known && has_come && !state.unplanned.contains(key) {
+            true => Sight::Seen,
+            false => Sight::Starting,
         }
     }
 

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::rows::recreated;
 use super::world::{Unserved, World, foreign};
-use super::{DATABASES, cause, changed, condition, mapping, reasons, source, synced};
+use super::{CHAIN, DATABASES, cause, changed, condition, mapping, reasons, source, synced};
 use crate::mapping::{Kind, OnExit};
 use crate::object::has_finalizer;
 use crate::object::marks;
-use crate::plan::{Cause, Phase, Rest};
+use crate::plan::{Cause, Phase, Prune, Rest};
 
 #[test]
 fn being_deleted_waits_and_says_so_when_stuck() {
@@ -309,6 +309,24 @@ fn a_mapping_that_leaves_acts_by_its_policy() {
     assert_eq!(world.settle(&mapping(DATABASES)), Rest::InSync);
     assert!(world.objects.is_empty());
     assert!(!has_finalizer(world.source.as_ref().unwrap(), World::writer().finalizer()));
+}
+
+#[test]
+fn what_a_removed_mapping_takes_along_is_held_and_all_of_it_counts() {
+    let mut world = World::new(source());
+    assert_eq!(world.settle(&mapping(CHAIN)), Rest::InSync);
+    let all = world.objects.len();
+    (world.phase, world.prune) = (Phase::Leaving(OnExit::Delete), Prune::Held);
+    let rest = world.settle(&mapping(CHAIN));
+    let held = reasons(&rest).0.iter().filter(|reason| reason.cause == Cause::Held).count();
+    assert_eq!(
+        (held, world.objects.len()),
+        (all - 1, all),
+        "all but the shared one, also what goes after another: {rest:?}"
+    );
+    world.delete_source();
+    world.settle(&mapping(CHAIN));
+    assert!(world.objects.is_empty(), "its consumer asks for it");
 }
 
 #[test]

@@ -177,8 +177,8 @@ async fn let_go(world: &World<'_>) {
 }
 
 async fn a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
-    let (world, mut engine) =
-        stage.running_with(&(WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n")).await;
+    let lifecycle = "  lifecycle: {onMappingRemoved: Delete, pruneGuard: {maxPercent: 100}}\n";
+    let (world, mut engine) = stage.running_with(&(WIDGETS.to_owned() + lifecycle)).await;
     world.alpha.create_synced("it", json!({"size": 1})).await;
     world.settled().await;
     world.api.uninstall(&world.target.rest).await;
@@ -189,11 +189,27 @@ async fn a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone(stage
 }
 
 async fn a_removed_mapping_takes_its_objects_along_where_it_says_so(stage: &Stage) {
-    let (world, _engine) =
-        stage.running_with(&(WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n")).await;
-    world.made("it", json!({"size": 1})).await;
+    let text = WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n";
+    let (world, mut engine) = stage.running_with(&text).await;
+    let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
     world.mappings.remove("widgets.yaml");
+    let is_held = format!("mapping {}: sources", world.name);
+    engine.becomes_unready(&is_held, "approve them").await;
+    assert_eq!(engine.metric("sync_engine_sources_not_synced").await, 1.0);
+    throughout(Duration::from_secs(3), "the object downstream stays", async || {
+        let now = world.target.copy(&world.alpha, "it").await;
+        let same = uid(&now) == uid(&copy) && now["metadata"]["deletionTimestamp"].is_null();
+        same.then_some(()).ok_or_else(|| now.to_string())
+    })
+    .await;
+
+    // Once the document is back, nothing is held; and its next removal has to be approved anew.
+    world.mappings.write("widgets.yaml", &text);
+    engine.becomes_ready().await;
+    world.mappings.remove("widgets.yaml");
+    engine.becomes_unready(&is_held, "approve them").await;
+    engine.approve().await;
     world.target.gone(&world.alpha, "it").await;
     let_go(&world).await;
 }

@@ -135,7 +135,7 @@ async fn an_edit_to_a_resource_that_nobody_serves_deletes_nothing(stage: &Stage)
 }
 
 async fn former_sources_leave_with_their_mapping(stage: &Stage) {
-    let text = WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete}\n";
+    let text = WIDGETS.to_owned() + "  lifecycle: {onMappingRemoved: Delete, pruneGuard: {maxPercent: 100}}\n";
     let (world, mut engine) = stage.running_with(&text).await;
     let scene = Scene::in_sync(world).await;
     scene.world.serve_at_source(&scene.gadgets).await;

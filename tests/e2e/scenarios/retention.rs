@@ -233,7 +233,7 @@ async fn an_emptied_directory_deletes_nothing(stage: &Stage) {
 }
 
 /// `WIDGETS` with a second object.
-fn with_settings() -> String {
+pub fn with_settings() -> String {
     let settings = r#"  objects:
     - id: settings
       template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}

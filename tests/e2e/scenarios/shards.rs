@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::replicas::{REPLICAS, electing};
+use super::retention::with_settings;
 use crate::audit::Request;
 use crate::case::{Case, Stage, case};
 use crate::engine::{Engine, Launch};
@@ -20,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_replica_that_is_cut_off_is_followed_by_another_and_joins_anew).on_kcp(),
         case!(a_replica_that_stops_hands_its_share_over).on_kcp().in_memory(),
         case!(a_deleted_lease_gives_its_share_to_nobody).on_kcp().in_memory(),
+        case!(held_deletions_are_approved_at_the_replica_that_counts_them).on_kcp().in_memory(),
         case!(a_replica_with_other_mappings_writes_nothing_and_says_so).on_kcp().in_memory(),
         case!(a_standby_with_other_mappings_says_so).on_kcp().in_memory(),
     ]
@@ -123,6 +125,49 @@ async fn another_replica_serves_the_share_of_a_killed_one(stage: &Stage) {
     let [alpha, beta] = group.reigns().await;
     assert!(alpha.len() == 2 && alpha[0] == owner, "{alpha:?}");
     assert!(beta.len() == 1 || beta[0] == owner, "a share moves only if it has to: {beta:?}");
+}
+
+async fn held_deletions_are_approved_at_the_replica_that_counts_them(stage: &Stage) {
+    let world = stage.widgets().await;
+    world.mappings.write("widgets.yaml", &with_settings());
+    let group = Group::start(&world).await;
+    let left = async || {
+        let mut left = 0;
+        for [_, namespace] in &group.places {
+            left += world.target.labelled(&format!("/api/v1{namespace}configmaps")).await.len();
+        }
+        left
+    };
+    let stands = async |number| {
+        let now = left().await;
+        (now == number).then_some(()).ok_or_else(|| format!("{now} settings"))
+    };
+    eventually("both tenants have settings", async || stands(2).await).await;
+    world.mappings.write("widgets.yaml", WIDGETS);
+    for tenant in [&world.alpha, &world.beta] {
+        tenant.synced("a", "False", "Held").await;
+    }
+    let keeper = async || {
+        for (name, engine) in &group.engines {
+            let answer = engine.ask("/readyz").await?;
+            if answer.body.as_str().is_some_and(|text| text.contains("approve them with")) {
+                return Ok(*name);
+            }
+        }
+        Err("none".to_owned())
+    };
+    let keeper = eventually("a replica says that it holds deletions", keeper).await;
+    for (name, engine) in group.engines.iter().filter(|(name, _)| **name != keeper) {
+        eventually(&format!("{name} says where to approve"), async || {
+            let answer = engine.asks_to_approve().await?;
+            let is_told = answer.contains(&format!("replica `{keeper}` counts its deletions"));
+            is_told.then_some(()).ok_or(answer)
+        })
+        .await;
+    }
+    stands(2).await.expect("they approve nothing");
+    group.engines[keeper].approve().await;
+    eventually("the settings are deleted", async || stands(0).await).await;
 }
 
 async fn a_replica_that_stood_still_past_its_lease_joins_anew(stage: &Stage) {

@@ -1,10 +1,13 @@
 //! Several targets of one mapping: for each source one of them, or several at a time.
 
+use std::time::Duration;
+
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
 use crate::engine::Launch;
+use crate::eventually::{eventually, throughout};
 use crate::kube::ApiServer;
 use crate::rest::Patch;
 use crate::target::Target;
@@ -17,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_source_stays_on_the_target_that_it_was_synced_to).on_kube(),
         case!(a_source_that_may_move_is_deleted_on_the_former_target_first).on_kube(),
         case!(a_target_that_a_changed_document_no_longer_names_still_gives_back_what_it_has).on_kube(),
+        case!(prune_guard_counts_the_deletions_on_all_targets).on_kube(),
         case!(two_targets_that_are_one_cluster_are_left_alone).on_kube(),
         case!(every_cluster_that_a_provider_lists_under_a_label_is_a_target).on_kube(),
     ]
@@ -176,6 +180,46 @@ async fn a_source_that_may_move_is_deleted_on_the_former_target_first(stage: &St
     alpha.synced("it", "True", "Synced").await;
     assert_eq!(alpha.holds("it").await.len(), 1, "the finalizer");
     drop(engine);
+}
+
+async fn prune_guard_counts_the_deletions_on_all_targets(stage: &Stage) {
+    let one = ONE.replace("  objects:\n", "  lifecycle: {pruneGuard: {maxObjects: 1, maxPercent: 100}}\n  objects:\n");
+    let settings = "    - id: settings\n      template: {apiVersion: v1, kind: ConfigMap, data: {size: \"1\"}}\n";
+    let two = Two::of(stage, &one.replace("  objects:\n", &format!("  objects:\n{settings}"))).await;
+    let (alpha, east, west) = (&two.world.alpha, &two.world.target, &two.west);
+    let engine = two.launch().ready().await;
+    let mut all = Vec::new();
+    for (name, version, target) in [("it", "west", west), ("that", "target", east)] {
+        alpha.create(name, json!({"version": version})).await;
+        let copy = target.copy(alpha, name).await;
+        alpha.synced(name, "True", "Synced").await;
+        let namespace = copy["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        all.push((target, format!("/api/v1/namespaces/{namespace}/configmaps")));
+    }
+    let left = async || {
+        let mut left = 0;
+        for (target, path) in &all {
+            left += target.labelled(path).await.len();
+        }
+        left
+    };
+    let stands = async |number| {
+        let now = left().await;
+        (now == number).then_some(()).ok_or_else(|| format!("{now} settings"))
+    };
+    eventually("both have settings", async || stands(2).await).await;
+
+    // One on each target is within the limit; both are not.
+    two.world.mappings.write("widgets.yaml", &one);
+    for name in ["it", "that"] {
+        alpha.synced(name, "False", "Held").await;
+    }
+    throughout(Duration::from_secs(3), "both settings stay", async || stands(2).await).await;
+    engine.approve().await;
+    eventually("both settings are deleted", async || stands(0).await).await;
+    for name in ["it", "that"] {
+        alpha.synced(name, "True", "Synced").await;
+    }
 }
 
 async fn a_target_that_a_changed_document_no_longer_names_still_gives_back_what_it_has(stage: &Stage) {

@@ -165,3 +165,16 @@ fn what_was_under_way_when_the_document_changed_releases_nothing_that_is_held() 
         holds(&world(Kcp, &steps), 4);
     }
 }
+
+#[test]
+fn what_a_removed_mapping_takes_along_is_held() {
+    for sources in [Kcp, Plain] {
+        let steps = [
+            (0, Action::Create(X)),
+            (0, Action::Edit(Edit::OnMappingRemoved("Delete"))),
+            (0, Action::Edit(Edit::PruneGuard(0))),
+            (70_000, Action::Edit(Edit::Remove)),
+        ];
+        holds(&world(sources, &steps), 4);
+    }
+}

@@ -135,3 +135,17 @@ fn the_replicas_carry_out_a_changed_document_together() {
     let steps: Vec<_> = begin().into_iter().chain([(0, Action::Create(other))]).chain(steps).collect();
     holds(&shards(&steps), 4);
 }
+
+#[test]
+fn the_replicas_hold_what_a_removed_mapping_takes_along() {
+    let steps = [
+        (5_000, Action::Edit(Edit::OnMappingRemoved("Delete"))),
+        (0, Action::Edit(Edit::PruneGuard(0))),
+        (70_000, Action::Edit(Edit::Remove)),
+        (30_000, Action::Crash(0)),
+        (60_000, Action::Crash(1)),
+    ];
+    let other = SourceRef { tenant: "b", ..X };
+    let steps: Vec<_> = begin().into_iter().chain([(0, Action::Create(other))]).chain(steps).collect();
+    holds(&shards(&steps), 4);
+}

@@ -130,7 +130,7 @@ fn reason(cause: Cause) -> String {
             ("a deletion takes longer than `lifecycle.stuckAfter`", "look at the finalizers of the target object")
         }
         Cause::Held => (
-            "a changed document would delete more than `lifecycle.pruneGuard` allows",
+            "a changed or removed document would delete more than `lifecycle.pruneGuard` allows",
             "`POST /-/approve`, or go back to the former document",
         ),
         Cause::Retained => ("the source left the mapping's filter, and `onExit: Retain` keeps its objects", "nothing"),

@@ -1,0 +1,111 @@
+use super::*;
+use crate::engine::clock::Clock;
+use crate::engine::consumer_schema::ConsumerSchemas;
+use crate::engine::former::compiled;
+use crate::engine::inventory::ruling_hash;
+use crate::mapping::schema::Schemas;
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::multicluster::environment::{CustomProviders, Environment};
+use crate::multicluster::permit::Lease;
+use crate::multicluster::shares::View;
+use crate::multicluster::watch::Watches;
+use crate::plan::Prune;
+use crate::provider;
+use crate::server::Instruments;
+
+const DOCUMENT: &str = r#"apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: widgets}
+spec:
+  source:
+    apiExport: {name: widgets, path: "root:widgets"}
+    resource: widgets.v1.example.dev
+  objects:
+    - id: copy
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: "1"}}
+"#;
+
+fn connection() -> Arc<Connection> {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
+    std::fs::write(file.path(), text).expect("it is written");
+    let source = ConnectionSource::Kubeconfig { path: file.path().into(), context: None };
+    Connection::open(ConnectionSpec { name: "target".into(), source }).expect("a connection")
+}
+
+fn shared(lease: Lease) -> Arc<Shared> {
+    let instruments = Instruments::default();
+    Arc::new(Shared {
+        manager: provider::manager(Environment {
+            connections: Arc::default(),
+            health: instruments.health.clone(),
+            replica: None,
+            custom: CustomProviders::default(),
+        }),
+        watches: Watches::new(instruments.health.clone()),
+        instruments,
+        schemas: ConsumerSchemas::new(Schemas::default()),
+        inventory_namespace: "sync-engine".into(),
+        home: "target".into(),
+        clock: Clock::default(),
+        lease,
+        counted: Notify::new(),
+    })
+}
+
+fn pipeline(shared: Arc<Shared>) -> Arc<Pipeline> {
+    let target = Arc::new(Target::new("target", connection(), Arc::default()).expect("a target"));
+    let generation = Generation::new(compiled(DOCUMENT).expect("a mapping"), Phase::Active, target);
+    Pipeline::new(Writer::new("main", "widgets"), shared, generation)
+}
+
+/// What the state store holds once a document is in force.
+fn in_force(text: &str) -> Inventory {
+    Inventory { document: text.into(), in_force: ruling_hash(text, ""), ..Inventory::default() }
+}
+
+#[tokio::test]
+async fn who_does_not_keep_the_state_store_approves_nothing() {
+    let lease = Lease::of_replica("a", true);
+    lease.share(View::from_iter(["a"]), None);
+    let pipeline = pipeline(shared(lease.clone()));
+    let holds = || {
+        pipeline.leadership(lease.number());
+        pipeline.confirm(&pipeline.generation(), Ok(Inventory::default()));
+        let cluster = ClusterName::try_from("c").expect("a name");
+        pipeline.guard(&Key::new(cluster, "default", "x"), 11, pipeline.pass());
+        pipeline.hold();
+        assert_eq!(pipeline.held(), Some(11));
+    };
+    holds();
+    lease.share(View::from_iter(["b"]), None);
+    assert_eq!(pipeline.approve(), None, "another replica counts");
+    lease.share(View::from_iter(["a"]), None);
+    assert_eq!(pipeline.approve(), None, "what the other one recorded is not read yet");
+    holds();
+    assert_eq!(pipeline.approve(), Some(11));
+    lease.share(View::from_iter(["a", "b"]), None);
+    lease.share(View::from_iter(["a"]), None);
+    holds();
+}
+
+#[tokio::test]
+async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
+    let edited = DOCUMENT.replace("\"1\"", "\"2\"");
+    let pipeline = pipeline(shared(Lease::default()));
+    let target = pipeline.generation().target.clone();
+    let of = |text: &str| Generation::new(compiled(text).expect("a mapping"), Phase::Active, target.clone());
+    let first = pipeline.generation();
+    pipeline.confirm(&first, Ok(in_force(DOCUMENT)));
+    assert_eq!((pipeline.unconfirmed(), pipeline.prune(&first)), (None, Prune::Allowed));
+
+    pipeline.swap(of(&edited));
+    pipeline.confirm(&first, Ok(in_force(DOCUMENT)));
+    assert!(pipeline.unconfirmed().is_some(), "the keeper had read the state store for the document before");
+
+    let second = pipeline.generation();
+    pipeline.confirm(&second, Ok(in_force(&edited)));
+    assert_eq!((pipeline.unconfirmed(), pipeline.prune(&second)), (None, Prune::Allowed));
+    assert_eq!(pipeline.prune(&first), Prune::Held, "a reconcile under way has the document before");
+}
