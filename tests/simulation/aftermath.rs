@@ -120,13 +120,16 @@ fn contents(world: &World) -> BTreeMap<String, String> {
 }
 
 /// Whether a mapping left its name before its document was recorded, or in the mode Observe, which records nothing: a process
-/// that starts goes by the document before.
+/// that starts goes by the document before. And whether its removal waits for approval, of which no other process knows.
 fn has_left_unrecorded(world: &World) -> bool {
     let core = &mut *world.shared.lock();
     let is_there = |name: &str| name == world.mapping.name || (name == GUEST && world.has_guest());
     let has_left = |name: &&&str| world.file == File::Missing || !is_there(name);
     MAPPINGS.iter().chain([&GUEST]).filter(has_left).any(|name| {
         let last = if *name == GUEST { Some(guest(world.is_beside)) } else { core.checker.last_of(name).cloned() };
+        if last.as_ref().is_some_and(|last| last.may_prune == 0 && last.on_mapping_removed == "Delete") {
+            return true;
+        }
         let last = last.map(|last| last.document(world.is_kcp, false));
         let records = core.get(Side::Target, &format!("/api/v1/namespaces/{RECORDS}/configmaps/main.{name}"));
         let recorded = records.map(|records| records["data"]["document"].as_str().unwrap_or_default().to_owned());
