@@ -310,7 +310,7 @@ fn carry_out(
         link.side.name()
     ));
     core.checker.happened(age, link.side, Some(link.process), &events);
-    core.checker.answered(age, sent.at, link.process, link.side, request, code, is_heard);
+    core.checker.answered(age, sent.at, (link.process, link.side), request, code, is_heard);
     outcome
 }
 
