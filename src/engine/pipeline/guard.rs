@@ -210,8 +210,9 @@ impl Guard {
         unplanned: Vec<(Key, usize)>,
         is_recorded: bool,
     ) {
+        // Once it is recorded, everything is counted anew.
         self.counts_absent |= !is_recorded;
-        if self.state == State::Open {
+        if self.state == State::Open || !is_recorded {
             return;
         }
         let planned: Vec<_> = self.held.extract_if(.., |key, _| key.cluster == *cluster).collect();

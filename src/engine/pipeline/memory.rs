@@ -137,7 +137,10 @@ impl Pipeline {
     /// changed is planned again.
     pub fn guard(&self, key: &Key, held: usize, pass: u64) {
         let mut state = self.state();
-        if !state.guard.note(key, held, pass) {
+        // What is planned before the document is recorded is counted anew afterwards.
+        let is_recorded = state.unconfirmed.is_none();
+        let is_of_pass = if is_recorded { state.guard.note(key, held, pass) } else { pass == state.guard.pass() };
+        if !is_of_pass {
             return;
         }
         let is_first = state.unplanned.remove(key);

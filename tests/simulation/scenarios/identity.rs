@@ -178,3 +178,13 @@ fn what_a_removed_mapping_takes_along_is_held() {
         holds(&world(sources, &steps), 4);
     }
 }
+
+#[test]
+fn a_source_cluster_that_is_rebuilt_twice_leaves_no_count_of_deletions_behind() {
+    let steps = [
+        (0, Action::Create(X_CA)),
+        (28_981, Action::Rebuild(Side::Source, Ahead::Expired)),
+        (143_119, Action::Rebuild(Side::Source, Ahead::Old)),
+    ];
+    holds(&Plan { seed: 88, ..world(Plain, &steps) }, 1);
+}
