@@ -72,14 +72,13 @@ impl Scene {
             fs::write(folder.path().join(format!("{}.kubeconfig", name_of_target(index))), target.kubeconfig(None))?;
             targets.push(target);
         }
-        let mut events = Vec::new();
+        let mut exports = Vec::new();
         for index in 0..size.mappings {
             let provider = name_of_provider(index);
             let cluster = done(upstream.create_workspace("root", &provider))?;
             let schema = document("schemas/mongodb/apiresourceschema.yaml")?;
             done(upstream.publish(&format!("root:{provider}"), EXPORT, &[schema], &CLAIMS))?;
-            let everywhere = format!("/services/apiexport/{cluster}/{EXPORT}/{EVERYWHERE}");
-            events.push(done(upstream.events(&Request::get(&everywhere)))?);
+            exports.push(format!("/services/apiexport/{cluster}/{EXPORT}/{EVERYWHERE}"));
         }
         let mut workspaces = Vec::new();
         for index in 0..size.workspaces {
@@ -88,6 +87,8 @@ impl Scene {
             done(upstream.bind(&format!("root:{name}"), &format!("root:{provider}"), EXPORT, &CLAIMS))?;
             workspaces.push(format!("root:{name}"));
         }
+        // Before the first binding, an export serves nothing that could be watched.
+        let events = exports.iter().map(|path| done(upstream.events(&Request::get(path)))).collect::<Result<_>>()?;
         fs::write(folder.path().join("kcp.kubeconfig"), upstream.kubeconfig(Some("root")))?;
         let scene = Scene { upstream, targets, size, workspaces, events, folder };
         scene.write_mappings()?;
