@@ -90,7 +90,7 @@ impl<'w> Types<'w> {
         })
         .await;
         let team = Team { types: self, rest: self.root.below(&format!("/clusters/root:{name}")), name };
-        team.phase("Initializing").await;
+        team.begins().await;
         team
     }
 }
@@ -106,6 +106,16 @@ struct Team<'t> {
 impl Team<'_> {
     async fn object(&self) -> Option<Value> {
         self.types.root.get(&format!("{WORKSPACES}/{}", self.name)).await
+    }
+
+    /// Waits until kcp initializes the workspace. An engine may be done with it already.
+    async fn begins(&self) {
+        eventually(&format!("{} begins", self.name), async || {
+            let found = self.object().await.ok_or("it is missing")?;
+            let is_so = ["Initializing", "Ready"].contains(&found["status"]["phase"].as_str().unwrap_or_default());
+            is_so.then_some(()).ok_or_else(|| found["status"].to_string())
+        })
+        .await;
     }
 
     /// Waits until kcp says that the workspace is in this phase, and waits for nobody else.
