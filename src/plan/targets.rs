@@ -168,7 +168,10 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     let choices = choices(rule, Some(among), &render::source_scope(mapping, observed, source))?;
     let is_chosen = choices.iter().any(|choice| choice.cluster.as_ref() == Ok(&among.name));
     let pins = source::pins(&observed.writer, source);
-    let is_here = has_finalizer(source, observed.writer.finalizer()) && !own_pins(observed, &pins).is_empty();
+    let own = own_pins(observed, &pins);
+    let is_here = has_finalizer(source, observed.writer.finalizer()) && !own.is_empty();
+    // Who strips the finalizer leaves the names of the targets.
+    let elsewhere: BTreeSet<&String> = pins.keys().filter(|name| !own.contains(name)).collect();
     let is_complete = choices.iter().all(|choice| choice.cluster.is_ok());
     let wanted = || choices.iter().filter_map(|choice| choice.cluster.clone().ok()).collect::<Vec<_>>().join("`, `");
     Ok(match (&rule.choice, is_here, is_chosen) {
@@ -192,7 +195,7 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
             cause: Cause::Retained,
             detail: format!("target `{}` is not among the source's targets now: what it has is kept", among.name),
         }),
-        (TargetChoice::One { .. }, false, true) if !pins.is_empty() => moved_from(among, &pins),
+        (TargetChoice::One { .. }, false, true) if !elsewhere.is_empty() => moved_from(among, &elsewhere),
         (_, false, true) => Share::Wanted,
         (_, false, false) => Share::Elsewhere,
     })
@@ -209,12 +212,13 @@ fn unreached(among: &Among, choice: &Choice) -> Option<Reason> {
 }
 
 /// The source is to move here. The target that it is on reports that, or takes the objects away first.
-fn moved_from(among: &Among, pins: &BTreeMap<String, String>) -> Share {
+fn moved_from(among: &Among, targets: &BTreeSet<&String>) -> Share {
     // The former target alone reports, so that none overwrites what the other wrote.
-    if pins.keys().all(|name| among.others.contains_key(name)) {
-        return Share::Elsewhere;
+    let is_served = |name: &&String| among.others.contains_key(*name);
+    match targets.iter().all(is_served) {
+        true => Share::Elsewhere,
+        false => Share::Moved(unserved(targets.iter().copied().filter(|name| !is_served(name)))),
     }
-    Share::Moved(unserved(pins.keys().filter(|name| !among.others.contains_key(*name))))
 }
 
 fn unserved<'n>(names: impl Iterator<Item = &'n String>) -> Reason {

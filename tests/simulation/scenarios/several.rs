@@ -47,3 +47,11 @@ fn a_start_changes_no_status_that_tells_of_a_conflict_on_one_of_two_targets() {
     let steps = [(0, Action::Meddle(X, Meddling::Squat)), (5_000, Action::Create(X))];
     holds(&several(Spread::Both, Kcp, &steps), 4);
 }
+
+#[test]
+fn a_source_whose_finalizer_is_stripped_is_taken_up_again_by_the_target_that_it_is_on() {
+    for spread in [Spread::Choice, Spread::Both] {
+        let steps = [(0, Action::Create(X)), (60_000, Action::Strip(X)), (60_000, Action::Delete(X))];
+        (2..=steps.len()).for_each(|until| holds(&several(spread, Kcp, &steps[..until]), 2));
+    }
+}
