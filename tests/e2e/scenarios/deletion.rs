@@ -164,16 +164,7 @@ async fn a_source_that_leaves_takes_its_object_along_where_the_mapping_says_so(s
     world.made("it", json!({"size": 1})).await;
     world.alpha.patch("it", json!({"spec": {"size": 0}})).await;
     world.target.gone(&world.alpha, "it").await;
-    let_go(&world).await;
-}
-
-/// Waits until no engine holds alpha's object.
-async fn let_go(world: &World<'_>) {
-    eventually("the source is let go", async || {
-        let held = world.alpha.holds("it").await;
-        held.is_empty().then_some(()).ok_or_else(|| format!("{held:?}"))
-    })
-    .await;
+    world.alpha.let_go("it").await;
 }
 
 async fn a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone(stage: &Stage) {
@@ -184,7 +175,7 @@ async fn a_removed_mapping_leaves_where_the_definition_of_its_kind_is_gone(stage
     world.api.uninstall(&world.target.rest).await;
     let lines = engine.lines_logged();
     world.mappings.remove("widgets.yaml");
-    let_go(&world).await;
+    world.alpha.let_go("it").await;
     engine.says_after(lines, &["the mapping was removed, and so was all it had made"]).await;
 }
 
@@ -211,5 +202,5 @@ async fn a_removed_mapping_takes_its_objects_along_where_it_says_so(stage: &Stag
     engine.becomes_unready(&is_held, "approve them").await;
     engine.approve().await;
     world.target.gone(&world.alpha, "it").await;
-    let_go(&world).await;
+    world.alpha.let_go("it").await;
 }
