@@ -245,6 +245,7 @@ fn passing(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Plan 
     match targets::share(mapping, observed, source) {
         Ok(Share::Wanted) => live::live(mapping, observed, source),
         Ok(Share::Leaving) => departure::move_away(mapping, observed, source),
+        Ok(Share::Released) => Plan::Act(vec![source::add_finalizer(observed, source)]),
         Ok(Share::Elsewhere) => departure::depart(mapping, observed, source, Stage::Out(OnExit::Retain)),
         Ok(Share::Moved(reason)) => live::undecided(mapping, observed, source, reason),
         Err(unrendered) => live::undecided(mapping, observed, source, unrendered.into()),

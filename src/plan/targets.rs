@@ -71,6 +71,8 @@ pub enum Share {
     Wanted,
     /// They went there, and no longer do.
     Leaving,
+    /// They went there, and somebody removed the finalizer: it has to be back before anything else.
+    Released,
     /// They do not go there.
     Elsewhere,
     /// They are on another target than the mapping now gives.
@@ -169,8 +171,10 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     let is_chosen = choices.iter().any(|choice| choice.cluster.as_ref() == Ok(&among.name));
     let pins = source::pins(&observed.writer, source);
     let own = own_pins(observed, &pins);
-    let is_here = has_finalizer(source, observed.writer.finalizer()) && !own.is_empty();
+    let has_finalizer = has_finalizer(source, observed.writer.finalizer());
+    let is_here = has_finalizer && !own.is_empty();
     // Who strips the finalizer leaves the names of the targets.
+    let is_released = observed.pin.is_some() && !has_finalizer && !own.is_empty();
     let elsewhere: BTreeSet<&String> = pins.keys().filter(|name| !own.contains(name)).collect();
     let is_complete = choices.iter().all(|choice| choice.cluster.is_ok());
     let wanted = || choices.iter().filter_map(|choice| choice.cluster.clone().ok()).collect::<Vec<_>>().join("`, `");
@@ -197,6 +201,7 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
         }),
         (TargetChoice::One { .. }, false, true) if !elsewhere.is_empty() => moved_from(among, &elsewhere),
         (_, false, true) => Share::Wanted,
+        (_, false, false) if is_released => Share::Released,
         (_, false, false) => Share::Elsewhere,
     })
 }

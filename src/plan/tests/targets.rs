@@ -378,6 +378,31 @@ fn a_source_does_not_leave_for_a_target_that_cannot_receive_it() {
 }
 
 #[test]
+fn a_source_that_is_stripped_and_edited_at_once_leaves_its_target_all_the_same() {
+    let strip = |source: &mut Value| drop(source["metadata"].as_object_mut().unwrap().remove("finalizers"));
+    let mut targets = Targets::new(json!({"region": "west", "members": 3}));
+    targets.settle_both(&one("Recreate"));
+    targets.edit(strip);
+    targets.edit(|source| source["spec"]["region"] = json!("east"));
+    targets.settle_both(&one("Recreate"));
+    assert_eq!((targets.has(), targets.pins()), ([true, false], "east=identity-of-east"));
+    assert!(targets.holds_finalizer());
+
+    targets.edit(strip);
+    targets.edit(|source| source["spec"]["region"] = json!("west"));
+    targets.settle_both(&one("Block"));
+    assert_eq!((targets.has(), targets.holds_finalizer()), ([true, false], true));
+    assert_eq!(targets.condition()["reason"], "TargetChanged");
+
+    let mut targets = Targets::new(json!({"members": 3}));
+    targets.settle_both(&each());
+    targets.edit(strip);
+    targets.edit(|source| source["spec"]["regions"] = json!([]));
+    targets.settle_both(&each());
+    assert_eq!((targets.has(), targets.holds_finalizer()), ([false, false], false));
+}
+
+#[test]
 fn a_former_target_that_is_not_given_any_more_keeps_what_it_has() {
     let mut targets = Targets::new(json!({"region": "west", "members": 3}));
     targets.settle_both(&one("Recreate"));

@@ -55,3 +55,12 @@ fn a_source_whose_finalizer_is_stripped_is_taken_up_again_by_the_target_that_it_
         (2..=steps.len()).for_each(|until| holds(&several(spread, Kcp, &steps[..until]), 2));
     }
 }
+
+#[test]
+fn a_source_that_is_stripped_and_edited_at_once_leaves_its_target_all_the_same() {
+    let steps = [(0, Action::Create(X)), (60_000, Action::Strip(X)), (0, Action::Change(X)), (60_000, Action::Delete(X))];
+    (3..=steps.len()).for_each(|until| holds(&several(Spread::Choice, Kcp, &steps[..until]), 4));
+    let moves = [(0, Action::Edit(Edit::OnTargetChange("Recreate")))];
+    let steps = [&moves[..], &steps[..]].concat();
+    (4..=steps.len()).for_each(|until| holds(&several(Spread::Choice, Kcp, &steps[..until]), 4));
+}
