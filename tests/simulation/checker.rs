@@ -3,6 +3,8 @@
 //! It shares no code with the engine's planner. The invariants are numbered as in `docs/simulation.md`.
 
 mod copies;
+mod deletions;
+mod refusals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,8 +13,8 @@ use std::time::Duration;
 use serde_json::Value;
 use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 
-use super::action::{NAMES, RARE_NAMES};
-use super::mapping::{ITEMS, KINDS, Mapping, Spread, TRANSFORMED, placement};
+use self::refusals::{Refused, refused_key};
+use super::mapping::{KINDS, Mapping, Spread, TRANSFORMED, placement};
 use super::marks;
 use super::records::{History, Made, Source};
 use super::server::{GROUP, Side};
@@ -28,16 +30,6 @@ const CALM_RACE: Duration = Duration::from_secs(1);
 
 /// How long after a fault the engine may know less than it would without: until its watches time out.
 pub const AFTERMATH: Duration = Duration::from_secs(300);
-
-/// The least that `reconcile.backoff` waits after a refusal, with its jitter, and the most that this least grows to.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(150));
-
-/// How often a refused request may come before its backoff is over: what wakes its source may be about another object.
-const EARLY: u32 = 2;
-
-/// A source is reconciled with requests thirty times at once and then once a second: 90 times in a minute. One reconcile may
-/// write an object more than once, and a former source has a pace of its own.
-const MOST_WRITES: u32 = 200;
 
 /// Namespace of the engine's own records.
 pub const RECORDS: &str = "sync-engine";
@@ -68,15 +60,6 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.invariant, self.text)
     }
-}
-
-/// A request that was refused, since something changed for the last time.
-#[derive(Clone, Copy, Default)]
-struct Refused {
-    last: Duration,
-    times: u32,
-    /// How often before its backoff was over.
-    early: u32,
 }
 
 #[derive(Default)]
@@ -285,21 +268,6 @@ impl Checker {
         self.violated("I4", format!("engine {process} writes {what} before its source {lacks}"));
     }
 
-    /// Who asked for a deletion: the consumer, or the mapping.
-    fn may_delete(&self, at: Duration, made: &Made) -> bool {
-        if made.is_shared {
-            return !self.is_used(at, made) || self.may_be_recreated(at, made);
-        }
-        let source = self.sources.get(&made.source_uid);
-        let asked = source.is_some_and(|source| source.was_asked(at));
-        let deletes =
-            |one: &Mapping| one.on_source_delete == "Delete" && (made.is_copy() || one.delete_policy == "Delete");
-        let is_guest = self.last_of(&made.owner.mapping).is_none();
-        let by_consumer =
-            asked && (is_guest || self.recent(at).any(|edition| self.is_governed(edition, made, deletes)));
-        by_consumer || self.gave_up(at, made, source)
-    }
-
     /// The document that decides what becomes of an object when its source goes: a former source, and one whose mapping is
     /// gone, go by their last document.
     pub fn governing<'m>(&'m self, edition: Option<&'m Mapping>, made: &Made) -> Option<&'m Mapping> {
@@ -321,95 +289,6 @@ impl Checker {
         let ended = |since: Duration| since + self.grace(since);
         let next = self.editions.iter().skip(1).map(move |(since, _)| ended(*since)).chain([Duration::MAX]);
         self.editions.iter().zip(next).filter(move |(_, until)| *until >= at).map(|((_, edition), _)| edition.as_ref())
-    }
-
-    /// Whether the mapping itself says that the object goes.
-    fn gave_up(&self, at: Duration, made: &Made, source: Option<&Source>) -> bool {
-        let grace = |since| self.grace(since);
-        let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
-            None => {
-                let last = self.last_of(&made.owner.mapping);
-                last.is_some_and(|last| last.on_mapping_removed == "Delete") && !self.is_leaving_held(made)
-            }
-            Some(mapping) => {
-                let rule = mapping.all_rules().find(|rule| made.is_by(rule));
-                let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, at, grace));
-                let off = |rule: &super::mapping::Rule| {
-                    rule.conditional && source.is_none_or(|source| source.lately_plain(at, grace))
-                };
-                let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
-                let follows = |other: &Source| source.is_none_or(|source| other.follows(made, &source.resource));
-                let recreated = || self.sources.iter().any(|(uid, other)| *uid != made.source_uid && follows(other));
-                let is_recreated = || made.is_copy() && (self.may_be_recreated(at, made) || self.has_moved(made));
-                (rule.is_none() && !self.is_removal_held(mapping, made))
-                    || self.has_left_list(at, made, mapping, source)
-                    || is_recreated()
-                    || (is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at))
-                    || rule.is_some_and(off)
-                    || (out && mapping.on_exit == "Delete")
-                    || source.is_none_or(|source| mapping.lately_elsewhere(made.side, source, at, grace))
-                    || (mapping.on_source_recreated == "Replace" && recreated())
-                    || (mapping.on_source_vanished == "Delete" && source.is_some_and(|source| source.vanished))
-            }
-        };
-        self.recent(at).any(by_edition)
-    }
-
-    /// Whether the deletion of an object whose rule is gone waits for a person: no document since then lets anything be
-    /// deleted.
-    fn is_removal_held(&self, edition: &Mapping, made: &Made) -> bool {
-        let of_mapping = self.editions.iter().filter_map(|(since, other)| Some((*since, other.as_ref()?)));
-        let of_mapping: Vec<_> = of_mapping.filter(|(_, other)| other.name == edition.name).collect();
-        let here = of_mapping.iter().rposition(|(_, other)| std::ptr::eq(*other, edition)).unwrap_or_default();
-        let lacks_it = |(_, other): &&(Duration, &Mapping)| !other.all_rules().any(|rule| made.is_by(rule));
-        let without: Vec<_> = of_mapping[..=here].iter().rev().take_while(lacks_it).collect();
-        let Some((removed, _)) = without.last() else { return false };
-        without.iter().all(|(_, other)| other.may_prune == 0)
-            && made.since + CALM_GRACE < *removed
-            && self.approved.is_none_or(|approved| approved < *removed)
-    }
-
-    /// Whether what a removed mapping takes along waits for a person: its last document let nothing be deleted for long before.
-    fn is_leaving_held(&self, made: &Made) -> bool {
-        let is_its = |edition: &&Mapping| edition.name == made.owner.mapping;
-        let last = self.editions.iter().rposition(|(_, edition)| edition.as_ref().filter(is_its).is_some());
-        let Some((since, Some(mapping))) = last.map(|last| &self.editions[last]) else { return false };
-        let Some((removed, _)) = last.and_then(|last| self.editions.get(last + 1)) else { return false };
-        mapping.may_prune == 0
-            && made.since + CALM_GRACE < *removed
-            && *since + GRACE < *removed
-            && self.approved.is_none_or(|approved| approved < *removed)
-    }
-
-    /// Whether what a changed document deletes waits for a person's approval.
-    fn is_held(&self, at: Duration) -> bool {
-        let Some((since, Some(mapping))) = self.editions.last() else { return false };
-        mapping.may_prune == 0 && *since + GRACE < at && self.approved.is_none_or(|approved| approved < *since)
-    }
-
-    /// Whether some policy lets the engine take its labels and annotations off an object.
-    fn may_orphan(&self, at: Duration, made: &Made) -> bool {
-        let source = self.sources.get(&made.source_uid);
-        let grace = |since| self.grace(since);
-        let asked = made.is_shared || source.is_some_and(|source| source.was_asked(at));
-        // What has no rule any more goes by the most careful rule of its kind.
-        let has_policy = |one: &Mapping| !one.related.iter().any(|rule| made.is_by(rule));
-        let leaves =
-            |one: &Mapping| one.on_source_delete == "Orphan" || (one.delete_policy == "Orphan" && has_policy(one));
-        if asked && self.recent(at).any(|edition| self.is_governed(edition, made, leaves)) {
-            return true;
-        }
-        let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
-            None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Orphan"),
-            Some(mapping) => {
-                let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, at, grace));
-                let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
-                (out && mapping.on_exit == "Orphan")
-                    || (is_changed && mapping.on_identity_change == "Orphan")
-                    || (mapping.delete_policy == "Orphan" && has_policy(mapping) && self.gave_up(at, made, source))
-            }
-        };
-        self.recent(at).any(by_edition)
     }
 
     /// Whether it ever held of the mapping.
@@ -669,63 +548,6 @@ impl Checker {
             _ => *self.carried_out.entry(process).or_default() += 1,
         }
     }
-
-    /// Whoever undoes what the engine writes is not answered without end.
-    fn count_pace(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
-        let call = request.call();
-        // Each source of a namespace asks for it.
-        if call.resource == "namespaces" {
-            return;
-        }
-        let what = request.path.trim_end_matches("/status");
-        let (minute, writes) = self.paces.entry(format!("{process} {} {what}", side.name())).or_default();
-        let now = at.as_secs() / 60;
-        *writes = if *minute == now { *writes + 1 } else { 1 };
-        *minute = now;
-        if *writes == MOST_WRITES {
-            self.violated("I5", format!("engine {process} writes {what} {MOST_WRITES} times in a minute"));
-        }
-    }
-
-    /// A refused request is not repeated before something changes, or before its backoff is over.
-    fn count_refusal(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
-        self.has_refused = true;
-        let (call, key) = (request.call(), refused_key(process, side, request));
-        let mut refused = self.refused.remove(&key).unwrap_or_default();
-        if self.changed >= refused.last {
-            refused = Refused::default();
-        }
-        let (least, most) = BACKOFF;
-        let pause = (least * 2_u32.saturating_pow(refused.times.saturating_sub(1)).min(1024)).min(most);
-        let is_early = refused.times > 0 && refused.last + pause > at;
-        // Every source of a namespace asks for it itself, and deals with what is shared there, each with a backoff of its own.
-        let sources = (NAMES.len() + RARE_NAMES.len()) as u32;
-        let early = match &*call.resource {
-            "namespaces" => (EARLY + sources) * refused.times,
-            "secrets" if ITEMS.contains(&&*call.name) => (EARLY + sources) * refused.times,
-            // Each name of a source's cluster, and each target, has a backoff of its own, and wakes the other.
-            _ if self.is_doubled => (EARLY + 1) * refused.times,
-            _ => EARLY,
-        };
-        if is_early && refused.early == early {
-            let text = format!("engine {process} repeats a refused {} of {}/{}", call.verb, call.resource, call.name);
-            self.violated("I5", text);
-        }
-        let early = refused.early + u32::from(is_early);
-        let times = refused.times + u32::from(!is_early);
-        self.refused.insert(key, Refused { last: at, times, early });
-    }
-}
-
-/// Which request of which process it is.
-fn refused_key(process: u32, side: Side, request: &Request) -> String {
-    format!(
-        "{process} {} {} {} {}",
-        side.name(),
-        request.call().verb,
-        request.path,
-        String::from_utf8_lossy(&request.body)
-    )
 }
 
 fn uid(object: &Value) -> String {

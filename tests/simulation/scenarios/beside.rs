@@ -1,6 +1,5 @@
 //! Objects beside their sources, where consumers can write them.
 
-use super::super::{plan, seeds};
 use super::*;
 
 fn beside(sources: Sources, steps: &[(u64, Action)]) -> Plan {
@@ -9,11 +8,7 @@ fn beside(sources: Sources, steps: &[(u64, Action)]) -> Plan {
 
 #[test]
 fn objects_are_beside_their_sources() {
-    let range = seeds::seeds("SYNC_ENGINE_SEEDS_BESIDE", 0..48);
-    let found = seeds::each(range, |seed| run(&plan::of_beside(plan::plan(seed))).violations);
-    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
-    found.iter().for_each(|(seed, violations)| println!("seed {seed}: {}", violations[0]));
-    assert!(found.is_empty(), "{found:#?}");
+    every_seed_holds("SYNC_ENGINE_SEEDS_BESIDE", 0..48, plan::of_beside);
 }
 
 #[test]

@@ -10,12 +10,15 @@ mod replicas;
 mod several;
 mod shards;
 
+use std::ops::Range;
+
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, Wiring};
 use super::checker::Violation;
 use super::core::Weather;
 use super::mapping::Spread;
 use super::server::{Ahead, Side};
 use super::world::run;
+use super::{plan, seeds};
 
 /// Sources of a scenario.
 const X: SourceRef = SourceRef { tenant: "a", resource: "things", name: "x" };
@@ -47,6 +50,15 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         steps,
         forever: None,
     }
+}
+
+/// Worlds of many seeds, each turned into one of a kind. The variable names other seeds.
+#[track_caller]
+fn every_seed_holds(variable: &str, range: Range<u64>, turn: fn(Plan) -> Plan) {
+    let found = seeds::each(seeds::seeds(variable, range), |seed| run(&turn(plan::plan(seed))).violations);
+    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
+    found.iter().for_each(|(seed, violations)| println!("seed {seed}: {}", violations[0]));
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 /// What is violated where the network decides differently each time.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use sync_engine::engine::election::How;
 
 use super::super::process::LEASE_DURATION;
-use super::super::{plan, seeds};
 use super::*;
 
 fn replicas(steps: &[(u64, Action)]) -> Plan {
@@ -14,10 +13,7 @@ fn replicas(steps: &[(u64, Action)]) -> Plan {
 
 #[test]
 fn one_replica_writes_at_a_time_and_the_world_is_as_with_one() {
-    let range = seeds::seeds("SYNC_ENGINE_SEEDS_REPLICAS", 0..24);
-    let found = seeds::each(range, |seed| run(&plan::of_replicas(plan::plan(seed))).violations);
-    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
-    assert!(found.is_empty(), "{found:#?}");
+    every_seed_holds("SYNC_ENGINE_SEEDS_REPLICAS", 0..24, plan::of_replicas);
 }
 
 /// How long after the end of the leader the other replica writes for the first time.

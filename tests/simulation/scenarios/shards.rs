@@ -5,7 +5,6 @@ use std::time::Duration;
 use sync_engine::engine::election::How;
 
 use super::super::process::{LEASE_DURATION, THIRD};
-use super::super::{plan, seeds};
 use super::*;
 
 fn shards(steps: &[(u64, Action)]) -> Plan {
@@ -14,10 +13,7 @@ fn shards(steps: &[(u64, Action)]) -> Plan {
 
 #[test]
 fn one_replica_writes_for_a_cluster_at_a_time_and_the_world_is_as_with_one() {
-    let range = seeds::seeds("SYNC_ENGINE_SEEDS_SHARDS", 0..16);
-    let found = seeds::each(range, |seed| run(&plan::of_shards(plan::plan(seed))).violations);
-    let found: Vec<_> = found.into_iter().filter(|(_, violations)| !violations.is_empty()).collect();
-    assert!(found.is_empty(), "{found:#?}");
+    every_seed_holds("SYNC_ENGINE_SEEDS_SHARDS", 0..16, plan::of_shards);
 }
 
 /// Three replicas, and a source that one of them has synced.

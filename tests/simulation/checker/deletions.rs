@@ -1,0 +1,111 @@
+//! Who asked for a deletion, and who lets the engine give an object up.
+
+use std::time::Duration;
+
+use super::super::mapping::{Mapping, Rule};
+use super::super::records::{Made, Source};
+use super::{CALM_GRACE, Checker, GRACE};
+
+impl Checker {
+    /// Who asked for a deletion: the consumer, or the mapping.
+    pub(super) fn may_delete(&self, at: Duration, made: &Made) -> bool {
+        if made.is_shared {
+            return !self.is_used(at, made) || self.may_be_recreated(at, made);
+        }
+        let source = self.sources.get(&made.source_uid);
+        let asked = source.is_some_and(|source| source.was_asked(at));
+        let deletes =
+            |one: &Mapping| one.on_source_delete == "Delete" && (made.is_copy() || one.delete_policy == "Delete");
+        let is_guest = self.last_of(&made.owner.mapping).is_none();
+        let by_consumer =
+            asked && (is_guest || self.recent(at).any(|edition| self.is_governed(edition, made, deletes)));
+        by_consumer || self.gave_up(at, made, source)
+    }
+
+    /// Whether the mapping itself says that the object goes.
+    fn gave_up(&self, at: Duration, made: &Made, source: Option<&Source>) -> bool {
+        let grace = |since| self.grace(since);
+        let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
+            None => {
+                let last = self.last_of(&made.owner.mapping);
+                last.is_some_and(|last| last.on_mapping_removed == "Delete") && !self.is_leaving_held(made)
+            }
+            Some(mapping) => {
+                let rule = mapping.all_rules().find(|rule| made.is_by(rule));
+                let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, at, grace));
+                let off = |rule: &Rule| rule.conditional && source.is_none_or(|source| source.lately_plain(at, grace));
+                let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
+                let follows = |other: &Source| source.is_none_or(|source| other.follows(made, &source.resource));
+                let recreated = || self.sources.iter().any(|(uid, other)| *uid != made.source_uid && follows(other));
+                let is_recreated = || made.is_copy() && (self.may_be_recreated(at, made) || self.has_moved(made));
+                (rule.is_none() && !self.is_removal_held(mapping, made))
+                    || self.has_left_list(at, made, mapping, source)
+                    || is_recreated()
+                    || (is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at))
+                    || rule.is_some_and(off)
+                    || (out && mapping.on_exit == "Delete")
+                    || source.is_none_or(|source| mapping.lately_elsewhere(made.side, source, at, grace))
+                    || (mapping.on_source_recreated == "Replace" && recreated())
+                    || (mapping.on_source_vanished == "Delete" && source.is_some_and(|source| source.vanished))
+            }
+        };
+        self.recent(at).any(by_edition)
+    }
+
+    /// Whether the deletion of an object whose rule is gone waits for a person: no document since then lets anything be
+    /// deleted.
+    fn is_removal_held(&self, edition: &Mapping, made: &Made) -> bool {
+        let of_mapping = self.editions.iter().filter_map(|(since, other)| Some((*since, other.as_ref()?)));
+        let of_mapping: Vec<_> = of_mapping.filter(|(_, other)| other.name == edition.name).collect();
+        let here = of_mapping.iter().rposition(|(_, other)| std::ptr::eq(*other, edition)).unwrap_or_default();
+        let lacks_it = |(_, other): &&(Duration, &Mapping)| !other.all_rules().any(|rule| made.is_by(rule));
+        let without: Vec<_> = of_mapping[..=here].iter().rev().take_while(lacks_it).collect();
+        let Some((removed, _)) = without.last() else { return false };
+        without.iter().all(|(_, other)| other.may_prune == 0)
+            && made.since + CALM_GRACE < *removed
+            && self.approved.is_none_or(|approved| approved < *removed)
+    }
+
+    /// Whether what a removed mapping takes along waits for a person: its last document let nothing be deleted for long before.
+    fn is_leaving_held(&self, made: &Made) -> bool {
+        let is_its = |edition: &&Mapping| edition.name == made.owner.mapping;
+        let last = self.editions.iter().rposition(|(_, edition)| edition.as_ref().filter(is_its).is_some());
+        let Some((since, Some(mapping))) = last.map(|last| &self.editions[last]) else { return false };
+        let Some((removed, _)) = last.and_then(|last| self.editions.get(last + 1)) else { return false };
+        mapping.may_prune == 0
+            && made.since + CALM_GRACE < *removed
+            && *since + GRACE < *removed
+            && self.approved.is_none_or(|approved| approved < *removed)
+    }
+
+    /// Whether what a changed document deletes waits for a person's approval.
+    fn is_held(&self, at: Duration) -> bool {
+        let Some((since, Some(mapping))) = self.editions.last() else { return false };
+        mapping.may_prune == 0 && *since + GRACE < at && self.approved.is_none_or(|approved| approved < *since)
+    }
+
+    /// Whether some policy lets the engine take its labels and annotations off an object.
+    pub(super) fn may_orphan(&self, at: Duration, made: &Made) -> bool {
+        let source = self.sources.get(&made.source_uid);
+        let grace = |since| self.grace(since);
+        let asked = made.is_shared || source.is_some_and(|source| source.was_asked(at));
+        // What has no rule any more goes by the most careful rule of its kind.
+        let has_policy = |one: &Mapping| !one.related.iter().any(|rule| made.is_by(rule));
+        let leaves =
+            |one: &Mapping| one.on_source_delete == "Orphan" || (one.delete_policy == "Orphan" && has_policy(one));
+        if asked && self.recent(at).any(|edition| self.is_governed(edition, made, leaves)) {
+            return true;
+        }
+        let by_edition = |edition: Option<&Mapping>| match edition.filter(|one| one.name == made.owner.mapping) {
+            None => self.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed == "Orphan"),
+            Some(mapping) => {
+                let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, at, grace));
+                let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
+                (out && mapping.on_exit == "Orphan")
+                    || (is_changed && mapping.on_identity_change == "Orphan")
+                    || (mapping.delete_policy == "Orphan" && has_policy(mapping) && self.gave_up(at, made, source))
+            }
+        };
+        self.recent(at).any(by_edition)
+    }
+}
