@@ -79,6 +79,7 @@ async fn measure(size: Size) -> anyhow::Result<Measured> {
     let creating = Begun::now(&scene, &engine)?;
     scene.create_objects()?;
     scene.every_phase("Pending").await?;
+    scene.every_object().await?;
     let created = creating.end(&scene, &engine)?;
 
     let updating = Begun::now(&scene, &engine)?;

@@ -19,6 +19,7 @@ use crate::size::Size;
 const PATIENCE: Duration = Duration::from_secs(300);
 const EXPORT: &str = "mongodb";
 const DATABASES: &str = "mongodbcommunity.v1.mongodbcommunity.mongodb.com";
+const DOWNSTREAM: ApiRef<'_> = ApiRef { cluster: "", resource: DATABASES };
 const EVERYWHERE: &str = "clusters/*/apis/mongodbcommunity.mongodb.com/v1/mongodbcommunity?watch=true";
 
 /// What consumers let the provider use.
@@ -63,10 +64,10 @@ impl Scene {
     /// Publishes the MongoDB API, and makes workspaces that bind it.
     pub async fn set(size: Size) -> Result<Scene> {
         let folder = TempDir::new()?;
-        let upstream = Options::kcp().seed("upstream").start().await?;
+        let upstream = options(Options::kcp()).seed("upstream").start().await?;
         let mut targets = Vec::new();
         for index in 0..size.targets {
-            let target = Options::kubernetes().seed(&format!("target-{index}")).start().await?;
+            let target = options(Options::kubernetes()).seed(&format!("target-{index}")).start().await?;
             let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
             done(target.create(definitions, &document("schemas/mongodb/crd.yaml")?))?;
             fs::write(folder.path().join(format!("{}.kubeconfig", name_of_target(index))), target.kubeconfig(None))?;
@@ -157,17 +158,30 @@ impl Scene {
         Ok(())
     }
 
+    /// Waits until the targets have every object: the first status may come before, where the password is not read yet.
+    pub async fn every_object(&self) -> Result<()> {
+        const LOOKS: u64 = 10;
+        let mut made = 0;
+        for _ in 0..PATIENCE.as_secs() * LOOKS {
+            made = self.targets.iter().map(|target| target.list(DOWNSTREAM).len()).sum();
+            if made >= self.size.objects {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_secs(1) / LOOKS as u32).await;
+        }
+        Err(self.stuck(made))
+    }
+
     /// The operator writes every downstream status.
     pub fn run_operators(&self, phase: &str) -> Result<()> {
-        let databases = ApiRef { cluster: "", resource: DATABASES };
         let status = json!({
             "phase": phase, "version": "6.0.5", "currentMongoDBMembers": 3, "currentStatefulSetReplicas": 3,
             "mongoUri": "mongodb://database.example:27017",
         });
         for target in &self.targets {
-            for database in target.list(databases) {
+            for database in target.list(DOWNSTREAM) {
                 let text = |field: &str| database["metadata"][field].as_str().unwrap_or_default().to_owned();
-                done(target.merge_status(databases, &text("namespace"), &text("name"), &status))?;
+                done(target.merge_status(DOWNSTREAM, &text("namespace"), &text("name"), &status))?;
             }
         }
         Ok(())
@@ -213,6 +227,11 @@ fn name_of_provider(index: usize) -> String {
 /// The name of its connection. The first one is the target that mappings have by default.
 fn name_of_target(index: usize) -> String {
     if index == 0 { "target".to_owned() } else { format!("target-{index}") }
+}
+
+/// A kube-apiserver sends a bookmark to each watch about once a minute.
+fn options(server: Options) -> Options {
+    server.bookmarks_every(Duration::from_secs(60))
 }
 
 /// What a server does not refuse.

@@ -126,11 +126,11 @@ fn hash_in(index: &[u8], resource: &Resource) -> Option<String> {
     (!hash.is_empty()).then(|| hash.to_owned())
 }
 
-/// The schema of a resource in an OpenAPI v3 document of its group and version.
+/// The schema of a resource's status in an OpenAPI v3 document of its group and version.
 fn schema_in(document: &[u8], resource: &Resource) -> Option<Arc<Schema>> {
     let mut schemas = Schemas::default();
     schemas.add_openapi(&serde_json::from_slice(document).ok()?);
-    schemas.resource(resource).cloned()
+    schemas.resource(resource).map(|schema| Arc::new(schema.of_status()))
 }
 
 /// When a schema is looked at next.

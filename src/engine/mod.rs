@@ -514,8 +514,8 @@ impl Engine {
 
     /// The pipelines of a mapping: one for each of its targets.
     fn pipelines_of<'a>(&'a self, mapping: &'a str) -> impl Iterator<Item = &'a Arc<Pipeline>> {
-        let of = self.pipelines.iter().filter(move |(slot, _)| slot.mapping == mapping);
-        of.map(|(_, running)| &running.pipeline)
+        let from_there = self.pipelines.range(Slot::of(mapping)..);
+        from_there.take_while(move |(slot, _)| slot.mapping == mapping).map(|(_, running)| &running.pipeline)
     }
 
     fn stop(&mut self, slot: &Slot) {

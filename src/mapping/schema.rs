@@ -111,6 +111,40 @@ impl Schema {
         &self.root
     }
 
+    /// The same schema as far as it is about `.status`: the rest of a large API takes many times the memory.
+    pub fn of_status(&self) -> Schema {
+        let mut root = self.resolve(&self.root).clone();
+        if let Some(Value::Object(properties)) = root.get_mut("properties") {
+            properties.retain(|name, _| name == "status");
+        }
+        let mut named = BTreeMap::new();
+        self.referenced(&root, &mut named);
+        let definitions = named.into_iter().map(|(name, definition)| (name.to_owned(), definition.clone())).collect();
+        Schema { root, definitions: Arc::new(Value::Object(definitions)), kind: self.kind.clone(), ..*self }
+    }
+
+    /// The definitions that a schema refers to, and those that they refer to.
+    fn referenced<'s>(&'s self, schema: &Value, found: &mut BTreeMap<&'s str, &'s Value>) {
+        let named = schema.get("$ref").and_then(Value::as_str).and_then(|reference| self.definition(reference));
+        if let Some((name, definition)) = named
+            && found.insert(name, definition).is_none()
+        {
+            self.referenced(definition, found);
+        }
+        match schema {
+            Value::Object(fields) => fields.values().for_each(|below| self.referenced(below, found)),
+            Value::Array(items) => items.iter().for_each(|below| self.referenced(below, found)),
+            _ => {}
+        }
+    }
+
+    /// What a `$ref` points to, with its name.
+    fn definition(&self, reference: &str) -> Option<(&str, &Value)> {
+        let name = reference.rsplit('/').next().unwrap_or_default();
+        let (name, definition) = self.definitions.as_object()?.get_key_value(name)?;
+        Some((name.as_str(), definition))
+    }
+
     /// Whether a field exists. Items of a list are stepped into by `*` or a number.
     pub fn has_path(&self, path: &[&str]) -> Presence {
         match path {
@@ -173,13 +207,10 @@ impl Schema {
         for _ in 0..MAX_REFERENCES {
             let reference = schema.get("$ref").and_then(Value::as_str);
             schema = match (reference, schema["allOf"].as_array().map(Vec::as_slice)) {
-                (Some(reference), _) => {
-                    let name = reference.rsplit('/').next().unwrap_or_default();
-                    match self.definitions.get(name) {
-                        Some(definition) => definition,
-                        None => return &Value::Null,
-                    }
-                }
+                (Some(reference), _) => match self.definition(reference) {
+                    Some((_, definition)) => definition,
+                    None => return &Value::Null,
+                },
                 (None, Some([only])) if schema.get("properties").is_none() => only,
                 _ => return schema,
             };

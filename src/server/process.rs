@@ -38,12 +38,14 @@ type NamedGauge = (&'static str, &'static str, f64);
 
 fn gauges() -> Vec<NamedGauge> {
     let status = read("/proc/self/status").unwrap_or_default();
+    let limits = read("/proc/self/limits").unwrap_or_default();
     let memory = |key| kibibytes(&status, key).map(|kibibytes| kibibytes * 1024.0);
     [
         ("process_resident_memory_bytes", "Resident memory", memory("VmRSS:")),
         ("process_resident_memory_peak_bytes", "Largest resident memory so far", memory("VmHWM:")),
         ("process_threads", "Threads", field(&status, "Threads:").and_then(|text| text.parse().ok())),
         ("process_open_fds", "Open file descriptors", open_files()),
+        ("process_max_fds", "Largest number of open file descriptors", most_open_files(&limits)),
     ]
     .into_iter()
     .filter_map(|(name, help, value)| Some((name, help, value?)))
@@ -76,6 +78,11 @@ fn open_files() -> Option<f64> {
     fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count().saturating_sub(1) as f64)
 }
 
+/// The soft limit, which is the first of two; `None`: there is no limit.
+fn most_open_files(limits: &str) -> Option<f64> {
+    field(limits, "Max open files")?.split_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +100,16 @@ mod tests {
         assert_eq!(kibibytes(status, "VmRSS:"), Some(2048.0));
         assert_eq!(kibibytes(status, "VmHWM:"), None);
         assert_eq!(field(status, "Threads:"), Some("9"));
+    }
+
+    #[test]
+    fn the_soft_limit_of_open_files_is_read() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                      Max open files            1024                 524288               files     \n";
+        assert_eq!(most_open_files(limits), Some(1024.0));
+        assert_eq!(
+            most_open_files("Max open files            unlimited            unlimited            files\n"),
+            None
+        );
     }
 }

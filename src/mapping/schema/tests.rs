@@ -130,12 +130,14 @@ fn custom_resource_definitions() {
 fn openapi_documents() {
     let document = json!({"openapi": "3.0.0", "components": {"schemas": {
         "io.k8s.Spec": {"type": "object", "properties": {"size": {"type": "integer"}, "again": {"$ref": "#/components/schemas/io.k8s.Spec"}}},
+        "io.k8s.Last": {"type": "object", "required": ["of"], "properties": {"of": {"$ref": "#/components/schemas/io.k8s.Spec"}}},
         "io.k8s.Loop": {"$ref": "#/components/schemas/io.k8s.Loop"},
         "io.k8s.Thing": {
             "type": "object",
             "properties": {
                 "spec": {"default": {}, "allOf": [{"$ref": "#/components/schemas/io.k8s.Spec"}]},
                 "loop": {"$ref": "#/components/schemas/io.k8s.Loop"},
+                "status": {"required": ["last"], "properties": {"last": {"$ref": "#/components/schemas/io.k8s.Last"}}},
             },
             "x-kubernetes-group-version-kind": [{"group": "apps", "version": "v1", "kind": "Thing"}],
         },
@@ -146,6 +148,16 @@ fn openapi_documents() {
     assert_eq!(schema.has_path(&["spec", "again", "again", "size"]), Presence::Known(true));
     assert_eq!(schema.has_path(&["spec", "sice"]), Presence::Known(false));
     assert_eq!(schema.has_path(&["loop", "x"]), Presence::Open);
+
+    let of_status = schema.of_status();
+    assert_eq!(of_status.has_path(&["spec"]), Presence::Known(false));
+    for schema in [schema, &of_status] {
+        assert_eq!(schema.has_status("/last/of/again/size"), Presence::Known(true));
+        assert_eq!(schema.has_status("/last/on"), Presence::Known(false));
+        assert_eq!(schema.required_missing(&json!({})), ["last.of"]);
+    }
+    let kept = of_status.definitions.as_object().expect("a map");
+    assert_eq!(kept.keys().collect::<Vec<_>>(), ["io.k8s.Last", "io.k8s.Spec"]);
 }
 
 #[test]
