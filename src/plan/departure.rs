@@ -208,6 +208,9 @@ impl Leaving<'_> {
 
     fn orphaned(&self, object: &TargetObject) -> Reason {
         let why = match (&self.observed.source, self.stage) {
+            (Source::Present(_), Stage::Out(_)) if self.observed.among.is_some() => {
+                "its source does not name this target, and the mapping does not give it now"
+            }
             (Source::Present(_), Stage::Out(_)) => "its source no longer passes the mapping's filter",
             (Source::Present(_), _) => "it was made for an earlier source of the same name",
             _ if self.observed.answers.read_failed.is_some() => "whether its source is missing cannot be told",

@@ -266,12 +266,15 @@ pub fn is_held_here(observed: &Observed, source: &Value) -> bool {
 /// A source whose pins somebody removed may have objects on any target. It is released by whoever sees that none has any.
 pub fn is_held_by_none(observed: &Observed, source: &Value) -> bool {
     let Some(among) = &observed.among else { return false };
-    let is_empty = |objects: &Objects| !objects.iter().any(|one| one.reference.kind.side == Side::Target);
     let is_known_empty = |other: &Other| other.sight == Sight::Seen && is_empty(&other.objects);
     has_finalizer(source, observed.writer.finalizer())
         && source::pins(&observed.writer, source).is_empty()
         && is_empty(&observed.owned)
         && among.others.values().all(is_known_empty)
+}
+
+fn is_empty(objects: &Objects) -> bool {
+    !objects.iter().any(|one| one.reference.kind.side == Side::Target)
 }
 
 /// Why nothing may be written to a target that is the cluster of another target of the mapping.
@@ -294,7 +297,9 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
     // What leaves a target is told as well. Every target tells the same, so that none overwrites what another wrote.
     let chosen = |name: &String| choices.iter().any(|choice| choice.cluster.as_ref() == Ok(name));
     let left: BTreeSet<&String> = among.others.keys().chain([&among.name]).filter(|name| !chosen(name)).collect();
-    let left = left.into_iter().map(|name| (name, Ok(name), pins.contains_key(name)));
+    // A source that was restored may name fewer targets than have objects of it.
+    let has_any = |name: &String| among.others.get(name).is_some_and(|other| !is_empty(&other.objects));
+    let left = left.into_iter().map(|name| (name, Ok(name), pins.contains_key(name) || has_any(name)));
     let given = choices.iter().map(|choice| (&choice.key, choice.cluster.as_ref(), true));
     for (key, cluster, has_objects) in given.chain(left) {
         let mut tell = |cause, why: &str| all.push(cause, format!("target `{key}`: {why}"));
@@ -312,7 +317,8 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
         match other.map(|other| (other.sight, &other.unsettled)) {
             None => tell(Cause::Waiting, "there is no such cluster now"),
             Some((Sight::Seen, Some((cause, why)))) if has_objects || *cause != Cause::Unknown => tell(*cause, why),
-            Some((Sight::Starting, _)) if has_objects => return None,
+            // It may have orphaned objects, also where the source does not name it.
+            Some((Sight::Starting, _)) => return None,
             Some((Sight::Lost, _)) if has_objects => tell(Cause::Waiting, "its cluster cannot be reached"),
             Some(_) => {}
         }

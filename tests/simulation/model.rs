@@ -196,7 +196,8 @@ impl View<'_> {
         made.owner.mapping != self.world.mapping.name && last.is_none_or(|last| last.on_mapping_removed != "Delete")
     }
 
-    /// Whether a source stays on a target that the mapping no longer gives: what it has there stays as it is.
+    /// Whether a source stays on a target that the mapping no longer gives: what it has there stays as it is. So it does on a
+    /// target whose name went from the source with a restored server.
     fn has_stayed(&self, key: &SourceKey, source: &Value) -> bool {
         let mapping = &self.world.mapping;
         let given = mapping.sides(source);
@@ -206,7 +207,11 @@ impl View<'_> {
         };
         let is_former = |side: &Side| !given.contains(side) && is_there(side);
         let may_stay = mapping.spread == Spread::Choice && mapping.on_target_change == "Block";
-        may_stay && [Side::Target, Side::Second].iter().any(is_former)
+        let is_forgotten = |side: &Side| {
+            self.world.source_restored && is_former(side) && !named.iter().any(|name| name == side.name())
+        };
+        let has_several = mapping.spread != Spread::One;
+        [Side::Target, Side::Second].iter().any(|side| may_stay && is_former(side) || has_several && is_forgotten(side))
     }
 
     /// Where the objects of a source are: where some of them are already, or where today's rule puts them.

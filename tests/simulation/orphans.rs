@@ -6,8 +6,8 @@ use serde_json::Value;
 use sync_engine::sandbox::Request;
 
 use super::checker::Checker;
-use super::mapping::Mapping;
-use super::records::Made;
+use super::mapping::{Mapping, Spread};
+use super::records::{Made, targets_of};
 use super::server::Side;
 use super::world::{SourceKey, World, text};
 
@@ -61,7 +61,13 @@ fn is_orphaned(mapping: &Mapping, made: &Made, source: &Value) -> bool {
     let finalizers = source["metadata"]["finalizers"].to_string();
     let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
     let is_its_own = text(source, "uid") == made.source_uid;
-    !mapping.selects(source) && is_held != is_its_own
+    // A restored source may name fewer targets than have objects of it.
+    let is_named = || targets_of(source).iter().any(|name| name == made.side.name());
+    let is_forgotten = || mapping.spread != Spread::One && !mapping.sides(source).contains(&made.side) && !is_named();
+    match mapping.selects(source) {
+        true => is_its_own && is_forgotten(),
+        false => is_held != is_its_own,
+    }
 }
 
 /// Whether the mapping that made an object looks at living sources: not while it is suspended, or retained without its file.

@@ -284,6 +284,7 @@ impl Source {
     /// What it was is what it is: its deletion counts for those alone who saw it.
     pub fn is_restored(&mut self, at: Duration, object: &Value, grace: Duration) {
         (self.gone, self.vanished) = (false, false);
+        self.sent_to = targets_of(object).into_iter().collect();
         self.extra.set(at, object["spec"]["extra"] == true);
         self.managed.set(at, object["metadata"]["labels"]["tier"] == "managed");
         self.secrets.note(at, secret_of(object));

@@ -60,3 +60,15 @@ fn a_source_that_is_stripped_and_edited_at_once_leaves_its_target_all_the_same()
     let steps = [&moves[..], &steps[..]].concat();
     (4..=steps.len()).for_each(|until| holds(&several(Spread::Choice, Kcp, &steps[..until]), 4));
 }
+
+#[test]
+fn what_a_target_got_after_the_sources_were_backed_up_is_kept() {
+    let steps = [
+        (0, Action::Create(X)),
+        (40_000, Action::BackUp(Side::Source)),
+        (60_000, Action::Change(X)),
+        (15_000, Action::Restore(Side::Source, Ahead::Expired)),
+        (60_000, Action::Delete(X)),
+    ];
+    (4..=steps.len()).for_each(|until| holds(&several(Spread::Extra, Kcp, &steps[..until]), 4));
+}
