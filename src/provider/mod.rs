@@ -63,7 +63,7 @@ impl AnyProvider {
             (SourceClusters::ApiExport(export), _) => return of_export(export),
             (SourceClusters::Provider(name), None) => {
                 return Err(format!(
-                    "there is no ClusterProvider `{name}`: add its document, or correct `source.provider`"
+                    "there is no ClusterProvider `{name}`: add its document, or correct the name in the mapping"
                 ));
             }
             (SourceClusters::Provider(_), Some(provider)) => provider,

@@ -260,7 +260,7 @@ async fn what_is_no_kcp_and_what_is_away_is_said() {
     scene.manager.run([other]);
     insta::assert_snapshot!(scene.complaint().await, @"APIExport things of kpc: there is no connection `kpc` (there are: kcp); add `--connection kpc=PATH[#CONTEXT]`");
     scene.manager.run([SourceClusters::Provider("edge".into())]);
-    insta::assert_snapshot!(scene.complaint().await, @"ClusterProvider edge: there is no ClusterProvider `edge`: add its document, or correct `source.provider`");
+    insta::assert_snapshot!(scene.complaint().await, @"ClusterProvider edge: there is no ClusterProvider `edge`: add its document, or correct the name in the mapping");
 }
 
 #[tokio::test]

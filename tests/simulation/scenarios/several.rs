@@ -72,3 +72,13 @@ fn what_a_target_got_after_the_sources_were_backed_up_is_kept() {
     ];
     (4..=steps.len()).for_each(|until| holds(&several(Spread::Extra, Kcp, &steps[..until]), 4));
 }
+
+#[test]
+fn a_source_that_vanishes_leaves_what_it_has_on_both_targets() {
+    let steps = [
+        (0, Action::BackUp(Side::Source)),
+        (20_000, Action::Create(X)),
+        (20_000, Action::Restore(Side::Source, Ahead::Old)),
+    ];
+    holds(&several(Spread::Both, Plain, &steps), 4);
+}
