@@ -132,7 +132,7 @@ impl Pipeline {
         }
         let (generation, has_several) = (self.generation(), self.generation().mapping.has_several_targets());
         // A source does not move to a target before it is known which cluster that is.
-        let is_lost = generation.target.is_lost() || (!has_several && generation.target.identity().is_err());
+        let is_lost = self.is_lost() || (!has_several && generation.target.identity().is_err());
         let withheld = {
             let mut others = self.others();
             if others.lost.replace(is_lost).map_or(is_lost || !has_several, |before| before != is_lost) {

@@ -82,3 +82,17 @@ fn a_source_that_vanishes_leaves_what_it_has_on_both_targets() {
     ];
     holds(&several(Spread::Both, Plain, &steps), 4);
 }
+
+#[test]
+fn a_source_moves_once_the_state_store_of_its_next_target_can_be_kept_again() {
+    let conflicts = Weather { conflict: 60, only_writes: true, ..Weather::default() };
+    let steps = [
+        (0, Action::Edit(Edit::OnTargetChange("Recreate"))),
+        (1_000, Action::Create(X)),
+        (30_000, Action::Change(X)),
+        (30_000, Action::Weather(conflicts)),
+        (1_000, Action::Edit(Edit::Edition)),
+        (100, Action::Change(X)),
+    ];
+    holds(&several(Spread::Choice, Plain, &steps), 24);
+}
