@@ -18,8 +18,8 @@ pub struct Others {
     selected: BTreeSet<String>,
     /// Their pipelines, by the name of the target.
     pipelines: BTreeMap<String, Weak<Pipeline>>,
-    /// Sources whose status may wait for what other targets have, with the names of those that are not in sight yet.
-    withheld: BTreeMap<Key, BTreeSet<String>>,
+    /// Sources that may wait for other targets, with the names of those that were not in sight, and how they were seen.
+    withheld: BTreeMap<Key, BTreeMap<String, Sight>>,
     /// Whether the cluster could not be reached when that was last looked at.
     lost: Option<bool>,
 }
@@ -76,15 +76,20 @@ impl Pipeline {
             };
             (name, other)
         });
-        let among = Among { name: self.generation().target.name.clone(), selected, others: others.collect() };
-        let starting = among.others.iter().filter(|(_, other)| other.sight == Sight::Starting);
-        let starting: BTreeSet<String> = starting.map(|(name, _)| name.clone()).collect();
+        let generation = self.generation();
+        let among = Among { name: generation.target.name.clone(), selected, others: others.collect() };
+        let is_unseen = |other: &Other| match generation.mapping.has_several_targets() {
+            true => other.sight != Sight::Seen,
+            // A source moves to a target that can be reached, whatever that has of it.
+            false => other.sight == Sight::Lost || other.identity.is_none(),
+        };
+        let unseen = among.others.iter().filter(|(_, other)| is_unseen(other));
+        let unseen: BTreeMap<String, Sight> = unseen.map(|(name, other)| (name.clone(), other.sight)).collect();
         let mut others = self.others();
-        if !starting.is_empty() && self.generation().mapping.has_several_targets() {
-            others.withheld.insert(key.clone(), starting);
-        } else {
-            others.withheld.remove(key);
-        }
+        match unseen.is_empty() {
+            true => others.withheld.remove(key),
+            false => others.withheld.insert(key.clone(), unseen),
+        };
         Some(among)
     }
 
@@ -123,7 +128,7 @@ impl Pipeline {
         waiting.for_each(|(_, one)| one.queue.add(key.clone(), Priority::Live));
     }
 
-    /// Queues what waited for a target that is in sight now; and, once this target can or cannot be reached any more,
+    /// Queues what waited for a target that is seen otherwise now; and, once this target can or cannot be reached any more,
     /// what the others say of it. Called now and then, so that a short interruption changes no status.
     pub fn look_at_others(&self) {
         let pipelines = self.other_pipelines();
@@ -140,12 +145,14 @@ impl Pipeline {
             }
             others.withheld.clone()
         };
-        let has_come = |key: &Key, name: &String| {
+        let has_changed = |key: &Key, name: &String, seen: Sight| {
             let one = pipelines.iter().find(|(other, _)| other == name);
-            one.is_none_or(|(_, one)| one.sight(key) != Sight::Starting)
+            one.is_none_or(|(_, one)| one.sight(key) != seen)
         };
-        for (key, starting) in withheld {
-            if starting.iter().any(|name| has_come(&key, name)) {
+        for (key, unseen) in withheld {
+            if unseen.iter().any(|(name, seen)| has_changed(&key, name, *seen)) {
+                // Whoever still has to wait says so again.
+                self.others().withheld.remove(&key);
                 self.queue.add(key, Priority::Initial);
             }
         }
