@@ -43,7 +43,7 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
         let source = sources.iter().find(|(key, _)| is_owner(key)).map(|(_, source)| source);
         let of = |source: &Value| {
             let governing = core.checker.governing(Some(&world.mapping), made);
-            governing.is_some_and(|mapping| is_orphaned(mapping, made, source))
+            governing.is_some_and(|mapping| is_orphaned(world, mapping, made, source))
         };
         let is_former = made.owner.mapping == world.mapping.name && resource_of(made) != world.mapping.resource;
         let is_orphaned = |source| !is_former && runs_live_rows(world, &core.checker, made) && of(source);
@@ -57,7 +57,7 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
 }
 
 /// Whether an object is orphaned although a source of its name is live.
-fn is_orphaned(mapping: &Mapping, made: &Made, source: &Value) -> bool {
+fn is_orphaned(world: &World, mapping: &Mapping, made: &Made, source: &Value) -> bool {
     let finalizers = source["metadata"]["finalizers"].to_string();
     let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
     let is_its_own = text(source, "uid") == made.source_uid;
@@ -65,7 +65,7 @@ fn is_orphaned(mapping: &Mapping, made: &Made, source: &Value) -> bool {
     let is_named = || targets_of(source).iter().any(|name| name == made.side.name());
     let is_forgotten = || mapping.spread != Spread::One && !mapping.sides(source).contains(&made.side) && !is_named();
     match mapping.selects(source) {
-        true => is_its_own && is_forgotten(),
+        true => world.source_restored && is_its_own && is_forgotten(),
         false => is_held != is_its_own,
     }
 }
