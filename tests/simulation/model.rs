@@ -196,8 +196,8 @@ impl View<'_> {
         made.owner.mapping != self.world.mapping.name && last.is_none_or(|last| last.on_mapping_removed != "Delete")
     }
 
-    /// Whether a source stays on a target that the mapping no longer gives: what it has there stays as it is. So it does on a
-    /// target whose name went from the source with a restored server.
+    /// Whether a source stays on a target that the mapping no longer gives: what it has there stays as it is. So does what is on
+    /// a target that the source does not name since a server was restored.
     fn has_stayed(&self, key: &SourceKey, source: &Value) -> bool {
         let mapping = &self.world.mapping;
         let given = mapping.sides(source);
@@ -207,9 +207,9 @@ impl View<'_> {
         };
         let is_former = |side: &Side| !given.contains(side) && is_there(side);
         let may_stay = mapping.spread == Spread::Choice && mapping.on_target_change == "Block";
-        let is_forgotten = |side: &Side| {
-            self.world.source_restored && is_former(side) && !named.iter().any(|name| name == side.name())
-        };
+        let is_restored = self.world.source_restored || self.world.target_restored;
+        let is_forgotten =
+            |side: &Side| is_restored && is_former(side) && !named.iter().any(|name| name == side.name());
         let has_several = mapping.spread != Spread::One;
         [Side::Target, Side::Second].iter().any(|side| may_stay && is_former(side) || has_several && is_forgotten(side))
     }

@@ -74,6 +74,18 @@ fn what_a_target_got_after_the_sources_were_backed_up_is_kept() {
 }
 
 #[test]
+fn what_a_restored_target_brings_back_is_kept_until_its_source_is_deleted() {
+    let steps = [
+        (0, Action::Create(X)),
+        (20_000, Action::BackUp(Side::Second)),
+        (20_000, Action::Edit(Edit::Spread(Spread::Extra))),
+        (60_000, Action::Restore(Side::Second, Ahead::Expired)),
+        (60_000, Action::Delete(X)),
+    ];
+    (4..=steps.len()).for_each(|until| holds(&several(Spread::Both, Kcp, &steps[..until]), 4));
+}
+
+#[test]
 fn a_source_that_vanishes_leaves_what_it_has_on_both_targets() {
     let steps = [
         (0, Action::BackUp(Side::Source)),
