@@ -158,9 +158,9 @@ impl ListWatch {
         seconds
     }
 
-    /// Whether a list was complete before, and another one follows.
+    /// Whether a list was complete before, or was refused: time has passed, and the server may be another one.
     pub(super) fn lists_again(&self) -> bool {
-        self.listed
+        self.listed || self.state != WatchState::Starting
     }
 
     /// Whether a version went back since the last call: the history that the cache is of has ended.

@@ -188,3 +188,9 @@ fn a_source_cluster_that_is_rebuilt_twice_leaves_no_count_of_deletions_behind() 
     ];
     holds(&Plan { seed: 88, ..world(Plain, &steps) }, 1);
 }
+
+#[test]
+fn a_cluster_that_is_rebuilt_before_its_sources_are_listed_is_noticed() {
+    let steps = [(7, Action::Away(Side::Source)), (8_000, Action::Rebuild(Side::Source, Ahead::Expired))];
+    holds(&world(Plain, &steps), 12);
+}
