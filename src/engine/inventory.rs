@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hyper::body::Bytes;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -18,6 +19,8 @@ use crate::object::metadata;
 /// Version of the format. A reader refuses a later one.
 const FORMAT: &str = "1";
 
+const MOMENT: SignedDuration = SignedDuration::from_millis(1);
+
 /// What one state store says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
@@ -26,6 +29,8 @@ pub struct Inventory {
     /// The plurals of those that the target has served: they name the CustomResourceDefinitions.
     pub plurals: BTreeMap<Kind, String>,
     pub document: String,
+    /// When it was written first: state stores on other targets may hold an earlier or a later one.
+    pub recorded: Option<Timestamp>,
     /// Document of the `ClusterProvider` that the source's clusters come from; empty for an APIExport.
     pub provider: String,
     /// The source of the document.
@@ -76,6 +81,11 @@ impl Inventory {
     /// Whether what the state store holds was.
     pub fn is_in_force_itself(&self) -> bool {
         self.is_in_force(&self.document, &self.leaving)
+    }
+
+    /// When a document is recorded that follows this one: later, whatever the clock says.
+    pub fn next_moment(&self, now: Timestamp) -> Timestamp {
+        self.recorded.map_or(now, |before| now.max(before.saturating_add(MOMENT).unwrap_or(before)))
     }
 
     /// All that is needed to serve the mapping without its files.
@@ -236,6 +246,9 @@ impl Inventories {
                 "inForce": inventory.in_force,
             },
         });
+        if let Some(recorded) = inventory.recorded {
+            body["data"]["recorded"] = recorded.to_string().into();
+        }
         if !inventory.leaving.is_empty() {
             body["data"]["leaving"] = inventory.leaving.as_str().into();
         }
@@ -266,6 +279,7 @@ fn read(config_map: &Value) -> Option<Inventory> {
         kinds: text("kinds").lines().filter_map(kind).map(|(kind, _)| kind).collect(),
         plurals: text("kinds").lines().filter_map(kind).filter_map(|(kind, plural)| Some((kind, plural?))).collect(),
         document: text("document"),
+        recorded: text("recorded").parse().ok(),
         provider: text("provider"),
         source: serde_json::from_str(&text("source")).unwrap_or_default(),
         former: serde_json::from_str(&text("former")).unwrap_or_default(),

@@ -313,7 +313,11 @@ fn wanted(
         return Inventory { leaving, in_force, ..former };
     }
     let mapping = pipeline.writer.mapping().to_owned();
-    let mut wanted = Inventory { mapping, source, document, provider, leaving, ..former.clone() };
+    let recorded = match (&document, &provider) == (&former.document, &former.provider) {
+        true => former.recorded,
+        false => Some(former.next_moment(pipeline.shared.clock.now())),
+    };
+    let mut wanted = Inventory { mapping, source, document, provider, recorded, leaving, ..former.clone() };
     wanted.kinds.retain(|kind| unused.get(kind).is_none_or(|since| since.elapsed() < late(pipeline)));
     wanted.kinds.extend(generation.mapping.objects.iter().map(|rule| rule.kind.clone()));
     let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));

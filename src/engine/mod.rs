@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -152,10 +153,12 @@ struct Engine {
     shared: Arc<Shared>,
     catalog: Catalog,
     snapshot: Arc<Snapshot>,
-    /// Documents known from inventories, by mapping.
+    /// Documents known from inventories, by mapping: those that were recorded last.
     retained: BTreeMap<String, String>,
     targets: BTreeMap<String, Arc<Target>>,
     locks: Arc<NamespaceLocks>,
+    /// When they were recorded.
+    recorded: BTreeMap<String, Option<Timestamp>>,
     /// Providers of sources that run.
     providers: BTreeSet<SourceClusters>,
     /// Mappings that cannot run because nobody gave their target.
@@ -208,6 +211,7 @@ pub async fn run(
         retained: BTreeMap::new(),
         targets: BTreeMap::new(),
         locks: Arc::default(),
+        recorded: BTreeMap::new(),
         providers: BTreeSet::new(),
         refused: BTreeSet::new(),
         pipelines: BTreeMap::new(),
@@ -314,6 +318,7 @@ impl Engine {
             self.retained.clear();
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
             targets.iter().for_each(|target| self.read_retained(target));
+            self.recorded.clear();
         }
     }
 
@@ -542,12 +547,24 @@ impl Engine {
     }
 
     fn learn(&mut self, inventories: Vec<Inventory>) {
-        let before = self.retained.len();
+        let mut learned = false;
         for inventory in inventories {
-            let documents = inventory.documents();
-            self.retained.entry(inventory.mapping).or_insert(documents);
+            let (documents, name) = (inventory.documents(), inventory.mapping);
+            if self.recorded.get(&name).is_some_and(|known| *known >= inventory.recorded) {
+                continue;
+            }
+            self.recorded.insert(name.clone(), inventory.recorded);
+            if self.retained.get(&name) == Some(&documents) {
+                continue;
+            }
+            // What is known from a state store alone is not the last document. What is known from a file is.
+            if self.catalog.mapping(&name).is_some_and(|entry| entry.file.is_none()) {
+                self.catalog = self.catalog.forget(&name);
+            }
+            self.retained.insert(name, documents);
+            learned = true;
         }
-        if self.retained.len() > before {
+        if learned {
             self.update();
         }
     }
@@ -569,6 +586,7 @@ impl Engine {
         self.retained.remove(mapping);
         self.catalog = self.catalog.forget(mapping);
         self.converge();
+        self.recorded.remove(mapping);
     }
 
     /// Lets reconciles under way end, and leaves no task behind.
