@@ -12,7 +12,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     keep_to_small_pages();
-    permit_open_files();
     let (verb, log) = cli::Arguments::read();
     telemetry::start(log.log_format, &log.filter(&verb));
     cli::execute(verb, CustomProviders::default()).into()
@@ -24,16 +23,4 @@ fn keep_to_small_pages() {
     // A kernel that knows no huge pages refuses, and gives none.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
-}
-
-/// Every watch holds a connection, and many systems permit 1,024 open files unless a process asks for more: this one asks for
-/// as many as it may have, as Go programs do. `process_max_fds` shows the result.
-fn permit_open_files() {
-    #[cfg(unix)]
-    {
-        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        let maximum = getrlimit(Resource::Nofile).maximum;
-        // Where the system refuses, the limit stays as it was.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    }
 }

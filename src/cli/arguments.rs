@@ -25,6 +25,7 @@ use super::schema::SchemaVerb;
 use super::test::{self, TestArguments};
 use super::validate::{self, ValidateArguments};
 use crate::mapping::Selector;
+use crate::mapping::expression::quantity;
 use crate::object;
 use crate::telemetry::{LogFilter, LogFormat};
 use crate::yaml;
@@ -144,6 +145,26 @@ pub struct RunArguments {
 
     #[command(flatten)]
     pub election: ElectionArguments,
+
+    #[command(flatten)]
+    pub limits: LimitArguments,
+}
+
+/// What the engine may use of the machine.
+#[derive(Debug, Clone, Args)]
+pub struct LimitArguments {
+    /// How many watches may run at once; each holds a connection. Default: three quarters of the limit of open files.
+    ///
+    /// A watch beyond it waits, and `/readyz` says so. The others go on.
+    #[arg(long, value_name = "NUMBER", env = "SYNC_ENGINE_MAX_WATCHES")]
+    pub max_watches: Option<usize>,
+
+    /// How much memory the engine may use and still begin another watch: bytes, or a quantity such as 400Mi. Default: nine
+    /// tenths of the limit of its container.
+    ///
+    /// Watches beyond it wait, and `/readyz` says so. What is known already is kept up to date, whatever that takes.
+    #[arg(long, value_name = "QUANTITY", env = "SYNC_ENGINE_MAX_MEMORY", value_parser = memory)]
+    pub max_memory: Option<u64>,
 }
 
 /// Whether several replicas of the engine run.
@@ -409,6 +430,11 @@ impl Arguments {
 fn duration(text: &str) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
     parsed.ok_or_else(|| "write a duration such as 15s or 1m30s".to_owned())
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes = quantity(text).and_then(|bytes| bytes.as_u64());
+    bytes.ok_or_else(|| "write bytes, or a quantity such as 400Mi or 2Gi".to_owned())
 }
 
 /// It becomes part of a header.

@@ -7,20 +7,20 @@ use super::Misconfigured;
 use super::arguments::ConnectionArguments;
 use super::options::KubeconfigRef;
 use crate::catalog::Catalog;
-use crate::multicluster::connection::{Connection, ConnectionSpec};
+use crate::multicluster::connection::{Connection, ConnectionSpec, Process};
 use crate::survey::Surveyor;
 
-/// Opens every connection, as one replica of several where that has a name.
+/// Opens every connection of a process.
 ///
 /// # Errors
 /// For the first connection whose kubeconfig or context cannot be used.
 pub(super) fn open(
     given: BTreeMap<String, KubeconfigRef>,
-    replica: Option<&str>,
+    process: &Process,
 ) -> Result<BTreeMap<String, Arc<Connection>>, Misconfigured> {
     let opened = |(name, reference): (String, KubeconfigRef)| {
         let connection =
-            Connection::of_replica(ConnectionSpec { name: name.clone(), source: reference.into() }, replica);
+            Connection::of_process(ConnectionSpec { name: name.clone(), source: reference.into() }, process);
         connection.map(|connection| (name, connection)).map_err(|error| Misconfigured(error.to_string()))
     };
     given.into_iter().map(opened).collect()
@@ -34,7 +34,7 @@ impl ConnectionArguments {
     pub(super) fn surveyor(&self, catalog: &Catalog, engine: &str, home: &str) -> anyhow::Result<Surveyor> {
         let has_kubeconfig = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
         Ok(Surveyor {
-            connections: open(self.by_name(has_kubeconfig)?, None)?,
+            connections: open(self.by_name(has_kubeconfig)?, &Process::default())?,
             providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
             engine: engine.to_owned(),
             home: home.to_owned(),

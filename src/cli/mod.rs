@@ -9,6 +9,7 @@ mod difference;
 pub mod explain;
 pub mod init;
 mod inputs;
+mod limits;
 pub mod live;
 pub mod options;
 pub mod orphans;

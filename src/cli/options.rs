@@ -28,6 +28,10 @@ pub struct RunOptions {
     pub home: String,
     /// `None`: there is one replica.
     pub election: Option<Terms>,
+    /// `None`: as the limit of open files has it.
+    pub max_watches: Option<usize>,
+    /// In bytes; `None`: as the limit of the container has it.
+    pub max_memory: Option<u64>,
 }
 
 /// Where the command line says that a cluster is.
@@ -117,6 +121,8 @@ impl TryFrom<RunArguments> for RunOptions {
             engine_id: arguments.engine.engine_id,
             state_namespace: arguments.engine.state.state_namespace,
             home: arguments.engine.state.home,
+            max_watches: arguments.limits.max_watches,
+            max_memory: arguments.limits.max_memory,
         })
     }
 }

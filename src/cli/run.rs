@@ -9,9 +9,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::signals::{Hangups, StopSignals};
-use super::{Misconfigured, RunOptions, connections, inputs};
+use super::{Misconfigured, RunOptions, connections, inputs, limits};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
+use crate::multicluster::connection::Process;
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::{ReloadHandle, Reloader};
 use crate::server::{Instruments, Overview, Server};
@@ -21,8 +22,9 @@ use crate::server::{Instruments, Overview, Server};
 /// # Errors
 /// [`Misconfigured`] when something that the command line names is wrong; anything else is a failure.
 pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) -> anyhow::Result<()> {
-    let replica = options.election.as_ref().map(|terms| terms.replica.as_str());
-    let connections = connections::open(options.connections.clone(), replica)?;
+    let replica = options.election.as_ref().map(|terms| terms.replica.as_str().into());
+    let process = Process { replica, budget: limits::budget(options.max_watches, options.max_memory) };
+    let connections = connections::open(options.connections.clone(), &process)?;
     let (schemas, findings) = inputs::schemas(options.schemas.as_deref(), std::slice::from_ref(&options.mappings))?;
     findings.iter().for_each(|finding| warn!("{}", finding.render(false)));
     let instruments = Instruments::default();
@@ -58,6 +60,7 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
         inventory_namespace: options.state_namespace,
         home: options.home,
         connections,
+        process,
         schemas,
         clock: Clock::default(),
         election: options.election,

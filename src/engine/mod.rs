@@ -39,7 +39,7 @@ use crate::health::Condition;
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, MappingRemoved, Mode, OnExit, SourceClusters};
-use crate::multicluster::connection::{Connection, flag};
+use crate::multicluster::connection::{Connection, Process, flag};
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use crate::multicluster::permit::Lease;
@@ -82,6 +82,8 @@ pub struct Settings {
     /// sources.
     pub home: String,
     pub connections: BTreeMap<String, Arc<Connection>>,
+    /// What connections share that providers open.
+    pub process: Process,
     /// Schemas of `--schemas`.
     pub schemas: Schemas,
     pub clock: Clock,
@@ -155,10 +157,10 @@ struct Engine {
     snapshot: Arc<Snapshot>,
     /// Documents known from inventories, by mapping: those that were recorded last.
     retained: BTreeMap<String, String>,
-    targets: BTreeMap<String, Arc<Target>>,
-    locks: Arc<NamespaceLocks>,
     /// When they were recorded.
     recorded: BTreeMap<String, Option<Timestamp>>,
+    targets: BTreeMap<String, Arc<Target>>,
+    locks: Arc<NamespaceLocks>,
     /// Providers of sources that run.
     providers: BTreeSet<SourceClusters>,
     /// Mappings that cannot run because nobody gave their target.
@@ -187,7 +189,7 @@ pub async fn run(
     let manager = provider::manager(Environment {
         connections: Arc::new(settings.connections.clone()),
         health: instruments.health.clone(),
-        replica: settings.election.as_ref().map(|terms| terms.replica.as_str().into()),
+        process: settings.process.clone(),
         custom: settings.custom_providers.clone(),
     });
     let clusters = manager.subscribe();
@@ -209,9 +211,9 @@ pub async fn run(
         catalog,
         snapshot: Arc::default(),
         retained: BTreeMap::new(),
+        recorded: BTreeMap::new(),
         targets: BTreeMap::new(),
         locks: Arc::default(),
-        recorded: BTreeMap::new(),
         providers: BTreeSet::new(),
         refused: BTreeSet::new(),
         pipelines: BTreeMap::new(),
@@ -316,9 +318,9 @@ impl Engine {
         self.running().for_each(|pipeline| pipeline.check_inventory());
         if self.shared.lease.is_held() {
             self.retained.clear();
+            self.recorded.clear();
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
             targets.iter().for_each(|target| self.read_retained(target));
-            self.recorded.clear();
         }
     }
 
@@ -584,9 +586,9 @@ impl Engine {
         self.former_targets.remove(mapping);
         warn!(mapping, "the mapping was removed, and so was all it had made");
         self.retained.remove(mapping);
+        self.recorded.remove(mapping);
         self.catalog = self.catalog.forget(mapping);
         self.converge();
-        self.recorded.remove(mapping);
     }
 
     /// Lets reconciles under way end, and leaves no task behind.

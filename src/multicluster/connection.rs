@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderValue, Uri};
 use tokio::time::Instant;
 
+use super::budget::Budget;
 use super::endpoint::Endpoint;
 use super::http_stack::HttpStack;
 use super::identity::Confirmation;
@@ -145,6 +146,14 @@ pub fn flag(connection: &str) -> String {
     }
 }
 
+/// What the connections of one process share.
+#[derive(Debug, Clone, Default)]
+pub struct Process {
+    /// The replica's name, where there are several: servers are told it in each request.
+    pub replica: Option<Arc<str>>,
+    pub budget: Budget,
+}
+
 /// What a reload of a connection found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reloaded {
@@ -167,6 +176,7 @@ pub struct Connection {
     /// When the configuration was last read again because of a refusal.
     reread: Mutex<Option<Instant>>,
     agent: HeaderValue,
+    budget: Budget,
 }
 
 /// The User-Agent of requests.
@@ -195,21 +205,22 @@ struct Address {
 impl Connection {
     /// Reads the configuration. Talks to no server; an exec plugin runs with the first request.
     pub fn open(spec: ConnectionSpec) -> Result<Arc<Self>, ConnectionError> {
-        Self::of_replica(spec, None)
+        Self::of_process(spec, &Process::default())
     }
 
-    /// The same for one replica of several: servers are told its name in each request.
-    pub fn of_replica(spec: ConnectionSpec, replica: Option<&str>) -> Result<Arc<Self>, ConnectionError> {
-        Self::build(spec, replica, false)
+    /// The same as one of a process's connections.
+    pub fn of_process(spec: ConnectionSpec, process: &Process) -> Result<Arc<Self>, ConnectionError> {
+        Self::build(spec, process, false)
     }
 
     /// The same for one of many clusters, which a provider found: what is wrong with it leaves the engine ready.
-    pub fn of_fleet(spec: ConnectionSpec, replica: Option<&str>) -> Result<Arc<Self>, ConnectionError> {
-        Self::build(spec, replica, true)
+    pub fn of_fleet(spec: ConnectionSpec, process: &Process) -> Result<Arc<Self>, ConnectionError> {
+        Self::build(spec, process, true)
     }
 
-    fn build(spec: ConnectionSpec, replica: Option<&str>, is_of_fleet: bool) -> Result<Arc<Self>, ConnectionError> {
-        let agent = replica.and_then(|name| HeaderValue::try_from(format!("{AGENT} ({name})")).ok());
+    fn build(spec: ConnectionSpec, process: &Process, is_of_fleet: bool) -> Result<Arc<Self>, ConnectionError> {
+        let agent = process.replica.as_ref().map(|name| format!("{AGENT} ({name})"));
+        let agent = agent.and_then(|agent| HeaderValue::try_from(agent).ok());
         let current = Current::build(&spec, kubeconfig::load(&spec)?)?;
         Ok(Arc::new(Self {
             spec,
@@ -220,6 +231,7 @@ impl Connection {
             is_of_fleet,
             reread: Mutex::default(),
             agent: agent.unwrap_or(HeaderValue::from_static(AGENT)),
+            budget: process.budget.clone(),
         }))
     }
 
@@ -238,6 +250,10 @@ impl Connection {
 
     pub(super) fn agent(&self) -> HeaderValue {
         self.agent.clone()
+    }
+
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     pub(super) fn in_process(&self) -> Option<&InProcess> {

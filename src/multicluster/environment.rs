@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Reloaded, flag};
+use super::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process, Reloaded, flag};
 use super::registry::{ProviderEvent, ProviderName};
 use crate::health::{Condition, Health, Level};
 use crate::mapping::{ApiExportRef, ClusterProvider, SourceClusters, Traits};
@@ -110,8 +110,7 @@ pub type Describe =
 pub struct Environment {
     pub connections: Arc<BTreeMap<String, Arc<Connection>>>,
     pub health: Health,
-    /// This replica's name, where there are several: servers are told it.
-    pub replica: Option<Arc<str>>,
+    pub process: Process,
     pub custom: CustomProviders,
 }
 
@@ -131,7 +130,7 @@ impl Environment {
     /// # Errors
     /// The configuration cannot be used.
     pub fn open(&self, spec: ConnectionSpec) -> Result<Arc<Connection>, ConnectionError> {
-        Connection::of_fleet(spec, self.replica.as_deref())
+        Connection::of_fleet(spec, &self.process)
     }
 
     /// The condition of a provider.

@@ -125,6 +125,10 @@ pub(super) fn why_unreachable(error: &dyn std::error::Error) -> String {
         ("UnknownIssuer", "the certificate is signed by an authority that `certificate-authority` does not name"),
         ("NotValidForName", "the certificate is not valid for this host name"),
         ("Expired", "the certificate is expired"),
+        (
+            "Too many open files",
+            "this process has as many files open as it may: raise that limit, or give --max-watches",
+        ),
         ("deadline has elapsed", "no connection within 10 s"),
         ("InvalidContentType", "the server does not speak TLS: is it `http` instead of `https`?"),
     ];

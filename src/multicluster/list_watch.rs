@@ -163,6 +163,11 @@ impl ListWatch {
         self.listed || self.state != WatchState::Starting
     }
 
+    /// Whether a list was ever complete: what is known is kept.
+    pub(super) fn has_listed(&self) -> bool {
+        self.listed
+    }
+
     /// Whether a version went back since the last call: the history that the cache is of has ended.
     pub(super) fn take_went_back(&mut self) -> bool {
         std::mem::take(&mut self.went_back)

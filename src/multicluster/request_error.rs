@@ -29,6 +29,9 @@ pub enum RequestError {
     /// The credential could not be made (exec plugin, token file); nothing was sent.
     #[error("no credential for {url}: {reason}")]
     Credential { url: String, reason: String },
+    /// A watch was not begun, because this process is at its limits; nothing was sent.
+    #[error("{reason}")]
+    NoBudget { reason: String },
     /// The right to write ended while the request waited; nothing was sent.
     #[error("{url} may not be written to any more: its identity is in doubt, or another process took over")]
     NotPermitted { url: String },
@@ -115,7 +118,7 @@ impl RequestError {
         match self {
             Self::Status(status) => matches!(status.code, 408 | 429 | 500..) && !self.is_mistyped(),
             Self::Unreachable { .. } | Self::AnswerLost { .. } | Self::Body { .. } | Self::Credential { .. } => true,
-            Self::NotPermitted { .. } => true,
+            Self::NotPermitted { .. } | Self::NoBudget { .. } => true,
             Self::NotServed { .. } | Self::Outside { .. } | Self::Name(_) => false,
         }
     }

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::api_path::ApiPath;
+use super::budget::Place;
 use super::endpoint::{DEFAULT_DEADLINE, Endpoint};
 use super::lines::Lines;
 use super::list::{PageEnd, WatchLine, read_page};
@@ -214,6 +215,7 @@ impl Watches {
             bell: Bell(bell.clone()),
             health: self.health.clone(),
             machine: ListWatch::new(scope.endpoint.connection().entropy()),
+            place: None,
         };
         let task = tokio::spawn(worker.run());
         Watch { key, endpoint: scope.endpoint.clone(), store, state, bell, task, health: self.health.clone() }
@@ -230,6 +232,8 @@ struct Worker {
     bell: Bell,
     health: Health,
     machine: ListWatch,
+    /// Taken before the first list.
+    place: Option<Place>,
 }
 
 /// An open stream: since when it is open, when it brought its last line, how long it brought none at most, and until when
@@ -315,8 +319,13 @@ impl Worker {
         }
     }
 
-    async fn list(&self, listing: &mut Option<Listing<'_>>, page: Option<&str>) -> Outcome {
-        match self.list_page(listing, page).await {
+    async fn list(&mut self, listing: &mut Option<Listing<'_>>, page: Option<&str>) -> Outcome {
+        let permitted = self.within_budget();
+        let listed = match permitted {
+            Ok(()) => self.list_page(listing, page).await,
+            Err(reason) => Err(RequestError::NoBudget { reason }),
+        };
+        match listed {
             Ok(end) => {
                 if let Some(listing) = listing.take_if(|_| end.next.is_none() && !end.version.is_empty()) {
                     listing.finish(&end.version);
@@ -328,6 +337,15 @@ impl Worker {
                 Outcome::Failed { error, lived: Duration::ZERO }
             }
         }
+    }
+
+    /// Before each page of the first list. What is known already is listed again whatever that takes.
+    fn within_budget(&mut self) -> Result<(), String> {
+        let budget = self.endpoint.connection().budget();
+        if self.place.is_none() {
+            self.place = Some(budget.place()?);
+        }
+        if self.machine.has_listed() { Ok(()) } else { budget.permits_more() }
     }
 
     async fn list_page(&self, listing: &Option<Listing<'_>>, page: Option<&str>) -> Result<PageEnd, RequestError> {

@@ -5,7 +5,7 @@
 
 mod approvals;
 pub mod metrics;
-mod process;
+pub(crate) mod process;
 pub mod status;
 
 use std::future::IntoFuture;

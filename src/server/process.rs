@@ -39,9 +39,9 @@ type NamedGauge = (&'static str, &'static str, f64);
 fn gauges() -> Vec<NamedGauge> {
     let status = read("/proc/self/status").unwrap_or_default();
     let limits = read("/proc/self/limits").unwrap_or_default();
-    let memory = |key| kibibytes(&status, key).map(|kibibytes| kibibytes * 1024.0);
+    let memory = |key| bytes(&status, key);
     [
-        ("process_resident_memory_bytes", "Resident memory", memory("VmRSS:")),
+        ("process_resident_memory_bytes", "Resident memory", memory(RESIDENT)),
         ("process_resident_memory_peak_bytes", "Largest resident memory so far", memory("VmHWM:")),
         ("process_threads", "Threads", field(&status, "Threads:").and_then(|text| text.parse().ok())),
         ("process_open_fds", "Open file descriptors", open_files()),
@@ -50,6 +50,17 @@ fn gauges() -> Vec<NamedGauge> {
     .into_iter()
     .filter_map(|(name, help, value)| Some((name, help, value?)))
     .collect()
+}
+
+/// In bytes.
+pub(crate) fn resident_memory() -> Option<u64> {
+    bytes(&read("/proc/self/status")?, RESIDENT).map(|bytes| bytes as u64)
+}
+
+const RESIDENT: &str = "VmRSS:";
+
+fn bytes(status: &str, key: &str) -> Option<f64> {
+    kibibytes(status, key).map(|kibibytes| kibibytes * 1024.0)
 }
 
 fn read(path: &str) -> Option<String> {

@@ -415,6 +415,8 @@ pub struct Plan {
     pub has_fleet: bool,
     /// How the replicas of an engine agree on who writes.
     pub elects: Option<How>,
+    /// How many watches an engine may run that starts before the faults end.
+    pub max_watches: Option<usize>,
     pub steps: Vec<Step>,
     pub forever: Option<Forever>,
 }

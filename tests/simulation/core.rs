@@ -44,6 +44,8 @@ pub struct Core {
     pub shares: Shares,
     /// How replicas agree on who writes.
     pub elects: Option<How>,
+    /// How many watches an engine may run that starts now.
+    pub max_watches: Option<usize>,
     pub trace: Vec<String>,
     /// Whether the trace is printed as it comes.
     pub aloud: bool,
@@ -128,6 +130,7 @@ impl Shared {
             checker: Checker::default(),
             leaders: Leaders::default(),
             elects: None,
+            max_watches: None,
             is_beside: false,
             has_second: false,
             shares: Shares::default(),

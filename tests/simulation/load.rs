@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use sync_engine::engine::clock::Clock;
 use sync_engine::engine::{self, Settings};
 use sync_engine::mapping::schema::Schemas;
-use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use sync_engine::multicluster::environment::CustomProviders;
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::reload::{Reload, Snapshot};
@@ -236,6 +236,7 @@ async fn with_engine(
         schemas: Schemas::default(),
         clock: Clock::new(move || jiff::Timestamp::from_second(clock.lock().now()).expect("a moment")),
         election: None,
+        process: Process::default(),
         custom_providers: CustomProviders::default(),
     };
     let mut tasks = JoinSet::new();

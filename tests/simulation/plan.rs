@@ -33,6 +33,9 @@ const BESIDE: &str = "SYNC_ENGINE_BESIDE";
 /// Set: the objects of a source are on one of two targets, or on both.
 const SEVERAL: &str = "SYNC_ENGINE_SEVERAL";
 
+/// Set: until the faults end, engines may run too few watches.
+const LIMITED: &str = "SYNC_ENGINE_LIMITED";
+
 /// What the world of a seed does.
 pub fn plan(seed: u64) -> Plan {
     let plan = plan_of(seed, if is_plain() { Worlds::Plain } else { Worlds::All });
@@ -41,6 +44,7 @@ pub fn plan(seed: u64) -> Plan {
     let plan = if std::env::var_os(BESIDE).is_some() { of_beside(plan) } else { plan };
     let plan = if std::env::var_os(SEVERAL).is_some() { of_several(plan) } else { plan };
     let plan = if std::env::var_os(SHARDS).is_some() { of_shards(plan) } else { plan };
+    let plan = if std::env::var_os(LIMITED).is_some() { of_limited(plan) } else { plan };
     if std::env::var_os(REPLICAS).is_some() { of_replicas(plan) } else { plan }
 }
 
@@ -167,6 +171,11 @@ pub fn of_several(plan: Plan) -> Plan {
     plan
 }
 
+/// The same with engines that may run too few watches, until the faults end.
+pub fn of_limited(plan: Plan) -> Plan {
+    Plan { max_watches: Some(1 + plan.seed as usize % 8), ..plan }
+}
+
 fn of_second(dice: &mut Dice, spread: Spread, is_kcp: bool) -> Action {
     use Meddling::{Copy, Delete, Edit as Change, Hold, Squat, Strip};
     match dice.below(16) {
@@ -247,6 +256,7 @@ pub fn plan_of(seed: u64, worlds: Worlds) -> Plan {
         has_operators: has_related,
         has_fleet: false,
         elects: None,
+        max_watches: None,
         steps,
         forever: None,
     }

@@ -12,7 +12,8 @@ use sync_engine::engine::election::{How, Terms};
 use sync_engine::engine::{self, Settings};
 use sync_engine::mapping::Traits;
 use sync_engine::mapping::schema::Schemas;
-use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use sync_engine::multicluster::budget::Budget;
+use sync_engine::multicluster::connection::{self, Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::object::ClusterName;
@@ -53,14 +54,19 @@ impl Process {
     pub fn start(shared: &Shared, number: u32, is_kcp: bool, elects: Option<How>) -> Self {
         let (reloads, receiver) = mpsc::channel(16);
         let shutdown = CancellationToken::new();
+        let max_watches = shared.lock().max_watches;
+        let elects = elects.map(|how| terms(number, how));
+        let replica = elects.as_ref().map(|terms| terms.replica.as_str().into());
+        let common = connection::Process { replica, budget: Budget::new(max_watches, None) };
         let settings = Settings {
             home: "target".to_owned(),
             engine: engine(number).into(),
             inventory_namespace: super::checker::RECORDS.into(),
-            connections: connections(shared, number, is_kcp),
+            connections: connections(shared, number, is_kcp, &common),
             schemas: Schemas::default(),
             clock: clock(shared.clone(), number),
-            election: elects.map(|how| terms(number, how)),
+            process: common,
+            election: elects,
             custom_providers: fleet(shared, number),
         };
         let (mut task, instruments) = (JoinSet::new(), Instruments::default());
@@ -147,7 +153,12 @@ pub fn replica(process: u32) -> String {
     format!("replica-{process}")
 }
 
-fn connections(shared: &Shared, process: u32, is_kcp: bool) -> BTreeMap<String, Arc<Connection>> {
+fn connections(
+    shared: &Shared,
+    process: u32,
+    is_kcp: bool,
+    common: &connection::Process,
+) -> BTreeMap<String, Arc<Connection>> {
     let source = if is_kcp { ("kcp", Side::Source, "/clusters/root") } else { ("source", Side::Source, "") };
     let second = shared.lock().has_second.then_some(("second", Side::Second, ""));
     [source, ("target", Side::Target, "")]
@@ -156,7 +167,8 @@ fn connections(shared: &Shared, process: u32, is_kcp: bool) -> BTreeMap<String, 
         .map(|(name, side, path)| {
             let link = Link { shared: shared.clone(), process, side, path };
             let source = ConnectionSource::InProcess(link.surroundings());
-            let connection = Connection::open(ConnectionSpec { name: name.into(), source }).expect("a connection");
+            let spec = ConnectionSpec { name: name.into(), source };
+            let connection = Connection::of_process(spec, common).expect("a connection");
             (name.to_owned(), connection)
         })
         .collect()

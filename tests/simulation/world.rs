@@ -96,6 +96,7 @@ fn run_here(plan: &Plan, aloud: bool) -> Run {
         world.shared.lock().aloud = aloud;
         world.shared.lock().forever = plan.forever;
         world.shared.lock().elects = plan.elects;
+        world.shared.lock().max_watches = plan.max_watches;
         world.shared.lock().is_beside = plan.is_beside;
         world.shared.lock().has_second = plan.spread != Spread::One;
         world.shared.lock().checker.is_doubled = plan.spread != Spread::One;
@@ -355,6 +356,13 @@ impl World {
         if self.other_served {
             // It alone releases what it holds.
             self.act(Action::Start(OTHER)).await;
+        }
+        if self.core(|core| core.max_watches.take()).is_some() {
+            let running: Vec<u32> = self.processes.keys().copied().collect();
+            for process in running {
+                self.act(Action::Crash(process)).await;
+                self.act(Action::Start(process)).await;
+            }
         }
         // What is still under way arrives.
         sleep(Duration::from_secs(60)).await;

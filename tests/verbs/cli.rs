@@ -198,6 +198,23 @@ fn help_is_for_strangers() {
               [env: SYNC_ENGINE_LEADER_ELECT_RETRY_PERIOD=]
               [default: 2s]
 
+          --max-watches <NUMBER>
+              How many watches may run at once; each holds a connection. Default: three quarters of the
+              limit of open files.
+              
+              A watch beyond it waits, and `/readyz` says so. The others go on.
+              
+              [env: SYNC_ENGINE_MAX_WATCHES=]
+
+          --max-memory <QUANTITY>
+              How much memory the engine may use and still begin another watch: bytes, or a quantity
+              such as 400Mi. Default: nine tenths of the limit of its container.
+              
+              Watches beyond it wait, and `/readyz` says so. What is known already is kept up to date,
+              whatever that takes.
+              
+              [env: SYNC_ENGINE_MAX_MEMORY=]
+
           --log-format <LOG_FORMAT>
               Print each event as a line for people, or as one JSON object
 
@@ -286,6 +303,12 @@ fn what_cannot_be_understood_exits_with_2() {
     insta::assert_snapshot!(with_connections(&root, &["--leader-elect", "lease", "--home", "hub"]), @"
     exit 2
     error: --home names the connection `hub`, which the command line does not give: add `--connection hub=PATH[#CONTEXT]`
+    ");
+    insta::assert_snapshot!(with_connections(&root, &["--max-memory", "much"]), @"
+    exit 2
+    error: invalid value 'much' for '--max-memory <QUANTITY>': write bytes, or a quantity such as 400Mi or 2Gi
+
+    For more information, try '--help'.
     ");
     insta::assert_snapshot!(with_connections(&root, &["--leader-elect-retry-period", "soon"]), @"
     exit 2

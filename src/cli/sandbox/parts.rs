@@ -17,7 +17,7 @@ use crate::engine::clock::Clock;
 use crate::engine::{self, DEFAULT_TARGET, Settings};
 use crate::health::Level;
 use crate::mapping::schema::Schemas;
-use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
 use crate::sandbox::story::{Member, Player, Side, ToyOperator, Trouble};
@@ -178,6 +178,7 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
         inventory_namespace: STATE_NAMESPACE.to_owned(),
         home: DEFAULT_TARGET.to_owned(),
         connections,
+        process: Process::default(),
         schemas,
         clock: Clock::default(),
         election: None,

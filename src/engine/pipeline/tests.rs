@@ -4,7 +4,7 @@ use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::former::compiled;
 use crate::engine::inventory::ruling_hash;
 use crate::mapping::schema::Schemas;
-use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::shares::View;
@@ -40,7 +40,7 @@ fn shared(lease: Lease) -> Arc<Shared> {
         manager: provider::manager(Environment {
             connections: Arc::default(),
             health: instruments.health.clone(),
-            replica: None,
+            process: Process::default(),
             custom: CustomProviders::default(),
         }),
         watches: Watches::new(instruments.health.clone()),

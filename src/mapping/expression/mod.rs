@@ -37,6 +37,7 @@ use crate::mapping::diagnostic::Finding;
 use crate::yaml::{Node, NodeValue, Scalar};
 
 pub(in crate::mapping) use budget::Budget;
+pub use functions::quantity::number as quantity;
 pub use names::{Names, Root, RootSet};
 pub use recorder::{Recorder, Way};
 pub use references::References;

@@ -8,6 +8,7 @@ use crate::case::{Case, Stage, case};
 use crate::engine::Launch;
 use crate::eventually::eventually;
 use crate::proxy::Proxy;
+use crate::target::uid;
 use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
@@ -15,6 +16,7 @@ pub fn cases() -> Vec<Case> {
         case!(health_and_metrics_are_served).on_kube(),
         case!(a_variable_stands_for_each_flag).on_kube(),
         case!(a_proxy_leads_to_both_servers),
+        case!(an_engine_at_its_limits_deletes_nothing_and_says_what_to_raise),
         case!(marks_say_whose_an_object_is).in_memory(),
         case!(an_observing_mapping_writes_nothing).on_kube(),
         case!(a_suspended_mapping_still_deletes).on_kube(),
@@ -69,6 +71,27 @@ async fn a_proxy_leads_to_both_servers(stage: &Stage) {
     world.target.operate(&world.alpha, "it", json!({"phase": "Running"})).await;
     world.alpha.status("it", json!({"phase": "Running"})).await;
     assert_eq!(proxy.asked().len(), 2, "{:?}", proxy.asked());
+}
+
+/// The engine needs more watches than it may run, and then more memory.
+async fn an_engine_at_its_limits_deletes_nothing_and_says_what_to_raise(stage: &Stage) {
+    let (world, mut engine) = stage.running().await;
+    world.made("it", json!({"size": 1})).await;
+    let removed = world.made("removed", json!({"size": 1})).await;
+    engine.terminate().await;
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    world.alpha.delete("removed").await;
+    for (flag, limit) in [("--max-watches", "1"), ("--max-memory", "1Mi")] {
+        let mut limited = world.launch().flag(flag, limit).start();
+        limited.becomes_unready("", flag).await;
+        world.no_write(Duration::from_secs(3)).await;
+        limited.terminate().await;
+    }
+    assert_eq!(uid(&world.target.again(&removed).await), uid(&removed));
+
+    let _engine = world.launch().ready().await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
+    world.target.gone(&world.alpha, "removed").await;
 }
 
 async fn marks_say_whose_an_object_is(stage: &Stage) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use sync_engine::health::{Health, Level};
 use sync_engine::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
-use sync_engine::multicluster::connection::Connection;
+use sync_engine::multicluster::connection::{Connection, Process};
 use sync_engine::multicluster::environment::{CustomProviders, Environment};
 use sync_engine::multicluster::identity::{Known, cluster_identity};
 use sync_engine::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
@@ -39,7 +39,7 @@ pub fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Health) {
     let connections: BTreeMap<_, _> = connections.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
     let custom = CustomProviders::default().with("inventory", Inventory::new);
     let connections = Arc::new(connections);
-    let environment = Environment { connections, health: health.clone(), replica: None, custom };
+    let environment = Environment { connections, health: health.clone(), process: Process::default(), custom };
     (sync_engine::provider::manager(environment), health)
 }
 

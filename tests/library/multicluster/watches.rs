@@ -1,10 +1,12 @@
 //! Watches: the traps that servers set.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use sync_engine::health::Health;
+use sync_engine::multicluster::budget::{Budget, Memory};
+use sync_engine::multicluster::connection::{Connection, Process};
 use sync_engine::multicluster::raw::Parsed;
 use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
 use sync_engine::multicluster::store::Cause;
@@ -14,7 +16,7 @@ use sync_engine::sandbox::{
     ApiRef, Backup, Failure, Fault, Options, Sandbox, Verb, anything, definition, resource_schema,
 };
 
-use crate::multicluster::scene::{cluster, connection, key, plain_scope, resource, until, until_state};
+use crate::multicluster::scene::{Folder, cluster, connection, key, plain_scope, resource, until, until_state};
 
 const CONFIG_MAPS: ApiRef<'static> = ApiRef { cluster: "", resource: "configmaps.v1" };
 
@@ -31,8 +33,14 @@ impl Scene {
     }
 
     async fn with(options: Options) -> Self {
+        Self::within(options, Budget::default()).await
+    }
+
+    async fn within(options: Options, budget: Budget) -> Self {
         let sandbox = options.start().await.expect("a sandbox");
-        let scope = plain_scope(connection(&sandbox.kubeconfig(None)).endpoint());
+        let folder = Folder::with(&sandbox.kubeconfig(None));
+        let process = Process { budget, ..Process::default() };
+        let scope = plain_scope(Connection::of_process(folder.spec(None), &process).expect("a connection").endpoint());
         let health = Health::default();
         Self { sandbox, scope, watches: Watches::new(health.clone()), health }
     }
@@ -51,6 +59,13 @@ impl Scene {
 
     fn config_maps(&self) -> Arc<Watch> {
         self.watches.acquire(&self.scope, &resource("configmaps.v1"), &Selectors::default())
+    }
+
+    /// A watch that the budget does not permit.
+    async fn beyond_budget(&self) -> Arc<Watch> {
+        let watch = self.watches.acquire(&self.scope, &resource("secrets.v1"), &Selectors::default());
+        until_state(&watch, "failed", |state| matches!(state, WatchState::Failed { code: None, .. })).await;
+        watch
     }
 
     async fn synced(&self) -> Arc<Watch> {
@@ -305,6 +320,33 @@ async fn same_names_in_two_workspaces_stay_apart() {
         let of = watch.store().of_cluster(&cluster(workspace));
         assert_eq!((of.len(), &of[0].1.value().unwrap()["spec"]["in"]), (1, &json!(name)));
     }
+}
+
+#[tokio::test]
+async fn a_watch_beyond_the_budget_waits_for_another_to_end() {
+    let scene = Scene::within(Options::kubernetes(), Budget::new(Some(1), None)).await;
+    let first = scene.synced().await;
+    let second = scene.beyond_budget().await;
+    assert_eq!((first.state(), scene.sandbox.counters().of(Verb::List, "secrets")), (WatchState::Synced, 0));
+    drop(first);
+    until_state(&second, "synced", |state| *state == WatchState::Synced).await;
+}
+
+#[tokio::test]
+async fn a_list_that_takes_too_much_memory_is_given_up_and_what_is_known_is_listed_again() {
+    static RESIDENT: AtomicU64 = AtomicU64::new(0);
+    let memory = Memory { most: 1, resident: || Some(RESIDENT.load(Ordering::SeqCst)) };
+    let mut scene = Scene::within(Options::kubernetes(), Budget::new(None, Some(memory))).await;
+    let first = scene.synced().await;
+    RESIDENT.store(2, Ordering::SeqCst);
+    let second = scene.beyond_budget().await;
+    scene.sandbox.disconnect().await;
+    until_state(&first, "failed", |state| matches!(state, WatchState::Failed { .. })).await;
+    scene.sandbox.reconnect().await.expect("the server is back");
+    until_state(&first, "synced again", |state| *state == WatchState::Synced).await;
+    assert!(matches!(second.state(), WatchState::Failed { .. }));
+    RESIDENT.store(1, Ordering::SeqCst);
+    until_state(&second, "synced", |state| *state == WatchState::Synced).await;
 }
 
 #[tokio::test]

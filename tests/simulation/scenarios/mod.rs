@@ -5,6 +5,7 @@ mod beside;
 mod copies;
 mod fleets;
 mod identity;
+mod limits;
 mod related;
 mod replicas;
 mod several;
@@ -47,6 +48,7 @@ fn world(sources: Sources, steps: &[(u64, Action)]) -> Plan {
         has_operators: false,
         has_fleet: false,
         elects: None,
+        max_watches: None,
         steps,
         forever: None,
     }

@@ -24,7 +24,8 @@ pub fn quantity<'a>(mut arguments: Arguments<'a>, budget: &mut Budget) -> Answer
     number(text).map(Operand::owned).ok_or_else(|| arguments.fail("needs a quantity such as `500m` or `1Gi`"))
 }
 
-fn number(text: &str) -> Option<Value> {
+/// The same of a text.
+pub fn number(text: &str) -> Option<Value> {
     let (sign, rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text.strip_prefix('+').unwrap_or(text)),

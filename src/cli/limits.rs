@@ -1,0 +1,35 @@
+//! What the system lets this process use, and how much of it watches get.
+
+use crate::multicluster::budget::{Budget, Memory};
+use crate::server::process;
+
+/// Where a container finds the limit of its memory (cgroup v2).
+const CONTAINER_MEMORY: &str = "/sys/fs/cgroup/memory.max";
+
+/// As the flags say, else as the system's limits have it.
+pub(super) fn budget(max_watches: Option<usize>, max_memory: Option<u64>) -> Budget {
+    // Requests, probes and files need some too.
+    let watches = max_watches.or_else(|| Some(usize::try_from(open_files()? / 4 * 3).unwrap_or(usize::MAX)));
+    let memory = max_memory.or_else(|| Some(container_memory()? / 10 * 9));
+    Budget::new(watches, memory.map(|most| Memory { most, resident: process::resident_memory }))
+}
+
+/// How many files may be open; `None`: there is no limit. Many systems permit 1,024 unless a process asks for more: this one
+/// asks for as many as it may have, as Go programs do. `process_max_fds` shows the result.
+fn open_files() -> Option<u64> {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        // Where the system refuses, the limit stays as it was.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+        getrlimit(Resource::Nofile).current
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+fn container_memory() -> Option<u64> {
+    // `max` where there is no limit.
+    std::fs::read_to_string(CONTAINER_MEMORY).ok()?.trim().parse().ok()
+}

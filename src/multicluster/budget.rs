@@ -1,0 +1,101 @@
+//! How many watches a process may run, and how much memory it may use before it begins more.
+//!
+//! Each watch holds a connection, and keeps what it lists in memory. A process at its limits would fail anywhere: a probe
+//! that nobody answers, a file that cannot be read, the system that kills it. So a watch that has not begun waits instead
+//! and says what to raise, and those that run go on.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What is left for watches. Clones share it; the default is no limit.
+#[derive(Debug, Clone, Default)]
+pub struct Budget {
+    watches: Option<Watches>,
+    memory: Option<Memory>,
+}
+
+#[derive(Debug, Clone)]
+struct Watches {
+    most: usize,
+    left: Arc<Semaphore>,
+}
+
+/// How much memory there may be when a list begins.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
+    /// In bytes.
+    pub most: u64,
+    /// What the process has resident now, in bytes; `None`: that cannot be told.
+    pub resident: fn() -> Option<u64>,
+}
+
+/// The place of a watch that runs. Dropped, it is another's.
+#[derive(Debug)]
+pub(super) struct Place {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Budget {
+    /// `None`: no limit. Whatever is larger than a semaphore's maximum is none either.
+    pub fn new(watches: Option<usize>, memory: Option<Memory>) -> Self {
+        let watches = watches.filter(|most| *most <= Semaphore::MAX_PERMITS);
+        let watches = watches.map(|most| Watches { most, left: Arc::new(Semaphore::new(most)) });
+        Self { watches, memory }
+    }
+
+    /// The place of one more watch.
+    ///
+    /// # Errors
+    /// All are taken.
+    pub(super) fn place(&self) -> Result<Place, String> {
+        let Some(Watches { most, left }) = &self.watches else { return Ok(Place { _permit: None }) };
+        let permit = left.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| {
+            format!(
+                "this process runs {most} watches, as many as it may: raise its limit of open files, or give --max-watches"
+            )
+        })?;
+        Ok(Place { _permit: Some(permit) })
+    }
+
+    /// Whether there is memory for more than what is known now.
+    ///
+    /// # Errors
+    /// There is not.
+    pub(super) fn permits_more(&self) -> Result<(), String> {
+        let Some(Memory { most, resident }) = self.memory else { return Ok(()) };
+        match resident().filter(|resident| *resident > most) {
+            None => Ok(()),
+            Some(resident) => Err(format!(
+                "this process uses {} MiB of memory, more than {} MiB, so nothing more is listed: give its container more, \
+                 or give --max-memory",
+                resident >> 20,
+                most >> 20
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_again_once_its_watch_has_ended() {
+        let budget = Budget::new(Some(1), None);
+        let place = budget.place().unwrap();
+        insta::assert_snapshot!(budget.clone().place().unwrap_err(), @"this process runs 1 watches, as many as it may: raise its limit of open files, or give --max-watches");
+        drop(place);
+        assert!(budget.place().is_ok() && budget.place().is_ok());
+        let unlimited = Budget::default();
+        assert!(unlimited.place().is_ok() && unlimited.permits_more().is_ok());
+    }
+
+    #[test]
+    fn more_is_listed_while_there_is_memory() {
+        let with = |most, resident| Budget::new(None, Some(Memory { most, resident })).permits_more();
+        assert!(with(300 << 20, || Some(300 << 20)).is_ok() && with(0, || None).is_ok());
+        insta::assert_snapshot!(with(300 << 20, || Some(301 << 20)).unwrap_err(), @"this process uses 301 MiB of memory, more than 300 MiB, so nothing more is listed: give its container more, or give --max-memory");
+    }
+}
