@@ -371,27 +371,31 @@ impl Pipeline {
     /// Forgets what is known of a cluster, and the feed that served no other.
     pub fn disengage(&self, cluster: &Cluster, still_used: bool) {
         let name = &cluster.spec.name;
-        self.queue.remove_cluster(name);
+        let queued = self.queue.remove_cluster(name);
         let known = self.unfollow(cluster, still_used);
-        let mut left: Vec<Key> = known.iter().map(|key| key.in_cluster(cluster.named_by_identity())).collect();
+        let of_identity = |key: &Key| key.in_cluster(cluster.named_by_identity());
+        let mut left: Vec<Key> = known.iter().map(of_identity).collect();
         self.interests.retain(|key| key.cluster != *name);
         self.learned().forget_cluster(name, cluster.identity());
         let news = self.shared_use().forget_cluster(name);
         self.tell(news);
         let is_its = |key: &Key| key.cluster == *name;
         let unplanned: Vec<Key> = self.state().unplanned.iter().filter(|key| is_its(key)).cloned().collect();
-        let of_identity = |key: &Key| key.in_cluster(cluster.named_by_identity());
         let unplanned = unplanned.into_iter().map(|key| (key.clone(), self.objects_of(&of_identity(&key)))).collect();
         let mut state = self.state();
         state.unplanned.retain(|key| !is_its(key));
         let is_recorded = state.unconfirmed.is_none();
         state.guard.lose_sight(name, &cluster.named_by_identity(), unplanned, is_recorded);
-        let unsettled = state.unsettled.keys().chain(&state.retried).filter(|key| key.cluster == *name);
-        left.extend(unsettled.flat_map(|key| [key.clone(), key.in_cluster(cluster.named_by_identity())]));
+        let unsettled = state.unsettled.keys().chain(&state.retried).filter(|key| is_its(key));
+        left.extend(unsettled.chain(&queued).flat_map(|key| [key.clone(), of_identity(key)]));
         drop(state);
         self.sources_told();
         // What they have on the target is counted as orphaned.
         left.into_iter().for_each(|key| self.queue.add(key, Priority::Initial));
+        if self.is_out_of_sight() {
+            // Nothing was looked at before, and a former source may never come into sight.
+            self.kind_feeds().iter().for_each(|(kind, feed)| self.queue_standing(kind, feed));
+        }
     }
 
     pub fn is_engaged(&self, cluster: &ClusterName) -> bool {

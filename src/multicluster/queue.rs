@@ -195,14 +195,14 @@ impl<K: Queued> Queue<K> {
         }
     }
 
-    /// Forgets what is queued for a cluster. What is in flight runs once more: it noted how it ended after its cluster went.
-    pub fn remove_cluster(&mut self, cluster: &ClusterName) {
+    /// Forgets what is queued for a cluster, and says what that was. What is in flight runs once more: it noted how it ended
+    /// after its cluster went.
+    pub fn remove_cluster(&mut self, cluster: &ClusterName) -> Vec<K> {
         let of_cluster = |key: &&K| key.cluster() == cluster;
         let keys: Vec<K> = self.entries.keys().filter(of_cluster).cloned().collect();
-        for key in keys {
-            self.remove(&key);
-        }
+        keys.iter().for_each(|key| self.remove(key));
         self.drop_idle_lane(cluster);
+        keys
     }
 
     fn remove(&mut self, key: &K) {

@@ -39,9 +39,9 @@ impl<K: Queued> WorkQueue<K> {
         self.shared.changed.notify_one();
     }
 
-    /// Forgets what is queued for a cluster. What is in flight runs once more.
-    pub fn remove_cluster(&self, cluster: &ClusterName) {
-        self.shared.lock().remove_cluster(cluster);
+    /// Forgets what is queued for a cluster, and says what that was. What is in flight runs once more.
+    pub fn remove_cluster(&self, cluster: &ClusterName) -> Vec<K> {
+        self.shared.lock().remove_cluster(cluster)
     }
 
     /// The next request, fair between clusters; `None` once the queue is closed. Cancel-safe.

@@ -334,7 +334,7 @@ impl Pipeline {
     }
 
     /// What a store held before the subscription is queued by hand: a watch that another generation left open.
-    fn queue_standing(&self, kind: &Kind, feed: &KindFeed) {
+    pub fn queue_standing(&self, kind: &Kind, feed: &KindFeed) {
         for key in feed.watch.store().keys() {
             if let Some(object) = feed.watch.store().get(&key) {
                 self.enqueue_origin(kind, &key, &object, Priority::Initial);

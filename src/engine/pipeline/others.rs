@@ -21,7 +21,7 @@ pub struct Others {
     /// Sources that may wait for other targets, with the names of those that were not in sight, and how they were seen.
     withheld: BTreeMap<Key, BTreeMap<String, Sight>>,
     /// Whether the cluster could not be reached when that was last looked at.
-    lost: Option<bool>,
+    is_lost: bool,
 }
 
 impl Others {
@@ -128,8 +128,8 @@ impl Pipeline {
         waiting.for_each(|(_, one)| one.queue.add(key.clone(), Priority::Live));
     }
 
-    /// Queues what waited for a target that is seen otherwise now; and, once this target can or cannot be reached any more,
-    /// what the others say of it. Called now and then, so that a short interruption changes no status.
+    /// Queues what waited for a target that is seen otherwise now; and all sources of the others, once this target cannot be
+    /// reached any more. Called now and then, so that a short interruption changes no status.
     pub fn look_at_others(&self) {
         let pipelines = self.other_pipelines();
         if pipelines.is_empty() {
@@ -140,9 +140,10 @@ impl Pipeline {
         let is_lost = self.is_lost() || (!has_several && generation.target.identity().is_err());
         let withheld = {
             let mut others = self.others();
-            if others.lost.replace(is_lost).map_or(is_lost || !has_several, |before| before != is_lost) {
+            if is_lost && !others.is_lost {
                 pipelines.iter().for_each(|(_, one)| one.enqueue_all());
             }
+            others.is_lost = is_lost;
             others.withheld.clone()
         };
         let has_changed = |key: &Key, name: &String, seen: Sight| {

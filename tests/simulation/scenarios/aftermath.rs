@@ -178,3 +178,20 @@ fn what_the_finalizer_of_somebody_else_holds_is_told_as_stuck_in_its_time() {
     ];
     holds(&world(Kcp, &steps), 2);
 }
+
+/// The answer to the first list of the former source is lost, and so is the one that says what its state store holds: the
+/// cluster is another before the former source was ever in sight.
+#[test]
+fn what_a_former_source_has_is_counted_although_it_never_was_in_sight() {
+    let weather =
+        Weather { lost_before: 2, lost_after: 8, slow: 43, conflict: 1, broken: 22, merged: 27, ..Weather::default() };
+    let steps = [
+        (0, Action::Create(X_CA)),
+        (3_248, Action::Weather(weather)),
+        (1_247, Action::Edit(Edit::Resource("gadgets"))),
+        (15_128, Action::Rebuild(Side::Source, Ahead::Silent)),
+    ];
+    let plan = Plan { seed: 2_503_214_408, ..world(Plain, &steps) };
+    assert_eq!(run(&plan).violations, []);
+    holds(&plan, 16);
+}
