@@ -129,7 +129,7 @@ fn golden(kit: &Kit, mapping: &Mapping, schemas: &Schemas) -> anyhow::Result<Str
     if preview.failed() {
         return Err(anyhow!("the example cannot be rendered: {}", preview.reasons));
     }
-    Ok(yaml::write_all(&render::documents(&preview, &scene, false, true)))
+    Ok(render::written(&render::documents(&preview, &scene, false, true)))
 }
 
 fn write(folder: &Path, kit: &Kit) -> anyhow::Result<()> {

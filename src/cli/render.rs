@@ -78,10 +78,17 @@ pub struct RenderArguments {
     pub output: Format,
 }
 
+/// One object as it is shown.
+pub(super) struct Document {
+    /// The target that it goes to, where an expression or a list says so.
+    pub target: Option<String>,
+    pub body: Value,
+}
+
 /// What there is to say of all sources.
 #[derive(Default)]
 struct Rendered {
-    documents: Vec<Value>,
+    documents: Vec<Document>,
     origins: Vec<provenance::Row>,
     /// For standard error.
     said: String,
@@ -208,13 +215,22 @@ impl Rendered {
 }
 
 /// What is rendered, in the mapping's order; the consumer's object with its status last.
-pub(super) fn documents(preview: &Preview, scene: &Scene, marks: bool, status: bool) -> Vec<Value> {
-    let objects = preview.objects().map(|(.., desired)| Value::clone(&desired.body));
-    let mut documents: Vec<Value> = objects.map(|body| if marks { body } else { unmarked(body) }).collect();
-    if let Some(computed) = preview.status.as_ref().filter(|_| status) {
-        documents.push(consumer(&scene.source, computed));
-    }
-    documents
+pub(super) fn documents(preview: &Preview, scene: &Scene, marks: bool, status: bool) -> Vec<Document> {
+    let objects = preview.objects().map(|(at, .., desired)| {
+        let body = Value::clone(&desired.body);
+        Document { target: at.name().map(str::to_owned), body: if marks { body } else { unmarked(body) } }
+    });
+    let status = preview.status.as_ref().filter(|_| status);
+    objects.chain(status.map(|status| Document { target: None, body: consumer(&scene.source, status) })).collect()
+}
+
+/// As YAML, each behind the target that it goes to.
+pub(super) fn written(documents: &[Document]) -> String {
+    let one = |Document { target, body }: &Document| {
+        let target = target.iter().map(|target| format!("# target: {target}\n")).collect::<String>();
+        target + &yaml::write(body)
+    };
+    documents.iter().map(one).collect::<Vec<_>>().join("---\n")
 }
 
 /// The consumer's object as far as the engine writes it.
@@ -245,19 +261,28 @@ fn shown(arguments: &RenderArguments, rendered: &Rendered) -> String {
         return provenance::shown(arguments.output, &rendered.origins);
     }
     match arguments.output {
-        Format::Text | Format::Yaml | Format::Github => yaml::write_all(&rendered.documents),
+        Format::Text | Format::Yaml | Format::Github => written(&rendered.documents),
         Format::Json => {
-            let list = json!({"apiVersion": "v1", "kind": "List", "items": rendered.documents});
+            let items: Value = rendered.documents.iter().map(|one| one.body.clone()).collect();
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
             // `{:#}` of a JSON value is its indented form.
             format!("{list:#}\n")
         }
         Format::Table => {
-            let row = |body: &Value| {
+            let row = |Document { body, .. }: &Document| {
                 let text = |field: &str| metadata(body, field).to_owned();
                 let of = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
                 [of("kind"), text("namespace"), text("name"), of("apiVersion")]
             };
-            table::table(["KIND", "NAMESPACE", "NAME", "APIVERSION"], rendered.documents.iter().map(row))
+            let documents = rendered.documents.iter();
+            if documents.clone().all(|one| one.target.is_none()) {
+                return table::table(["KIND", "NAMESPACE", "NAME", "APIVERSION"], documents.map(row));
+            }
+            let row = |one| {
+                let [kind, namespace, name, version] = row(one);
+                [kind, namespace, name, version, one.target.clone().unwrap_or_default()]
+            };
+            table::table(["KIND", "NAMESPACE", "NAME", "APIVERSION", "TARGET"], documents.map(row))
         }
     }
 }

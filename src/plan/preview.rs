@@ -3,6 +3,7 @@
 //! Rendering and status rules are the engine's own. What differs is where the picture comes from: a file instead of
 //! caches, and downstream objects that may lack our marks.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -10,10 +11,11 @@ use serde_json::Value;
 
 use super::observed::{ObjectState, Observed, Originals, Source, Target, TargetObject};
 use super::render::{self, Desired, Rendering};
+use super::targets::{self, Among, Other, Sight};
 use super::{Cause, Reason, Reasons, is_in, live, readiness, related, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Mapping, ObjectRule};
+use crate::mapping::{Mapping, ObjectRule, TargetChoice};
 use crate::object::marks::{Origin, Reference, Writer};
 use crate::object::{ClusterName, Key, encode_string_data, metadata};
 
@@ -39,7 +41,8 @@ pub struct Scene {
 #[derive(Debug)]
 pub struct Preview<'m> {
     mapping: &'m Mapping,
-    pub rendering: Rendering,
+    /// What is made on each target. Never empty.
+    targets: Vec<OnTarget>,
     /// The consumer's status as it would stand once everything rendered is applied: as it is, where a write would be
     /// withheld. Times that the engine would set are left out.
     pub status: Option<Value>,
@@ -49,6 +52,37 @@ pub struct Preview<'m> {
     pub namespace_labels: Option<Value>,
     /// Positions in the scene of standing objects that no object of the mapping looks like.
     pub strangers: Vec<usize>,
+}
+
+/// What is made of a source on one target.
+#[derive(Debug)]
+struct OnTarget {
+    target: At,
+    rendering: Rendering,
+}
+
+/// Where something is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum At {
+    /// The target of the mapping; or each cluster of a provider, of which nobody knows here which there are.
+    Any,
+    Target {
+        /// By which expressions know it.
+        key: String,
+        name: String,
+    },
+    /// The source's list of targets is empty.
+    Nowhere,
+}
+
+impl At {
+    /// The name of the target, where it is known.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Target { name, .. } => Some(name),
+            Self::Any | Self::Nowhere => None,
+        }
+    }
 }
 
 /// Why there is nothing to show.
@@ -82,25 +116,90 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
     if !is_in(mapping, &observed, &scene.source).map_err(Unseen::Unrendered)? {
         return Err(Unseen::Out);
     }
-    // A guess at what stands is no evaluation that anybody asked for.
-    observed.recorder = None;
-    let first = rendered(mapping, &observed, scene)?;
-    let strangers = recognize(mapping, scene, &first, &mut observed);
-    observed.recorder = recorder;
-    let rendering = rendered(mapping, &observed, scene)?;
-    let lacking = mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one));
-    let objects = unrendered(mapping, &rendering).chain(waiting(mapping, &observed, &rendering));
-    let mut reasons = Reasons(lacking.chain(objects).collect());
-    let mut status = status::wanted(mapping, &observed, &scene.source, Some(&rendering), None, &mut reasons);
-    if status::is_withheld(&observed, status.as_ref(), &mut reasons) {
+    let mut seen = choices(mapping, &observed, scene)?
+        .into_iter()
+        .map(|target| looked_at(mapping, scene, &observed, target))
+        .collect::<Result<Vec<_>, _>>()?;
+    let others: BTreeMap<String, Other> = seen.iter().skip(1).filter_map(Seen::for_another).collect();
+    let Seen { on, observed, reasons: own, strangers } = &mut seen[0];
+    if let Some(among) = &mut observed.among {
+        among.selected = others.keys().cloned().chain([among.name.clone()]).collect();
+        among.others = others;
+    }
+    let mut reasons = targets::overall(mapping, observed, &scene.source, own).unwrap_or_else(|| own.clone());
+    let here = own.of_target().map(|(cause, _)| cause);
+    let mut status = status::wanted(mapping, observed, &scene.source, Some(&on.rendering), here, &mut reasons);
+    if status::is_withheld(observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();
     }
     status.iter_mut().for_each(forget_times);
     if scene.source.pointer("/metadata/generation").is_none() {
         status.iter_mut().for_each(forget_generations);
     }
-    let namespace_labels = mapping.placement.create_namespace.then(|| rendering.namespace_labels.clone());
-    Ok(Preview { mapping, rendering, status, reasons, namespace_labels, strangers })
+    let namespace_labels = mapping.placement.create_namespace.then(|| on.rendering.namespace_labels.clone());
+    let strangers = std::mem::take(strangers);
+    let targets = seen.into_iter().map(|one| one.on).collect();
+    Ok(Preview { mapping, targets, status, reasons, namespace_labels, strangers })
+}
+
+/// A source on one target.
+struct Seen {
+    on: OnTarget,
+    observed: Observed,
+    reasons: Reasons,
+    strangers: Vec<usize>,
+}
+
+impl Seen {
+    /// As another target knows it.
+    fn for_another(&self) -> Option<(String, Other)> {
+        let OnTarget { target: At::Target { name, .. }, .. } = &self.on else { return None };
+        let (objects, unsettled) = (self.observed.owned.clone(), self.reasons.of_target());
+        Some((name.clone(), Other { sight: Sight::Seen, identity: None, url: None, objects, unsettled }))
+    }
+}
+
+fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) -> Result<Seen, Unseen> {
+    let among =
+        |name: &String| Among { name: name.clone(), selected: BTreeSet::from([name.clone()]), others: BTreeMap::new() };
+    let among = match &target {
+        At::Any => None,
+        At::Nowhere => Some(Among::default()),
+        At::Target { name, .. } => Some(among(name)),
+    };
+    // A guess at what stands is no evaluation that anybody asked for.
+    let mut here = Observed { among, recorder: None, ..observed.clone() };
+    let first = rendered(mapping, &here, scene)?;
+    let strangers = recognize(mapping, scene, &first, &mut here);
+    here.recorder.clone_from(&observed.recorder);
+    let rendering = rendered(mapping, &here, scene)?;
+    let reasons = match target {
+        At::Nowhere => Reasons::default(),
+        At::Any | At::Target { .. } => reasons(mapping, &here, &rendering),
+    };
+    Ok(Seen { on: OnTarget { target, rendering }, observed: here, reasons, strangers })
+}
+
+/// What stands in the way on one target.
+fn reasons(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> Reasons {
+    let lacking = mapping.related.iter().zip(&rendering.related).filter_map(|(rule, one)| related::missing(rule, one));
+    let objects = unrendered(mapping, rendering).chain(waiting(mapping, observed, rendering));
+    Reasons(lacking.chain(objects).collect())
+}
+
+/// The targets that a source's objects go to; never empty.
+fn choices(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Vec<At>, Unseen> {
+    let Some(rule) = &mapping.target_rule else { return Ok(vec![At::Any]) };
+    let scope = render::source_scope(mapping, observed, &scene.source);
+    let choices = targets::choices(rule, None, &scope).map_err(|why| Unseen::Unrendered(why.into()))?;
+    let named =
+        choices.into_iter().filter_map(|choice| Some(At::Target { key: choice.key, name: choice.cluster.ok()? }));
+    let named: Vec<At> = named.collect();
+    Ok(match (named.is_empty(), &rule.choice) {
+        (false, _) => named,
+        (true, TargetChoice::All) => vec![At::Any],
+        (true, _) => vec![At::Nowhere],
+    })
 }
 
 fn rendered(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Rendering, Unseen> {
@@ -212,9 +311,17 @@ fn forget_generations(status: &mut Value) {
 }
 
 impl Preview<'_> {
-    /// What is rendered, in the mapping's order; with its key what is one of several.
-    pub fn objects(&self) -> impl Iterator<Item = (&ObjectRule, Option<&str>, &Desired)> {
-        self.rendering.desired(self.mapping)
+    /// The first target's, which also has the placement and what expressions read.
+    pub fn rendering(&self) -> &Rendering {
+        &self.targets[0].rendering
+    }
+
+    /// What is rendered on each target, in the mapping's order; with its key what is one of several.
+    pub fn objects(&self) -> impl Iterator<Item = (&At, &ObjectRule, Option<&str>, &Desired)> {
+        let wanted = self.targets.iter().filter(|on| on.target != At::Nowhere);
+        wanted.flat_map(|on| {
+            on.rendering.desired(self.mapping).map(|(rule, key, desired)| (&on.target, rule, key, desired))
+        })
     }
 
     /// Whether something cannot be rendered or computed; waiting is none.

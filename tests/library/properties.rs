@@ -217,7 +217,7 @@ fn refused(unseen: Unseen) -> TestCaseError {
 /// Everything that came of it, as text.
 fn shown(preview: &Preview<'_>) -> Result<String, TestCaseError> {
     let mut shown = Map::new();
-    for (rule, key, desired) in preview.objects() {
+    for (_, rule, key, desired) in preview.objects() {
         let text = desired.body.to_string();
         prop_assert!(text.len() <= 2 * RESULT + MARKS, "{} has {} bytes", rule.id, text.len());
         shown.insert(format!("{} {key:?}", rule.id), Value::clone(&desired.body));

@@ -13,6 +13,7 @@ mod program;
 mod provenance;
 mod rbac;
 mod schemas;
+mod several_targets;
 mod story;
 mod targets;
 mod validate_live;

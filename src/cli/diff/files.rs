@@ -136,9 +136,13 @@ impl Bench<'_> {
             }
             Err(Unseen::Unrendered(reason)) => return Ok(Made { why: vec![said(&reason)], ..Made::default() }),
         };
-        let objects = preview.objects().map(|(.., desired)| render::unmarked(Value::clone(&desired.body)));
+        let objects = render::documents(&preview, &scene, false, false).into_iter();
+        let title = |one: &render::Document| match &one.target {
+            Some(target) => format!("{} on {target}", sources::title(&one.body)),
+            None => sources::title(&one.body),
+        };
         Ok(Made {
-            objects: objects.map(|body| (sources::title(&body), body)).collect(),
+            objects: objects.map(|one| (title(&one), one.body)).collect(),
             status: preview.status.clone().unwrap_or_default(),
             why: preview.reasons.0.iter().map(said).collect(),
         })

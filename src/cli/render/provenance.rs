@@ -26,19 +26,20 @@ pub(super) struct Row {
     reads: Vec<String>,
 }
 
-/// The fields of everything that is rendered of a source. What the engine adds (its marks) is left out.
+/// The fields of everything that is rendered of a source, of several targets on the first. What the engine adds (its marks) is
+/// left out.
 pub(super) fn rows(inputs: &Inputs, mapping: &Mapping, preview: &Preview) -> Vec<Row> {
     let Some(file) = File::of(inputs, mapping) else { return Vec::new() };
     let mut rows = Vec::new();
-    for (position, (rule, wanted)) in mapping.objects.iter().zip(preview.rendering.objects.iter()).enumerate() {
+    for (position, (rule, wanted)) in mapping.objects.iter().zip(preview.rendering().objects.iter()).enumerate() {
         let Some(node) = file.template(position) else { continue };
         match wanted {
             Ok(Wanted::One(Rendered::Present(desired))) => {
-                rows.extend(file.rows(rule, node, &preview.rendering.scope, desired))
+                rows.extend(file.rows(rule, node, &preview.rendering().scope, desired))
             }
             Ok(Wanted::Each(instances)) => {
                 for instance in instances {
-                    let mut scope = preview.rendering.scope.clone();
+                    let mut scope = preview.rendering().scope.clone();
                     if let Some(each) = &rule.for_each {
                         scope.set_local(&each.item, instance.item.clone());
                     }

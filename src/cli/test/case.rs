@@ -17,9 +17,9 @@ use crate::mapping::expression::Recorder;
 use crate::mapping::jsonpath::JsonPath;
 use crate::object::ClusterName;
 use crate::object::compare::same;
-use crate::plan::preview::{Preview, Scene, Unseen, recorded};
+use crate::plan::preview::{At, Preview, Scene, Unseen, recorded};
 use crate::plan::{self, Reason};
-use crate::yaml::{self, Entries, Raw};
+use crate::yaml::{Entries, Raw};
 
 /// Problems of the case; none where it passes. Golden files to write are added to `goldens`.
 ///
@@ -42,10 +42,11 @@ pub(super) fn run(
         (Ok(preview), false) => preview,
     };
     let mut problems = unrecognized(&preview, &scene);
-    let rendered = json!({"objects": objects(&preview), "placement": {
-        "namespace": preview.rendering.place.namespace, "name": preview.rendering.place.name,
-        "namespaceLabels": preview.namespace_labels,
-    }});
+    let place = &preview.rendering().place;
+    let mut rendered = objects(&preview);
+    rendered["placement"] = json!({
+        "namespace": place.namespace, "name": place.name, "namespaceLabels": preview.namespace_labels,
+    });
     let status = preview.status.clone().unwrap_or(Value::Null);
     let before = problems.len();
     problems.extend(unmet(&case.expect, &rendered, ""));
@@ -53,7 +54,7 @@ pub(super) fn run(
     // What is only half rendered is no golden, neither to be compared with nor to be written.
     if !preview.failed() {
         let documents = render::documents(&preview, &scene, false, true);
-        problems.extend(golden(bench, folder, case, &yaml::write_all(&documents), goldens)?);
+        problems.extend(golden(bench, folder, case, &render::written(&documents), goldens)?);
     }
     // Why something is not there helps where it was expected; by itself it may be what the case shows.
     let expects_parts = !case.expect.0.is_empty() || !case.expect_status.0.is_empty();
@@ -133,13 +134,22 @@ fn unrecognized(preview: &Preview, scene: &Scene) -> Vec<Problem> {
     strangers.map(|object| Problem::said(title(object))).collect()
 }
 
-/// The rendered objects by their ids; several of one id by their keys.
+/// The rendered objects by their ids, several of one id by their keys. Where a source names its targets, by the keys of the
+/// targets too; `objects` alone is the first target's then.
 fn objects(preview: &Preview) -> Value {
-    let mut rendered = json!({});
-    for (rule, key, desired) in preview.objects() {
-        match key {
-            Some(key) => rendered[&rule.id][key] = Value::clone(&desired.body),
-            None => rendered[&rule.id] = Value::clone(&desired.body),
+    let mut rendered = json!({"objects": {}});
+    let mut first = None;
+    for (at, rule, key, desired) in preview.objects() {
+        let put = |into: &mut Value| match key {
+            Some(key) => into[&rule.id][key] = Value::clone(&desired.body),
+            None => into[&rule.id] = Value::clone(&desired.body),
+        };
+        if let At::Target { key, name } = at {
+            rendered["targets"][key]["cluster"] = name.as_str().into();
+            put(&mut rendered["targets"][key]["objects"]);
+        }
+        if first.get_or_insert(at) == &at {
+            put(&mut rendered["objects"]);
         }
     }
     rendered

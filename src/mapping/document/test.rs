@@ -55,7 +55,8 @@ pub struct TestCaseSpec {
     /// Whether the mapping's filter must leave the source alone; nothing else can be expected then.
     #[serde(default)]
     pub left_alone: bool,
-    /// Paths (`objects.db.spec.members`) and what must stand there.
+    /// Paths (`objects.db.spec.members`; of a source with several targets also `targets.east.objects.db.spec.members`) and what
+    /// must stand there.
     #[serde(default)]
     pub expect: Entries<Raw>,
     /// Paths under the consumer's status and what must stand there.

@@ -70,7 +70,7 @@ fn what_stands_is_recognized_and_read() {
     let preview = preview(&mapping, &scene(json!({"size": 3}), vec![other, cluster])).expect("rendered");
     assert_eq!(preview.strangers, [0]);
     assert!(preview.reasons.0.is_empty(), "{}", preview.reasons);
-    let (_, _, view) = preview.objects().nth(2).expect("rendered");
+    let (.., view) = preview.objects().nth(2).expect("rendered");
     assert_eq!(view.body["spec"], json!({"host": "h"}));
     let synced = json!([{"type": "Synced", "status": "True", "reason": "Synced", "message": ""}]);
     assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));
@@ -148,7 +148,7 @@ fn shown(scene: &Scene) -> String {
         Ok(preview) => preview,
         Err(unseen) => return format!("{unseen:?}"),
     };
-    let objects = preview.objects().map(|(rule, _, desired)| match rule.copy {
+    let objects = preview.objects().map(|(_, rule, _, desired)| match rule.copy {
         None => format!("{}: {}", rule.id, desired.body["spec"]),
         Some(_) => format!("{}: {} {}", rule.id, desired.reference, desired.body["data"]),
     });
@@ -164,7 +164,7 @@ fn related_objects_are_read_waited_for_and_carried() {
     let mut all = vec![shown(&scene)];
     scene.related = vec![secret("default", "ann-password"), secret("elsewhere", "bob-password")];
     all.push(shown(&scene));
-    let namespace = preview(&compiled(RELATED), &scene).expect("rendered").rendering.place.namespace;
+    let namespace = preview(&compiled(RELATED), &scene).expect("rendered").rendering().place.namespace.clone();
     let ca = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"ca.crt": "PEM"}});
     scene.related = vec![
         secret("default", "ann-password"),
@@ -382,4 +382,56 @@ fn taking_notes_changes_nothing() {
         (bodies, preview.status, preview.reasons, preview.namespace_labels)
     };
     assert_eq!(shown(preview(&mapping, &scene)), shown(recorded(&mapping, &scene, &Recorder::default())));
+}
+
+const SEVERAL: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source: {provider: edge, resource: databases.v1.example.dev}
+  targets:
+    forEach: ${{ source.spec.regions }}
+    as: region
+    key: ${{ region.name }}
+    cluster: "{{ region.name }}"
+    allowed: [east, west]
+  objects:
+    - id: db
+      template: {apiVersion: example.dev/v1, kind: Cluster, spec: {size: "${{ region.size }}", at: "{{ target.cluster }}"}}
+      ready: ${{ objects.db.status.up }}
+  status:
+    fields:
+      ready: {value: "${{ targets | items | selectattr('1.ready') | length }}"}
+      east: {value: "${{ targets.east.objects.db.spec.at | default('none') }}"}
+"#;
+
+#[test]
+fn each_target_has_its_objects_and_the_status_is_of_all() {
+    let mapping = compiled(SEVERAL);
+    let shown = |regions: Value, standing: Vec<Value>| {
+        let scene = scene(json!({"regions": regions}), standing);
+        let preview = preview(&mapping, &scene).expect("rendered");
+        let objects = preview.objects().map(|(at, _, _, desired)| format!("{:?} {}", at.name(), desired.body["spec"]));
+        let reasons = preview.reasons.0.iter().map(|reason| format!("{:?} {}", reason.cause, reason.detail));
+        let mut status = preview.status.clone().unwrap_or_default();
+        status.as_object_mut().map(|fields| fields.remove("conditions"));
+        (objects.collect::<Vec<_>>(), reasons.collect::<Vec<_>>(), status)
+    };
+    let east = json!({"name": "east", "size": 1});
+    let both = json!([east, {"name": "west", "size": 2}]);
+    let made = [r#"Some("east") {"at":"east","size":1}"#, r#"Some("west") {"at":"west","size":2}"#].map(str::to_owned);
+    assert_eq!(shown(both.clone(), Vec::new()), (made.to_vec(), Vec::new(), json!({"ready": 0, "east": "none"})));
+
+    // What stands counts on each target that it may be on.
+    let cluster =
+        json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "spec": {"at": "there"}, "status": {"up": true}});
+    assert_eq!(shown(both, vec![cluster]), (made.to_vec(), Vec::new(), json!({"ready": 2, "east": "there"})));
+
+    let nothing = json!({"ready": 0, "east": "none"});
+    assert_eq!(shown(json!([]), Vec::new()), (Vec::new(), Vec::new(), nothing.clone()));
+    let refused =
+        "RenderFailed target `south`: targets.cluster: it gives none of the targets that are allowed (`east`, `west`)";
+    let (objects, reasons, status) = shown(json!([{"name": "south", "size": 3}, east]), Vec::new());
+    assert_eq!((objects, reasons, status), (made[..1].to_vec(), vec![refused.to_owned()], nothing));
 }

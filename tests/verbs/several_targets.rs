@@ -1,0 +1,81 @@
+//! What authors are shown of a mapping with several targets.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use super::{directory, shown_in};
+
+const MAPPING: &str = r#"apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: databases}
+spec:
+  source: {provider: edge, resource: databases.v1.example.dev}
+  targets:
+    forEach: ${{ source.spec.regions }}
+    as: region
+    key: ${{ region.name }}
+    cluster: "{{ region.name }}"
+    allowed: [east, west]
+  objects:
+    - id: db
+      template: {apiVersion: example.dev/v1, kind: Cluster, spec: {size: "${{ region.size }}"}}
+      ready: ${{ objects.db.status.up }}
+  status:
+    fields:
+      ready: {value: "${{ targets | items | selectattr('1.ready') | length }}"}
+---
+apiVersion: sync-engine.dev/v1alpha1
+kind: ClusterProvider
+metadata: {name: edge}
+spec: {kubeconfig: {connection: edge}}
+"#;
+
+const SOURCE: &str = "\
+apiVersion: example.dev/v1
+kind: Database
+metadata: {name: a, namespace: default}
+spec: {regions: [{name: east, size: 1}, {name: west, size: 2}]}
+";
+
+const TEST: &str = "\
+apiVersion: sync-engine.dev/v1alpha1
+kind: MappingTest
+metadata: {name: regions}
+spec:
+  mapping: databases
+  cases:
+    - name: one in each region
+      source: source.yaml
+      expect:
+        objects.db.spec.size: 1
+        targets.west.objects.db.spec.size: 2
+        targets.west.cluster: west
+        targets.north: null
+      expectStatus: {ready: 2}
+      observed:
+        - {apiVersion: example.dev/v1, kind: Cluster, status: {up: true}}
+      golden: all.yaml
+    - name: in none
+      source: {apiVersion: example.dev/v1, kind: Database, metadata: {name: a, namespace: default}, spec: {regions: []}}
+      expect: {targets: null, objects: {}}
+      expectStatus: {ready: 0}
+";
+
+#[test]
+fn each_target_is_shown_and_tested() {
+    let files = [("maps/a.yaml", MAPPING), ("maps/a.test.yaml", TEST), ("maps/source.yaml", SOURCE)];
+    let root = directory(&files);
+    assert_snapshot!("update", shown_in(&root, &["test", "ROOT/maps", "--update"]));
+    assert_snapshot!("golden", fs::read_to_string(root.path().join("maps/all.yaml")).expect("a golden file"));
+    let render = ["render", "ROOT/maps", "-f", "ROOT/maps/source.yaml", "--no-marks"];
+    assert_snapshot!("render-table", shown_in(&root, &[&render[..], &["-o", "table"]].concat()));
+
+    fs::write(root.path().join("maps/a.test.yaml"), TEST.replace("db.spec.size: 2", "db.spec.size: 3"))
+        .expect("written");
+    assert_snapshot!("test", shown_in(&root, &["test", "ROOT/maps"]));
+
+    let root =
+        directory(&[files[0], ("new/a.yaml", &MAPPING.replace("region.size }}", "region.size * 2 }}")), files[2]]);
+    assert_snapshot!("diff", shown_in(&root, &["diff", "ROOT/maps", "ROOT/new", "-f", "ROOT/maps/source.yaml"]));
+}
