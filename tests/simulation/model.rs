@@ -197,7 +197,7 @@ impl View<'_> {
     }
 
     /// Whether a source stays on a target that the mapping no longer gives: what it has there stays as it is. So does what is on
-    /// a target that the source does not name since a server was restored.
+    /// a target that the source no longer names.
     fn has_stayed(&self, key: &SourceKey, source: &Value) -> bool {
         let mapping = &self.world.mapping;
         let given = mapping.sides(source);
@@ -207,9 +207,9 @@ impl View<'_> {
         };
         let is_former = |side: &Side| !given.contains(side) && is_there(side);
         let may_stay = mapping.spread == Spread::Choice && mapping.on_target_change == "Block";
-        let is_restored = self.world.source_restored || self.world.target_restored;
+        let has_forgotten = self.world.has_forgotten_targets();
         let is_forgotten =
-            |side: &Side| is_restored && is_former(side) && !named.iter().any(|name| name == side.name());
+            |side: &Side| has_forgotten && is_former(side) && !named.iter().any(|name| name == side.name());
         let has_several = mapping.spread != Spread::One;
         [Side::Target, Side::Second].iter().any(|side| may_stay && is_former(side) || has_several && is_forgotten(side))
     }

@@ -61,11 +61,11 @@ fn is_orphaned(world: &World, mapping: &Mapping, made: &Made, source: &Value) ->
     let finalizers = source["metadata"]["finalizers"].to_string();
     let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
     let is_its_own = text(source, "uid") == made.source_uid;
-    // After a server was restored, a source may name fewer targets than have objects of it.
+    // A source may name fewer targets than have objects of it.
     let is_named = || targets_of(source).iter().any(|name| name == made.side.name());
     let is_forgotten = || mapping.spread != Spread::One && !mapping.sides(source).contains(&made.side) && !is_named();
     match mapping.selects(source) {
-        true => (world.source_restored || world.target_restored) && is_its_own && is_forgotten(),
+        true => world.has_forgotten_targets() && is_its_own && is_forgotten(),
         false => is_held != is_its_own,
     }
 }

@@ -161,6 +161,8 @@ pub struct World {
     pub target_restored: bool,
     /// Whether the source server was: what was taken away there may be back.
     pub source_restored: bool,
+    /// Whether a consumer took off a source which targets it is on.
+    pub pins_lost: bool,
     /// Whether an engine ended, and with it its memory of late requests.
     pub forgot: bool,
     /// Whether something happened beside what consumers and people at the target do.
@@ -234,6 +236,7 @@ impl World {
             file: File::Whole,
             target_restored: false,
             source_restored: false,
+            pins_lost: false,
             forgot: false,
             is_disturbed: false,
             had_long_name: false,
@@ -465,6 +468,11 @@ impl World {
     /// Whether a second mapping on one resource is in the file.
     pub fn has_guest(&self) -> bool {
         !self.guests.is_multiple_of(2)
+    }
+
+    /// Whether a source may have objects on a target that it does not name.
+    pub fn has_forgotten_targets(&self) -> bool {
+        self.source_restored || self.target_restored || self.pins_lost
     }
 
     pub fn forever(&self) -> Option<Forever> {

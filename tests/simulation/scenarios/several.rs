@@ -12,6 +12,14 @@ fn objects_are_on_several_targets() {
 }
 
 #[test]
+fn replicas_serve_several_targets() {
+    every_seed_holds("SYNC_ENGINE_SEEDS_SEVERAL_REPLICAS", 0..24, |plan| {
+        let several = plan::of_several(plan);
+        if several.seed.is_multiple_of(2) { plan::of_shards(several) } else { plan::of_replicas(several) }
+    });
+}
+
+#[test]
 fn a_target_that_leaves_the_list_loses_its_objects_and_the_last_one_releases_the_source() {
     for sources in [Kcp, Plain] {
         let steps = [

@@ -85,9 +85,11 @@ impl World {
         self.source_server(&Request::patch(&url, MERGE, &json!({"metadata": {"labels": {"tier": tier}}})));
     }
 
-    pub(super) fn forge(&self, source: SourceRef) {
+    /// Nothing, for the annotations of an object that was stripped: then the source loses its own.
+    pub(super) fn forge(&mut self, source: SourceRef) {
         let Some(object) = self.target_object(source) else { return };
         let metadata = &object["metadata"];
+        self.pins_lost |= metadata["annotations"].is_null();
         let patch = json!({"metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]}});
         let url = self.url(source.tenant, source.resource, source.name);
         self.source_server(&Request::patch(&url, MERGE, &patch));
