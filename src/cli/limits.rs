@@ -14,17 +14,22 @@ pub(super) fn budget(max_watches: Option<usize>, max_memory: Option<u64>) -> Bud
     Budget::new(watches, memory.map(|most| Memory { most, resident: process::resident_memory }))
 }
 
-/// How many files may be open; `None`: there is no limit. Many systems permit 1,024 unless a process asks for more: this one
-/// asks for as many as it may have, as Go programs do. `process_max_fds` shows the result.
-fn open_files() -> Option<u64> {
+/// Many systems permit 1,024 open files unless a process asks for more: this one asks for as many as it may have, as Go
+/// programs do. `process_max_fds` shows the result.
+pub(super) fn raise_open_files() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let maximum = getrlimit(Resource::Nofile).maximum;
         // Where the system refuses, the limit stays as it was.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-        getrlimit(Resource::Nofile).current
     }
+}
+
+/// How many files may be open; `None`: there is no limit.
+fn open_files() -> Option<u64> {
+    #[cfg(unix)]
+    return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     #[cfg(not(unix))]
     None
 }

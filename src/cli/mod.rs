@@ -67,6 +67,7 @@ pub struct Misconfigured(pub String);
 /// Runs a verb to its end, and says on standard error why it could not. `custom_providers` are those of a program that embeds
 /// the engine.
 pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
+    limits::raise_open_files();
     let of_error = match verb {
         Verb::Run(_) => Exit::of_run,
         Verb::Sandbox(_) => Exit::of_sandbox,

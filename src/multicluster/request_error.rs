@@ -123,10 +123,11 @@ impl RequestError {
         }
     }
 
-    /// Whether the server may have too much to do: 408, 429, 5xx, or an answer that did not come.
+    /// Whether the server may have too much to do: 408, 429, 5xx, or an answer that did not come. A webhook that cannot be called
+    /// says nothing of it.
     pub fn is_overload(&self) -> bool {
         match self {
-            Self::Status(_) => self.retryable(),
+            Self::Status(status) => self.retryable() && !status.message.contains("failed calling webhook"),
             Self::AnswerLost { .. } | Self::Body { .. } => true,
             _ => false,
         }
@@ -262,7 +263,9 @@ mod tests {
             answer(500, &body("failed to create typed patch object (a/b; x/v1, Kind=Y): .spec: expected map"));
         assert!(mistyped.is_invalid() && !mistyped.retryable());
         let broken = answer(500, &body("etcdserver: request timed out"));
-        assert!(!broken.is_invalid() && broken.retryable());
+        assert!(!broken.is_invalid() && broken.retryable() && broken.is_overload());
+        let webhook = answer(500, &body("Internal error occurred: failed calling webhook 'a.b': connection refused"));
+        assert!(webhook.retryable() && !webhook.is_overload());
     }
 
     #[test]
