@@ -8,15 +8,7 @@ use crate::mapping::{Mapping, Side};
 use crate::object::marks;
 use crate::plan::{Cause, Rest};
 
-const SETTINGS: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source:
-    apiExport: {name: databases, path: "root:databases"}
-    resource: databases.v1.example.dev
-  target: {cluster: workspace}
+const SETTINGS: &str = r#"  target: {cluster: workspace}
   objects:
     - id: settings
       template:

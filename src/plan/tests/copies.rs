@@ -10,15 +10,7 @@ use crate::object::marks::Reference;
 use crate::plan::Rest;
 
 /// A password for each user goes to the target, and a connection comes back.
-const RELATED: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source:
-    apiExport: {name: databases, path: "root:databases"}
-    resource: databases.v1.example.dev
-  related:
+const RELATED: &str = r#"  related:
     - id: passwords
       direction: ToTarget
       resource: secrets.v1

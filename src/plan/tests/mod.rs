@@ -23,8 +23,8 @@ use crate::mapping::Mapping;
 use crate::mapping::compile::Compiled;
 use crate::plan::{Cause, Reasons, Rest};
 
-/// A mapping with one object of its own and one shared one.
-const DATABASES: &str = r#"
+/// How mappings on databases begin.
+const HEAD: &str = r#"
 apiVersion: sync-engine.dev/v1alpha1
 kind: Mapping
 metadata: {name: databases}
@@ -32,7 +32,10 @@ spec:
   source:
     apiExport: {name: databases, path: "root:databases"}
     resource: databases.v1.example.dev
-    selector: {matchLabels: {tier: managed}}
+"#;
+
+/// A mapping with one object of its own and one shared one.
+const DATABASES: &str = r#"    selector: {matchLabels: {tier: managed}}
   objects:
     - id: account
       shared: Namespace
@@ -49,15 +52,7 @@ spec:
 "#;
 
 /// A mapping whose objects depend on each other: `account` and `config` by name, `db` and `view` by what they read.
-const CHAIN: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source:
-    apiExport: {name: databases, path: "root:databases"}
-    resource: databases.v1.example.dev
-  vars:
+const CHAIN: &str = r#"  vars:
     database: ${{ objects.db.metadata.name }}
   objects:
     - id: view
@@ -78,15 +73,7 @@ spec:
 "#;
 
 /// A mapping with several objects of one rule, and one that reads them by key.
-const LISTS: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source:
-    apiExport: {name: databases, path: "root:databases"}
-    resource: databases.v1.example.dev
-  objects:
+const LISTS: &str = r#"  objects:
     - id: user
       forEach: ${{ source.spec.users | default([{"name":"ann"}, {"name":"bob"}]) }}
       as: user
@@ -115,8 +102,10 @@ fn lists_beside() -> String {
     LISTS.replace("  objects:\n", "  target: {cluster: workspace}\n  objects:\n")
 }
 
+/// A mapping on databases, from what follows its resource; or of a whole document.
 fn mapping(text: &str) -> Mapping {
-    let document = crate::yaml::parse_one(text).expect("one document");
+    let text = if text.starts_with(' ') { format!("{HEAD}{text}") } else { text.to_owned() };
+    let document = crate::yaml::parse_one(&text).expect("one document");
     let outcome = crate::mapping::compile::compile(&document);
     match outcome.compiled {
         Some(Compiled::Mapping(mapping)) => Arc::into_inner(mapping).expect("nobody else holds it"),

@@ -11,16 +11,6 @@ use crate::object::marks;
 use crate::plan::targets::{Among, Other, Sight};
 use crate::plan::{Cause, Prune, Rest};
 
-const HEAD: &str = r#"
-apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: databases}
-spec:
-  source:
-    apiExport: {name: databases, path: "root:databases"}
-    resource: databases.v1.example.dev
-"#;
-
 const OBJECTS: &str = r#"
   objects:
     - id: db
@@ -165,15 +155,15 @@ impl Targets {
 }
 
 fn one(change: &str) -> Mapping {
-    mapping(&format!("{HEAD}{}{OBJECTS}", ONE.replace("Block", change)))
+    mapping(&format!("{}{OBJECTS}", ONE.replace("Block", change)))
 }
 
 fn each() -> Mapping {
-    mapping(&format!("{HEAD}{EACH}{OBJECTS}{STATUS}"))
+    mapping(&format!("{EACH}{OBJECTS}{STATUS}"))
 }
 
 fn fleet() -> Mapping {
-    mapping(&format!("{HEAD}  targets: {{clusters: {{provider: fleet}}, allowed: [east]}}{OBJECTS}"))
+    mapping(&format!("  targets: {{clusters: {{provider: fleet}}, allowed: [east]}}{OBJECTS}"))
 }
 
 #[test]
