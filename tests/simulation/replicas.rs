@@ -83,7 +83,7 @@ struct Known {
     lease: Value,
     /// When it was last written, deleted or restored.
     changed: Duration,
-    /// When its holder took it.
+    /// When its holder took it, or renewed it although it had run out.
     joined: Duration,
 }
 
@@ -102,10 +102,12 @@ pub fn note(core: &mut Core) {
             [&lease["metadata"]["uid"], &spec["acquireTime"], &spec["leaseTransitions"], &spec["holderIdentity"]]
                 .map(Value::clone)
         };
-        if reign(&known.lease) != reign(&found) && found.is_object() {
-            known.joined = at;
-        }
         if known.lease != found {
+            // Who renews a Lease that has run out comes back, and waits as who takes one.
+            let is_anew = reign(&known.lease) != reign(&found) || at >= known.changed + LEASE_DURATION;
+            if is_anew && found.is_object() {
+                known.joined = at;
+            }
             known.changed = at;
             known.lease = found;
         }
@@ -132,7 +134,9 @@ pub fn judge_share(core: &mut Core, process: u32, work: String) {
     let has_joined = |known: &Known| known.joined > reign.since;
     let is_handed_back = former.lease["spec"]["holderIdentity"] == "";
     let has_run_out = at >= former.changed + LEASE_DURATION;
-    let joined_before = has_joined(own) && at >= own.joined + RENEW_DEADLINE;
+    // While it waited, the other one may have begun.
+    let its_turn = own.joined + RENEW_DEADLINE;
+    let joined_before = its_turn > reign.since && at >= its_turn;
     // It came back, and waits.
     let comes_back = has_joined(former) && at < former.joined + RENEW_DEADLINE;
     let went_on = core.leaders.resumed.get(&process);
