@@ -346,8 +346,11 @@ fn wanted(
     }
     wanted.status.extend(generation.mapping.status.written());
     if is_in_force {
-        wanted.in_force = generation.ruling();
-        wanted.released = pipeline.released();
+        let ruling = generation.ruling();
+        // Another process may have counted more.
+        let known = if former.in_force == ruling { former.released } else { 0 };
+        wanted.released = pipeline.released().max(known);
+        wanted.in_force = ruling;
     }
     wanted
 }
