@@ -62,7 +62,7 @@ impl Engine {
                 self.running().for_each(|pipeline| pipeline.sources_told());
             }
             ClusterEvent::Identity(ProviderName::Source(provider), _) => {
-                self.each_of(&provider, |pipeline| pipeline.check_inventory());
+                self.each_of(&provider, |pipeline| pipeline.source_replaced());
             }
             ClusterEvent::Identity(ProviderName::Connection(_), _)
             | ClusterEvent::Synced(ProviderName::Connection(_)) => {}

@@ -288,6 +288,13 @@ impl Pipeline {
         state.guard.leave();
     }
 
+    /// The source is another: nothing is written for it before the state store names it. Without a name there, nobody would
+    /// release what it carries once the mapping has another source.
+    pub fn source_replaced(&self) {
+        self.state().unconfirmed = Some(NOT_READ.into());
+        self.check_inventory();
+    }
+
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.
     pub fn holds_no_source(&self) -> bool {
         self.source_feeds().iter().all(|feed| feed.watch.state() == WatchState::Synced) && self.sources_held("") == 0

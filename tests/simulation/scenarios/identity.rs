@@ -194,3 +194,28 @@ fn a_cluster_that_is_rebuilt_before_its_sources_are_listed_is_noticed() {
     let steps = [(7, Action::Away(Side::Source)), (8_000, Action::Rebuild(Side::Source, Ahead::Expired))];
     holds(&world(Plain, &steps), 12);
 }
+
+/// The state store of the target cannot be read after the source cluster is another: what it says is the former one.
+#[test]
+fn nothing_is_written_for_a_rebuilt_cluster_before_the_state_store_names_it() {
+    let weather = Weather { lost_after: 9, broken: 4, forbidden: 12, dropped: 13, ..Weather::default() };
+    let steps = [
+        (0, Action::Create(SourceRef { name: RARE_NAMES[0], ..X })),
+        (1_490, Action::Weather(weather)),
+        (556, Action::Rebuild(Side::Source, Ahead::Old)),
+        (193, Action::Create(X_CA)),
+        (3_063, Action::Delete(X_CA)),
+        (20_277, Action::Edit(Edit::Resource("gadgets"))),
+    ];
+    let plan = Plan { seed: 2_809_222_895, ..world(Plain, &steps) };
+    assert_eq!(run(&plan).violations, []);
+    let away = [
+        (0, Action::Create(X)),
+        (5_000, Action::Away(Side::Target)),
+        (1_000, Action::Rebuild(Side::Source, Ahead::Old)),
+        (0, Action::Create(X_CA)),
+        (5_000, Action::Delete(X_CA)),
+        (20_000, Action::Edit(Edit::Resource("gadgets"))),
+    ];
+    holds(&world(Plain, &away), 8);
+}
