@@ -33,47 +33,74 @@ pub struct Stage {
 
 type Body = Box<dyn for<'s> Fn(&'s Stage) -> Pin<Box<dyn Future<Output = ()> + 's>> + Send + Sync>;
 
-/// One scenario, for one or both kinds of source.
+/// One scenario, and the sources that it runs on.
 pub struct Case {
     name: String,
-    on: Vec<On>,
+    real: Real,
+    in_memory: bool,
     alone: bool,
     program: Option<Program>,
     body: Arc<Body>,
+}
+
+/// The real servers that a case runs on.
+#[derive(Clone, Copy)]
+enum Real {
+    /// Any: kcp where there is one, else a plain cluster.
+    One,
+    Both,
+    Only(On),
+    None,
+}
+
+impl Real {
+    fn sources(self, fleet: &Fleet) -> Vec<On> {
+        match self {
+            Self::One if fleet.missing(On::Kcp).is_some() => vec![On::Kube],
+            Self::One => vec![On::Kcp],
+            Self::Both => vec![On::Kcp, On::Kube],
+            Self::Only(on) => vec![on],
+            Self::None => Vec::new(),
+        }
+    }
 }
 
 /// Finds a program that nobody is required to have; Err says why it is missing.
 type Program = fn() -> Result<PathBuf, String>;
 
 impl Case {
-    /// A case for both kinds of source; `case!` gives it the name of its function.
+    /// A case that rests on nothing but the engine; `case!` gives it the name of its function.
     pub fn new(name: String, body: Body) -> Self {
-        Self { name, on: vec![On::Kcp, On::Kube], alone: false, program: None, body: Arc::new(body) }
+        Self { name, real: Real::One, in_memory: false, alone: false, program: None, body: Arc::new(body) }
+    }
+
+    /// What it shows may differ between kcp and a plain cluster.
+    pub fn on_both(mut self) -> Self {
+        self.real = Real::Both;
+        self
     }
 
     /// It needs nothing that only real servers have, and runs on the in-memory ones as well.
     pub fn in_memory(mut self) -> Self {
-        if !self.on.contains(&On::Sandbox) {
-            self.on.push(On::Sandbox);
-        }
+        self.in_memory = true;
         self
     }
 
-    /// It needs a server that can be told to be slow at the right moment.
+    /// It needs a server that can be told to be slow at the right moment, or repeats on real servers what others show.
     pub fn in_memory_alone(mut self) -> Self {
-        self.on = vec![On::Sandbox];
+        (self.real, self.in_memory) = (Real::None, true);
         self
     }
 
     /// Only kcp has what this is about.
     pub fn on_kcp(mut self) -> Self {
-        self.on = vec![On::Kcp];
+        self.real = Real::Only(On::Kcp);
         self
     }
 
     /// The source does not matter; the plain one is the cheapest.
     pub fn on_kube(mut self) -> Self {
-        self.on = vec![On::Kube];
+        self.real = Real::Only(On::Kube);
         self
     }
 
@@ -95,8 +122,9 @@ impl Case {
 
     /// The trials of this case, `<source>::<theme>::<name>`.
     pub fn trials(self, fleet: &Arc<Fleet>, runtime: &Arc<Runtime>) -> Vec<Trial> {
-        let Self { name, on, alone, program, body } = self;
-        on.into_iter()
+        let Self { name, real, in_memory, alone, program, body } = self;
+        let sources = real.sources(fleet).into_iter().chain(in_memory.then_some(On::Sandbox));
+        sources
             .map(|on| {
                 let (fleet, runtime, body) = (fleet.clone(), runtime.clone(), body.clone());
                 let name = format!("{}::{name}", on.name());

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use http::Method;
 use rustix::process::Signal;
@@ -225,11 +224,6 @@ impl Engine {
     /// SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();
-    }
-
-    /// Waits for the engine to end by itself.
-    pub async fn ends(&mut self, deadline: Duration) -> ExitStatus {
-        self.process.end(deadline).await
     }
 }
 

@@ -1,6 +1,5 @@
 //! The sandbox over HTTP, with the client that the engine uses.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
@@ -10,7 +9,6 @@ use kube::api::{
 };
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
-use kube_runtime::{WatchStreamExt, reflector, watcher};
 use serde_json::{Value, json};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb, anything, resource_schema};
 
@@ -257,45 +255,6 @@ async fn built_in_kinds_read_as_their_types() {
     assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
     let version = client(&sandbox).apiserver_version().await.expect("a version");
     assert_eq!(version.major, "1");
-}
-
-#[tokio::test]
-async fn reflectors_hold_what_there_is_through_cut_connections_and_forgotten_history() {
-    for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
-        let (mut sandbox, maps) = cluster().await;
-        let in_default = ApiRef { cluster: "", resource: "configmaps.v1" };
-        let create = |sandbox: &Sandbox, name: &str| {
-            let object =
-                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
-            sandbox.create(in_default, &object).expect("an object");
-        };
-        let (store, writer) = reflector::store();
-        let mut changes = reflector(writer, watcher(maps, config)).default_backoff().boxed();
-        let mut holds = async |names: &[&str]| {
-            let held = || store.state().iter().filter_map(|map| map.metadata.name.clone()).collect::<BTreeSet<_>>();
-            let followed = async {
-                while held().iter().ne(names) {
-                    // A cut connection is an error here, and the watcher's to come back from.
-                    let _ = changes.next().await.expect("it never ends");
-                }
-            };
-            let in_time = tokio::time::timeout(Duration::from_secs(30), followed).await;
-            in_time.unwrap_or_else(|_| panic!("{names:?} is not what it holds: {:?}", held()));
-        };
-        create(&sandbox, "a");
-        holds(&["a"]).await;
-        create(&sandbox, "b");
-        holds(&["a", "b"]).await;
-        sandbox.disconnect().await;
-        create(&sandbox, "c");
-        sandbox.reconnect().await.expect("the same address");
-        holds(&["a", "b", "c"]).await;
-        sandbox.disconnect().await;
-        sandbox.delete(in_default, "default", "a").expect("deletes");
-        sandbox.compact();
-        sandbox.reconnect().await.expect("the same address");
-        holds(&["b", "c"]).await;
-    }
 }
 
 #[tokio::test]

@@ -259,6 +259,16 @@ fn what_cannot_be_understood_exits_with_2() {
 
     For more information, try '--help'.
     ");
+    insta::assert_snapshot!(with_connections(&root, &["--mapings", "here"]), @"
+    exit 2
+    error: unexpected argument '--mapings' found
+
+      tip: a similar argument exists: '--mappings'
+
+    Usage: sync-engine --mappings <DIR>
+
+    For more information, try '--help'.
+    ");
     insta::assert_snapshot!(with_connections(&root, &["--listen", "8080"]), @"
     exit 2
     error: invalid value '8080' for '--listen <ADDR>': write an address with a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080, or `off`

@@ -5,14 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// The proxy; gone with all its connections when dropped.
 pub struct Proxy {
     pub url: String,
     asked: Arc<Mutex<BTreeSet<String>>>,
-    is_cut: watch::Sender<bool>,
     _connections: JoinSet<()>,
 }
 
@@ -23,20 +21,13 @@ impl Proxy {
         let asked = Arc::<Mutex<BTreeSet<String>>>::default();
         let mut connections = JoinSet::new();
         let heard = asked.clone();
-        let is_cut = watch::Sender::new(false);
-        let cut = is_cut.subscribe();
         connections.spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                open.spawn(lead(client, heard.clone(), cut.clone()));
+                open.spawn(lead(client, heard.clone()));
             }
         });
-        Self { url, asked, is_cut, _connections: connections }
-    }
-
-    /// Ends every connection and leads nowhere, or leads again.
-    pub fn cut(&self, is_cut: bool) {
-        self.is_cut.send_replace(is_cut);
+        Self { url, asked, _connections: connections }
     }
 
     /// Hosts and ports that it was asked for.
@@ -46,10 +37,7 @@ impl Proxy {
 }
 
 /// Ends when either side does, or what comes is no CONNECT.
-async fn lead(mut client: TcpStream, heard: Arc<Mutex<BTreeSet<String>>>, mut cut: watch::Receiver<bool>) {
-    if *cut.borrow_and_update() {
-        return;
-    }
+async fn lead(mut client: TcpStream, heard: Arc<Mutex<BTreeSet<String>>>) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if client.read_buf(&mut head).await.unwrap_or_default() == 0 {
@@ -61,10 +49,7 @@ async fn lead(mut client: TcpStream, heard: Arc<Mutex<BTreeSet<String>>>, mut cu
     heard.lock().expect("no panic under the lock").insert(to.to_owned());
     let Ok(mut server) = TcpStream::connect(to).await else { return };
     if client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_ok() {
-        // Cancel-safe enough: what is lost with the connection is what the case is about.
-        tokio::select! {
-            _ = copy_bidirectional(&mut client, &mut server) => {}
-            _ = cut.changed() => {}
-        }
+        // Whoever ends first ends both.
+        let _ = copy_bidirectional(&mut client, &mut server).await;
     }
 }

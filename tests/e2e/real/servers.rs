@@ -6,6 +6,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
 /// Where the pinned binaries stand.
 #[derive(Clone)]
 pub struct Binaries(PathBuf);
@@ -20,22 +23,47 @@ impl Binaries {
     }
 }
 
-/// Builds kube-apiserver, kube-controller-manager, kubectl, etcd and the Go client, or finds them built. Minutes the first time, seconds after that.
+/// Builds kube-apiserver, kube-controller-manager, kubectl, etcd and the Go client, or finds them built. Minutes the first
+/// time, nothing after that, in any clone of this user: the folder is named for what they are built from.
 /// Err says why they cannot be had on this machine.
 pub fn pinned() -> Result<Binaries, String> {
-    Command::new("go").arg("version").output().map_err(|_| "there is no Go to build kube-apiserver with".to_owned())?;
-    let folder = target_dir().join("servers");
-    fs::create_dir_all(&folder).expect("the folder for the servers");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
+    let folder = cache().join("servers").join(digest(&sources)?);
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     // Test runs side by side wait for each other here instead of building the same thing twice.
     let lock = File::create(folder.join(".lock")).expect("the lock file");
     lock.lock().expect("the lock");
-    eprintln!("building the API servers into {} (minutes the first time)", folder.display());
-    build(&folder).map(|()| Binaries(folder))
+    let complete = folder.join(".complete");
+    if !complete.is_file() {
+        eprintln!("building the API servers into {} (minutes)", folder.display());
+        build(&sources, &folder)?;
+        File::create(&complete).expect("the mark of a complete folder");
+    }
+    Ok(Binaries(folder))
 }
 
-fn build(folder: &Path) -> Result<(), String> {
+/// The folder of the user for what can be built again: `XDG_CACHE_HOME`, else `~/.cache`; without a home, the target
+/// directory.
+fn cache() -> PathBuf {
+    let named = |variable| env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let cache = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")));
+    cache.map_or_else(target_dir, |cache| cache.join("sync-engine"))
+}
+
+/// Names what the servers are built from: their sources, the pinned versions, and the Go that builds them.
+fn digest(sources: &Path) -> Result<String, String> {
+    let go = Command::new("go").arg("version").output();
+    let go = go.map_err(|_| "there is no Go to build kube-apiserver with".to_owned())?;
+    let mut hash = Sha256::new_with_prefix(&go.stdout);
+    for file in ["go.mod", "go.sum", "informers/main.go"] {
+        hash.update(fs::read(sources.join(file)).expect("a file of the repository"));
+    }
+    Ok(HEXLOWER.encode(&hash.finalize()[..8]))
+}
+
+fn build(sources: &Path, folder: &Path) -> Result<(), String> {
     let built = Command::new("go")
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers"))
+        .current_dir(sources)
         .arg("build")
         .arg("-o")
         .arg(format!("{}/", folder.display()))

@@ -7,17 +7,13 @@ use regex::Regex;
 use serde_json::json;
 
 use crate::case::{Case, Stage, case};
-use crate::engine::{Engine, Launch};
-use crate::eventually::{DEADLINE, eventually, throughout};
+use crate::engine::Engine;
+use crate::eventually::{eventually, throughout};
 use crate::fleet::On;
 use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(what_is_no_flag_ends_with_2).on_kube(),
-        case!(a_missing_directory_ends_with_78).on_kube(),
-        case!(a_missing_kubeconfig_ends_with_78).on_kube(),
-        case!(an_unknown_context_ends_with_78).on_kube(),
         case!(an_empty_directory_is_served).on_kube(),
         case!(a_file_that_is_not_yaml_is_reported).on_kube(),
         case!(every_unknown_field_is_reported_at_once).on_kube(),
@@ -27,18 +23,9 @@ pub fn cases() -> Vec<Case> {
         case!(an_export_that_does_not_exist_is_waited_for).on_kcp(),
         case!(a_refused_connection_is_waited_for),
         case!(a_forbidden_target_is_waited_for),
-        case!(a_forbidden_source_is_waited_for),
+        case!(a_forbidden_source_is_waited_for).on_both(),
         case!(an_object_without_bottom_keeps_nobody_else_waiting),
     ]
-}
-
-const NOT_CONFIGURED: Option<i32> = Some(78);
-
-/// The end of an engine that could not start, and what it said.
-async fn end(launch: &Launch) -> (Option<i32>, String) {
-    let mut engine = launch.start();
-    let status = engine.ends(DEADLINE).await;
-    (status.code(), engine.log().join("\n"))
 }
 
 /// Compares what a user is told with the reviewed text.
@@ -72,45 +59,6 @@ async fn an_object_without_bottom_keeps_nobody_else_waiting(stage: &Stage) {
     world.alpha.patch("it", json!({"spec": {"free": null}})).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
     assert!(!engine.log().join("\n").contains("abnormally"), "nothing panicked");
-}
-
-async fn what_is_no_flag_ends_with_2(stage: &Stage) {
-    let (code, text) = end(&Launch::bare(&stage.folder).flag("--mapings", "here")).await;
-    assert_eq!(code, Some(2), "{text}");
-    tells(stage, "no such flag", &text);
-}
-
-async fn a_missing_directory_ends_with_78(stage: &Stage) {
-    let world = stage.widgets().await;
-    let nowhere = stage.folder.join("nowhere");
-    let (code, text) = end(&world.launch().flag("--mappings", nowhere.display())).await;
-    assert_eq!(code, NOT_CONFIGURED, "{text}");
-    tells(stage, "no mappings directory", &text);
-    let (code, text) = end(&world.launch().flag("--schemas", nowhere.display())).await;
-    assert_eq!(code, NOT_CONFIGURED, "{text}");
-    tells(stage, "no schemas directory", &text);
-}
-
-async fn a_missing_kubeconfig_ends_with_78(stage: &Stage) {
-    let world = stage.widgets().await;
-    let nowhere = stage.folder.join("nowhere");
-    let (code, text) = end(&world.launch().flag("--target-kubeconfig", nowhere.display())).await;
-    assert_eq!(code, NOT_CONFIGURED, "{text}");
-    tells(stage, "no kubeconfig", &text);
-    let broken = stage.keep("broken.kubeconfig", "token: hunter2\n  clusters: [\n");
-    let (code, text) = end(&world.launch().flag("--target-kubeconfig", broken.display())).await;
-    assert_eq!(code, NOT_CONFIGURED, "{text}");
-    tells(stage, "a kubeconfig that is none", &text);
-    assert!(!text.contains("hunter2"), "what stands in a kubeconfig is not repeated:\n{text}");
-}
-
-async fn an_unknown_context_ends_with_78(stage: &Stage) {
-    let world = stage.widgets().await;
-    let kubeconfig = world.powerless(&stage.fleet.kubernetes().await.target);
-    let launch = world.launch().and_flag("--connection", format!("extra={}#elsewhere", kubeconfig.display()));
-    let (code, text) = end(&launch).await;
-    assert_eq!(code, NOT_CONFIGURED, "{text}");
-    tells(stage, "no such context", &text);
 }
 
 async fn an_empty_directory_is_served(stage: &Stage) {

@@ -17,8 +17,8 @@ const BESIDE: &str = include_str!("../fixtures/beside.yaml");
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(an_object_beside_its_source_follows_it_and_goes_with_it),
-        case!(foreign_objects_beside_a_source_are_left_alone),
+        case!(an_object_beside_its_source_follows_it_and_goes_with_it).on_both(),
+        case!(foreign_objects_beside_a_source_are_left_alone).on_both(),
         case!(a_changed_document_that_takes_many_objects_beside_their_sources_is_held),
         case!(without_its_claim_nothing_is_made_beside_a_source).on_kcp(),
         case!(an_object_of_an_api_that_the_export_publishes_needs_no_claim),

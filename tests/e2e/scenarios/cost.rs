@@ -9,7 +9,7 @@ use crate::case::{Case, Stage, case};
 use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(an_object_costs_three_writes_and_no_read)]
+    vec![case!(an_object_costs_three_writes_and_no_read).on_both()]
 }
 
 /// One mapping, and nothing that moves when the generation does.

@@ -11,10 +11,10 @@ use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(downstream_goes_first),
+        case!(downstream_goes_first).on_both(),
         case!(a_deletion_while_the_engine_is_down_is_carried_out),
-        case!(a_name_used_again_at_once_gets_a_new_object),
-        case!(a_source_replaced_behind_the_engine_adopts_the_object),
+        case!(a_name_used_again_at_once_gets_a_new_object).on_both(),
+        case!(a_source_replaced_behind_the_engine_adopts_the_object).on_both(),
         case!(a_deletion_needs_no_rendering),
         case!(an_orphaned_object_stays),
         case!(an_object_that_is_not_wanted_any_more_goes),

@@ -14,7 +14,7 @@ use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(an_edit_of_the_resource_deletes_nothing_and_former_sources_can_go),
+        case!(an_edit_of_the_resource_deletes_nothing_and_former_sources_can_go).on_both(),
         case!(an_edit_of_the_resource_across_a_restart_deletes_nothing_and_former_sources_can_go),
         case!(an_edit_to_a_resource_that_nobody_serves_deletes_nothing),
         case!(former_sources_leave_with_their_mapping),

@@ -9,8 +9,8 @@ use crate::tenant::contains;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(tenants_are_kept_apart),
-        case!(the_audit_log_tells_whose_a_request_was),
+        case!(tenants_are_kept_apart).on_both(),
+        case!(the_audit_log_tells_whose_a_request_was).on_both(),
         case!(namespaces_are_finalized).on_kube(),
         case!(an_api_can_be_hidden_shown_and_removed).on_kube(),
         case!(a_killed_server_comes_back_with_its_data).on_kube(),

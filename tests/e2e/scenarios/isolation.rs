@@ -11,7 +11,7 @@ use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(two_tenants_with_one_name_keep_apart),
+        case!(two_tenants_with_one_name_keep_apart).on_both(),
         case!(a_tenants_object_is_gone_alone),
         case!(two_connections_to_one_cluster_both_work_and_are_reported),
     ]

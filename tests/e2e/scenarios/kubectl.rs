@@ -16,7 +16,7 @@ use crate::fleet::On;
 use crate::kubectl::repository;
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(what_people_type_prints_the_same)]
+    vec![case!(what_people_type_prints_the_same).on_both()]
 }
 
 /// Said of a line that does not succeed.

@@ -18,7 +18,7 @@ use crate::target::{Target, namespace};
 use crate::tenant::{Tenant, condition, contains};
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(databases_of_two_consumers_run_apart)]
+    vec![case!(databases_of_two_consumers_run_apart).on_both()]
 }
 
 const EXPORT: &str = "apiExport: {name: mongodb, path: root:mongodb}";

@@ -10,7 +10,7 @@ use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(the_object_of_a_source_that_vanished_is_kept_and_counted),
+        case!(the_object_of_a_source_that_vanished_is_kept_and_counted).on_both(),
         case!(objects_of_a_workspace_that_was_unbound_are_kept_and_counted).on_kcp(),
         case!(objects_of_a_workspace_that_is_gone_are_kept_and_counted).on_kcp(),
     ]

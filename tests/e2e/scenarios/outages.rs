@@ -17,7 +17,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_killed_target_comes_back),
         case!(a_target_that_comes_up_later_is_served),
         case!(a_target_api_that_comes_later_is_served),
-        case!(a_killed_source_comes_back).alone(),
+        case!(a_killed_source_comes_back).on_both().alone(),
         case!(a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_loses_no_object).on_kcp().alone(),
     ]
 }

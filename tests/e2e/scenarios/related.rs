@@ -20,11 +20,11 @@ const SHARED: &str = include_str!("../fixtures/related-shared.yaml");
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(a_password_travels_down_and_a_connection_up),
+        case!(a_password_travels_down_and_a_connection_up).on_both(),
         case!(foreign_secrets_are_left_alone_on_both_sides),
         case!(two_sources_share_the_copy_of_a_secret),
         case!(a_related_secret_costs_one_write_and_its_change_one),
-        case!(what_labels_select_is_copied_and_other_resources_are_read),
+        case!(what_labels_select_is_copied_and_other_resources_are_read).on_both(),
         case!(a_claim_is_waited_for_and_followed_again).on_kcp(),
     ]
 }

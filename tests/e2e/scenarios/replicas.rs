@@ -7,18 +7,15 @@ use crate::credentials::ADMIN;
 use crate::engine::{Engine, Launch};
 use crate::eventually::eventually;
 use crate::kubectl::Kubectl;
-use crate::proxy::Proxy;
 use crate::rest::{Patch, Rest};
 use crate::target::namespace;
 use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(another_replica_takes_over_from_a_killed_leader).in_memory(),
-        case!(a_leader_that_stood_still_past_its_lease_writes_nothing_more).in_memory(),
-        case!(a_leader_that_is_cut_off_is_followed_by_another),
-        case!(a_leader_that_stops_hands_its_lease_back).in_memory(),
-        case!(a_deleted_lease_makes_nobody_lead_beside_the_leader).in_memory(),
+        case!(another_replica_takes_over_from_a_killed_leader),
+        case!(a_leader_that_stood_still_past_its_lease_writes_nothing_more),
+        case!(a_deleted_lease_makes_nobody_lead_beside_the_leader),
         case!(a_policy_refuses_what_an_earlier_leader_sends_late).on_kube(),
     ]
 }
@@ -127,39 +124,6 @@ async fn a_leader_that_stood_still_past_its_lease_writes_nothing_more(stage: &St
     group.syncs("c").await;
     world.alpha.remove("a").await;
     assert_eq!(group.reigns().await, [first, second]);
-}
-
-async fn a_leader_that_is_cut_off_is_followed_by_another(stage: &Stage) {
-    let world = stage.widgets().await;
-    let proxy = Proxy::start().await;
-    let mut group = Group::start(&world, 0).await;
-    group.join("one", world.launch_through(&proxy.url)).await;
-    group.join("two", world.launch()).await;
-    group.syncs("a").await;
-    assert_eq!(group.reigns().await, ["one"]);
-    proxy.cut(true);
-    assert_eq!(group.led_by_other_than("one").await, "two");
-    group.syncs("b").await;
-    proxy.cut(false);
-    group.syncs("c").await;
-    world.alpha.remove("a").await;
-    assert_eq!(group.reigns().await, ["one", "two"]);
-}
-
-async fn a_leader_that_stops_hands_its_lease_back(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut group = Group::start(&world, 2).await;
-    let first = group.led_by_other_than("").await;
-    group.syncs("a").await;
-    let ended = group.engine(&first).terminate().await;
-    assert!(ended.success(), "{ended}");
-    let second = group.led_by_other_than(&first).await;
-    group.syncs("b").await;
-    assert_eq!(group.reigns().await, [first.clone(), second.clone()]);
-    let log = group.engine(&first).log();
-    assert!(log.iter().any(|line| line.contains("handed the Lease back")), "{log:#?}");
-    let lease = group.lease().await;
-    assert_eq!(lease["spec"]["leaseTransitions"], 1, "{lease}");
 }
 
 async fn a_deleted_lease_makes_nobody_lead_beside_the_leader(stage: &Stage) {

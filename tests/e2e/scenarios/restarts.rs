@@ -14,8 +14,8 @@ const QUIET: Duration = Duration::from_secs(15);
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(killed_at_any_moment_it_converges),
-        case!(a_restart_in_sync_and_an_idle_engine_write_nothing),
+        case!(killed_at_any_moment_it_converges).on_both(),
+        case!(a_restart_in_sync_and_an_idle_engine_write_nothing).on_both(),
         case!(the_first_signal_drains),
     ]
 }

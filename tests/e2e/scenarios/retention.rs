@@ -19,7 +19,7 @@ pub fn cases() -> Vec<Case> {
         case!(another_target_is_not_written_to),
         case!(a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are),
         case!(a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has).in_memory_alone(),
-        case!(an_api_that_is_not_served_for_a_while_loses_nothing),
+        case!(an_api_that_is_not_served_for_a_while_loses_nothing).on_both(),
         case!(an_api_removed_downstream_releases_no_source),
         case!(a_deletion_ends_where_the_definition_of_its_kind_is_gone),
         case!(a_removed_mapping_file_deletes_nothing),

@@ -20,7 +20,7 @@ use crate::target::{Target, namespace};
 use crate::tenant::Tenant;
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(what_rbac_prints_is_enough), case!(without_create_nothing_is_made)]
+    vec![case!(what_rbac_prints_is_enough).on_both(), case!(without_create_nothing_is_made)]
 }
 
 const NAME: &str = "my-database";

@@ -8,10 +8,10 @@ use crate::tenant::condition;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(fields_flow_back_with_their_types),
+        case!(fields_flow_back_with_their_types).on_both(),
         case!(a_missing_field_follows_on_missing),
         case!(several_values_are_taken_as_the_mapping_says),
-        case!(a_leaf_that_fails_holds_no_other_back),
+        case!(a_leaf_that_fails_holds_no_other_back).on_both(),
         case!(conditions_say_what_the_mapping_says),
         case!(observed_generation_is_translated),
         case!(a_field_of_a_new_schema_is_written_without_a_restart).in_memory(),
