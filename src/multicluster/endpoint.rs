@@ -259,9 +259,7 @@ impl Endpoint {
         if writes {
             self.lane.wait_until_due(self.writes_per_second).await;
         }
-        let slot = if writes { Some(self.lane.write_slot().await) } else { None };
-        // Behind the wait for a slot, during which the server may have asked for a pause.
-        self.lane.wait_out_pause().await;
+        let slot = if writes { Some(self.lane.write_slot(logical_cluster(&self.base)).await) } else { None };
         if let Some(reason) = self.lane.broken() {
             return Err(self.unreachable(path, reason));
         }
@@ -428,6 +426,11 @@ impl Endpoint {
         let path = path.as_str();
         format!("{}{}", self.base, path.split_once('?').map_or(path, |(path, _)| path))
     }
+}
+
+/// The logical cluster that an address leads to: the last part of `…/clusters/NAME`; empty outside kcp.
+fn logical_cluster(base: &str) -> &str {
+    base.rsplit_once("/clusters/").map_or("", |(_, name)| name.split('/').next().unwrap_or_default())
 }
 
 impl fmt::Debug for Endpoint {

@@ -1,4 +1,4 @@
-//! What all requests to one address share: write slots, the server's wish to be left alone, and a breaker.
+//! What all requests to one address share: write slots, the server's wish to get no writes for a while, and a breaker.
 
 mod window;
 
@@ -14,8 +14,6 @@ use super::permit::Epoch;
 use super::pool::Origin;
 use super::request_error::RequestError;
 
-/// However long a server asks us to stay away, we look again after this.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long an address that cannot be reached is left alone: doubled from the first to the second.
 const BREAK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(4)];
 
@@ -26,8 +24,9 @@ pub(super) struct Lane {
     /// Fair: first come, first served.
     writes: Semaphore,
     slots: Mutex<Slots>,
-    /// Until when the server asked us to stay away.
-    paused: Mutex<Option<Instant>>,
+    /// Until when the server wants no write to a logical cluster. Reads go on, and so do writes to the other clusters: one
+    /// tenant's cluster never holds up another's.
+    paused: Mutex<BTreeMap<String, Instant>>,
     breaker: Mutex<Option<Break>>,
     pub(super) counters: Arc<Counters>,
     /// When the next write is due that a limit of writes a second applies to.
@@ -43,9 +42,10 @@ struct Slots {
     window: Window,
 }
 
-/// The right to have one write in flight.
+/// The right to have one write to a logical cluster in flight.
 pub(super) struct WriteSlot<'a> {
     lane: &'a Lane,
+    cluster: &'a str,
     permit: Option<SemaphorePermit<'a>>,
 }
 
@@ -87,26 +87,30 @@ impl Lane {
         sleep_until(at).await;
     }
 
-    /// A slot to write in, once it is one's turn.
-    pub(super) async fn write_slot(&self) -> WriteSlot<'_> {
-        // An error would say that the semaphore is closed, which nobody does.
-        WriteSlot { lane: self, permit: self.writes.acquire().await.ok() }
+    /// A slot to write to a logical cluster in, once it is one's turn and the server does not want to be left alone there.
+    pub(super) async fn write_slot<'a>(&'a self, cluster: &'a str) -> WriteSlot<'a> {
+        loop {
+            while let Some(until) = self.paused_until(cluster) {
+                sleep_until(until).await;
+            }
+            // An error would say that the semaphore is closed, which nobody does.
+            let slot = WriteSlot { lane: self, cluster, permit: self.writes.acquire().await.ok() };
+            // Nobody waits in a slot: the server may have asked for a pause while this was in the queue.
+            if self.paused_until(cluster).is_none() {
+                return slot;
+            }
+        }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the server wants to be asked again.
-    pub(super) async fn wait_out_pause(&self) {
-        while let Some(until) = self.paused_until() {
-            sleep_until(until).await;
-        }
-    }
-
-    fn paused_until(&self) -> Option<Instant> {
-        let paused = *self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        paused.filter(|until| Instant::now() < *until)
+    fn paused_until(&self, cluster: &str) -> Option<Instant> {
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        paused.retain(|_, until| now < *until);
+        paused.get(cluster).copied()
     }
 
     /// Why there is no point in asking right now: the address could not be reached a moment ago. Without it, each
@@ -136,9 +140,6 @@ impl Lane {
             Some(RequestError::AnswerLost { .. } | RequestError::Credential { .. } | RequestError::Name(_)) => {}
             _ => *self.breaker.lock().unwrap_or_else(PoisonError::into_inner) = None,
         }
-        if let Some(wait) = error.and_then(RequestError::retry_after) {
-            self.pause(wait);
-        }
     }
 
     fn note_unreachable(&self, reason: &str) {
@@ -148,17 +149,16 @@ impl Lane {
             breaker.get_or_insert_with(|| Break { until: Instant::now() + pause, pause, reason: String::new() });
         broken.reason = reason.to_owned();
     }
-
-    fn pause(&self, wait: Duration) {
-        let until = Instant::now() + wait.min(LONGEST_PAUSE);
-        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        *paused = Some(paused.map_or(until, |earlier| earlier.max(until)));
-    }
 }
 
 impl WriteSlot<'_> {
     /// The write that was sent in it came to this: the address gets fewer slots, or more.
     pub(super) fn learn(&self, sent: Instant, error: Option<&RequestError>) {
+        if let Some(wait) = error.and_then(RequestError::retry_after) {
+            let mut paused = self.lane.paused.lock().unwrap_or_else(PoisonError::into_inner);
+            let until = paused.entry(self.cluster.to_owned()).or_insert_with(Instant::now);
+            *until = (*until).max(Instant::now() + wait);
+        }
         let mut slots = self.lane.slots();
         match error {
             None => slots.window.succeeded(sent.elapsed(), self.lane.writes.available_permits() == 0),

@@ -8,6 +8,9 @@ use serde::Deserialize;
 use crate::mutants::{self, Mutant};
 use crate::object::InvalidName;
 
+/// However long a server asks us to stay away, it is asked again after this.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
+
 /// Why a request brought no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RequestError {
@@ -127,13 +130,13 @@ impl RequestError {
     /// says nothing of it.
     pub fn is_overload(&self) -> bool {
         match self {
-            Self::Status(status) => self.retryable() && !status.message.contains("failed calling webhook"),
+            Self::Status(status) => self.retryable() && !status.is_of_webhook(),
             Self::AnswerLost { .. } | Self::Body { .. } => true,
             _ => false,
         }
     }
 
-    /// When the server wants to be asked again.
+    /// When the server wants to be asked again: in [`LONGEST_RETRY_AFTER`] at most.
     pub fn retry_after(&self) -> Option<Duration> {
         self.status().and_then(|status| status.retry_after)
     }
@@ -142,14 +145,13 @@ impl RequestError {
     ///
     /// `retry_after` is the header of that name. A 404 that is no `Status` means that the path is not served.
     pub(super) fn of_answer(code: u16, url: &str, retry_after: Option<Duration>, body: &[u8]) -> Self {
-        match Status::parse(code, body) {
-            Some(mut status) => {
-                status.retry_after = retry_after.or(status.retry_after);
-                Self::Status(Box::new(status))
-            }
-            None if code == 404 => Self::NotServed { url: url.to_owned() },
-            None => Self::Status(Box::new(Status { retry_after, ..Status::of_text(code, body) })),
-        }
+        let status = match Status::parse(code, body) {
+            Some(status) => status,
+            None if code == 404 => return Self::NotServed { url: url.to_owned() },
+            None => Status::of_text(code, body),
+        };
+        let retry_after = status.heeded(retry_after).or(status.retry_after);
+        Self::Status(Box::new(Status { retry_after, ..status }))
     }
 }
 
@@ -198,15 +200,30 @@ impl Status {
             return None;
         }
         let details = document.details.unwrap_or_default();
-        Some(Self {
+        let asked = details.retry_after_seconds.filter(|&s| s > 0).map(Duration::from_secs);
+        let status = Self {
             code: document.code.unwrap_or(code),
             reason: document.reason.unwrap_or_default(),
             message: document.message.unwrap_or_default(),
             name: details.name.unwrap_or_default(),
             kind: details.kind.unwrap_or_default(),
             causes: details.causes.unwrap_or_default(),
-            retry_after: details.retry_after_seconds.filter(|&s| s > 0).map(Duration::from_secs),
-        })
+            retry_after: None,
+        };
+        Some(Self { retry_after: status.heeded(asked), ..status })
+    }
+
+    /// How long to wait where an answer asks for it. Only a server that has too much to do (429) or cannot serve now (503) is
+    /// waited for. Admission webhooks belong to whoever installed them: in kcp, each tenant can.
+    fn heeded(&self, asked: Option<Duration>) -> Option<Duration> {
+        let is_of_server = matches!(self.code, 429 | 503) && !self.is_of_webhook();
+        asked.filter(|_| is_of_server).map(|wait| wait.min(LONGEST_RETRY_AFTER))
+    }
+
+    /// A webhook wrote it, or could not be called: it says nothing about the server. API servers begin the message of a webhook
+    /// that denies a request with its name (`ToStatusErr` of k8s.io/apiserver).
+    fn is_of_webhook(&self) -> bool {
+        self.message.starts_with("admission webhook ") || self.message.contains("failed calling webhook")
     }
 
     /// For answers that are no `Status`, such as a proxy's page: the first line, shortened.
@@ -282,6 +299,34 @@ mod tests {
         assert_eq!(answer(429, body).retry_after(), Some(Duration::from_secs(3)));
         let header = RequestError::of_answer(429, "u", Some(Duration::from_secs(7)), b"slow down");
         assert_eq!((header.retry_after(), header.retryable()), (Some(Duration::from_secs(7)), true));
+    }
+
+    /// A maintenance page asks for a day, and a broken proxy for more seconds than time has.
+    #[test]
+    fn nobody_is_waited_for_longer_than_a_minute() {
+        for seconds in [86_400, u64::MAX] {
+            let header = RequestError::of_answer(503, "u", Some(Duration::from_secs(seconds)), b"maintenance");
+            assert_eq!(header.retry_after(), Some(LONGEST_RETRY_AFTER), "{seconds}");
+            let body = format!(r#"{{"kind":"Status","code":429,"details":{{"retryAfterSeconds":{seconds}}}}}"#);
+            assert_eq!(answer(429, &body).retry_after(), Some(LONGEST_RETRY_AFTER), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn only_a_server_that_has_too_much_to_do_is_waited_for() {
+        let asks = |code: u16, message: &str| {
+            let body = format!(
+                r#"{{"kind":"Status","code":{code},"message":"{message}","details":{{"retryAfterSeconds":50}}}}"#
+            );
+            let error = RequestError::of_answer(code, "u", Some(Duration::from_secs(50)), body.as_bytes());
+            error.retry_after().is_some()
+        };
+        assert!(asks(429, "too many requests") && asks(503, "storage is (re)initializing"));
+        assert!(!asks(403, "no") && !asks(500, "no") && !asks(422, "no"));
+        let webhook = "admission webhook 'of.a.tenant' denied the request: later";
+        assert!(!asks(403, webhook) && !asks(429, webhook) && !asks(503, webhook));
+        let error = answer(429, &format!(r#"{{"kind":"Status","code":429,"message":"{webhook}"}}"#));
+        assert!(error.retryable() && !error.is_overload());
     }
 
     #[test]

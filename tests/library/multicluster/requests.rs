@@ -158,14 +158,23 @@ async fn the_identity_of_a_cluster_is_a_namespaces_uid() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_time_gets_it() {
-    let (sandbox, endpoint) = sandbox().await;
+async fn a_server_that_asks_for_time_gets_no_write_to_that_cluster_and_reads_go_on() {
+    let sandbox = Options::kcp().start().await.expect("a sandbox");
+    let address = connection(&sandbox.kubeconfig(None)).endpoint_at(&sandbox.url()).expect("an address");
+    let [one, other] = ["one", "other"]
+        .map(|name| address.at(&format!("clusters/{}", sandbox.create_workspace("root", name).expect("a workspace"))));
     sandbox.faults().next(1, |call| call.resource == "configmaps", Fault::Refuse(Failure::too_many_requests(1)));
-    let refused = endpoint.get(&config_map("a")).await.unwrap_err();
+    let refused = one.apply(&config_map("a"), "me", true, body("a", "1")).await.unwrap_err();
     assert_eq!((refused.code(), refused.retry_after()), (Some(429), Some(Duration::from_secs(1))));
     let before = tokio::time::Instant::now();
-    let _ = endpoint.get(&config_map("a")).await;
-    assert!(before.elapsed() >= Duration::from_secs(1));
+    let (late, early, read) = tokio::join!(
+        async { (one.apply(&config_map("a"), "me", true, body("a", "1")).await, before.elapsed()) },
+        async { (other.apply(&config_map("a"), "me", true, body("a", "1")).await, before.elapsed()) },
+        async { (one.get(&config_map("b")).await, before.elapsed()) },
+    );
+    assert!(late.0.is_ok() && early.0.is_ok() && read.0.is_err(), "{:?} {:?} {:?}", late.0, early.0, read.0);
+    assert!(late.1 >= Duration::from_millis(900), "{:?}", late.1);
+    assert!(early.1 < late.1 && read.1 < late.1, "{:?} {:?} {:?}", early.1, read.1, late.1);
 }
 
 #[tokio::test]
