@@ -32,8 +32,6 @@
 //!
 //! The modules below are in reading order; dependencies point up the list.
 
-pub mod mutants;
-
 pub mod yaml;
 
 pub mod mapping;

@@ -148,17 +148,21 @@ async fn sync_with_kube(
         kind: "Widget".into(),
         plural: "widgets".into(),
     };
-    let sources: Api<DynamicObject> = Api::namespaced_with(upstream.clone(), "default", &widgets);
     let targets: Api<DynamicObject> = Api::namespaced_with(downstream.clone(), &orders.namespace, &widgets);
     let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
-    let json_patch = |operations| serde_json::from_value(operations).map(Patch::<()>::Json);
-    sources.patch(name, &params, &json_patch(finalizer(version))?).await?;
+    let source = format!("/apis/{}/v1/namespaces/default/widgets/{name}", orders.group);
+    upstream.request::<DynamicObject>(json_patch(&source, &finalizer(version))?).await?;
     if targets.get_opt(name).await?.is_some() {
         return Err(format!("{name} stands downstream already").into());
     }
     targets.patch(name, &params, &Patch::Apply(body(orders, name))).await?;
-    sources.patch_status(name, &params, &json_patch(status())?).await?;
+    upstream.request::<DynamicObject>(json_patch(&format!("{source}/status"), &status())?).await?;
     Ok(())
+}
+
+fn json_patch(path: &str, operations: &serde_json::Value) -> Result<http::Request<Vec<u8>>, Failed> {
+    let patch = http::Request::patch(format!("{path}?fieldManager={MANAGER}"));
+    Ok(patch.header("content-type", "application/json-patch+json").body(operations.to_string().into_bytes())?)
 }
 
 fn finalizer(version: &str) -> serde_json::Value {

@@ -17,7 +17,6 @@ use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
-use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{ClusterName, Key, json_text, metadata};
 use crate::plan::{Action, Failure, FailureKind, Intent, Outcome, SourcePatch, TargetObject};
@@ -123,11 +122,6 @@ impl Executor<'_> {
             Action::GiveUp { reference, patch } | Action::Restore { reference, patch } => {
                 self.patch_object(reference, patch).await
             }
-        };
-        let result = match (action, result) {
-            (Action::Delete { .. }, Err(error)) if is_taken_for_gone(&error) => Ok(Outcome::Absent),
-            (Action::Sweep { .. }, Err(error)) if is_taken_for_gone(&error) => Ok(Outcome::Found(Vec::new())),
-            (_, result) => result,
         };
         self.count(action, &result);
         let result = if was_gone(action, &result) { Ok(Outcome::Absent) } else { result };
@@ -334,12 +328,7 @@ impl Executor<'_> {
         let selector = format!("{} in ({})", marks::OWNER, owners.join(","));
         self.tally.sent(1);
         let at = self.at(kind.side);
-        let reply = match at.get(&path.query("labelSelector", &selector)).await {
-            Err(error) if error.code() == Some(404) && mutants::active(Mutant::MissingApiIsAbsence) => {
-                return Ok(Vec::new());
-            }
-            reply => reply?,
-        };
+        let reply = at.get(&path.query("labelSelector", &selector)).await?;
         let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(at, &error))?;
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items.filter_map(|item| owned_object(item, kind, owners)).collect())
@@ -385,12 +374,6 @@ impl Executor<'_> {
             }
         };
         match (sent, intent) {
-            (Ok(reply), Intent::Create) if reply.status == 200 && mutants::active(Mutant::LateCreateGivesUp) => {
-                let metadata = json!({"name": reference.name, "namespace": reference.namespace});
-                let bare = json!({"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": metadata});
-                self.at_target.apply(&path, manager, force, json_text(&bare)).await?;
-                self.look(reference).await
-            }
             (Ok(reply), _) => {
                 if side == Side::Target {
                     self.generation.target.saw_namespace(&reference.namespace);
@@ -402,9 +385,7 @@ impl Executor<'_> {
                 }
             }
             (Err(error), _) if side == Side::Target && error.is_not_found_of(&reference.namespace) => {
-                if !mutants::active(Mutant::NamespaceThoughtThere) {
-                    self.generation.target.lost_namespace(&reference.namespace);
-                }
+                self.generation.target.lost_namespace(&reference.namespace);
                 Err(error)
             }
             // A create where an object exists, or an update of another incarnation: read what is there now.
@@ -471,11 +452,6 @@ impl Executor<'_> {
             Err(error) => Err(error),
         }
     }
-}
-
-/// Whether a server that gives no answer is taken for one that says that nothing is there: never, but by a mutant.
-fn is_taken_for_gone(error: &RequestError) -> bool {
-    mutants::active(Mutant::UnreachableIsAbsence) && error.code().is_none()
 }
 
 /// Whether an object was deleted already, and its event is yet to come.

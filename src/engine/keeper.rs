@@ -23,7 +23,6 @@ use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::permit::Permit;
 use crate::multicluster::shares::Work;
 use crate::multicluster::watch::WatchState;
-use crate::mutants::{self, Mutant};
 use crate::object::hold::HoldStage;
 use crate::plan::Phase;
 use agreement::{agreed, provider, stand_by};
@@ -329,10 +328,7 @@ fn wanted(
     wanted
         .former
         .retain(|one| one.source != wanted.source && !pipeline.is_done(&one.source) && !pipeline.serves(&one.source));
-    let left = !mutants::active(Mutant::FormerSourceForgotten)
-        && !former.source.resource.is_empty()
-        && former.source != wanted.source
-        && !pipeline.serves(&former.source);
+    let left = !former.source.resource.is_empty() && former.source != wanted.source && !pipeline.serves(&former.source);
     if left && !wanted.former.iter().any(|one| one.source == former.source) {
         let document = pipeline.unrecorded(&former.source).unwrap_or(former.document);
         // The same provider may have had another identity: its sources go by the last document that named them, too.

@@ -45,7 +45,6 @@ use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
 use crate::multicluster::permit::Lease;
 use crate::multicluster::registry::ProviderName;
 use crate::multicluster::watch::Watches;
-use crate::mutants::{self, Mutant};
 use crate::object::marks::Writer;
 use crate::plan::Phase;
 use crate::provider;
@@ -451,9 +450,6 @@ impl Engine {
             Some(pipeline) if pipeline.runs(&generation) => {}
             Some(pipeline) => {
                 pipeline.swap(generation);
-                if mutants::active(Mutant::ReloadWakesNobody) {
-                    return;
-                }
                 self.engage(&pipeline);
                 pipeline.enqueue_all();
                 // What the document served until now may be theirs again.
@@ -510,9 +506,6 @@ impl Engine {
     /// Follows every engaged cluster of a pipeline's provider, and the kinds on its target.
     fn engage(&self, pipeline: &Arc<Pipeline>) {
         pipeline.follow_kinds();
-        if mutants::active(Mutant::EngagedNotReplayed) {
-            return;
-        }
         let provider = pipeline.generation().mapping.source.clusters.clone();
         for cluster in self.shared.manager.clusters(&provider) {
             pipeline.engage(&cluster);

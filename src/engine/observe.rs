@@ -15,13 +15,12 @@ use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::watch::WatchState;
-use crate::mutants::{self, Mutant};
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{Key, metadata};
 use crate::plan::objects::Objects;
 use crate::plan::observed::all_copies;
 use crate::plan::targets::double;
-use crate::plan::{Answers, Missing, Observed, Phase, Pin, Prune, Source, Target, TargetObject, render};
+use crate::plan::{Answers, Observed, Phase, Pin, Prune, Source, Target, TargetObject, render};
 
 /// What is known of one source now.
 pub fn observe(
@@ -169,7 +168,6 @@ fn source(
             let stuck_after = generation.mapping.lifecycle.stuck_after;
             Source::Missing(pipeline.learned().missing(key, stuck_after, Instant::now()))
         }
-        WatchState::Starting if mutants::active(Mutant::UnlistedIsEmpty) => Source::Missing(Missing::default()),
         WatchState::Starting => Source::Unknown("its collection is not listed yet".into()),
         WatchState::NotServed => Source::Unknown("its API is not served (any more)".into()),
         WatchState::Failed { reason, .. } => Source::Unknown(reason),
@@ -214,7 +212,7 @@ fn target(pipeline: &Pipeline, generation: &Generation, cluster: &Cluster, facts
             let topic = Topic::Synced(Collection::Kind(kind.clone()));
             let state = facts.read([topic], || copies_state(pipeline, cluster, &kind), Result::is_err);
             // A copy of a related object is nobody's other object.
-            let holds_objects = generation.mapping.is_beside() && !mutants::active(Mutant::UnlistedBesideIsEmpty);
+            let holds_objects = generation.mapping.is_beside();
             if holds_objects && is_unlisted(pipeline.copy_feed(&cluster.spec.scope, &kind)).unwrap_or(true) {
                 starting = starting.take().or(state.clone().err());
             }
@@ -271,9 +269,6 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
     }
     match feed.watch.state() {
         WatchState::Synced => Ok(()),
-        WatchState::Starting if mutants::active(Mutant::UnlistedIsEmpty) => Ok(()),
-        WatchState::Failed { .. } if mutants::active(Mutant::UnreachableIsAbsence) => Ok(()),
-        WatchState::NotServed if mutants::active(Mutant::MissingApiIsAbsence) => Ok(()),
         WatchState::Starting => Err(format!("target `{name}`: {kind} is not listed yet")),
         WatchState::NotServed => {
             Err(format!("target `{name}`: {kind} is not served (any more); install its CustomResourceDefinition"))

@@ -17,7 +17,6 @@ use crate::multicluster::identity::{Known, cluster_identity};
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::registry::{Cluster, WatchScope};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
-use crate::mutants::{self, Mutant};
 use crate::object::hash::tuple_hash;
 use crate::object::{ClusterName, InvalidName};
 
@@ -107,9 +106,7 @@ impl Target {
     pub fn engage(&self, cluster: &Arc<Cluster>) -> bool {
         let mut state = self.state();
         let former = state.engaged.as_ref();
-        let is_known =
-            |former: &Engaged| Arc::ptr_eq(&former.cluster, cluster) || mutants::active(Mutant::OldAddressKept);
-        if former.is_some_and(is_known) {
+        if former.is_some_and(|former| Arc::ptr_eq(&former.cluster, cluster)) {
             return false;
         }
         let identity = hashed(cluster.identity());

@@ -1,8 +1,6 @@
 //! One reconcile: observe, plan, apply, until the plan rests.
 
 mod elsewhere;
-#[cfg(feature = "mutants")]
-mod mutant;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +22,6 @@ use crate::multicluster::identity::Known;
 use crate::multicluster::queue::{Outcome as Finish, Priority};
 use crate::multicluster::shares::Work;
 use crate::multicluster::work_queue::Lease;
-use crate::mutants::{self, Mutant};
 use crate::object::marks::Reference;
 use crate::object::{Key, metadata};
 use crate::plan::{
@@ -85,10 +82,7 @@ pub async fn reconcile(pipeline: Arc<Pipeline>, lease: Lease<Key>) {
     let key = lease.key().clone();
     let mut facts = Facts::new(pipeline.interests.reader(&key));
     let waited_for = lease.is_by_timer().then(|| pipeline.waits_for(&key));
-    let one = run(&pipeline, &generation, &key, &mut facts, waited_for);
-    #[cfg(feature = "mutants")]
-    let one = mutant::beside_another(one, &pipeline, &generation, &key);
-    let Run { ended, cost, overtaken, held } = one.await;
+    let Run { ended, cost, overtaken, held } = run(&pipeline, &generation, &key, &mut facts, waited_for).await;
     pipeline.shared.instruments.metrics.reconciled(
         pipeline.writer.mapping(),
         result(&ended, cost > 0),
@@ -139,8 +133,6 @@ async fn run(
         facts.read([Topic::Binding(key.cluster.clone()), Topic::PassComplete], engaged, Option::is_none)
     else {
         let ended = unengaged(pipeline, generation, key);
-        #[cfg(feature = "mutants")]
-        mutant::delete_orphaned(&ended, pipeline, generation, key).await;
         let held = match &ended {
             Ended::Waiting(reasons) if reasons.0.iter().any(|reason| reason.cause == Cause::Unknown) => None,
             Ended::Waiting(_) => Some(pipeline.held_out_of_sight(key)),
@@ -259,7 +251,7 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     let is_in_use = || {
         manager.document(&source.clusters).is_some_and(|one| matches!(one.kind, ProviderKind::WorkspaceTypes { .. }))
     };
-    if mutants::active(Mutant::OrphansUncounted) || pipeline.is_engaged_elsewhere(&key.cluster) || is_in_use() {
+    if pipeline.is_engaged_elsewhere(&key.cluster) || is_in_use() {
         return Ended::Dropped;
     }
     let detail = format!("{key}: its workspace is not bound (any more), or its cluster is gone: its objects are kept");

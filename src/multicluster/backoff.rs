@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::mutants::{self, Mutant};
-
 /// Exponential backoff: doubles from `min` to `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
@@ -14,9 +12,6 @@ pub struct Backoff {
 impl Backoff {
     /// The wait after `failures` earlier failures: between half and the whole of `min · 2^failures`, at most `max`.
     pub fn delay(&self, failures: u32, jitter: &mut Jitter) -> Duration {
-        if mutants::active(Mutant::NoBackoff) {
-            return Duration::from_millis(100);
-        }
         let doubled = self.min.saturating_mul(1u32.checked_shl(failures.min(31)).unwrap_or(u32::MAX));
         let whole = doubled.clamp(self.min, self.max.max(self.min));
         whole.mul_f64(0.5 + jitter.unit() / 2.0)

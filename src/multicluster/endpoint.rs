@@ -10,7 +10,6 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT}
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::api_path::ApiPath;
@@ -22,7 +21,6 @@ use super::lines::Lines;
 use super::permit::{Epoch, Permit};
 use super::pool::{Answer, Kept, Ready, SendError};
 use super::request_error::RequestError;
-use crate::mutants::{self, Mutant};
 
 /// Deadline of a request where the caller gives none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
@@ -205,18 +203,12 @@ impl Endpoint {
     }
 
     pub async fn delete(&self, path: &ApiPath, options: DeleteOptions<'_>) -> Result<Reply, RequestError> {
-        let mut body = serde_json::json!({
+        let body = serde_json::json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": options.propagation,
             "preconditions": {"uid": options.uid, "resourceVersion": options.resource_version},
         });
-        if mutants::active(Mutant::DeleteWithoutUid) {
-            body["preconditions"] = Value::Null;
-        }
-        if mutants::active(Mutant::DeleteOfAnyVersion) {
-            body["preconditions"]["resourceVersion"] = Value::Null;
-        }
         self.request(Method::DELETE, path, Some(Body::json(body.to_string())), DEFAULT_DEADLINE).await
     }
 
@@ -356,7 +348,7 @@ impl Endpoint {
                 (None, _) => stack.open(origin, None).await.map_err(failed)?,
             };
             // The last moment: nothing waits between here and the connection.
-            if writes && !self.is_permitted() && !mutants::active(Mutant::PermitIgnored) {
+            if writes && !self.is_permitted() {
                 ready.put_back();
                 return Err(RequestError::NotPermitted { url: self.url_of(path) });
             }

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use super::backoff::{Backoff, Jitter};
 use super::request_error::RequestError;
-use crate::mutants::{self, Mutant};
 
 /// What a watch shows of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,7 +229,7 @@ impl ListWatch {
         self.restored = false;
         // Not even a bookmark: the version may lie in the server's future, where a watch is silent. Or the server was restored
         // meanwhile, and has reached this version in another history.
-        if silent >= SILENT && !mutants::active(Mutant::RestoreUnseen) {
+        if silent >= SILENT {
             return Phase::Listing { page: None };
         }
         match lived.abs_diff(self.asked) > NEARLY {
@@ -267,12 +266,6 @@ impl ListWatch {
         }
         if error.code() == Some(404) {
             return self.not_served();
-        }
-        if error.is_expired()
-            && mutants::active(Mutant::ExpiredWatchResumed)
-            && let Phase::Opening { version } | Phase::Reading { version } = &phase
-        {
-            return self.pause(Phase::Opening { version: version.clone() }, USUAL, None);
         }
         if error.is_expired() {
             return self.list_again();
@@ -332,7 +325,7 @@ impl ListWatch {
 
 /// Whether a version of one collection is lower than the one before. Versions that are no numbers tell nothing.
 pub(super) fn goes_back(from: &str, to: &str) -> bool {
-    matches!((number(from), number(to)), (Some(from), Some(to)) if to < from) && !mutants::active(Mutant::RestoreUnseen)
+    matches!((number(from), number(to)), (Some(from), Some(to)) if to < from)
 }
 
 fn number(version: &str) -> Option<u64> {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use self::pace::Pace;
 use super::backoff::{Backoff, Jitter};
-use crate::mutants::{self, Mutant};
 use crate::object::{ClusterName, Key};
 
 /// What a queue holds: something that belongs to a source cluster.
@@ -161,7 +160,6 @@ impl<K: Queued> Queue<K> {
                 self.delayed.remove(&(*until, key.clone()));
                 self.make_due(key, priority, failures, now);
             }
-            State::InFlight { .. } if mutants::active(Mutant::EventLostInFlight) => {}
             State::InFlight { again } => {
                 let sooner = match again {
                     Some(Again::Now(queued)) => priority.min(*queued),
@@ -284,7 +282,6 @@ impl<K: Queued> Queue<K> {
     fn settle(&mut self, key: K, outcome: Outcome, failures: u32, again: Option<Again>, now: Instant) {
         let failed = failures.saturating_add(1);
         let (delay, failures) = match outcome {
-            Outcome::Retry | Outcome::RetryAfter(_) if mutants::active(Mutant::RetryLost) => (None, 0),
             Outcome::Done => (None, 0),
             Outcome::After(delay) => (Some(delay), 0),
             Outcome::Retry => (Some(self.backoff.delay(failures, &mut self.jitter)), failed),

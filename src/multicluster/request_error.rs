@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::mutants::{self, Mutant};
 use crate::object::InvalidName;
 
 /// However long a server asks us to stay away, it is asked again after this.
@@ -65,9 +64,6 @@ impl RequestError {
 
     /// Positive evidence that the object of this name is absent: a 404 whose `Status` names it.
     pub fn is_not_found_of(&self, name: &str) -> bool {
-        if mutants::active(Mutant::MissingApiIsAbsence) && self.code() == Some(404) {
-            return true;
-        }
         self.status().is_some_and(|s| s.code == 404 && s.reason == "NotFound" && !name.is_empty() && s.name == name)
     }
 

@@ -14,7 +14,6 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use super::names::Names;
 use super::raw::{NotAnObject, Object, Parsed};
 use super::registry::ClustersOf;
-use crate::mutants::{self, Mutant};
 use crate::object::{ClusterName, Key};
 
 /// More of a first object would not fit what LZ4 looks back on.
@@ -262,7 +261,7 @@ impl Listing<'_> {
     pub fn finish(self, version: &str) -> usize {
         let mut state = self.store.lock();
         state.complete = self.number;
-        let stale = if mutants::active(Mutant::RelistNotDiffed) { Vec::new() } else { state.stale(version) };
+        let stale = state.stale(version);
         let gone: Vec<(Key, Told)> = stale.into_iter().map(|key| (key.clone(), state.forget(&key))).collect();
         drop(state);
         let number = gone.len();
@@ -371,8 +370,7 @@ impl PendingWrite {
         let Some(pending) = state.unregister(&self.key, self.id) else { return Ok((object, true)) };
         let version = object.resource_version();
         let own_seen = pending.seen.iter().any(|seen| seen.as_deref() == Some(version));
-        let others_seen = !mutants::active(Mutant::OwnWritesHideOthers)
-            && pending.seen.iter().any(|seen| seen.as_deref() != Some(version));
+        let others_seen = pending.seen.iter().any(|seen| seen.as_deref() != Some(version));
         // The list may be of a server that was restored meanwhile, and has lost the write.
         let is_listed_since = pending.list < state.list;
         let told = if own_seen || is_listed_since {
@@ -399,7 +397,7 @@ impl Drop for PendingWrite {
         }
         let mut state = self.store.lock();
         let Some(pending) = state.unregister(&self.key, self.id) else { return };
-        if pending.seen.is_empty() || mutants::active(Mutant::OwnWritesHideOthers) {
+        if pending.seen.is_empty() {
             return;
         }
         let held_back = state.held_back(&self.key, pending);
@@ -628,9 +626,6 @@ fn is_version(known: &Object, text: &Parsed<'_>) -> bool {
 
 /// Whether a version is older than another of the same endpoint. Not comparable: no.
 fn is_older(version: &str, than: &str) -> bool {
-    if mutants::active(Mutant::VersionsAsText) {
-        return version < than;
-    }
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 

@@ -16,7 +16,6 @@ use serde_json::{Map, Value};
 use super::Key;
 use super::hash::tuple_hash;
 use crate::mapping::{Kind, Resource, Side};
-use crate::mutants::{self, Mutant};
 
 /// Of the engine's own labels and annotations.
 const PREFIX: &str = "sync-engine.dev/";
@@ -113,8 +112,6 @@ impl Writer {
     /// Owner of the objects of one source.
     pub fn owner(&self, source: &Origin) -> Owner {
         let Origin { resource, cluster, namespace, name } = source;
-        let resource = if mutants::active(Mutant::SourceResourceIgnored) { "" } else { resource };
-        let cluster = if mutants::active(Mutant::OwnerWithoutCluster) { "" } else { cluster };
         Owner(tuple_hash([self.engine(), self.mapping(), resource, cluster, namespace, name], MARK_BYTES))
     }
 
@@ -190,9 +187,6 @@ impl std::fmt::Display for Reference {
 
 /// Whether an object carries a true self mark of this owner.
 pub fn is_ours(object: &Value, reference: &Reference, owner: &Owner) -> bool {
-    if mutants::active(Mutant::SelfMarkIgnored) {
-        return label(object, OWNER) == Some(&owner.0);
-    }
     let id = annotation(object, OBJECT).unwrap_or_default();
     annotation(object, SELF) == Some(owner.self_mark(id, reference).as_str())
 }

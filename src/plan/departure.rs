@@ -19,7 +19,6 @@ use super::{
     target_changed, targets,
 };
 use crate::mapping::{Kind, Mapping, ObjectRule, OnExit, Propagation, Side, SourceDelete, SourceVanished};
-use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
 
@@ -76,11 +75,6 @@ pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
             return Reasons::one(Cause::Waiting, "the source exists, though its watch does not show it").rest();
         }
         None if answers.read_failed.is_none() => return Plan::Act(vec![Action::LookForSource]),
-        Some(false)
-            if mutants::active(Mutant::MissingSourceIsDeleted) || mutants::active(Mutant::SourceResourceIgnored) =>
-        {
-            Stage::Departed(mapping.lifecycle.on_source_delete)
-        }
         Some(false) if missing.long && mapping.lifecycle.on_source_vanished == SourceVanished::Delete => {
             Stage::Departed(SourceDelete::Delete)
         }
@@ -127,9 +121,6 @@ impl Leaving<'_> {
 
     /// What the sweep found exists, whatever was thought of its kind before.
     fn may_exist(&self, object: &TargetObject) -> bool {
-        if mutants::active(Mutant::CopyLeftBehind) && object.reference.kind.side == Side::Source {
-            return false;
-        }
         !self.may_be_removed(&object.reference.kind) || self.observed.answers.found.contains(&object.reference)
     }
 
@@ -163,7 +154,6 @@ impl Leaving<'_> {
                 ),
             }),
             Verdict::Orphaned => Step::rest(self.orphaned(object)),
-            Verdict::Wait if mutants::active(Mutant::FinalizerReleasedEarly) => Step::default(),
             Verdict::Wait => self.waiting(object, propagation),
             _ => Step::default(),
         }
@@ -276,7 +266,7 @@ impl Leaving<'_> {
             return reasons.rest();
         }
         let is_looked_at = owners.iter().all(|owner| answers.swept.contains(owner));
-        if !is_looked_at && !mutants::active(Mutant::FinalizerReleasedUnseen) {
+        if !is_looked_at {
             return Plan::Act(vec![Action::Sweep {
                 owners,
                 kinds: kinds(self.observed).filter(|kind| self.observed.unclaimed(kind).is_none()).cloned().collect(),
@@ -378,7 +368,6 @@ pub fn held(object: &TargetObject) -> Reason {
 pub fn unless_failed(observed: &Observed, action: Action) -> Step {
     let failure = action.reference().and_then(|at| Some((at, observed.answers.failed.get(at)?)));
     match failure {
-        _ if mutants::active(Mutant::RefusalForgotten) => Step::act(action),
         Some((reference, failure)) => Step::rest(live::failed(reference, failure)),
         None => Step::act(action),
     }

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
-use crate::mutants::{self, Mutant};
 use crate::object::compare::{differences, escape_pointer};
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
@@ -51,8 +50,7 @@ pub fn undecided(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, re
 }
 
 fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: &Rendering) -> Plan {
-    let carries_finalizer = owns_finalizer(observed, source);
-    let finalizer = carries_finalizer || mutants::active(Mutant::FinalizerAfterFirstWrite);
+    let finalizer = owns_finalizer(observed, source);
     let live = Live { mapping, observed, rendering, finalizer };
     let mut all = Step::default();
     let rules = || mapping.objects.iter().zip(rendering.objects.iter());
@@ -67,8 +65,7 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
     if live.finalizer && !all.actions.is_empty() {
         return Plan::Act(live.with_namespace(all.actions));
     }
-    let is_late = mutants::active(Mutant::FinalizerAfterFirstWrite) && !carries_finalizer;
-    if !all.actions.is_empty() || is_late {
+    if !all.actions.is_empty() {
         return Plan::Act(vec![source::add_finalizer(observed, source)]);
     }
     all.reasons.0.dedup();
@@ -137,8 +134,7 @@ impl<'a> Live<'a> {
         let of = self.mapping.related.get(rule.copy?.related)?;
         let (place, scope) = (&self.rendering.place, &self.rendering.scope);
         let original = related::selection(of, self.observed, source, place, scope)?;
-        let is_read = mutants::active(Mutant::SelectionUnconfirmed);
-        (!is_read && !self.observed.answers.read_anew.contains(&original)).then_some(original)
+        (!self.observed.answers.read_anew.contains(&original)).then_some(original)
     }
 
     /// Each of several objects on its own.
@@ -274,8 +270,7 @@ impl<'a> Live<'a> {
         }
         let differing = differing(desired, object);
         if differing.is_empty() {
-            let doubted =
-                answers.unanswered.contains(&object.reference) && !mutants::active(Mutant::UnansweredDeleteForgotten);
+            let doubted = answers.unanswered.contains(&object.reference);
             return if doubted { Fit::Differs } else { Fit::Same };
         }
         if rule.copy.is_some() && is_fixed(desired, object) {
@@ -299,12 +294,8 @@ impl<'a> Live<'a> {
                 intent: Intent::Create,
             };
         }
-        let is_copy = marks::annotation(&body, marks::OBJECT).is_some_and(|id| id.starts_with(RELATED));
-        let overwrites = is_copy && mutants::active(Mutant::CopyOverwritesForeign);
         // No object has this version: the server answers 409 where any object exists.
-        if !overwrites && !mutants::active(Mutant::CreateUnconditional) && !mutants::active(Mutant::LateCreateGivesUp) {
-            body["metadata"]["resourceVersion"] = json!("1");
-        }
+        body["metadata"]["resourceVersion"] = json!("1");
         Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent: Intent::Create }
     }
 
@@ -361,7 +352,7 @@ impl<'a> Live<'a> {
                 continue;
             }
             let is_incomplete = self.rendering.unrendered(self.mapping).next().is_some();
-            let step = if is_incomplete && !mutants::active(Mutant::PruneDespiteFailure) {
+            let step = if is_incomplete {
                 let detail = format!(
                     "{}: the mapping no longer has it; it is kept until everything is rendered",
                     object.reference

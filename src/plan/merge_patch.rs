@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::live::is_ownership;
 use super::observed::TargetObject;
 use crate::mapping::is_within;
-use crate::mutants::{self, Mutant};
 use crate::object::compare::make_pointer;
 use crate::object::marks;
 
@@ -23,8 +22,7 @@ pub fn complete(body: &mut Value, object: &TargetObject) {
         // An empty map merges with what is there.
         let replaces = |now: &str| !body.pointer(now).is_some_and(Value::is_object);
         let overlaps = now.iter().any(|now| is_within(now, former) || is_within(former, now) && replaces(now));
-        let stays = mutants::active(Mutant::FieldLeftBeside);
-        !stays && is_templates && !is_ownership(former) && !overlaps && object.object.pointer(former).is_some()
+        is_templates && !is_ownership(former) && !overlaps && object.object.pointer(former).is_some()
     };
     let left: Vec<String> = rendered(&object.object).into_iter().filter(is_left).collect();
     left.iter().for_each(|former| make_pointer(body, former, Value::Null));

@@ -42,7 +42,6 @@ pub use source::{guard, pins, release_finalizer};
 
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, OnExit, SourceRecreated};
-use crate::mutants::{self, Mutant};
 use crate::object::{has_finalizer, metadata};
 
 use decision::Stage;
@@ -315,9 +314,7 @@ fn target_changed(observed: &Observed, source: &Value) -> Option<Reason> {
         // The other targets have pipelines of their own.
         pins.retain(|connection, pinned| *connection == among.name || pinned == identity);
     }
-    let changed = !pins.is_empty()
-        && !pins.values().any(|pinned| pinned == identity)
-        && !mutants::active(Mutant::TargetChangeIgnored);
+    let changed = !pins.is_empty() && !pins.values().any(|pinned| pinned == identity);
     let pinned: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();
     changed.then(|| Reason {
         cause: Cause::TargetChanged,

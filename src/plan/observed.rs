@@ -14,7 +14,6 @@ use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, OnExit, RELATED, Resource, Selector, Side, is_within};
-use crate::mutants::{self, Mutant};
 use crate::object::claims::{Claims, WRITE};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Known, Origin, Owner, Reference, Writer};
@@ -429,16 +428,11 @@ impl Observed {
 
     fn is_of(&self, reference: &Reference, object: &Value, owner: &Owner) -> bool {
         let known = || self.stripped.get(reference).filter(|known| known.owner == *owner && known.is(object));
-        let is_of_mapping = || {
-            let label = marks::label(object, marks::MAPPING) == Some(self.writer.label());
-            label && *owner == self.owner && mutants::active(Mutant::SameNameOverwritten)
-        };
         let is_place = match reference.kind.side {
             Side::Target => self.places.contains(&reference.namespace),
             Side::Source => *self.key.namespace == reference.namespace,
         };
-        let may_be = is_place || mutants::active(Mutant::MarksCountAnywhere);
-        may_be && (marks::is_ours(object, reference, owner) || known().is_some() || is_of_mapping())
+        is_place && (marks::is_ours(object, reference, owner) || known().is_some())
     }
 
     /// An owned object, with what its ownership annotations said where somebody stripped them.

@@ -14,7 +14,6 @@ use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Sev
 use crate::mapping::placement::{self, Place};
 use crate::mapping::template::{Text, Unrendered};
 use crate::mapping::{Copied, Mapping, ObjectRule, RELATED, RelatedRule, Side, TargetChoice, target_root};
-use crate::mutants::{self, Mutant};
 use crate::object::compare::{leaves, put_pointer, remove_pointer};
 use crate::object::hash::value_hash;
 use crate::object::marks::{self, Owner, Reference};
@@ -256,7 +255,7 @@ fn place_of(standing: &TargetObject, mapping: &Mapping) -> Place {
 fn placed_as<'o>(standing: &'o TargetObject, mapping: &Mapping) -> &'o str {
     let named = match mapping.rule(standing.rule_id()) {
         Some(rule) => rule.is_named(),
-        None => !mutants::active(Mutant::DroppedRulePlaces),
+        None => true,
     };
     let marked = named.then(|| standing.annotation(marks::PLACEMENT_NAME)).flatten();
     marked.unwrap_or(&standing.reference.name)

@@ -7,7 +7,6 @@ use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOp
 use serde_json::{Value, json};
 
 use super::{Action, Observed, Pin, SourcePatch, targets};
-use crate::mutants::{self, Mutant};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Writer};
 use crate::object::{has_finalizer, metadata};
@@ -16,9 +15,6 @@ use crate::object::{has_finalizer, metadata};
 pub fn add_finalizer(observed: &Observed, source: &Value) -> Action {
     let finalizer = observed.writer.finalizer();
     let mut patch = vec![guard(source)];
-    if mutants::active(Mutant::FinalizersUnguarded) {
-        patch.clear();
-    }
     if let Some(Pin { connection, identity }) = &observed.pin {
         let (key, mut pins) = (observed.writer.target_annotation(), pins(&observed.writer, source));
         pins.insert(connection.clone(), identity.clone());
@@ -124,12 +120,7 @@ pub fn guarded(source: &Value, at: &Pointer, old: Option<&Value>, new: Option<Va
         (Some(_), None) => vec![PatchOperation::Remove(RemoveOperation { path: at.to_buf() })],
         (None, None) => Vec::new(),
     };
-    let is_unguarded = match at.as_str() {
-        "/status" => mutants::active(Mutant::StatusUnguarded),
-        _ => mutants::active(Mutant::FinalizersUnguarded),
-    };
-    let guard = (!is_unguarded).then(|| guard(source));
-    Patch(guard.into_iter().chain(changes).collect())
+    Patch([guard(source)].into_iter().chain(changes).collect())
 }
 
 /// A change of a part of the source, as one of the whole.

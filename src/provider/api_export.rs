@@ -20,7 +20,6 @@ use crate::multicluster::environment::{Provider, Reporter};
 use crate::multicluster::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
 use crate::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use crate::multicluster::{Endpoint, Object, Subscription};
-use crate::mutants::{self, Mutant};
 use crate::object::ClusterName;
 use crate::object::claims::Claims;
 
@@ -234,8 +233,7 @@ impl<'a> Discovery<'a> {
         let bindings = shard.bindings.watch().store().of_cluster(cluster);
         let binding = bindings.iter().find_map(|(_, object)| {
             let binding: Binding = parsed(object)?;
-            let left = object.deleting() && mutants::active(Mutant::UnboundAtOnce);
-            let seen = !left && (engaged || binding.is_bound() || object.deleting());
+            let seen = engaged || binding.is_bound() || object.deleting();
             (seen && binding.binds(&self.provider.export.name, export_cluster)).then_some(binding)
         })?;
         Some(ClusterSpec {

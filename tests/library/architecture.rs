@@ -21,10 +21,6 @@ const PURE: [&str; 8] = ["yaml", "mapping", "catalog", "object", "plan", "scaffo
 const SHELL: [&str; 10] =
     ["cli", "engine", "health", "multicluster", "provider", "reload", "sandbox", "server", "survey", "telemetry"];
 
-/// Neither: constantly false in the program. Only with the feature `mutants`, which nobody ships, it reads which defect the
-/// simulation wants on this thread, and pure modules may ask it.
-const DOOR: [&str; 1] = ["mutants"];
-
 /// What a pure module must not name, beside the shell.
 const IMPURE: [&str; 24] = [
     "tokio",
@@ -93,22 +89,10 @@ fn the_check_of_pure_modules_can_fail() {
     assert_eq!(trespass("use crate::mapping::Mapping;"), None);
 }
 
-/// Without the feature, the door to mutants is a constant: it holds no state.
-#[test]
-fn mutants_are_only_in_a_program_with_the_feature() {
-    let text = read("src/mutants.rs");
-    assert!(
-        text.contains("#[cfg(not(feature = \"mutants\"))]\npub const fn active(_: Mutant) -> bool {\n    false\n}")
-    );
-    let stateful = text.split("thread_local!").next().expect("a text before it");
-    assert!(stateful.contains("#[cfg(feature = \"mutants\")]\nmod thread {"), "state stands behind the feature");
-    assert!(!read("Cargo.toml").contains("default = ["), "no feature is on by default");
-}
-
 #[test]
 fn every_module_is_known_to_be_pure_or_shell() {
     let declared = modules();
-    let known = [&PURE[..], &SHELL[..], &DOOR[..]].concat();
+    let known = [&PURE[..], &SHELL[..]].concat();
     let unknown: Vec<_> = declared.iter().filter(|name| !known.contains(&name.as_str())).collect();
     assert!(unknown.is_empty(), "say in this file whether these are pure: {unknown:?}");
 }

@@ -14,8 +14,6 @@ mod marks;
 mod matrix;
 mod model;
 mod modes;
-#[cfg(feature = "mutants")]
-mod mutants;
 mod network;
 mod orphans;
 mod plan;

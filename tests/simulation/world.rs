@@ -62,13 +62,7 @@ pub fn run_aloud(plan: &Plan) -> Run {
 fn run_world(plan: &Plan, aloud: bool) -> Run {
     let (send, receive) = std::sync::mpsc::channel();
     let lived = plan.clone();
-    #[cfg(feature = "mutants")]
-    let mutant = sync_engine::mutants::current();
-    let thread = std::thread::spawn(move || {
-        #[cfg(feature = "mutants")]
-        sync_engine::mutants::set(mutant);
-        send.send(run_here(&lived, aloud))
-    });
+    let thread = std::thread::spawn(move || send.send(run_here(&lived, aloud)));
     match receive.recv_timeout(PATIENCE) {
         Ok(run) => run,
         Err(RecvTimeoutError::Timeout) => {

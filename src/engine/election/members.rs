@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use super::record::{Listed, Record, Seen, holder, lasts};
 use crate::multicluster::shares::View;
-use crate::mutants::{self, Mutant};
 
 /// For how long a Lease stays that ran out or was handed back. Its replica does not return: a Pod's name is not used again.
 const KEPT: Duration = Duration::from_secs(600);
@@ -51,7 +50,7 @@ impl Members {
                 // It may have been renewed since it was seen last, but not since it is known to be missing.
                 member.seen.since = now;
             }
-            if member.lives(now) && !mutants::active(Mutant::DeletedLeaseFrees) {
+            if member.lives(now) {
                 self.leases.insert(name, member);
             }
         }

@@ -18,7 +18,6 @@ use super::record::{Record, is_same_reign};
 use super::{Attempt, Election, no_later};
 use crate::health::Condition;
 use crate::multicluster::request_error::RequestError;
-use crate::mutants::{self, Mutant};
 
 /// What a replica knows.
 #[derive(Debug, Default)]
@@ -72,7 +71,7 @@ impl Election {
         let from = *own.from.get_or_insert_with(|| own.joined + longest());
         let all: Vec<&str> = view.replicas().collect();
         let all = all.join("`, `");
-        if now < from && !mutants::active(Mutant::JoinerWritesAtOnce) {
+        if now < from {
             let why = "this replica serves its share soon: others may not have seen it yet";
             // A roll-out goes on once it serves.
             let condition = Condition::waiting(format!("{why}; alive are `{all}`"));

@@ -18,7 +18,6 @@ use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
 use crate::multicluster::watch::{Changes, Selectors, Watch, WatchState};
 use crate::multicluster::{Object, Subscription};
-use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Origin};
 use crate::object::{ClusterName, Key};
 
@@ -359,9 +358,6 @@ impl Pipeline {
     pub fn kinds(&self) -> BTreeSet<Kind> {
         let mut kinds: BTreeSet<Kind> =
             self.generation().mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
-        if mutants::active(Mutant::KindForgotten) {
-            return kinds;
-        }
         let former = self.stored_kinds();
         let former: Vec<Kind> =
             former.into_iter().filter(|old| !kinds.iter().any(|new| new.is_same_in_any_version(old))).collect();
@@ -443,9 +439,6 @@ impl Pipeline {
 
     /// Queues every source that is there: after a reload, and on the long resync.
     pub fn enqueue_all(&self) {
-        if mutants::active(Mutant::ReloadWakesNobody) {
-            return;
-        }
         for feed in self.source_feeds() {
             for key in feed.keys() {
                 if self.is_engaged(&key.cluster) {
@@ -555,9 +548,6 @@ async fn follow_schema(
         }
         let (wait, due) = (schedule.wait(&checked), pipeline.schema_due.clone());
         drop(pipeline);
-        if version.is_some() && mutants::active(Mutant::SchemaReadOnce) {
-            return;
-        }
         // Elapsed or rung: it is looked at again.
         let _ = tokio::time::timeout(wait, due.notified()).await;
     }

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use crate::engine::consumer_schema::dropped::DroppedFields;
 use crate::mapping::{Mapping, Side};
-use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Known, Owner, Reference};
 use crate::object::{ClusterName, Key};
 use crate::plan::Missing;
@@ -103,9 +102,6 @@ impl Learned {
 
     /// A source was seen being deleted, or was released, under this uid.
     pub fn saw_deletion(&mut self, key: &Key, uid: &str, now: Instant) {
-        if mutants::active(Mutant::LateCreateStays) {
-            return;
-        }
         self.deleted.insert(key.clone(), (uid.to_owned(), now));
     }
 

@@ -161,7 +161,8 @@ impl Pipeline {
     /// When every source was planned with the document, the engine decides on the deletions that all pipelines of the mapping
     /// hold.
     pub fn conclude(&self) {
-        if matches!(self.count(), Count::Counted { .. }) && !self.is_in_force() {
+        // The count walks all engaged clusters, and this follows nearly every reconcile.
+        if !self.is_in_force() && matches!(self.count(), Count::Counted { .. }) {
             self.shared.counted.notify_one();
         }
     }

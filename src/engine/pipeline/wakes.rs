@@ -12,7 +12,6 @@ use crate::multicluster::Object;
 use crate::multicluster::interests;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::store::{Cause, Change};
-use crate::mutants::{self, Mutant};
 use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{ClusterName, Key};
 
@@ -106,9 +105,6 @@ impl Pipeline {
     }
 
     pub(super) fn tell(&self, news: News) {
-        if mutants::active(Mutant::SharedUseUntold) {
-            return;
-        }
         let target = &self.generation().target.cluster;
         let topics = news.places.iter().map(|place| Topic::Placement(target.clone(), (**place).into()));
         let topics: Vec<Topic> = topics.chain(news.complete.then_some(Topic::PassComplete)).collect();
@@ -153,9 +149,6 @@ impl Pipeline {
     }
 
     pub(super) fn target_changed(&self, kind: &Kind, change: &Change<'_>) {
-        if change.after.is_none() && mutants::active(Mutant::TargetDeletionUnseen) {
-            return;
-        }
         self.note_stripped(kind, change);
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         let Some(object) = change.after.or(change.before) else { return };
@@ -167,9 +160,7 @@ impl Pipeline {
 
     /// A copy beside its source changed. One that names a source of another cluster wakes nobody.
     pub(super) fn copy_changed(&self, kind: &Kind, change: &Change<'_>) {
-        if !mutants::active(Mutant::StrippedBesideForgotten) {
-            self.note_stripped(kind, change);
-        }
+        self.note_stripped(kind, change);
         let priority = if change.cause == Cause::InitialList { Priority::Initial } else { Priority::Live };
         for object in change.before.into_iter().chain(change.after) {
             self.enqueue_copy(kind, change.key, object, priority);
@@ -261,8 +252,7 @@ impl Pipeline {
     /// kcp, its identity is its name.
     fn key_of(&self, origin: &Origin) -> Option<Key> {
         let source = &self.generation().mapping.source;
-        let is_other = source.resource.group_plural() != origin.resource;
-        if is_other && !mutants::active(Mutant::SourceResourceIgnored) {
+        if source.resource.group_plural() != origin.resource {
             return None;
         }
         let engaged = self.shared.manager.cluster_of_identity(&source.clusters, &origin.cluster);

@@ -73,24 +73,6 @@ fn another_kind_while_no_process_runs(sources: Sources) -> Plan {
     beside(sources, &steps)
 }
 
-#[cfg(feature = "mutants")]
-#[test]
-fn worlds_find_defects_of_objects_beside_their_sources() {
-    use sync_engine::mutants::{Mutant, set};
-    let stripped = [(0, Action::Create(X)), (5_000, Action::Meddle(X, Meddling::Strip)), (5_000, Action::Change(X))];
-    let edited = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::Edition))];
-    for (mutant, plan) in [
-        (Mutant::StrippedBesideForgotten, beside(Plain, &stripped)),
-        (Mutant::FieldLeftBeside, beside(Plain, &edited)),
-        (Mutant::UnlistedBesideIsEmpty, another_kind_while_no_process_runs(Plain)),
-    ] {
-        set(Some(mutant));
-        let found = violations(&plan, 2);
-        set(None);
-        assert!(!found.is_empty(), "{mutant:?}");
-    }
-}
-
 #[test]
 fn a_state_store_that_was_restored_is_written_again() {
     let steps = [
