@@ -506,6 +506,6 @@ fn status_writes(sources: u32) -> (f64, Duration) {
 fn the_first_status_of_one_source_is_written_at_once_and_that_of_many_with_what_the_target_reports() {
     let (writes, first) = status_writes(1);
     assert!(writes == 2.0 && first < REPORT, "{writes} writes, the first after {first:?}");
-    let (writes, _) = status_writes(load(200, 1_000));
+    let (writes, _) = status_writes(load(500, 1_000));
     assert!(writes < 1.5, "{writes} writes");
 }
