@@ -20,8 +20,8 @@
 //!
 //! # Invariants
 //!
-//! * `yaml`, `mapping`, `catalog`, `object`, `plan`, `scaffold`, `rights` and `table` are pure: no async, no I/O, no clock, no
-//!   randomness. A test checks it.
+//! * The crate `mapping` and the modules `object`, `plan`, `scaffold`, `rights` and `table` are pure: no async, no I/O, no clock,
+//!   no randomness. A test checks it.
 //! * Nothing is deleted but on evidence, with the uid that was seen, and never by a failed rendering, a missing API,
 //!   an unreachable cluster or a file that cannot be read.
 //! * No object is written that is not ours by its self mark, or absent when we looked.
@@ -30,13 +30,16 @@
 //! * Consumer data is never evaluated, and enters URLs only through [`multicluster::ApiPath`], which checks it.
 //! * What is in sync costs no write, also after a restart.
 //!
-//! The modules below are in reading order; dependencies point up the list.
+//! Three parts stand by themselves and are crates: the language (`mapping`, with `yaml` and `catalog`), the multi-cluster core
+//! (`multicluster`, with `provider` and `health`), and the in-memory API server (`sandbox`). The compiler holds their direction:
+//! the second and the third know the first and nothing else of this workspace. The modules below are in reading order;
+//! dependencies point up the list.
 
-pub mod yaml;
+pub use sync_engine_mapping::{self as mapping, catalog, yaml};
 
-pub mod mapping;
+pub use sync_engine_multicluster::{self as multicluster, health, provider};
 
-pub mod catalog;
+pub use sync_engine_apiserver as sandbox;
 
 pub mod object;
 
@@ -46,15 +49,7 @@ pub mod scaffold;
 
 pub mod rights;
 
-pub mod health;
-
 pub mod table;
-
-mod directory;
-
-pub mod multicluster;
-
-pub mod provider;
 
 pub mod reload;
 
@@ -66,6 +61,6 @@ pub mod survey;
 
 pub mod telemetry;
 
-pub mod sandbox;
+pub mod story;
 
 pub mod cli;

@@ -21,8 +21,8 @@ use tracing::{info, warn};
 
 pub use scan::{Files, Problem, Snapshot, Trouble};
 
-use crate::directory::Watch;
 use crate::health::{Condition, Health};
+use crate::multicluster::directory::Watch;
 use settle::{Pace, Settle};
 
 /// Name of the reloader's condition in [`Health`].

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::directory::Identity;
+use crate::multicluster::directory::Identity;
 
 /// Content by path, relative to the directory and with `/` between its parts.
 pub type Files = BTreeMap<String, Vec<u8>>;

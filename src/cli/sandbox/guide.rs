@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::stage::Stage;
-use crate::sandbox::story::Order;
+use crate::story::Order;
 
 /// Where everything is.
 pub(super) fn endpoints(stage: &Stage, status_page: &str) -> String {

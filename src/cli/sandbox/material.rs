@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::Misconfigured;
 use crate::cli::inputs::{self, Inputs};
 use crate::mapping::{ClusterProvider, Mapping};
-use crate::sandbox::story::{Found, Given, Script, ToyCluster, ToyOperator};
+use crate::story::{Found, Given, Script, ToyCluster, ToyOperator};
 use crate::yaml::{self, Limits};
 
 /// Folders beside one of mappings in which documents are looked for.

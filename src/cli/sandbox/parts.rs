@@ -20,9 +20,9 @@ use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
-use crate::sandbox::story::{Member, Player, Side, ToyOperator, Trouble};
 use crate::sandbox::{Event, Sandbox};
 use crate::server::{Instruments, Overview};
+use crate::story::{Member, Player, Side, ToyOperator, Trouble};
 
 /// The engine's id, and the namespace of its state store: the defaults of `run`.
 const ENGINE: &str = "main";

@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use crate::cli::terminal;
-use crate::sandbox::story::Line;
-use crate::sandbox::story::narrate::{ENGINE, OPERATOR};
+use crate::story::Line;
+use crate::story::narrate::{ENGINE, OPERATOR};
 
 /// Differences shown of one change.
 const MAX_DETAILS: usize = 8;

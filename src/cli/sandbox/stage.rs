@@ -13,7 +13,7 @@ use super::SandboxArguments;
 use super::material::{self, MAPPING};
 use crate::cli::{Misconfigured, inputs};
 use crate::sandbox::kubeconfig;
-use crate::sandbox::story::{Plot, Scene, Script, ToyOperator};
+use crate::story::{Plot, Scene, Script, ToyOperator};
 
 /// First line of every kubeconfig we write: how we know it as ours.
 const MARK: &str = "# Written by `sync-engine sandbox`, and removed when it ends.\n";

@@ -11,8 +11,8 @@ use super::parts::{News, STATE_NAMESPACE};
 use super::screen::{BAD, BY_ENGINE, CONSUMER, FAINT, GOOD, STRONG, Screen};
 use crate::engine::DEFAULT_TARGET;
 use crate::reload::Outcome;
-use crate::sandbox::story::{Narrator, Order, Place, Scene, Side};
 use crate::sandbox::{Change, ChangeKind, Key, Storage};
+use crate::story::{Narrator, Order, Place, Scene, Side};
 
 /// Most orders whose way is told one by one.
 const FEW: usize = 8;

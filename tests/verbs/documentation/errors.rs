@@ -21,7 +21,7 @@ const PHASES: [(&str, &str); 9] = [
 
 /// The page: each code with what it means. `sync-engine explain` has the examples.
 pub fn page() -> String {
-    let mut page = notice("src/mapping/diagnostic/codes");
+    let mut page = notice("crates/mapping/src/diagnostic/codes");
     page.push_str(
         "\n# Error codes\n\nThese are the codes of `sync-engine validate` and of the engine. Codes are stable: a code that is no longer \
          used is never used again. Every check runs on every document. A document with an error does not run; if it ran \

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 use sync_engine::mapping::document::json_schema;
-use sync_engine::sandbox::story::toy_operator;
+use sync_engine::story::toy_operator;
 
 use super::generated::notice;
 use super::read;
@@ -40,7 +40,7 @@ struct Writer {
 
 pub fn page() -> String {
     let schema = json_schema();
-    let page = notice("the JSON Schema of src/mapping/document") + INTRODUCTION;
+    let page = notice("the JSON Schema of crates/mapping/src/document") + INTRODUCTION;
     let definitions = schema["definitions"].clone();
     let mut writer = Writer { definitions, page, titles: BTreeMap::new(), waiting: Vec::new() };
     for kind in ["Mapping", "ClusterProvider", "MappingTest"] {
@@ -61,7 +61,7 @@ operator of MongoDB:
 /// The page of the documents that play operators.
 pub fn toy_operators() -> String {
     let example = read("examples/mongodb/operator.yaml");
-    let page = notice("src/sandbox/story/toy_operator.rs") + TOY_OPERATORS + &format!("```yaml\n{example}```\n");
+    let page = notice("src/story/toy_operator.rs") + TOY_OPERATORS + &format!("```yaml\n{example}```\n");
     let definitions = toy_operator::json_schema()["definitions"].clone();
     let mut writer = Writer { definitions, page, titles: BTreeMap::new(), waiting: Vec::new() };
     writer.kind("ToyOperator");

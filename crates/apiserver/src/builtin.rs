@@ -1,0 +1,182 @@
+//! The resources that a server brings itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::builtin_schemas;
+use super::object;
+use super::resource::{Resource, Version};
+use super::schema::Schema;
+use super::shape::Shape;
+use super::table;
+
+/// Resources of one cluster, by group and plural.
+pub(super) type Served = BTreeMap<(Arc<str>, Arc<str>), Arc<Resource>>;
+
+struct Row {
+    group: &'static str,
+    versions: &'static [&'static str],
+    plural: &'static str,
+    kind: &'static str,
+    short_names: &'static [&'static str],
+    namespaced: bool,
+    status: bool,
+    generation: bool,
+}
+
+const fn row(group: &'static str, versions: &'static [&'static str], plural: &'static str, kind: &'static str) -> Row {
+    Row { group, versions, plural, kind, short_names: &[], namespaced: true, status: false, generation: false }
+}
+
+impl Row {
+    const fn cluster_scoped(mut self) -> Row {
+        self.namespaced = false;
+        self
+    }
+
+    const fn short(mut self, short_names: &'static [&'static str]) -> Row {
+        self.short_names = short_names;
+        self
+    }
+
+    const fn with_status(mut self) -> Row {
+        self.status = true;
+        self
+    }
+
+    const fn with_generation(mut self) -> Row {
+        self.generation = true;
+        self
+    }
+
+    /// Whether the schema says all: kcp's kinds are kept as they come.
+    fn is_typed(&self) -> bool {
+        ![APIS, TENANCY, CORE].contains(&self.group)
+    }
+
+    fn resource(&self) -> Resource {
+        let document = builtin_schemas::document(self.group, self.kind);
+        let versions = self.versions.iter().map(|version| Version {
+            name: (*version).into(),
+            status: self.status,
+            schema: self.is_typed().then(|| Schema::compile(&document)),
+            shape: Shape::of_object(&document),
+            columns: table::columns_of(self.group, self.plural),
+            document: json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        });
+        Resource {
+            group: self.group.into(),
+            plural: self.plural.into(),
+            singular: self.kind.to_ascii_lowercase(),
+            kind: self.kind.into(),
+            list_kind: format!("{}List", self.kind),
+            short_names: self.short_names.iter().map(|name| name.to_string()).collect(),
+            categories: Vec::new(),
+            namespaced: self.namespaced,
+            generation: self.generation,
+            custom: false,
+            identity: "".into(),
+            versions: versions.collect(),
+            storage_version: self.versions[0].into(),
+        }
+    }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+const KUBERNETES: &[Row] = &[
+    row("", &["v1"], "namespaces", "Namespace").cluster_scoped().short(&["ns"]).with_status(),
+    row("", &["v1"], "configmaps", "ConfigMap").short(&["cm"]),
+    row("", &["v1"], "secrets", "Secret"),
+    row("", &["v1"], "serviceaccounts", "ServiceAccount").short(&["sa"]),
+    row("", &["v1"], "events", "Event").short(&["ev"]),
+    row("events.k8s.io", &["v1"], "events", "Event").short(&["ev"]),
+    row(RBAC, &["v1"], "roles", "Role"),
+    row(RBAC, &["v1"], "rolebindings", "RoleBinding"),
+    row(RBAC, &["v1"], "clusterroles", "ClusterRole").cluster_scoped(),
+    row(RBAC, &["v1"], "clusterrolebindings", "ClusterRoleBinding").cluster_scoped(),
+    row("coordination.k8s.io", &["v1"], "leases", "Lease"),
+    row("apiextensions.k8s.io", &["v1"], "customresourcedefinitions", "CustomResourceDefinition")
+        .cluster_scoped()
+        .short(&["crd", "crds"])
+        .with_status()
+        .with_generation(),
+];
+
+pub(super) const APIS: &str = "apis.kcp.io";
+pub(super) const TENANCY: &str = "tenancy.kcp.io";
+pub(super) const CORE: &str = "core.kcp.io";
+
+const KCP: &[Row] = &[
+    row(TENANCY, &["v1alpha1"], "workspaces", "Workspace")
+        .cluster_scoped()
+        .short(&["ws"])
+        .with_status()
+        .with_generation(),
+    row(CORE, &["v1alpha1"], "logicalclusters", "LogicalCluster").cluster_scoped().with_status().with_generation(),
+    row(APIS, &["v1alpha1"], "apiresourceschemas", "APIResourceSchema").cluster_scoped().with_generation(),
+    row(APIS, &["v1alpha2", "v1alpha1"], "apiexports", "APIExport").cluster_scoped().with_status().with_generation(),
+    row(APIS, &["v1alpha2", "v1alpha1"], "apibindings", "APIBinding").cluster_scoped().with_status().with_generation(),
+    row(APIS, &["v1alpha1"], "apiexportendpointslices", "APIExportEndpointSlice")
+        .cluster_scoped()
+        .with_status()
+        .with_generation(),
+];
+
+/// What every Kubernetes cluster serves here.
+pub(super) fn kubernetes() -> Served {
+    served(KUBERNETES.iter())
+}
+
+/// What every kcp workspace serves here.
+pub(super) fn kcp() -> Served {
+    served(KUBERNETES.iter().chain(KCP))
+}
+
+fn served<'a>(rows: impl Iterator<Item = &'a Row>) -> Served {
+    rows.map(Row::resource)
+        .map(|resource| ((resource.group.clone(), resource.plural.clone()), Arc::new(resource)))
+        .collect()
+}
+
+/// Fills in what a client may leave out of an object of a built-in kind: it counts as said by the client.
+pub(super) fn default(resource: &Resource, object: &mut Value) {
+    match (&*resource.group, &*resource.plural) {
+        ("", "namespaces") => {
+            let name = object::text(object, "name").to_owned();
+            object::set_entry(object, "labels", "kubernetes.io/metadata.name", Some(&name));
+        }
+        ("", "secrets") => {
+            sync_engine_mapping::object::encode_string_data(object);
+            if object["type"].is_null() {
+                object["type"] = "Opaque".into();
+            }
+        }
+        _ => (),
+    }
+}
+
+/// What is said of a role without rules.
+pub(super) fn say_nothing(resource: &Resource, object: &mut Value) {
+    if matches!(&*resource.plural, "roles" | "clusterroles") && object.get("rules").is_none() {
+        object["rules"] = Value::Null;
+    }
+}
+
+/// What the server adds on its own account to a new object of a built-in kind.
+pub(super) fn complete(resource: &Resource, object: &mut Value) {
+    match (&*resource.group, &*resource.plural) {
+        ("", "namespaces") => {
+            object["spec"] = json!({"finalizers": ["kubernetes"]});
+            object["status"] = json!({"phase": "Active"});
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            object::add_finalizer(object, super::definition::CLEANUP_FINALIZER);
+        }
+        (TENANCY, "workspaces") => object::add_finalizer(object, super::kcp::workspace::CLEANUP_FINALIZER),
+        (APIS, "apibindings") => object::add_finalizer(object, super::kcp::binding::CLEANUP_FINALIZER),
+        _ => (),
+    }
+}

@@ -1,0 +1,93 @@
+//! OpenAPI v3: what `kubectl explain` prints, and what `kubectl apply` computes its patches from.
+
+mod schemas;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::discovery::{group_versions, of_version};
+use super::resource::{Resource, Version};
+use super::status::Failure;
+use schemas::Schemas;
+use sync_engine_mapping::hash::tuple_hash;
+
+/// The groups and versions that have a document, and where it is.
+pub(super) fn index(served: &[Arc<Resource>]) -> Value {
+    let mut paths = Map::new();
+    for (group, versions) in group_versions(served) {
+        for version in versions {
+            let path = version_path(&group, &version);
+            let hash = hash(served, &group, &version);
+            paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
+        }
+    }
+    json!({"paths": paths})
+}
+
+/// Another one whenever the document of a group and version is another.
+fn hash(served: &[Arc<Resource>], group: &str, version: &str) -> String {
+    let resources = of_version(served, group, version).unwrap_or_default();
+    let texts = resources.into_iter().flat_map(|(resource, version)| {
+        [resource.plural.to_string(), resource.kind.to_string(), version.document.to_string()]
+    });
+    let texts: Vec<String> = texts.collect();
+    tuple_hash(texts.iter().map(String::as_str), 20)
+}
+
+/// The document of a group and version: what its kinds look like, and what can be done to them.
+pub(super) fn document(served: &[Arc<Resource>], group: &str, version: &str) -> Result<Value, Failure> {
+    let (mut paths, mut schemas) = (Map::new(), Schemas::new());
+    for (resource, version) in of_version(served, group, version)? {
+        schemas.add(resource, version, kind_of(resource, version));
+        for collection in collection_paths(resource, &version.name) {
+            paths.insert(collection, json!({"get": list_operation(resource, version)}));
+        }
+        paths.insert(object_path(resource, &version.name), json!({"patch": patch_operation(resource, version)}));
+    }
+    Ok(json!({
+        "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.0"},
+        "paths": paths, "components": {"schemas": schemas.into_components()},
+    }))
+}
+
+/// Says which parameters a write takes: kubectl looks whether the server validates fields.
+fn patch_operation(resource: &Resource, version: &Version) -> Value {
+    let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
+    json!({
+        "parameters": [parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation"), parameter("force")],
+        "responses": {},
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": kind_of(resource, version),
+    })
+}
+
+/// Says which kind a collection holds: the only tie between a plural and its schema.
+fn list_operation(resource: &Resource, version: &Version) -> Value {
+    json!({
+        "responses": {},
+        "x-kubernetes-action": "list",
+        "x-kubernetes-group-version-kind": kind_of(resource, version),
+    })
+}
+
+fn kind_of(resource: &Resource, version: &Version) -> Value {
+    json!({"group": *resource.group, "version": *version.name, "kind": *resource.kind})
+}
+
+fn version_path(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+}
+
+/// Of all namespaces, and of one.
+fn collection_paths(resource: &Resource, version: &str) -> Vec<String> {
+    let base = version_path(&resource.group, version);
+    let everywhere = format!("/{base}/{}", resource.plural);
+    let in_namespace = resource.namespaced.then(|| format!("/{base}/namespaces/{{namespace}}/{}", resource.plural));
+    std::iter::once(everywhere).chain(in_namespace).collect()
+}
+
+fn object_path(resource: &Resource, version: &str) -> String {
+    let collection = collection_paths(resource, version).pop().unwrap_or_default();
+    format!("{collection}/{{name}}")
+}

@@ -1,0 +1,229 @@
+//! The set of mappings: `update(files) → (Catalog, Update)`.
+//!
+//! Nothing here deletes or stops anything by losing sight of it. What cannot be read keeps its last good version; what is
+//! gone stays as [`Standing::Retained`], so that deletions go on.
+
+mod changes;
+mod conflicts;
+mod files;
+mod selection;
+mod unread;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::diagnostic::Diagnostic;
+use crate::schema::Schemas;
+use crate::{ClusterProvider, Mapping};
+
+use self::files::File;
+use self::selection::Selection;
+
+/// Every mapping and provider the engine knows, by name. Immutable; each reload makes the next one.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    mappings: BTreeMap<String, Entry>,
+    providers: BTreeMap<String, ProviderEntry>,
+    diagnostics: Vec<Diagnostic>,
+    files: BTreeMap<String, Arc<File>>,
+    /// What mappings are checked against; `None`: they only have to compile.
+    schemas: Option<Arc<Schemas>>,
+}
+
+/// One mapping of the catalog.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The version that runs. Unchanged content keeps the same `Arc`.
+    pub mapping: Arc<Mapping>,
+    /// Counts the versions since the engine started, from 1.
+    pub generation: u64,
+    pub standing: Standing,
+    /// The file it stands in, or stood in; `None`: known from the inventory alone.
+    pub file: Option<String>,
+    /// Its document was removed while this engine ran: `onMappingRemoved` acts on these alone.
+    pub removal_seen: bool,
+}
+
+/// How a mapping runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// As its document says.
+    Running,
+    /// Its document is broken or refused; the last good version runs.
+    KeptOnError,
+    /// It has no document any more: deletions go on, and nothing else.
+    Retained,
+}
+
+#[derive(Debug, Clone)]
+struct ProviderEntry {
+    provider: ClusterProvider,
+    file: String,
+}
+
+/// What the files of a directory hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Files<'a> {
+    /// Content by path relative to the directory.
+    pub readable: &'a BTreeMap<String, Vec<u8>>,
+    /// Why a file could not be read, by path.
+    pub unreadable: &'a BTreeMap<String, String>,
+}
+
+/// What an update did.
+#[derive(Debug, Clone, Default)]
+pub struct Update {
+    /// What is different from before; each `Display`s as an acknowledgement line.
+    pub changes: Vec<Change>,
+    /// Everything that is wrong now.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Those of `diagnostics` that were not there before.
+    pub new_diagnostics: Vec<Diagnostic>,
+}
+
+/// One acknowledged change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Name of the mapping or ClusterProvider.
+    pub name: String,
+    pub kind: ChangeKind,
+}
+
+/// What changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It runs from now on.
+    Added {
+        generation: u64,
+    },
+    /// Another version runs; the words say what is different in it.
+    Changed {
+        generation: u64,
+        what: Vec<String>,
+    },
+    /// Its document has become bad; its last good version goes on.
+    Kept {
+        generation: u64,
+    },
+    /// Its document is good again and says what runs already.
+    Restored {
+        generation: u64,
+    },
+    /// Its document is gone; deletions go on.
+    Removed {
+        generation: u64,
+    },
+    /// Known from the inventory; no document names it.
+    Retained,
+    ProviderAdded,
+    ProviderChanged,
+    ProviderRemoved,
+}
+
+impl Catalog {
+    /// The empty catalog of an engine: a mapping of it passes the static checks against these schemas, or does not run.
+    pub fn checking(schemas: Schemas) -> Self {
+        Self { schemas: Some(Arc::new(schemas)), ..Self::default() }
+    }
+
+    /// The mappings by name, retained ones included.
+    pub fn mappings(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.mappings.iter().map(|(name, entry)| (name.as_str(), entry))
+    }
+
+    pub fn mapping(&self, name: &str) -> Option<&Entry> {
+        self.mappings.get(name)
+    }
+
+    /// The ClusterProviders by name.
+    pub fn providers(&self) -> impl Iterator<Item = &ClusterProvider> {
+        self.providers.values().map(|entry| &entry.provider)
+    }
+
+    /// Everything that was wrong at the last update.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    /// Warnings about what consumers can set and no mapping reads. None where a document is bad: it may be the one that reads.
+    pub fn unread(&self, schemas: &Schemas) -> Vec<Diagnostic> {
+        if self.diagnostics.iter().any(Diagnostic::is_error) { Vec::new() } else { unread::warnings(self, schemas) }
+    }
+
+    /// The catalog that follows from the files as they are now.
+    ///
+    /// `retained` are the last good documents by mapping name, as the state stores of the targets keep them: each with the
+    /// `ClusterProvider` of its source.
+    pub fn update(&self, files: Files<'_>, retained: &BTreeMap<String, String>) -> (Self, Update) {
+        let read: BTreeMap<String, Arc<File>> = files
+            .readable
+            .iter()
+            .map(|(path, content)| (path.clone(), File::read(content, self.files.get(path), self.schemas.as_deref())))
+            .collect();
+        let mut selection = Selection::new(self, &read, files.unreadable, retained, self.schemas.as_deref());
+        selection.select();
+        let next = Self {
+            mappings: selection.mappings,
+            providers: selection.providers,
+            diagnostics: selection.diagnostics,
+            files: read,
+            schemas: self.schemas.clone(),
+        };
+        let known: HashSet<&Diagnostic> = self.diagnostics.iter().collect();
+        let update = Update {
+            changes: changes::between(self, &next),
+            new_diagnostics: next.diagnostics.iter().filter(|new| !known.contains(new)).cloned().collect(),
+            diagnostics: next.diagnostics.clone(),
+        };
+        (next, update)
+    }
+
+    /// The catalog without a retained mapping, once nothing of it is left.
+    pub fn forget(&self, name: &str) -> Self {
+        let mut next = self.clone();
+        if next.mappings.get(name).is_some_and(|entry| entry.standing == Standing::Retained) {
+            next.mappings.remove(name);
+        }
+        next
+    }
+}
+
+impl Update {
+    /// Whether nothing is different from before, in what runs and in what is wrong.
+    pub fn is_quiet(&self) -> bool {
+        self.changes.is_empty() && self.new_diagnostics.is_empty()
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.kind {
+            ChangeKind::Added { generation } => write!(f, "mapping {name}: generation {generation}: added"),
+            ChangeKind::Changed { generation, what } => {
+                write!(f, "mapping {name}: generation {generation}: {}", what.join("; "))
+            }
+            ChangeKind::Kept { generation } => {
+                write!(f, "mapping {name}: its document cannot be used; generation {generation} keeps running")
+            }
+            ChangeKind::Restored { generation } => {
+                write!(f, "mapping {name}: its document is good again; generation {generation} keeps running")
+            }
+            ChangeKind::Removed { generation } => write!(
+                f,
+                "mapping {name}: removed with generation {generation}; its objects stay until their sources are deleted, \
+                 unless its onMappingRemoved says otherwise"
+            ),
+            ChangeKind::Retained => {
+                write!(f, "mapping {name}: known from an earlier run, and no document names it; deletions go on")
+            }
+            ChangeKind::ProviderAdded => write!(f, "provider {name}: added"),
+            ChangeKind::ProviderChanged => write!(f, "provider {name}: changed"),
+            ChangeKind::ProviderRemoved => write!(f, "provider {name}: removed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! One file, parsed, compiled and checked once for as long as its content stays.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::check::check;
+use crate::compile::{Compiled, compile};
+use crate::diagnostic::{Finding, is_error};
+use crate::schema::Schemas;
+use crate::yaml::{self, Claim};
+
+#[derive(Debug)]
+pub(super) struct File {
+    pub content: Vec<u8>,
+    pub documents: Vec<Document>,
+}
+
+#[derive(Debug)]
+pub(super) struct Document {
+    pub claim: Claim,
+    /// Where the document says its name; else its start.
+    pub name_span: Range<usize>,
+    pub compiled: Option<Compiled>,
+    pub findings: Vec<Finding>,
+}
+
+impl File {
+    /// The file as it was read before, where its content is the same.
+    pub(super) fn read(content: &[u8], before: Option<&Arc<Self>>, schemas: Option<&Schemas>) -> Arc<Self> {
+        if let Some(before) = before.filter(|before| before.content == content) {
+            return before.clone();
+        }
+        let documents = yaml::parse(content).iter().map(|document| Document::compile(document, schemas)).collect();
+        Arc::new(Self { content: content.to_owned(), documents })
+    }
+
+    /// Nothing at all, not even a comment: what an editor leaves between truncating and writing.
+    pub(super) fn is_blank(&self) -> bool {
+        self.content.trim_ascii().is_empty()
+    }
+}
+
+impl Document {
+    pub(super) fn compile(document: &yaml::Document, schemas: Option<&Schemas>) -> Self {
+        let outcome = compile(document);
+        let (mut compiled, mut findings) = (outcome.compiled, outcome.findings);
+        if let (Some(Compiled::Mapping(mapping)), Some(schemas)) = (&compiled, schemas) {
+            findings.extend(check(document, mapping, schemas));
+        }
+        if schemas.is_some() {
+            findings.extend(outcome.not_yet);
+            findings.sort_by_key(|finding| (finding.span.start, finding.code));
+        }
+        if findings.iter().any(|finding| is_error(finding.code)) {
+            compiled = None;
+        }
+        let metadata = document.root.as_ref().and_then(|root| root.get("metadata"));
+        let name = metadata.and_then(|metadata| metadata.get("name"));
+        Self {
+            claim: document.claim.clone(),
+            name_span: name.map_or(document.span.start..document.span.start, |name| name.span.clone()),
+            compiled,
+            findings,
+        }
+    }
+
+    /// Whether a broken document may be a mapping: only a clear claim to another kind says no.
+    pub(super) fn may_be_mapping(&self) -> bool {
+        !matches!(self.claim.kind.as_deref(), Some("ClusterProvider" | "MappingTest"))
+    }
+}

@@ -1,0 +1,593 @@
+//! Which version of which mapping runs, given what the files say and what ran before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::conflicts::{SourceKey, source_key};
+use super::files::{Document, File};
+use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
+use crate::check::common_object;
+use crate::compile::{Compiled, compile};
+use crate::diagnostic::{Diagnostic, Finding};
+use crate::schema::Schemas;
+use crate::yaml;
+use crate::{ApiExportRef, ClusterProvider, Direction, Mapping, ProviderKind, RelatedRule, SourceClusters};
+
+/// A good mapping document.
+#[derive(Clone)]
+struct Candidate<'a> {
+    path: &'a str,
+    name_span: Range<usize>,
+    mapping: Arc<Mapping>,
+}
+
+/// A finding that comes from outside of a document's compilation, or belongs to a mapping.
+struct Placed<'a> {
+    path: &'a str,
+    finding: Finding,
+    /// The mapping or provider it keeps from running.
+    about: Option<String>,
+}
+
+pub(super) struct Selection<'a> {
+    before: &'a Catalog,
+    files: &'a BTreeMap<String, Arc<File>>,
+    unreadable: &'a BTreeMap<String, String>,
+    retained: &'a BTreeMap<String, String>,
+    schemas: Option<&'a Schemas>,
+    placed: Vec<Placed<'a>>,
+    /// Names whose document is bad, with its file.
+    claimed: BTreeMap<String, &'a str>,
+    /// Files of which not all could be read: what is missing in them may be in what is broken.
+    opaque: BTreeSet<&'a str>,
+    /// Whether something broken names no mapping known: any mapping of the inventory may be meant.
+    nameless: bool,
+    /// Names of the mappings that run and write status, by what they watch.
+    by_source: BTreeMap<SourceKey, Vec<String>>,
+    pub mappings: BTreeMap<String, Entry>,
+    pub providers: BTreeMap<String, ProviderEntry>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl<'a> Selection<'a> {
+    pub(super) fn new(
+        before: &'a Catalog,
+        files: &'a BTreeMap<String, Arc<File>>,
+        unreadable: &'a BTreeMap<String, String>,
+        retained: &'a BTreeMap<String, String>,
+        schemas: Option<&'a Schemas>,
+    ) -> Self {
+        Self {
+            before,
+            files,
+            unreadable,
+            retained,
+            schemas,
+            placed: Vec::new(),
+            claimed: BTreeMap::new(),
+            opaque: BTreeSet::new(),
+            nameless: false,
+            by_source: BTreeMap::new(),
+            mappings: BTreeMap::new(),
+            providers: BTreeMap::new(),
+            diagnostics: Vec::new(),
+        }
+    }
+
+    pub(super) fn select(&mut self) {
+        self.note_broken_documents();
+        self.select_providers();
+        let candidates = self.one_for_each_name();
+        self.keep_what_has_no_document(&candidates);
+        self.admit(candidates);
+        self.keep_providers_in_use();
+        self.join_providers();
+        self.conclude();
+    }
+
+    fn documents(&self) -> impl Iterator<Item = (&'a str, &'a Document)> + use<'a> {
+        self.files.iter().flat_map(|(path, file)| file.documents.iter().map(move |document| (path.as_str(), document)))
+    }
+
+    fn is_known(&self, name: &str) -> bool {
+        self.before.mappings.contains_key(name) || self.retained.contains_key(name)
+    }
+
+    /// What bad documents and unreadable files say about the mappings they may hold.
+    fn note_broken_documents(&mut self) {
+        for (path, document) in self.documents() {
+            let broken = document.compiled.is_none();
+            if !broken && document.findings.is_empty() {
+                continue;
+            }
+            let about = document.claim.name.clone();
+            for finding in &document.findings {
+                self.placed.push(Placed { path, finding: finding.clone(), about: about.clone().filter(|_| broken) });
+            }
+            if !broken || !document.may_be_mapping() {
+                continue;
+            }
+            self.opaque.insert(path);
+            match about.filter(|name| self.is_known(name)) {
+                Some(name) => {
+                    self.claimed.entry(name).or_insert(path);
+                }
+                None => self.nameless = true,
+            }
+        }
+        for (path, why) in self.unreadable {
+            self.opaque.insert(path);
+            self.nameless = true;
+            let finding = Finding::new("SE0011", 0..0, format!("the file cannot be read: {why}"));
+            self.placed.push(Placed { path, finding, about: None });
+        }
+        for (path, _) in self.files.iter().filter(|(_, file)| file.is_blank()) {
+            let held = self
+                .before
+                .mappings
+                .iter()
+                .any(|(_, entry)| entry.file.as_deref() == Some(path) && entry.standing != Standing::Retained);
+            if held {
+                self.opaque.insert(path);
+                let finding = Finding::new("SE0012", 0..0, "the file is empty; the mappings it held keep running");
+                let finding = finding.help("to remove them, delete the file");
+                self.placed.push(Placed { path, finding, about: None });
+            }
+        }
+    }
+
+    fn select_providers(&mut self) {
+        for (path, document) in self.documents() {
+            let Some(Compiled::ClusterProvider(provider)) = &document.compiled else { continue };
+            let incumbent = self.before.providers.get(&provider.name).map(|entry| entry.file.as_str());
+            let taken = self.providers.get(&provider.name).map(|entry| entry.file.clone());
+            match taken {
+                Some(file) if incumbent != Some(path) || file == path => {
+                    self.refuse_name(path, document.name_span.clone(), "ClusterProvider", &provider.name, &file);
+                }
+                Some(file) => {
+                    let loser = self.span_of_provider(&file, &provider.name);
+                    let loser_path = self.files.get_key_value(&file).map_or(path, |(path, _)| path);
+                    self.refuse_name(loser_path, loser, "ClusterProvider", &provider.name, path);
+                    self.set_provider(path, provider);
+                }
+                None => self.set_provider(path, provider),
+            }
+        }
+    }
+
+    fn set_provider(&mut self, path: &str, provider: &ClusterProvider) {
+        let entry = ProviderEntry { provider: provider.clone(), file: path.to_owned() };
+        self.providers.insert(provider.name.clone(), entry);
+    }
+
+    fn span_of_provider(&self, path: &str, name: &str) -> Range<usize> {
+        let is_it = |document: &&Document| matches!(&document.compiled, Some(Compiled::ClusterProvider(provider)) if provider.name == name);
+        let document = self.files.get(path).and_then(|file| file.documents.iter().find(is_it));
+        document.map_or(0..0, |document| document.name_span.clone())
+    }
+
+    fn refuse_name(&mut self, path: &'a str, span: Range<usize>, kind: &str, name: &str, other: &str) {
+        let place = if path == other { "above in this file".to_owned() } else { format!("in {other}") };
+        let finding = Finding::new("SE0121", span, format!("the {kind} `{name}` stands {place} already"))
+            .help("give one of the two another name");
+        self.placed.push(Placed { path, finding, about: None });
+    }
+
+    /// The good documents, one for each name: the one that runs already, else the first in order of path.
+    fn one_for_each_name(&mut self) -> Vec<Candidate<'a>> {
+        let mut by_name: BTreeMap<&str, Vec<Candidate<'a>>> = BTreeMap::new();
+        for (path, document) in self.documents() {
+            if let Some(Compiled::Mapping(mapping)) = &document.compiled
+                && let Some(resolved) = self.with_its_export(path, document, mapping)
+            {
+                let candidate = Candidate { path, name_span: document.name_span.clone(), mapping: resolved };
+                by_name.entry(mapping.name.as_str()).or_default().push(candidate);
+            }
+        }
+        let mut chosen = Vec::new();
+        for (name, candidates) in by_name {
+            let winner = self.winner(name, &candidates);
+            let losers = candidates.iter().enumerate().filter(|(index, _)| Some(*index) != winner);
+            for (_, candidate) in losers {
+                let home = self.before.mappings.get(name).and_then(|entry| entry.file.clone());
+                let other = winner.map(|winner| candidates[winner].path.to_owned()).or(home).unwrap_or_default();
+                self.refuse_name(candidate.path, candidate.name_span.clone(), "mapping", name, &other);
+            }
+            chosen.extend(winner.map(|winner| candidates[winner].clone()));
+        }
+        chosen
+    }
+
+    /// A mapping whose provider stands for an APIExport is one that names the export itself: both are the same source, for
+    /// the state store and the claims, too. `None`: it cannot be used so, and findings say why.
+    fn with_its_export(
+        &mut self,
+        path: &'a str,
+        document: &'a Document,
+        mapping: &Arc<Mapping>,
+    ) -> Option<Arc<Mapping>> {
+        let Some(export) = self.export_of(path, document, mapping) else { return Some(mapping.clone()) };
+        let text = export.in_place_of_provider(&mapping.text);
+        let read = text.and_then(|text| Some(Document::compile(&yaml::parse_one(&text)?, self.schemas)));
+        let (compiled, findings) = match read {
+            _ if mapping.source.selection.is_some() => {
+                let message = "`source.clusters` goes with clusters, and this provider stands for an APIExport";
+                let help = "whoever binds an APIExport chooses to be served; `selector` and `when` choose sources";
+                (None, vec![Finding::new("SE0114", 0..0, message).help(help)])
+            }
+            Some(read) => (read.compiled, read.findings),
+            None => {
+                let message = "`source.provider` is an alias of a name that stands elsewhere";
+                (None, vec![Finding::new("SE0104", 0..0, message).help("write the provider's name")])
+            }
+        };
+        let is_news = |finding: &Finding| {
+            !document.findings.iter().any(|known| (known.code, &known.message) == (finding.code, &finding.message))
+        };
+        for mut finding in findings.into_iter().filter(is_news) {
+            finding.span = document.name_span.clone();
+            let about = compiled.is_none().then(|| mapping.name.clone());
+            self.placed.push(Placed { path, finding, about });
+        }
+        let Some(Compiled::Mapping(mapping)) = compiled else {
+            self.claimed.insert(mapping.name.clone(), path);
+            return None;
+        };
+        Some(mapping)
+    }
+
+    /// The APIExport that a mapping's provider stands for. One whose document is gone stays as it was.
+    fn export_of(&mut self, path: &'a str, document: &'a Document, mapping: &Mapping) -> Option<ApiExportRef> {
+        let SourceClusters::Provider(name) = &mapping.source.clusters else { return None };
+        let known = self.providers.get(name).or_else(|| self.before.providers.get(name))?.clone();
+        let ProviderKind::ApiExport(export) = known.provider.kind.clone() else { return None };
+        if !self.providers.contains_key(name) {
+            self.providers.insert(name.clone(), known);
+            let finding = last_version_stays(name, document.name_span.clone());
+            self.placed.push(Placed { path, finding, about: None });
+        }
+        Some(export)
+    }
+
+    /// `None`: the running one's own document is broken, and it keeps its name.
+    fn winner(&self, name: &str, candidates: &[Candidate<'a>]) -> Option<usize> {
+        let running = self.before.mappings.get(name).filter(|entry| entry.standing != Standing::Retained);
+        let home = running.and_then(|entry| entry.file.as_deref());
+        let at_home = |same_text: bool| {
+            candidates.iter().position(|candidate| {
+                let text_fits = running.is_some_and(|entry| entry.mapping.text == candidate.mapping.text);
+                home == Some(candidate.path) && (!same_text || text_fits)
+            })
+        };
+        let broken_at_home =
+            home.is_some_and(|home| self.claimed.get(name) == Some(&home) || self.opaque.contains(home));
+        at_home(true).or_else(|| at_home(false)).or(if broken_at_home { None } else { Some(0) })
+    }
+
+    /// Lets the candidates run that get along with what runs: what stays as it was first, then what changes, then what is
+    /// new.
+    fn admit(&mut self, candidates: Vec<Candidate<'a>>) {
+        // Told once for each: it may take two parsings.
+        let told = candidates.into_iter().map(|candidate| (self.is_unchanged(&candidate), candidate));
+        let mut told: Vec<(bool, Candidate<'a>)> = told.collect();
+        told.sort_by_cached_key(|(unchanged, candidate)| match self.before.mappings.get(&candidate.mapping.name) {
+            Some(entry) if entry.standing == Standing::Retained => 2,
+            Some(_) if *unchanged => 0,
+            Some(_) => 1,
+            None => 2,
+        });
+        for (unchanged, candidate) in told {
+            if let Some(finding) = self.objection(&candidate) {
+                self.refuse(&candidate, finding);
+                continue;
+            }
+            self.warn_of_rivals(&candidate);
+            let before = self.before.mappings.get(&candidate.mapping.name);
+            let (mapping, generation) = match before {
+                Some(entry) if unchanged => (entry.mapping.clone(), entry.generation),
+                Some(entry) => (candidate.mapping.clone(), entry.generation + 1),
+                None => (candidate.mapping.clone(), 1),
+            };
+            let entry = Entry {
+                mapping,
+                generation,
+                standing: Standing::Running,
+                file: Some(candidate.path.to_owned()),
+                removal_seen: false,
+            };
+            self.insert(entry);
+        }
+    }
+
+    /// Mappings whose objects can get the names of the candidate's.
+    fn warn_of_rivals(&mut self, candidate: &Candidate<'a>) {
+        let clusters = source_key(&candidate.mapping).0;
+        let beside = self.mappings.values().filter(|entry| entry.standing != Standing::Retained);
+        let rivals = beside.filter(|entry| source_key(&entry.mapping).0 == clusters);
+        let findings = rivals.filter_map(|entry| {
+            let common = common_object(&candidate.mapping, &entry.mapping)?;
+            let message =
+                format!("the mapping `{}` can write the same object: {common}, for example", entry.mapping.name);
+            let finding = Finding::new("SE0708", candidate.name_span.clone(), message);
+            Some(finding.help("give the objects of each mapping a name with an ending of its own"))
+        });
+        let placed = findings.map(|finding| Placed { path: candidate.path, finding, about: None });
+        let placed: Vec<_> = placed.collect();
+        self.placed.extend(placed);
+    }
+
+    /// Whether a candidate says what is known of its mapping already.
+    fn is_unchanged(&self, candidate: &Candidate<'_>) -> bool {
+        self.before.mappings.get(&candidate.mapping.name).is_some_and(|before| {
+            let (one, other) = (&before.mapping, &candidate.mapping);
+            Arc::ptr_eq(one, other) || one.text == other.text || changes::same_content(one, other)
+        })
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        if entry.standing != Standing::Retained && conflicts::writes_status(&entry.mapping) {
+            let beside = self.by_source.entry(source_key(&entry.mapping)).or_default();
+            beside.push(entry.mapping.name.clone());
+        }
+        self.mappings.insert(entry.mapping.name.clone(), entry);
+    }
+
+    /// A good document that must not run: what ran before it goes on.
+    fn refuse(&mut self, candidate: &Candidate<'a>, finding: Finding) {
+        let name = candidate.mapping.name.clone();
+        if let Some(mut entry) = self.last_good(&name) {
+            if entry.standing != Standing::Retained {
+                entry.standing = Standing::KeptOnError;
+                entry.file = Some(candidate.path.to_owned());
+            }
+            self.insert(entry);
+        }
+        self.placed.push(Placed { path: candidate.path, finding, about: Some(name) });
+    }
+
+    /// Why a good document cannot run beside the others.
+    fn objection(&self, candidate: &Candidate<'_>) -> Option<Finding> {
+        let span = candidate.name_span.clone();
+        if let SourceClusters::Provider(name) = &candidate.mapping.source.clusters
+            && !self.providers.contains_key(name)
+            && !self.before.providers.contains_key(name)
+        {
+            let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
+            return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
+        }
+        if let Some(related) = self.reaches_out(&candidate.mapping) {
+            let message =
+                format!("`related` {related} names a namespace, and each namespace is a cluster of its own here");
+            let help = "leave the namespace out: related objects are beside their source, and copies too";
+            return Some(Finding::new("SE0114", span, message).help(help));
+        }
+        if let Some((message, help)) = self.selects_by_what_is_not_told(&candidate.mapping) {
+            return Some(Finding::new("SE0114", span, message).help(help));
+        }
+        if let Some((message, help)) = self.contradicts_its_provider(&candidate.mapping) {
+            return Some(Finding::new("SE0114", span, message).help(help));
+        }
+        if !conflicts::writes_status(&candidate.mapping) {
+            return None;
+        }
+        let beside = self.by_source.get(&source_key(&candidate.mapping)).into_iter().flatten();
+        beside.filter_map(|name| self.mappings.get(name)).map(|entry| &entry.mapping).find_map(|other| {
+            let common = conflicts::common_status(&candidate.mapping, other)?;
+            let message = format!("the mapping `{}` writes the {common} of this resource already", other.name);
+            Some(Finding::new("SE0701", span.clone(), message).help(conflicts::remedy(&common)))
+        })
+    }
+
+    /// A selection of clusters that matches none, because their provider tells nothing of what it compares.
+    fn selects_by_what_is_not_told(&self, mapping: &Mapping) -> Option<(String, &'static str)> {
+        let of_target = mapping.target_rule.as_ref().and_then(|rule| rule.fleet.as_ref());
+        let mut all = mapping.source.selection.iter().chain(of_target);
+        all.find_map(|selection| conflicts::untold(selection, &self.kinds_of(&selection.provider)?))
+    }
+
+    /// The kind of a provider, or those of the providers that it joins; `None`: one of them is not known.
+    fn kinds_of(&self, provider: &str) -> Option<Vec<ProviderKind>> {
+        let known = |name: &str| self.providers.get(name).or_else(|| self.before.providers.get(name));
+        match &known(provider)?.provider.kind {
+            ProviderKind::Multi(parts) => {
+                parts.iter().map(|part| Some(known(&part.name)?.provider.kind.clone())).collect()
+            }
+            kind => Some(vec![kind.clone()]),
+        }
+    }
+
+    /// What a mapping asks for that workspaces which kcp holds up do not give, and what to write instead.
+    fn contradicts_its_provider(&self, mapping: &Mapping) -> Option<(String, &'static str)> {
+        let of = |mapping: &Mapping| {
+            let SourceClusters::Provider(name) = &mapping.source.clusters else { return None };
+            let known = self.providers.get(name).or_else(|| self.before.providers.get(name))?;
+            Some(known.provider.kind.clone()).filter(|kind| matches!(kind, ProviderKind::WorkspaceTypes { .. }))
+        };
+        let kind = of(mapping)?;
+        let others = self.mappings.values().map(|entry| &*entry.mapping).filter(|other| other.name != mapping.name);
+        let rival =
+            others.into_iter().find(|other| of(other).is_some_and(|other| conflicts::hold_the_same(&kind, &other)));
+        conflicts::misfit(mapping, &kind).or_else(|| {
+            let message = format!("the mapping `{}` serves workspaces of this type already", rival?.name);
+            Some((message, "put all objects into one mapping: the first that is done lets the workspace go"))
+        })
+    }
+
+    /// The related object that may be in another namespace than its source, where that is another cluster.
+    fn reaches_out<'m>(&self, mapping: &'m Mapping) -> Option<&'m str> {
+        let SourceClusters::Provider(name) = &mapping.source.clusters else { return None };
+        let known = self.providers.get(name).or_else(|| self.before.providers.get(name))?;
+        let ProviderKind::Namespaces { .. } = known.provider.kind else { return None };
+        let at_source = |related: &&RelatedRule| match related.direction {
+            Direction::ToTarget => related.from.namespace.is_some(),
+            Direction::ToSource => related.to.namespace.is_some(),
+        };
+        mapping.related.iter().find(at_source).map(|related| related.id.as_str())
+    }
+
+    /// Every mapping known that no good document stands for.
+    fn keep_what_has_no_document(&mut self, candidates: &[Candidate<'a>]) {
+        let named: BTreeSet<&str> = candidates.iter().map(|candidate| candidate.mapping.name.as_str()).collect();
+        let known: BTreeSet<&String> = self.before.mappings.keys().chain(self.retained.keys()).collect();
+        for name in known.into_iter().filter(|name| !named.contains(name.as_str())) {
+            let Some(entry) = self.last_good(name) else { continue };
+            let entry = match self.suspect(name, &entry) {
+                Some(file) => Entry { standing: Standing::KeptOnError, file, ..entry },
+                None => Entry {
+                    removal_seen: entry.removal_seen || entry.standing != Standing::Retained && entry.file.is_some(),
+                    standing: Standing::Retained,
+                    ..entry
+                },
+            };
+            self.insert(entry);
+        }
+    }
+
+    /// The version that ran, or the one that the inventory keeps.
+    fn last_good(&self, name: &str) -> Option<Entry> {
+        if let Some(entry) = self.before.mappings.get(name) {
+            return Some(entry.clone());
+        }
+        self.retained_documents(name).find_map(|compiled| match compiled {
+            Compiled::Mapping(mapping) if mapping.name == name => {
+                Some(Entry { mapping, generation: 1, standing: Standing::Retained, file: None, removal_seen: false })
+            }
+            // An older engine's document that this one refuses: the inventory still has it, for an engine that can read it.
+            _ => None,
+        })
+    }
+
+    /// What a state store keeps of a mapping.
+    fn retained_documents(&self, name: &str) -> impl Iterator<Item = Compiled> {
+        let documents = self.retained.get(name).map(|text| yaml::parse(text.as_bytes())).unwrap_or_default();
+        documents.into_iter().filter_map(|document| compile(&document).compiled)
+    }
+
+    /// The provider of a mapping's source as the state store has it, and those that it joins.
+    fn retained_providers(&self, mapping: &str) -> Vec<ProviderEntry> {
+        let providers = self.retained_documents(mapping).filter_map(|compiled| match compiled {
+            Compiled::ClusterProvider(provider) => Some(ProviderEntry { provider, file: String::new() }),
+            _ => None,
+        });
+        providers.collect()
+    }
+
+    /// A provider that joins others gets their documents, so that it is another one where one of them is. A name that means
+    /// nothing is said, and keeps none of the others back.
+    fn join_providers(&mut self) {
+        let kinds: BTreeMap<String, ProviderKind> =
+            self.providers.iter().map(|(name, entry)| (name.clone(), entry.provider.kind.clone())).collect();
+        let mut missing = Vec::new();
+        for (name, entry) in &mut self.providers {
+            let ProviderKind::Multi(parts) = &mut entry.provider.kind else { continue };
+            for part in parts {
+                part.kind = kinds.get(&part.name).filter(|kind| kind.can_be_part()).cloned();
+                if part.kind.is_none() {
+                    missing.push((name.clone(), entry.file.clone(), part.name.clone()));
+                }
+            }
+        }
+        for (name, file, part) in missing {
+            let span = self.span_of_provider(&file, &name);
+            let Some((path, _)) = self.files.get_key_value(&file) else { continue };
+            let message = match kinds.contains_key(&part) {
+                true => format!("the ClusterProvider `{part}` cannot be joined by `multi`"),
+                false => format!("no document defines the ClusterProvider `{part}`, which `{name}` joins"),
+            };
+            let help = "`multi` joins providers of plain clusters; the others of its list are served";
+            self.placed.push(Placed { path, finding: Finding::new("SE0120", span, message).help(help), about: None });
+        }
+    }
+
+    /// Whether no document held it before: a file that broke since then brings no mapping back.
+    fn was_retained(&self, name: &str) -> bool {
+        self.before.mappings.get(name).is_some_and(|entry| entry.standing == Standing::Retained)
+    }
+
+    /// The file whose broken text may hold this mapping's document (`Some(None)`: some file does); `None`: the document is
+    /// gone.
+    #[allow(clippy::option_option, reason = "a mapping of the inventory is suspected in no certain file")]
+    fn suspect(&self, name: &str, entry: &Entry) -> Option<Option<String>> {
+        if entry.removal_seen {
+            return None;
+        }
+        if let Some(path) = self.claimed.get(name) {
+            return Some(Some((*path).to_owned()));
+        }
+        match &entry.file {
+            Some(file) => self.opaque.contains(file.as_str()).then(|| Some(file.clone())),
+            None => (self.nameless && !self.was_retained(name)).then_some(None),
+        }
+    }
+
+    /// A provider that a mapping still runs on stays, even when its document is gone.
+    fn keep_providers_in_use(&mut self) {
+        for entry in self.mappings.values() {
+            let SourceClusters::Provider(name) = &entry.mapping.source.clusters else { continue };
+            if self.providers.contains_key(name) {
+                continue;
+            }
+            let before = self.before.providers.get(name).cloned();
+            let retained = self.retained_providers(&entry.mapping.name);
+            let before = before.or_else(|| retained.iter().find(|one| one.provider.name == *name).cloned());
+            let Some(before) = before else { continue };
+            if let ProviderKind::Multi(parts) = &before.provider.kind {
+                for part in parts {
+                    let known = self.before.providers.get(&part.name).cloned();
+                    let known = known.or_else(|| retained.iter().find(|one| one.provider.name == part.name).cloned());
+                    if let Some(known) = known {
+                        self.providers.entry(part.name.clone()).or_insert(known);
+                    }
+                }
+            }
+            self.providers.insert(name.clone(), before);
+            let path = entry.file.as_deref().and_then(|file| self.files.get_key_value(file));
+            if let Some((path, _)) = path.filter(|_| entry.standing == Standing::Running) {
+                let span = self.documents().find(|(at, document)| {
+                    *at == path.as_str() && document.claim.name.as_deref() == Some(entry.mapping.name.as_str())
+                });
+                let span = span.map_or(0..0, |(_, document)| document.name_span.clone());
+                self.placed.push(Placed { path, finding: last_version_stays(name, span), about: None });
+            }
+        }
+    }
+
+    /// Findings become diagnostics, each with a word about what runs instead.
+    fn conclude(&mut self) {
+        for placed in std::mem::take(&mut self.placed) {
+            let content = self.files.get(placed.path).map_or(&[][..], |file| &file.content);
+            let mut diagnostic = Diagnostic::new(placed.finding, placed.path, content);
+            for (name, generation) in self.kept_because_of(placed.path, placed.about.as_deref()) {
+                diagnostic = diagnostic.note(format!("mapping `{name}` keeps running generation {generation}"));
+            }
+            self.diagnostics.push(diagnostic);
+        }
+        self.diagnostics.sort_by(|a, b| (&a.file, a.span.start, a.code).cmp(&(&b.file, b.span.start, b.code)));
+    }
+
+    /// The mappings that run their last good version because of a finding: the one it is about, else all that the file
+    /// may hold.
+    fn kept_because_of(&self, path: &str, about: Option<&str>) -> Vec<(&str, u64)> {
+        let about = about.filter(|name| self.mappings.contains_key(*name));
+        let concerned = |name: &str, entry: &Entry| match about {
+            Some(about) => about == name,
+            None => {
+                self.opaque.contains(path)
+                    && !self.claimed.contains_key(name)
+                    && entry.file.as_deref().is_none_or(|file| file == path)
+            }
+        };
+        let kept = self.mappings.iter().filter(|(_, entry)| entry.standing == Standing::KeptOnError);
+        kept.filter(|(name, entry)| concerned(name, entry))
+            .map(|(name, entry)| (name.as_str(), entry.generation))
+            .collect()
+    }
+}
+
+fn last_version_stays(provider: &str, span: Range<usize>) -> Finding {
+    let message =
+        format!("no document defines the ClusterProvider `{provider}` any more; its last version stays in use");
+    Finding::new("SE0120", span, message)
+}

@@ -1,0 +1,63 @@
+//! SE0405: fields that consumers can set, and that none of the mappings of their resource reads.
+
+use std::collections::BTreeMap;
+
+use super::conflicts::{SourceKey, source_key};
+use super::{Catalog, Entry, Standing};
+use crate::coverage::reads_of_source;
+use crate::diagnostic::{Diagnostic, Finding};
+use crate::schema::{Schema, Schemas, View};
+use crate::yaml;
+
+/// Levels of a schema that are looked through.
+const DEPTH: usize = 24;
+
+pub(super) fn warnings(catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
+    let mut by_source: BTreeMap<SourceKey, Vec<&Entry>> = BTreeMap::new();
+    for entry in catalog.mappings.values().filter(|entry| entry.standing == Standing::Running) {
+        by_source.entry(source_key(&entry.mapping)).or_default().push(entry);
+    }
+    by_source.values().filter_map(|entries| warning(catalog, schemas, entries)).collect()
+}
+
+fn warning(catalog: &Catalog, schemas: &Schemas, entries: &[&Entry]) -> Option<Diagnostic> {
+    let first = entries.first()?;
+    let schema = schemas.resource(&first.mapping.source.resource)?;
+    let fields = unread(schema, &entries.iter().flat_map(|entry| reads_of_source(&entry.mapping)).collect::<Vec<_>>());
+    if fields.is_empty() {
+        return None;
+    }
+    let path = first.file.as_deref()?;
+    let content = &catalog.files.get(path)?.content;
+    let named = yaml::parse(content).into_iter().find(|one| one.claim.name.as_deref() == Some(&first.mapping.name))?;
+    let resource = named.root?.get("spec")?.get("source")?.get("resource")?.headline();
+    let listed: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
+    let message = format!("no mapping reads {} of {}", listed.join(", "), schema.kind);
+    let finding = Finding::new("SE0405", resource, message).label("consumers can set what nothing reads");
+    Some(Diagnostic::new(finding.help("read it, or take it out of the consumers' schema"), path, content))
+}
+
+/// The topmost fields that nothing reads.
+fn unread(schema: &Schema, reads: &[Vec<&str>]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, view) in schema.view().fields() {
+        if !["apiVersion", "kind", "metadata", "status"].contains(&name) {
+            look(view, &mut vec![name], reads, &mut found);
+        }
+    }
+    found
+}
+
+fn look<'s>(view: View<'s>, path: &mut Vec<&'s str>, reads: &[Vec<&str>], found: &mut Vec<String>) {
+    if path.len() > DEPTH || reads.iter().any(|read| path.starts_with(read)) {
+        return;
+    }
+    if !reads.iter().any(|read| read.starts_with(path)) {
+        return found.push(path.join("."));
+    }
+    for (name, below) in view.fields() {
+        path.push(name);
+        look(below, path, reads, found);
+        path.pop();
+    }
+}

@@ -1,0 +1,132 @@
+//! What consumers decide of fields that are not theirs to fill: what a mapping lets them write at such a field, and
+//! whether they can write anything there.
+
+use super::reserved::{Value, What, Why, fields, meaning};
+use super::types::{Environment, Type};
+use crate::Kind;
+use crate::diagnostic::Finding;
+use crate::expression::{Piece, Text, TextForm};
+use crate::schema::{Field, Form, View};
+use crate::yaml::Node;
+
+/// Levels of a schema that are looked through.
+const DEPTH: usize = 24;
+
+/// What a consumer writes at a place of the target object: above, at or below a field of the operator's API that stays
+/// with the provider.
+pub(super) fn check(kind: &Kind, node: &Node, place: &[String], types: &[Type<'_>], findings: &mut Vec<Finding>) {
+    let place = place.join(".");
+    for field in fields(&kind.group, &kind.kind) {
+        let (What::Kept(why) | What::Written(why, _)) = field.what else { continue };
+        let Some(rest) = between(field.path, &place) else { continue };
+        if types.iter().any(|one| is_free_at(one, &rest)) {
+            findings.push(finding(node, why, &format!("`{}` of {}", field.path, kind.kind)));
+        }
+    }
+}
+
+/// A field whose name says that it stays with the provider, filled as a whole.
+pub(super) fn check_name(kind: &Kind, node: &Node, path: &[String], types: &[Type<'_>], findings: &mut Vec<Finding>) {
+    let path = path.join(".");
+    let mut free = types.iter().filter(|one| is_free_at(one, &[]));
+    let meant = free.find_map(|one| {
+        let keys = if let Type::Of(shape) = one { keys(shape.view) } else { Vec::new() };
+        meaning(fields(&kind.group, &kind.kind), &path, &Value { form: one.form(), keys })
+    });
+    if let Some(why @ (Why::Program | Why::Placement | Why::Environment)) = meant {
+        findings.push(finding(node, why, &format!("`{path}`")));
+    }
+}
+
+/// The keys of a map, or of the maps in a list.
+pub(super) fn keys(view: View<'_>) -> Vec<&str> {
+    view.item().unwrap_or(view).fields().map(|(name, _)| name).collect()
+}
+
+pub(super) fn finding(node: &Node, why: Why, field: &str) -> Finding {
+    let (message, help) = match why {
+        Why::Command(_) => (
+            format!("a consumer's free text ends in a command line: {field}"),
+            "give it an `enum` or a `pattern` in the consumers' schema, or leave it out with `without(…)`",
+        ),
+        _ => (
+            format!("a consumer fills a field that should stay with the provider: {field}"),
+            "write it in the mapping, list the values that you allow (`enum`) in the consumers' schema, or leave it out with \
+             `without(…)`",
+        ),
+    };
+    let finding = Finding::new(why.code(), node.headline(), message).label("the consumer decides this");
+    finding.help(format!("{}; {help}", why.sentence()))
+}
+
+/// The keys that lead from a place to a path; none from a place below it. `None` where the path is elsewhere.
+fn between<'p>(path: &'p str, place: &str) -> Option<Vec<&'p str>> {
+    let keys = |rest: &'p str| rest.split('.').filter(|key| !key.is_empty()).collect();
+    if place.is_empty() || place.strip_prefix(path).is_some_and(|below| below.starts_with('.')) {
+        return Some(if place.is_empty() { keys(path) } else { Vec::new() });
+    }
+    let rest = path.strip_prefix(place)?;
+    (rest.is_empty() || rest.starts_with('.')).then(|| keys(rest))
+}
+
+/// What a text prints of a consumer's own words.
+pub(super) fn printed<'s>(environment: &Environment<'s>, text: &'s Text) -> Vec<Type<'s>> {
+    match text.form() {
+        TextForm::Pieces(pieces) => pieces.iter().flat_map(|piece| of_piece(environment, piece)).collect(),
+        TextForm::Typed(_) | TextForm::Literal(_) => Vec::new(),
+    }
+}
+
+fn of_piece<'s>(environment: &Environment<'s>, piece: &'s Piece) -> Vec<Type<'s>> {
+    let of = |pieces: &'s [Piece]| pieces.iter().flat_map(|piece| of_piece(environment, piece)).collect::<Vec<_>>();
+    match piece {
+        Piece::Print { expr, .. } if environment.is_consumers(expr) => environment.infer(expr),
+        Piece::If { then, otherwise, .. } => [of(then), of(otherwise)].concat(),
+        // What it calls its items is known to none but its own pieces.
+        Piece::For(_) => vec![Type::Any],
+        Piece::Raw(_) | Piece::Print { .. } => Vec::new(),
+    }
+}
+
+/// Whether a consumer can write any value at a path below what an expression comes to.
+fn is_free_at(one: &Type<'_>, rest: &[&str]) -> bool {
+    match one {
+        Type::Literal(_) => false,
+        Type::Any => rest.is_empty(),
+        Type::Simple(form) => rest.is_empty() && (form.meets(Form::Text) || matches!(form, Form::Map | Form::List)),
+        Type::Of(shape) if rest.is_empty() => is_free(shape.view, rest, DEPTH),
+        Type::Of(shape) => {
+            groups(rest).any(|(key, rest)| shape.keeps(&key) && field_is_free(shape.view, &key, rest, DEPTH))
+        }
+    }
+}
+
+/// Whether any value can stand at a path of a schema; of a map or list, somewhere in it.
+pub(super) fn is_free(view: View<'_>, path: &[&str], depth: usize) -> bool {
+    // A path says nothing of lists.
+    if let Some(item) = view.item() {
+        return depth > 0 && is_free(item, path, depth - 1);
+    }
+    if path.is_empty() {
+        let mut fields = view.fields().peekable();
+        let is_bounded = view.choices().is_some() || view.bounds().0.is_some();
+        return match fields.peek() {
+            Some(_) => depth > 0 && fields.any(|(_, field)| is_free(field, path, depth - 1)),
+            None => !is_bounded,
+        };
+    }
+    groups(path).any(|(key, rest)| field_is_free(view, &key, rest, depth))
+}
+
+fn field_is_free(view: View<'_>, key: &str, rest: &[&str], depth: usize) -> bool {
+    match view.field(key) {
+        Field::Known(view) => is_free(view, rest, depth),
+        Field::Open => true,
+        Field::Unknown => false,
+    }
+}
+
+/// The ways to take a first key off a path: operators read `{a.b: c}` as `{a: {b: c}}`.
+fn groups<'p>(path: &'p [&'p str]) -> impl Iterator<Item = (String, &'p [&'p str])> {
+    (1..=path.len()).map(|length| (path[..length].join("."), &path[length..]))
+}

@@ -1,0 +1,245 @@
+//! SE0702: whether two sources can meet at one place. The rule is tried on sources that tell weak rules apart, so that
+//! what is reported is a pair that really meets.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::diagnostic::Finding;
+use crate::expression::{Base, Expr, Path, Root, Scope, Segment, Text};
+use crate::yaml::{Node, NodeValue};
+use crate::{Direction, ForEach, Mapping, ObjectRule, RelatedRule, SourceClusters};
+
+const CLUSTERS: [&str; 2] = ["2xcau5l8pb5n4bev", "1kd7fq0ntn2qv9ew"];
+
+/// Namespaces and names that meet where a rule joins, shortens or simplifies them. The plain ones come first: the
+/// simplest pair is the one to show.
+const NAMESPACES: [&str; 6] = ["default", "team", "team-a", "a", LONG_NAMESPACES[0], LONG_NAMESPACES[1]];
+const NAMES: [&str; 7] = ["my-database", "a", "a-b", "b", "a.b", LONG_NAMES[0], LONG_NAMES[1]];
+
+const LONG_NAMESPACES: [&str; 2] = [
+    "a-namespace-with-a-name-as-long-as-kubernetes-lets-it-become-01",
+    "a-namespace-with-a-name-as-long-as-kubernetes-lets-it-become-02",
+];
+const LONG_NAMES: [&str; 2] = [
+    "a-database-with-a-name-as-long-as-the-longest-label-may-become1",
+    "a-database-with-a-name-as-long-as-the-longest-label-may-become2",
+];
+
+/// A source that the rule is tried on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate<'n> {
+    pub cluster: &'static str,
+    pub namespace: &'static str,
+    pub name: &'n str,
+}
+
+pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
+    copies(spec, mapping, findings);
+    let rule = spec.get("placement");
+    let written = |field: &str| rule.and_then(|rule| rule.get(field));
+    let Some(node) = written("namespace").or(written("name")) else {
+        // The default rule is injective; names of objects are looked at below.
+        return names(spec, mapping, findings);
+    };
+    match meeting(mapping, None) {
+        Some(pair) => findings.push(finding(node, &pair)),
+        None => names(spec, mapping, findings),
+    }
+}
+
+/// What gives an object a name of its own.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'m> {
+    text: &'m Text,
+    each: Option<&'m ForEach>,
+}
+
+impl<'m> Named<'m> {
+    /// `None`: it has the name of the placement.
+    pub fn of(rule: &'m ObjectRule) -> Option<Self> {
+        Some(Self { text: rule.name.as_ref()?, each: rule.for_each.as_deref() })
+    }
+
+    /// Of the copies of a related object; `None`: each has the name of its original.
+    fn of_copies(rule: &'m RelatedRule) -> Option<Self> {
+        let text = rule.to.name.as_ref().or(rule.from.name.as_ref())?;
+        Some(Self { text, each: rule.for_each.as_deref() })
+    }
+}
+
+/// SE0708: copies that are not shared need names that differ between sources, for two may name one original.
+fn copies(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
+    let Some(NodeValue::Sequence(nodes)) = spec.get("related").map(|related| &related.value) else { return };
+    let own = mapping.objects.iter().filter(|rule| !rule.shared).filter_map(|rule| rule.copy);
+    for (node, rule) in own.filter_map(|copy| Some((nodes.get(copy.related)?, mapping.related.get(copy.related)?))) {
+        // Whether the lists of two sources share a name cannot be told, and only their consumer would meet it.
+        if rule.direction == Direction::ToSource && rule.for_each.is_some() {
+            continue;
+        }
+        let named = Named::of_copies(rule);
+        let pair = named.map(|named| meeting(mapping, Some(named)));
+        let message =
+            "two sources that name one object would each copy it to one name: the second would wait in `Conflict`";
+        let at = node.get("to").and_then(|to| to.get("name")).or(node.get("from")).unwrap_or(node);
+        let finding = Finding::new("SE0708", at.headline(), message);
+        let finding = finding.help("put `{{ placement.name }}` into `to.name`, or share one copy: `shared: Namespace`");
+        match pair {
+            None => findings.push(finding),
+            Some(Some((first, second, place))) => {
+                findings.push(
+                    finding.label(format!("both can be `{place}`")).note(format!("for example {first} and {second}")),
+                );
+            }
+            Some(None) => {}
+        }
+    }
+}
+
+/// Objects that are named by a template of their own.
+fn names(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>) {
+    let Some(NodeValue::Sequence(nodes)) = spec.get("objects").map(|objects| &objects.value) else { return };
+    for (node, rule) in nodes.iter().zip(&mapping.objects) {
+        let name = node.get("template").and_then(|template| template.get("metadata")?.get("name"));
+        let own = rule.name.as_ref().filter(|name| !rule.shared && name.literal().is_none());
+        if let (Some(node), Some(_)) = (name, own)
+            && let Some(pair) = meeting(mapping, Named::of(rule))
+        {
+            findings.push(finding(node, &pair));
+        }
+    }
+}
+
+/// Two sources, and the place where they meet.
+type Pair = (Candidate<'static>, Candidate<'static>, String);
+
+/// The first two sources whose objects get one namespace and name.
+fn meeting(mapping: &Mapping, named: Option<Named<'_>>) -> Option<Pair> {
+    let spec = source_stand_in(mapping, named);
+    let mut taken: BTreeMap<(String, String), Candidate<'static>> = BTreeMap::new();
+    for candidate in candidates(mapping) {
+        let Some(place) = placed(mapping, named, candidate, &spec) else { continue };
+        if let Some(first) = taken.get(&place) {
+            return Some((*first, candidate, format!("{}/{}", place.0, place.1)));
+        }
+        taken.insert(place, candidate);
+    }
+    None
+}
+
+/// A single cluster tells no clusters apart, and needs not.
+fn candidates(mapping: &Mapping) -> impl Iterator<Item = Candidate<'static>> {
+    let clusters = match mapping.source.clusters {
+        SourceClusters::ApiExport(_) => &CLUSTERS[..],
+        SourceClusters::Provider(_) => &CLUSTERS[..1],
+    };
+    let served = |namespace: &&&str| mapping.source.namespaces.matches(namespace);
+    let namespaces: Vec<&'static str> = NAMESPACES.iter().filter(served).copied().collect();
+    let of = move |name: &'static str| {
+        let namespaces = namespaces.clone();
+        namespaces
+            .into_iter()
+            .flat_map(move |namespace| clusters.iter().map(move |cluster| Candidate { cluster, namespace, name }))
+    };
+    NAMES.into_iter().flat_map(of)
+}
+
+/// A source with a name as long as it may become, in a served namespace with a long name if there is one.
+pub(super) fn longest_candidate<'n>(mapping: &Mapping, name: &'n str) -> Option<Candidate<'n>> {
+    let plain = served_candidate(mapping)?;
+    let long = LONG_NAMESPACES.into_iter().find(|namespace| mapping.source.namespaces.matches(namespace));
+    Some(Candidate { name, namespace: long.unwrap_or(plain.namespace), cluster: plain.cluster })
+}
+
+/// A plain source of a namespace that is served.
+pub(super) fn served_candidate(mapping: &Mapping) -> Option<Candidate<'static>> {
+    candidates(mapping).next()
+}
+
+/// Namespace and name of a source's objects, or of the one object of a rule.
+pub(super) fn placed(
+    mapping: &Mapping,
+    named: Option<Named<'_>>,
+    candidate: Candidate<'_>,
+    spec: &Map<String, Value>,
+) -> Option<(String, String)> {
+    let mut scope = scope(mapping, candidate, spec.clone());
+    let place = mapping.placement.place(&scope).ok()?;
+    let Some(Named { text: name, each }) = named else {
+        return Some((place.namespace, place.name));
+    };
+    if let Some(each) = each {
+        // Two sources may well have an item in common.
+        scope.set_local(&each.item, Arc::new(stand_in(&[name], &Base::Local(each.item.clone()))));
+    }
+    scope.set(Root::Placement, Arc::new(json!({"namespace": place.namespace, "name": place.name})));
+    Some((place.namespace, name.render(&scope).ok()?))
+}
+
+/// What expressions read of a source that has no place yet.
+pub(super) fn scope(mapping: &Mapping, candidate: Candidate<'_>, mut source: Map<String, Value>) -> Scope {
+    source.insert("metadata".to_owned(), json!({"namespace": candidate.namespace, "name": candidate.name}));
+    let mut scope = Scope::new();
+    scope.set(Root::Source, Arc::new(Value::Object(source)));
+    scope.set(
+        Root::Workspace,
+        Arc::new(json!({"cluster": candidate.cluster, "path": format!("root:{}", candidate.cluster)})),
+    );
+    scope.set(Root::Target, mapping.constants.target.clone());
+    scope.set(Root::Mapping, mapping.constants.mapping.clone());
+    scope
+}
+
+/// Fields of the source that the rule reads beside its identity: two sources may well have the same there.
+pub(super) fn source_stand_in(mapping: &Mapping, named: Option<Named<'_>>) -> Map<String, Value> {
+    let placement = &mapping.placement;
+    let texts = [&placement.namespace, &placement.name].into_iter().chain(named.map(|named| named.text));
+    match stand_in(&texts.collect::<Vec<_>>(), &Base::Root(Root::Source)) {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// A value that has the same word wherever the texts read it.
+pub(super) fn stand_in(texts: &[&Text], base: &Base) -> Value {
+    let mut value = Value::Object(Map::new());
+    let mut put = |path: &Path| {
+        let mut at = &mut value;
+        for segment in &path.segments {
+            let Segment::Key(key) = segment else { return };
+            let Value::Object(fields) = at else { return };
+            at = fields.entry(key.clone()).or_insert_with(|| json!({}));
+        }
+        if at.as_object().is_some_and(Map::is_empty) {
+            *at = json!("same");
+        }
+    };
+    // The identity of a source is left out: it is what differs.
+    let is_identity = |path: &Path| matches!(path.segments.first(), Some(Segment::Key(key)) if key == "metadata");
+    let paths = texts.iter().flat_map(|text| text.expressions()).flat_map(Expr::paths);
+    let read = paths.filter(|path| path.base == *base && !(*base == Base::Root(Root::Source) && is_identity(path)));
+    read.for_each(&mut put);
+    value
+}
+
+fn finding(node: &Node, (first, second, place): &Pair) -> Finding {
+    let part = match (first.cluster == second.cluster, first.namespace == second.namespace) {
+        (false, _) => {
+            "`short_hash(workspace.cluster, source.metadata.namespace)` in the namespace tells workspaces apart"
+        }
+        (true, false) => "`short_hash(workspace.cluster, source.metadata.namespace)` tells namespaces apart",
+        (true, true) => "`short_hash(source.metadata.name)` beside a shortened name tells names apart",
+    };
+    Finding::new("SE0702", node.headline(), "two sources can meet at one place, and one would overwrite the other")
+        .label(format!("both get `{place}`"))
+        .help(part)
+        .note(format!("for example {first} and {second}"))
+}
+
+impl fmt::Display for Candidate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}/{}` of workspace {}", self.namespace, self.name, self.cluster)
+    }
+}

@@ -1,0 +1,214 @@
+//! SE07: what a consumer must not decide.
+
+use super::decided;
+use super::reserved::{Value, Why, fields, is_free_text, meaning};
+use super::target::Place;
+use super::types::{Shape, Type};
+use crate::diagnostic::Finding;
+use crate::expression::{Base, Root};
+use crate::schema::{Field, Form, Schema};
+use crate::yaml::Node;
+use crate::{Kind, Resource};
+
+/// Kinds of Kubernetes' own that live in no namespace.
+const CLUSTER_SCOPED: [(&str, &str); 16] = [
+    ("", "Namespace"),
+    ("", "Node"),
+    ("", "PersistentVolume"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "APIService"),
+    ("certificates.k8s.io", "CertificateSigningRequest"),
+    ("networking.k8s.io", "IngressClass"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "StorageClass"),
+];
+
+/// Where Kubernetes' own kinds have the spec of their pods.
+const PODS: [(&str, &str, &[&str]); 7] = [
+    ("", "Pod", &["spec"]),
+    ("apps", "DaemonSet", &["spec", "template", "spec"]),
+    ("apps", "Deployment", &["spec", "template", "spec"]),
+    ("apps", "ReplicaSet", &["spec", "template", "spec"]),
+    ("apps", "StatefulSet", &["spec", "template", "spec"]),
+    ("batch", "CronJob", &["spec", "jobTemplate", "spec", "template", "spec"]),
+    ("batch", "Job", &["spec", "template", "spec"]),
+];
+
+/// Levels of a consumer's subtree that are looked through.
+const DEPTH: usize = 24;
+
+/// Whether objects of a kind live in namespaces; `None`: nothing tells it.
+fn is_namespaced(kind: &Kind, schema: Option<&Schema>) -> Option<bool> {
+    let is_clusters = CLUSTER_SCOPED.contains(&(kind.group.as_str(), kind.kind.as_str()));
+    let known = if is_clusters { Some(false) } else { kind.is_built_in().then_some(true) };
+    schema.and_then(|schema| schema.namespaced).or(known)
+}
+
+/// A kind that lives in no namespace, and so cannot be placed.
+pub(super) fn scope(kind: &Kind, schema: Option<&Schema>, node: &Node, findings: &mut Vec<Finding>) {
+    if is_namespaced(kind, schema) == Some(false) {
+        let message = format!("{kind} is cluster-scoped: all tenants would share it");
+        findings.push(
+            Finding::new("SE0706", node.headline(), message)
+                .label("lives in no namespace")
+                .help("write kinds that live in a namespace; let the cluster's owner make this one beforehand"),
+        );
+    }
+}
+
+/// Objects beside their sources are where their sources are: in the same namespace, or in none.
+pub(super) fn scope_beside(
+    kind: &Kind,
+    schema: Option<&Schema>,
+    (resource, source): (&Resource, Option<&Schema>),
+    node: &Node,
+    findings: &mut Vec<Finding>,
+) {
+    // Nobody has the schema of a workspace at hand.
+    let of_source = source.and_then(|schema| schema.namespaced).or(resource.is_workspace().then_some(false));
+    let (what, why) = match (is_namespaced(kind, schema), of_source) {
+        (Some(false), Some(true)) => ("is cluster-scoped", "the source lives in a namespace"),
+        (Some(true), Some(false)) => ("lives in a namespace", "the source is cluster-scoped"),
+        _ => return,
+    };
+    findings.push(
+        Finding::new("SE0706", node.headline(), format!("{kind} {what}, and {why}"))
+            .help("an object beside its source has the source's namespace: choose a kind of the same scope"),
+    );
+}
+
+/// What a consumer decides at a leaf of a template.
+pub(super) fn leaf(kind: &Kind, node: &Node, path: &[String], types: &[Type<'_>], findings: &mut Vec<Finding>) {
+    if path.iter().any(|key| is_free_text(key)) {
+        return;
+    }
+    let first = path.first().map(String::as_str).unwrap_or_default();
+    if kind.group == "rbac.authorization.k8s.io" && matches!(first, "subjects" | "roleRef" | "rules") {
+        let message = format!("what a consumer writes reaches `{}` of {}", path.join("."), kind.kind);
+        findings.push(
+            Finding::new("SE0704", node.headline(), message)
+                .label("the consumer decides this")
+                .help("write who may do what as literals; names can come from `placement`"),
+        );
+        return;
+    }
+    let last = path.last().map(String::as_str).unwrap_or_default();
+    if first != "metadata" && (is_namespace(last) || last == "kind") {
+        findings.push(reaching(node, &path.join("."), if last == "kind" { "kind" } else { "namespace" }));
+    }
+    let is_scalar = |one: &Type<'_>| !one.form().meets(Form::Map) && !one.form().meets(Form::List);
+    if fills_pods(kind, path) && !types.is_empty() && !types.iter().all(is_scalar) {
+        findings.push(pods(node, &path.join(".")));
+    } else {
+        decided::check_name(kind, node, path, types, findings);
+    }
+}
+
+/// Whether a field of this name says a namespace.
+pub fn is_namespace(name: &str) -> bool {
+    named(name, Form::Text) == Some(Why::Reach)
+}
+
+fn named(name: &str, form: Form) -> Option<Why> {
+    super::reserved::named(name, &Value { form, keys: Vec::new() })
+}
+
+pub(super) fn reaching(node: &Node, path: &str, what: &str) -> Finding {
+    let help = if what == "kind" {
+        "write the kind as a literal"
+    } else {
+        "`${{ placement.namespace }}` is the tenant's own; `without(…)` leaves a field out"
+    };
+    let message = format!("what a consumer writes reaches a {what}: `{path}`");
+    Finding::new("SE0703", node.headline(), message).label("the consumer decides this").help(help)
+}
+
+pub(super) fn reading(node: &Node) -> Finding {
+    let message = "a consumer chooses which object of a namespace that is not the consumer's is read: `from.name`";
+    Finding::new("SE0703", node.headline(), message).label("the consumer decides this").help(
+        "write the name as a literal, or leave `from.namespace` out: the placement's namespace is the tenant's own",
+    )
+}
+
+fn pods(node: &Node, path: &str) -> Finding {
+    let message = format!("a consumer can fill a pod template: `{path}`");
+    Finding::new("SE0705", node.headline(), message)
+        .label("pods of the consumer's making would run on the target")
+        .help("pick the fields that are safe with `only(…)`, or leave this one out with `without(…)`")
+}
+
+/// Whether what is written at a path decides about pods: it stands at their spec, above it, or holds their containers.
+fn fills_pods(kind: &Kind, path: &[String]) -> bool {
+    let pods = PODS.iter().find(|(group, name, _)| (kind.group.as_str(), kind.kind.as_str()) == (*group, *name));
+    let Some((.., spec)) = pods else { return false };
+    let within = path.get(spec.len()..).unwrap_or_default();
+    path.iter().zip(*spec).all(|(one, other)| one == other)
+        && match within {
+            [] => true,
+            [field] => named(field, Form::List) == Some(Why::Pods),
+            _ => false,
+        }
+}
+
+/// What a whole subtree of the consumer's brings along.
+pub(super) fn subtree<'s>(
+    kind: &Kind,
+    node: &Node,
+    types: &[Type<'s>],
+    place: &Place<'s>,
+    findings: &mut Vec<Finding>,
+) {
+    if place.path.iter().any(|key| is_free_text(key)) {
+        return;
+    }
+    for one in types {
+        if let Type::Of(shape) = one
+            && shape.path.split(['.', '[']).next() == Some(&*Base::Root(Root::Source).to_string())
+        {
+            Brought { kind, node, findings }.all(shape, place, DEPTH);
+        }
+    }
+}
+
+/// A walk through what a subtree brings to an object of a kind.
+struct Brought<'b> {
+    kind: &'b Kind,
+    node: &'b Node,
+    findings: &'b mut Vec<Finding>,
+}
+
+impl Brought<'_> {
+    fn all<'s>(&mut self, shape: &Shape<'s>, to: &Place<'s>, depth: usize) {
+        if depth == 0 {
+            return;
+        }
+        if let Some(item) = shape.view.item() {
+            self.all(&Shape::new(item, format!("{}[]", shape.path)), &to.item(), depth - 1);
+        }
+        for (name, view) in shape.view.fields().filter(|(name, _)| shape.keeps(name) && !is_free_text(name)) {
+            let view_of_target = match to.view.map(|to| to.field(name)) {
+                Some(Field::Known(to)) => Some(to),
+                Some(Field::Unknown) => continue,
+                Some(Field::Open) | None => None,
+            };
+            let below = Shape::new(view, format!("{}.{name}", shape.path));
+            let to = to.under(name, view_of_target);
+            let value = Value { form: view.form(), keys: decided::keys(view) };
+            match meaning(fields(&self.kind.group, &self.kind.kind), &to.path.join("."), &value) {
+                Some(Why::Pods) => self.findings.push(pods(self.node, &below.path)),
+                Some(Why::Reach) => self.findings.push(reaching(self.node, &below.path, "namespace")),
+                Some(why) if decided::is_free(view, &[], depth) => {
+                    self.findings.push(decided::finding(self.node, why, &format!("`{}`", below.path)));
+                }
+                _ => self.all(&below, &to, depth - 1),
+            }
+        }
+    }
+}

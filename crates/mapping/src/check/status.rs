@@ -1,0 +1,345 @@
+//! SE06: what flows back, against the consumer's schema and the schemas of what it is read from.
+
+use std::ops::Range;
+
+use serde_json::{Value, json};
+
+use super::fit::{self, Misfit, Mismatch};
+use super::reads::{Reads, with_suggestion};
+use super::types::{Environment, Shape, Type};
+use crate::diagnostic::Finding;
+use crate::jsonpath::{JsonPath, Step};
+use crate::schema::{Field, Form, Schema, Schemas, View};
+use crate::template::{Template, Tree};
+use crate::yaml::{Node, NodeValue};
+use crate::{Mapping, MirrorRule, StatusField, StatusValue, Take};
+
+pub(super) fn check<'s>(
+    spec: &Node,
+    mapping: &'s Mapping,
+    schemas: &'s Schemas,
+    environment: &Environment<'s>,
+    findings: &mut Vec<Finding>,
+) {
+    let consumer = schemas.resource(&mapping.source.resource).map(|schema| &**schema);
+    let at = spec.entry("status").map(|(key, _)| key.span.clone());
+    let at = at.or_else(|| spec.get("source")?.get("resource").map(|resource| resource.headline())).unwrap_or(0..0);
+    let mut status = Status { mapping, consumer, environment, findings, at };
+    let node = spec.get("status");
+    status.subresource();
+    if let Some(node) = node {
+        status.fields(node);
+        status.conditions(node);
+    }
+    status.generation(node);
+    status.required(node);
+}
+
+struct Status<'e, 's> {
+    mapping: &'s Mapping,
+    consumer: Option<&'s Schema>,
+    environment: &'e Environment<'s>,
+    findings: &'e mut Vec<Finding>,
+    /// Where `status` stands; without one, the source's resource.
+    at: Range<usize>,
+}
+
+impl<'s> Status<'_, 's> {
+    /// The consumer's `.status`; `None`: there is no schema, or it leaves status open.
+    fn view(&self) -> Option<View<'s>> {
+        match self.consumer?.view().field("status") {
+            Field::Known(view) => Some(view),
+            Field::Open | Field::Unknown => None,
+        }
+    }
+
+    fn subresource(&mut self) {
+        let Some(schema) = self.consumer.filter(|schema| schema.status_subresource == Some(false)) else { return };
+        let message = format!("{} has no status subresource: no status can be written", schema.kind);
+        self.findings.push(
+            Finding::new("SE0608", self.at.clone(), message)
+                .help("in its schema, write `subresources: {status: {}}` beside the version's `schema`"),
+        );
+    }
+
+    fn fields(&mut self, node: &Node) {
+        let Some(NodeValue::Mapping(entries)) = node.get("fields").map(|fields| &fields.value) else { return };
+        for ((key, value), field) in entries.iter().zip(&self.mapping.status.fields) {
+            let place = self.place(key, field);
+            self.field(value, field, place);
+        }
+    }
+
+    /// The place a field is written to; says so where there is none.
+    fn place(&mut self, key: &Node, field: &StatusField) -> Option<View<'s>> {
+        let mut view = self.view()?;
+        let mut start = 0;
+        for (index, segment) in field.target.iter().enumerate() {
+            let below = match view.field(segment) {
+                Field::Known(below) => below,
+                Field::Open => return None,
+                Field::Unknown => {
+                    let range = match &key.value {
+                        NodeValue::String(scalar) => scalar.locate(start..start + segment.len()),
+                        _ => key.span.clone(),
+                    };
+                    let path = field.target[..=index].join(".");
+                    let message = format!("`status.{path}` does not exist in {}", view.schema().kind);
+                    let before = [&["status".to_owned()], &field.target[..index]].concat().join(".");
+                    let finding = Finding::new("SE0601", range, message).label("no such field");
+                    self.findings.push(with_suggestion(finding, segment, &before, view));
+                    return None;
+                }
+            };
+            view = below;
+            start += segment.len() + 1;
+        }
+        Some(view)
+    }
+
+    fn field(&mut self, node: &Node, field: &'s StatusField, place: Option<View<'s>>) {
+        let source = node.get("path").or(node.get("value")).map_or(node, |node| node);
+        let mut types = match &field.from {
+            StatusValue::Path { object, path, take } => self.path(source, object, path, *take, node),
+            StatusValue::Value(template) => self.template(source, template, None),
+        };
+        let mut at = source;
+        if let (Some(transform), Some(node)) = (&field.transform, node.get("transform")) {
+            types = self.template(node, transform, Some(types));
+            at = node;
+        }
+        let Some(view) = place else { return };
+        let path = field.target.join(".");
+        for mismatch in types.iter().flat_map(|one| fit::mismatches(one, view)) {
+            if let Mismatch::Misfit { misfit, .. } = mismatch {
+                self.findings.push(misfitting(at, &path, view, &misfit));
+            }
+        }
+        if let (Some(from), Some(choices)) = (types.iter().find_map(|one| free_text(one, view)), view.choices()) {
+            let listed: Vec<_> = choices.iter().filter_map(|choice| choice.as_str()).collect();
+            let message = format!("`status.{path}` takes no text but {}", quoted(&listed));
+            let finding = Finding::new("SE0609", at.headline(), message).label(from);
+            let help = "write each of its values: `\"A\" if value == \"a\" else \"B\"`, for example";
+            self.findings.push(finding.help(help));
+        }
+        if let (Some(default), Some(node)) = (&field.default, node.get("default"))
+            && let Some(misfit) = fit::literal(default, view)
+        {
+            self.findings.push(misfitting(node, &path, view, &misfit));
+        }
+    }
+
+    /// The types that a template comes to. Read on its own, what is absent leaves the field out.
+    fn template(&mut self, node: &Node, template: &'s Template, value: Option<Vec<Type<'s>>>) -> Vec<Type<'s>> {
+        let mut environment = self.environment.clone();
+        environment.value = value.unwrap_or_else(|| vec![Type::Any]);
+        let mut reads = Reads { environment: &environment, findings: self.findings };
+        match template.root() {
+            Tree::Expression(expression) => {
+                use crate::expression::Expr;
+                let alone = matches!(expression.expr(), Expr::Path(_));
+                reads.expression(expression.expr(), alone);
+                environment.infer(expression.expr())
+            }
+            Tree::Text(text) => {
+                reads.text(text, false);
+                vec![Type::Simple(Form::Text)]
+            }
+            Tree::Literal(value) if !matches!(node.value, NodeValue::Mapping(_)) => vec![Type::Literal(value)],
+            _ => vec![Type::Any],
+        }
+    }
+
+    /// The types that a path leads to.
+    fn path(&mut self, node: &Node, object: &str, path: &JsonPath, take: Take, field: &Node) -> Vec<Type<'s>> {
+        let every = path.steps().is_some() && !path.is_singular();
+        if every && take == Take::One && field.get("take").is_none() {
+            let message = format!("`{}` can match several values", path.text());
+            self.findings.push(
+                Finding::new("SE0607", node.headline(), message)
+                    .help("`take: first`, `all` or `count` says which; `take: one` makes more than one an error"),
+            );
+        }
+        let (Some(schema), Some(steps)) = (self.environment.object(object), path.steps()) else {
+            return if take == Take::Count { vec![Type::Simple(Form::Integer)] } else { vec![Type::Any] };
+        };
+        let mut view = Some(schema.view());
+        let mut from = 0;
+        for step in steps {
+            view = match (view, step) {
+                (None, _) => None,
+                (Some(at), Step::Name(name)) => match at.field(name) {
+                    Field::Known(below) => Some(below),
+                    Field::Open => None,
+                    Field::Unknown if !at.form().meets(Form::Map) => None,
+                    Field::Unknown => {
+                        self.findings.push(unknown_step(node, &mut from, name, at));
+                        return vec![Type::Any];
+                    }
+                },
+                (Some(at), Step::Index(_) | Step::Every) => at.item(),
+            };
+            if let Step::Name(name) = step {
+                advance(node, &mut from, name);
+            }
+        }
+        match (take, view) {
+            (Take::Count, _) => vec![Type::Simple(Form::Integer)],
+            (Take::All, _) => vec![Type::Simple(Form::List)],
+            (_, Some(view)) => vec![Type::Of(Shape::new(view, path.text().to_owned()))],
+            (_, None) => vec![Type::Any],
+        }
+    }
+
+    fn conditions(&mut self, node: &Node) {
+        if let Some(NodeValue::Sequence(nodes)) = node.get("conditions").map(|conditions| &conditions.value) {
+            let (mirrors, written): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| node.get("mirror").is_some());
+            for (node, rule) in written.into_iter().zip(&self.mapping.status.conditions) {
+                let parts = [
+                    (node.get("status"), Some(&rule.status)),
+                    (node.get("reason"), rule.reason.as_ref()),
+                    (node.get("message"), rule.message.as_ref()),
+                ];
+                for (node, template) in parts {
+                    if let (Some(node), Some(template)) = (node, template) {
+                        self.template(node, template, None);
+                    }
+                }
+            }
+            for (node, rule) in mirrors.into_iter().zip(&self.mapping.status.mirrors) {
+                self.mirror(node, rule);
+            }
+        }
+        self.conditions_have_a_place(node);
+    }
+
+    /// An object whose schema has no conditions will never report one.
+    fn mirror(&mut self, node: &Node, rule: &MirrorRule) {
+        let status = match self.environment.object(&rule.object).map(|schema| schema.view().field("status")) {
+            Some(Field::Known(status)) => status,
+            _ => return,
+        };
+        if matches!(status.field("conditions"), Field::Unknown) {
+            let at =
+                node.get("mirror").and_then(|mirror| mirror.get("types")).map_or(node.headline(), |at| at.headline());
+            let message = format!("{} has no `status.conditions` that could be mirrored", status.schema().kind);
+            let finding = Finding::new("SE0606", at, message).label("would be `Unknown` for ever");
+            self.findings.push(finding.help("write the condition by expressions over what its status has"));
+        }
+    }
+
+    fn conditions_have_a_place(&mut self, node: &Node) {
+        let wanted = ["conditions", "engineConditions"].into_iter().find_map(|field| {
+            node.entry(field).filter(|(_, list)| matches!(&list.value, NodeValue::Sequence(items) if !items.is_empty()))
+        });
+        let (Some((key, _)), Some(view)) = (wanted, self.view()) else { return };
+        if matches!(view.field("conditions"), Field::Unknown) {
+            let message = format!("{} has no `status.conditions`: they would be pruned", view.schema().kind);
+            self.findings.push(
+                Finding::new("SE0604", key.span.clone(), message)
+                    .label("nowhere to stand")
+                    .help("add `conditions` to its schema, a list of maps with `type`, `status`, `reason`, `message` and `lastTransitionTime`; or write a field such as `phase` instead"),
+            );
+        }
+    }
+
+    /// `observedGeneration: Auto`, where somebody asks for it.
+    fn generation(&mut self, node: Option<&std::sync::Arc<Node>>) {
+        let Some(given) = node.and_then(|node| node.get("observedGeneration")) else { return };
+        let Some(view) = self.view().filter(|_| self.mapping.status.observed_generation) else { return };
+        if matches!(view.field("observedGeneration"), Field::Unknown) {
+            let message = format!("{} has no `status.observedGeneration`: it would be pruned", view.schema().kind);
+            self.findings.push(Finding::new("SE0605", given.headline(), message).help(
+                "add `observedGeneration: {type: integer, format: int64}` to its status, or leave this line out",
+            ));
+        }
+    }
+
+    /// What the schema requires and nothing writes: every write of the status would be refused.
+    fn required(&mut self, node: Option<&std::sync::Arc<Node>>) {
+        let Some(schema) = self.consumer else { return };
+        let mut written = json!({});
+        for field in &self.mapping.status.fields {
+            put(&mut written, &field.target);
+        }
+        let (rules, conditions) = (&self.mapping.status, vec!["conditions".to_owned()]);
+        if rules.condition_types().next().is_some() || !rules.engine_conditions.is_empty() {
+            put(&mut written, &conditions);
+        }
+        if rules.observed_generation {
+            put(&mut written, &["observedGeneration".to_owned()]);
+        }
+        let at = node.and_then(|node| node.entry("fields")).map_or(self.at.clone(), |(key, _)| key.span.clone());
+        let missing = schema.required_missing(&written);
+        if missing.is_empty() {
+            return;
+        }
+        let fields = missing.join("`, `");
+        let message = format!("{} requires `{fields}` in its status, and nothing writes them", schema.kind);
+        self.findings.push(
+            Finding::new("SE0603", at, message)
+                .label("every write of the status would be refused")
+                .help("write them all, each with a `default`; or take them off `required` in the consumer's schema"),
+        );
+    }
+}
+
+/// Marks a path as written.
+fn put(status: &mut Value, path: &[String]) {
+    let Some((first, rest)) = path.split_first() else { return };
+    let Value::Object(fields) = status else { return };
+    if rest.is_empty() {
+        fields.insert(first.clone(), Value::Bool(true));
+    } else {
+        put(fields.entry(first.clone()).or_insert_with(|| json!({})), rest);
+    }
+}
+
+/// Moves behind a name of a path's text.
+fn advance(node: &Node, from: &mut usize, name: &str) {
+    let text = node.as_str().unwrap_or_default();
+    if let Some(found) = text.get(*from..).and_then(|rest| rest.find(name)) {
+        *from += found + name.len();
+    }
+}
+
+fn unknown_step(node: &Node, from: &mut usize, name: &str, at: View<'_>) -> Finding {
+    advance(node, from, name);
+    let span = match &node.value {
+        NodeValue::String(scalar) if *from >= name.len() => scalar.locate(*from - name.len()..*from),
+        _ => node.headline(),
+    };
+    let text = node.as_str().unwrap_or_default();
+    let message = format!("`{}` does not exist in {}", text.get(..*from).unwrap_or(text), at.schema().kind);
+    let finding = Finding::new("SE0606", span, message).label("no such field");
+    if name == "observedGeneration" {
+        return finding.help("its controller does not say which generation it speaks of; `observedGeneration: Auto` in the mapping's `status` lets the engine say it");
+    }
+    let before = text.get(..from.saturating_sub(name.len() + 1)).unwrap_or_default();
+    with_suggestion(finding, name, before, at)
+}
+
+fn misfitting(node: &Node, path: &str, view: View<'_>, misfit: &Misfit) -> Finding {
+    misfit.finding(["SE0602"; 2], node, &format!("status.{path}"), view, "this")
+}
+
+/// What a text can be beside the values that an enum lists.
+fn free_text(one: &Type<'_>, view: View<'_>) -> Option<String> {
+    let choices = view.choices()?;
+    match one {
+        Type::Simple(Form::Text) => Some("any text can come here".to_owned()),
+        Type::Of(shape) if shape.view.form() == Form::Text => match shape.view.choices() {
+            None => Some(format!("`{}` is any text", shape.path)),
+            Some(values) => {
+                let other =
+                    values.iter().filter_map(|value| value.as_str().filter(|_| !choices.contains(value))).next()?;
+                Some(format!("`{}` can be `{other}`", shape.path))
+            }
+        },
+        _ => None,
+    }
+}
+
+fn quoted(values: &[&str]) -> String {
+    values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,330 @@
+//! SE05: what templates write, against the schemas of the kinds they write; and what of it is the consumer's.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::decided;
+use super::fit::{self, Misfit, Mismatch};
+use super::reads::{Reads, guards, with_suggestion};
+use super::safety;
+use super::types::{Bound, Environment, Type};
+use crate::Kind;
+use crate::diagnostic::Finding;
+use crate::expression::Expr;
+use crate::schema::{Field, Form, View};
+use crate::template::{Each, Tree, When, is_when};
+use crate::yaml::{Node, NodeValue};
+
+/// Looks at one object's template.
+pub(super) struct Target<'e, 's> {
+    pub environment: &'e Environment<'s>,
+    /// `None`: a variable, which is no object of its own.
+    pub kind: Option<&'s Kind>,
+    /// The template as it is read: what stands in for absent values is asked for elsewhere.
+    pub guarded: bool,
+    pub findings: &'e mut Vec<Finding>,
+}
+
+/// A place of the rendered object.
+#[derive(Clone)]
+pub(super) struct Place<'s> {
+    /// `None`: the schema leaves it open, or there is none.
+    pub view: Option<View<'s>>,
+    /// Keys from the top; items of lists do not count.
+    pub path: Vec<String>,
+}
+
+impl<'s> Place<'s> {
+    pub fn top(view: Option<View<'s>>) -> Self {
+        Self { view, path: Vec::new() }
+    }
+
+    pub fn under(&self, key: &str, view: Option<View<'s>>) -> Self {
+        let mut path = self.path.clone();
+        path.push(key.to_owned());
+        Self { view, path }
+    }
+
+    pub fn item(&self) -> Self {
+        Self { view: self.view.and_then(View::item), path: self.path.clone() }
+    }
+}
+
+impl<'s> Target<'_, 's> {
+    pub fn tree(&mut self, node: &Node, tree: &'s Tree, place: &Place<'s>) {
+        match (tree, &node.value) {
+            (Tree::Literal(_), _) => self.literal(node, place),
+            (Tree::Expression(expression), _) => {
+                let guarded = self.guarded;
+                self.reads().expression(expression.expr(), guarded);
+                self.written(node, expression.expr(), place, &[]);
+            }
+            (Tree::Text(text), _) => {
+                let guarded = self.guarded;
+                self.reads().text(text, guarded);
+                self.typed(node, &[Type::Simple(Form::Text)], place);
+                let is_consumers = self.environment.prints_consumers(text);
+                self.safe_leaf(node, &place.path, is_consumers, &[]);
+                if let Some(kind) = self.kind {
+                    let printed = decided::printed(self.environment, text);
+                    decided::check(kind, node, &place.path, &printed, self.findings);
+                }
+            }
+            (Tree::Sequence(trees), NodeValue::Sequence(nodes)) => {
+                self.expect(node, Form::List, place);
+                let item = place.item();
+                nodes.iter().zip(trees).for_each(|(node, tree)| self.tree(node, tree, &item));
+            }
+            (Tree::Mapping(trees), NodeValue::Mapping(nodes)) => {
+                if !self.expect(node, Form::Map, place) {
+                    return;
+                }
+                self.required(node, nodes, place);
+                for ((key, node), (name, tree)) in fields(nodes).zip(trees) {
+                    if let Some(below) = self.field(key, name, place) {
+                        self.tree(node, tree, &below);
+                    }
+                }
+            }
+            (Tree::Each(each), NodeValue::Mapping(_)) => self.each(node, each, place),
+            (Tree::When(when), _) => self.when(when, |target| target.tree(node, &when.tree, place)),
+            (Tree::Merge(layers), NodeValue::Mapping(_)) => {
+                let Some(NodeValue::Sequence(nodes)) = node.get("$merge").map(|list| &list.value) else { return };
+                for (index, (node, layer)) in nodes.iter().zip(layers).enumerate() {
+                    if let Tree::Expression(expression) = layer {
+                        let guarded = self.guarded;
+                        self.reads().expression(expression.expr(), guarded);
+                        self.written(node, expression.expr(), place, &covered(&nodes[index + 1..]));
+                    } else {
+                        self.layer(node, layer, place);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn reads(&mut self) -> Reads<'_, 's> {
+        Reads { environment: self.environment, findings: self.findings }
+    }
+
+    /// What a map holds, which relies on what its condition asks for.
+    fn when(&mut self, when: &'s When, check: impl FnOnce(&mut Target<'_, 's>)) {
+        let guarded = self.guarded;
+        self.reads().expression(when.condition.expr(), guarded);
+        let guarded = guarded || guards(when.condition.expr());
+        check(&mut Target { environment: self.environment, kind: self.kind, guarded, findings: self.findings });
+    }
+
+    /// One of several maps laid over each other: what it lacks, another may have.
+    fn layer(&mut self, node: &Node, tree: &'s Tree, place: &Place<'s>) {
+        match (tree, &node.value) {
+            (Tree::Mapping(trees), NodeValue::Mapping(nodes)) => {
+                for ((key, node), (name, tree)) in fields(nodes).zip(trees) {
+                    if let Some(below) = self.field(key, name, place) {
+                        self.layer(node, tree, &below);
+                    }
+                }
+            }
+            (Tree::Literal(_), NodeValue::Mapping(nodes)) => {
+                for (key, node) in fields(nodes) {
+                    if let Some(below) = self.field(key, &unescaped(key), place) {
+                        self.literal(node, &below);
+                    }
+                }
+            }
+            (Tree::When(when), _) => self.when(when, |target| target.layer(node, &when.tree, place)),
+            _ => self.tree(node, tree, place),
+        }
+    }
+
+    fn each(&mut self, node: &Node, each: &'s Each, place: &Place<'s>) {
+        self.expect(node, Form::List, place);
+        let mut items = Bound { types: vec![Type::Any], is_consumers: false };
+        if let (Some(list), tree) = (node.get("$each"), &each.list) {
+            match tree {
+                Tree::Expression(expression) => {
+                    let guarded = self.guarded;
+                    self.reads().expression(expression.expr(), guarded);
+                    items = self.environment.items(expression.expr());
+                }
+                other => self.tree(list, other, &Place { view: None, path: place.path.clone() }),
+            }
+        }
+        let mut environment = self.environment.clone();
+        environment.locals.push((each.name.clone(), items));
+        let when = each.when.as_ref();
+        let guarded = self.guarded || when.is_some_and(|when| guards(when.expr()));
+        let findings = &mut *self.findings;
+        let mut below = Target { environment: &environment, kind: self.kind, guarded, findings };
+        if let Some(when) = when {
+            below.reads().expression(when.expr(), false);
+        }
+        if let Some(item) = node.get("$item") {
+            below.tree(item, &each.item, &place.item());
+        }
+    }
+
+    /// The place under a key; `None` where there is none, and a finding says so.
+    fn field(&mut self, key: &Node, name: &str, place: &Place<'s>) -> Option<Place<'s>> {
+        let Some(view) = place.view else { return Some(place.under(name, None)) };
+        match view.field(name) {
+            Field::Known(below) => Some(place.under(name, Some(below))),
+            Field::Open => Some(place.under(name, None)),
+            Field::Unknown => {
+                let path = place.under(name, None).path.join(".");
+                let message = format!("`{path}` does not exist in {}: it would be pruned", view.schema().kind);
+                let finding = Finding::new("SE0501", key.span.clone(), message).label("no such field");
+                self.findings.push(with_suggestion(finding, name, &place.path.join("."), view));
+                None
+            }
+        }
+    }
+
+    /// A subtree without expressions.
+    fn literal(&mut self, node: &Node, place: &Place<'s>) {
+        match &node.value {
+            NodeValue::Sequence(items) => {
+                self.expect(node, Form::List, place);
+                let item = place.item();
+                items.iter().for_each(|node| self.literal(node, &item));
+            }
+            NodeValue::Mapping(entries) => {
+                if !self.expect(node, Form::Map, place) {
+                    return;
+                }
+                self.required(node, entries, place);
+                for (key, node) in fields(entries) {
+                    if let Some(below) = self.field(key, &unescaped(key), place) {
+                        self.literal(node, &below);
+                    }
+                }
+            }
+            _ => {
+                let Some(view) = place.view else { return };
+                if let Some(misfit) = fit::literal(&node.to_json(), view) {
+                    self.findings.push(misfitting(node, &place.path.join("."), view, "this", &misfit));
+                }
+            }
+        }
+    }
+
+    /// Whether a place can be a list or a map; says so where it cannot.
+    fn expect(&mut self, node: &Node, form: Form, place: &Place<'s>) -> bool {
+        let Some(view) = place.view.filter(|view| !form.meets(view.form())) else { return true };
+        let misfit = Misfit::Form { is: form, wanted: view.form() };
+        self.findings.push(misfitting(node, &place.path.join("."), view, "this", &misfit));
+        false
+    }
+
+    /// The fields that must be there, and are not.
+    fn required(&mut self, node: &Node, entries: &[(Arc<Node>, Arc<Node>)], place: &Place<'s>) {
+        let Some(view) = place.view else { return };
+        for name in view.required() {
+            let given = entries.iter().any(|(key, _)| unescaped(key) == name);
+            let stands = match view.field(name) {
+                Field::Known(field) => field.has_default(),
+                _ => true,
+            };
+            if !given && !stands {
+                let path = place.under(name, None).path.join(".");
+                let message = format!("{} requires `{path}`", view.schema().kind);
+                self.findings.push(
+                    Finding::new("SE0503", node.headline(), message)
+                        .label(format!("`{name}` is missing here"))
+                        .help("the API server would refuse the object"),
+                );
+            }
+        }
+    }
+
+    /// What an expression writes, but for the fields that others lie over.
+    fn written(&mut self, node: &Node, expr: &'s Expr, place: &Place<'s>, covered: &[String]) {
+        let mut types = self.environment.infer(expr);
+        for one in &mut types {
+            if let Type::Of(shape) = one {
+                shape.without.extend_from_slice(covered);
+            }
+        }
+        self.typed(node, &types, place);
+        let is_consumers = self.environment.is_consumers(expr);
+        self.safe_leaf(node, &place.path, is_consumers, &types);
+        if let Some(kind) = self.kind.filter(|_| is_consumers) {
+            safety::subtree(kind, node, &types, place, self.findings);
+        }
+    }
+
+    fn safe_leaf(&mut self, node: &Node, path: &[String], is_consumers: bool, types: &[Type<'s>]) {
+        if let Some(kind) = self.kind.filter(|_| is_consumers) {
+            safety::leaf(kind, node, path, types, self.findings);
+            decided::check(kind, node, path, types, self.findings);
+        }
+    }
+
+    fn typed(&mut self, node: &Node, types: &[Type<'s>], place: &Place<'s>) {
+        let Some(view) = place.view else { return };
+        let at = place.path.join(".");
+        for one in types {
+            let root = if let Type::Of(shape) = one { shape.path.as_str() } else { "" };
+            for mismatch in fit::mismatches(one, view) {
+                self.findings.push(match mismatch {
+                    Mismatch::Misfit { path, misfit } => {
+                        let what = if path.is_empty() { "this".to_owned() } else { format!("`{path}`") };
+                        let below = path.strip_prefix(root).unwrap_or_default();
+                        misfitting(node, &format!("{at}{below}"), view, &what, &misfit)
+                    }
+                    Mismatch::Pruned { path, name, at } => pruned(node, root, &path, &name, at),
+                });
+            }
+        }
+    }
+}
+
+/// A consumer's field that the target does not have.
+fn pruned(node: &Node, root: &str, path: &str, name: &str, at: View<'_>) -> Finding {
+    let message = format!("`{path}` does not exist in {}: it would be pruned", at.schema().kind);
+    let direct = path.strip_prefix(root).is_some_and(|below| below.strip_prefix('.') == Some(name));
+    let help = if direct {
+        format!("leave it out with `| without(\"{name}\")`, or put it where it belongs")
+    } else {
+        "write this part field by field, a list with `$each`, in a further item of `$merge`".to_owned()
+    };
+    Finding::new("SE0501", node.headline(), message).label("brings it along").help(help)
+}
+
+/// The entries of a map but for its `$when`.
+fn fields(entries: &[(Arc<Node>, Arc<Node>)]) -> impl Iterator<Item = &(Arc<Node>, Arc<Node>)> {
+    entries.iter().filter(|(key, _)| !is_when(key))
+}
+
+/// Fields of the layers above that are always there.
+fn covered(above: &[Arc<Node>]) -> Vec<String> {
+    let always = above.iter().filter(|layer| layer.get("$when").is_none());
+    let fields = always.filter_map(|layer| match &layer.value {
+        NodeValue::Mapping(entries) => Some(entries.iter().map(|(key, _)| unescaped(key))),
+        _ => None,
+    });
+    fields.flatten().collect()
+}
+
+/// The key itself, without the escape of a `$`.
+fn unescaped(key: &Node) -> String {
+    let key = key.as_str().unwrap_or_default();
+    key.strip_prefix('$').filter(|rest| rest.starts_with('$')).unwrap_or(key).to_owned()
+}
+
+fn misfitting(node: &Node, at: &str, view: View<'_>, what: &str, misfit: &Misfit) -> Finding {
+    let finding = misfit.finding(["SE0502", "SE0504"], node, at, view, what);
+    let (NodeValue::String(scalar), Misfit::Form { is: Form::Text, wanted }) = (&node.value, misfit) else {
+        return finding;
+    };
+    let meant = || serde_json::from_str::<Value>(&scalar.text).is_ok_and(|value| Form::of(&value).meets(*wanted));
+    if scalar.text.contains("{{") {
+        finding.help("`{{ … }}` prints text; a value keeps its type as `${{ … }}`, alone")
+    } else if meant() {
+        finding.help("leave the quotes out")
+    } else {
+        finding
+    }
+}

@@ -1,0 +1,165 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::compile::{Compiled, compile};
+use crate::diagnostic::{CODES, Diagnostic};
+use crate::tests::{each, files, snapshot};
+
+fn schemas() -> Schemas {
+    let mut schemas = Schemas::default();
+    for path in files("tests/ui/checks/schemas").into_iter().chain(files("schemas/mongodb")) {
+        assert_eq!(schemas.add_file(&std::fs::read(&path).expect("readable")), [], "{}", path.display());
+    }
+    schemas
+}
+
+/// Every finding of a file's mappings, which all compile.
+fn shown(name: &str, file: &str, schemas: &Schemas) -> String {
+    let mut parts = Vec::new();
+    for document in yaml::parse(file.as_bytes()) {
+        let outcome = compile(&document);
+        let Some(Compiled::Mapping(mapping)) = outcome.compiled else { panic!("{name}: {:?}", outcome.findings) };
+        let findings = check(&document, &mapping, schemas);
+        parts.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, name, file.as_bytes()).render(false)));
+        parts.push(format!("checked: mapping {}", mapping.name));
+    }
+    parts.join("\n\n")
+}
+
+/// Each file of `tests/ui/checks` has the text of its diagnostics beside it.
+#[test]
+fn diagnostics_of_checks() {
+    let schemas = schemas();
+    each("tests/ui/checks", |name, text| shown(name, text, &schemas));
+}
+
+/// The same of schema documents.
+#[test]
+fn diagnostics_of_schemas() {
+    each("tests/ui/schemas", |name, text| {
+        let findings = Schemas::default().add_file(text.as_bytes()).into_iter();
+        let shown = findings.map(|finding| Diagnostic::new(finding, name, text.as_bytes()).render(false));
+        shown.collect::<Vec<_>>().join("\n\n")
+    });
+}
+
+/// What a mapping reads and writes without a schema is never wrong.
+#[test]
+fn without_schemas_nothing_is_said_of_types() {
+    for path in files("tests/ui/checks") {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        for document in yaml::parse(text.as_bytes()) {
+            let Some(Compiled::Mapping(mapping)) = compile(&document).compiled else { panic!("{}", path.display()) };
+            let codes = check(&document, &mapping, &Schemas::default()).into_iter().map(|finding| finding.code);
+            let about_types: Vec<_> =
+                codes.filter(|code| !code.starts_with("SE07") && !["SE0314", "SE0607"].contains(code)).collect();
+            assert_eq!(about_types, Vec::<&str>::new(), "{}", path.display());
+        }
+    }
+}
+
+/// What a code of the registry says in words alone: it takes more than a document.
+const IN_WORDS: [&str; 8] = ["SE0007", "SE0010", "SE0011", "SE0012", "SE0120", "SE0121", "SE0405", "SE0701"];
+
+/// An example of the registry as a whole document: what it leaves out is as plain as can be.
+fn framed(example: &str) -> String {
+    if example.contains("\nkind: ") || example.starts_with("kind: ") {
+        return example.to_owned();
+    }
+    let mut document =
+        "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {name: databases}\nspec:\n".to_owned();
+    let plain = [
+        ("source:", "source: {apiExport: {name: databases}, resource: databases.v1.example.com}\n"),
+        ("objects:", "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap}}\n"),
+    ];
+    // Variables of an example are read, so that only what it is about is found.
+    let root = yaml::parse_one(example).and_then(|document| document.root);
+    let vars = match root.as_ref().and_then(|root| root.get("vars")).map(|vars| &vars.value) {
+        Some(NodeValue::Mapping(entries)) => &entries[..],
+        _ => &[],
+    };
+    let names = vars.iter().filter_map(|(key, _)| key.as_str()).filter(|name| !name.contains('-'));
+    let read: String = names.map(|name| format!("{name}: \"{{{{ vars.{name} | tojson }}}}\", ")).collect();
+    let missing = plain.iter().filter(|(key, _)| !example.lines().any(|line| line.starts_with(key)));
+    let parts: String = missing.map(|(_, text)| *text).chain([example]).collect();
+    let parts = if read.is_empty() {
+        parts
+    } else {
+        parts.replacen("ConfigMap}", &format!("ConfigMap, data: {{{read}}}}}"), 1)
+    };
+    document.extend(parts.lines().map(|line| format!("  {line}\n")));
+    document
+}
+
+/// Everything that is found in a file of one document, of whatever kind.
+fn found(file: &str, schemas: &Schemas) -> Vec<Finding> {
+    if file.contains("kind: APIResourceSchema") {
+        return Schemas::default().add_file(file.as_bytes());
+    }
+    let document = yaml::parse(file.as_bytes()).remove(0);
+    let outcome = compile(&document);
+    match outcome.compiled {
+        Some(Compiled::Mapping(mapping)) => {
+            [outcome.findings, outcome.not_yet, check(&document, &mapping, schemas)].concat()
+        }
+        _ => outcome.findings,
+    }
+}
+
+/// Each code's example brings it about, with a text that is reviewed, and its fix brings about nothing at all.
+#[test]
+fn every_code_has_an_example_and_a_fix() {
+    let schemas = schemas();
+    let mut wrong = Vec::new();
+    for code in CODES.iter() {
+        assert!(code.title.len() > 10 && code.explanation.ends_with('.'), "{}", code.code);
+        // What is found on live clusters takes clusters.
+        if IN_WORDS.contains(&code.code) || code.code.starts_with("SE08") {
+            assert!(code.example.starts_with("# ") || code.example.contains("provider"), "{}", code.code);
+            continue;
+        }
+        let bad = framed(code.example);
+        let findings = found(&bad, &schemas);
+        if !findings.iter().any(|finding| finding.code == code.code) {
+            wrong.push(format!("{}: the example gives {findings:?}", code.code));
+        }
+        if !code.fix.starts_with('#') {
+            let left = found(&framed(code.fix), &schemas);
+            if !left.is_empty() {
+                wrong.push(format!("{}: the fix gives {left:?}", code.code));
+            }
+        }
+        let shown: Vec<_> = findings
+            .into_iter()
+            .map(|finding| Diagnostic::new(finding, "mapping.yaml", bad.as_bytes()).render(false))
+            .collect();
+        snapshot("tests/ui/codes", code.code, &shown.join("\n\n"));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn shipped_mappings_are_clean() {
+    let schemas = schemas();
+    for path in files("mappings") {
+        let file = std::fs::read_to_string(&path).expect("readable");
+        for document in yaml::parse(file.as_bytes()) {
+            let outcome = compile(&document);
+            assert_eq!(outcome.findings, [], "{}", path.display());
+            if let Some(Compiled::Mapping(mapping)) = outcome.compiled {
+                assert_eq!(check(&document, &mapping, &schemas), [], "{}", path.display());
+            }
+        }
+    }
+}
+
+/// It has a `plan`, endpoints, a connection's secret and members' hosts, which the shipped schemas have not.
+#[test]
+fn the_full_document_is_checked_without_a_panic() {
+    let file = include_str!("../../../../tests/ui/documents/good.yaml");
+    let document = yaml::parse(file.as_bytes()).remove(0);
+    let Some(Compiled::Mapping(mapping)) = compile(&document).compiled else { panic!("it is good") };
+    let mapping: Arc<Mapping> = mapping;
+    let codes: Vec<_> = check(&document, &mapping, &schemas()).into_iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, ["SE0314", "SE0401", "SE0601", "SE0606", "SE0601", "SE0606"]);
+}

@@ -1,0 +1,156 @@
+//! `dependsOn`, and what expressions depend on: which object has to wait for which.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::Compiler;
+use crate::diagnostic::Finding;
+use crate::document::ObjectSpec;
+use crate::expression::{Expression, References};
+use crate::template::Text;
+use crate::yaml::{Spanned, closest};
+use crate::{ObjectRule, RELATED, RelatedRule};
+
+impl Compiler {
+    /// What is read, with what the variables among it read.
+    pub(super) fn all_references(&self, direct: &References) -> References {
+        let mut all = direct.clone();
+        for references in direct.vars.iter().filter_map(|name| self.var_references.get(name)) {
+            all.extend(references);
+        }
+        all
+    }
+
+    /// Fills in the dependencies of every rule, and refuses those that could never be met.
+    pub(super) fn dependencies(
+        &mut self,
+        specs: &[Spanned<ObjectSpec>],
+        rules: &mut [Option<ObjectRule>],
+        related: &[RelatedRule],
+    ) {
+        let (objects, others) = (self.objects.clone(), self.related.clone());
+        let mut nodes = Vec::new();
+        for (index, spec) in specs.iter().enumerate() {
+            let mut wanted = rules[index].as_ref().map(|rule| self.inferred(rule)).unwrap_or_default();
+            for named in &spec.depends_on {
+                self.check_dependency(spec, named, specs);
+                match named.strip_prefix(RELATED) {
+                    Some(name) => wanted.related.insert(name.to_owned()),
+                    None => wanted.objects.insert(named.value.clone()),
+                };
+            }
+            if let Some(rule) = &mut rules[index] {
+                rule.depends_on = positions(&objects, &wanted.objects);
+                rule.depends_on_related = positions(&others, &wanted.related);
+            }
+            nodes.push(Needs { name: spec.id.value.clone(), at: spec.id.span(), wanted });
+        }
+        for rule in related {
+            let at = self.related_at.get(&rule.id).cloned().unwrap_or(0..0);
+            let wanted = self.related_references(rule);
+            nodes.push(Needs { name: format!("{RELATED}{}", rule.id), at, wanted });
+        }
+        self.check_cycles(&nodes);
+    }
+
+    /// What the template, the name and `when` of an object read.
+    fn inferred(&self, rule: &ObjectRule) -> References {
+        let mut direct = rule.template.references().clone();
+        rule.when.iter().map(Expression::references).for_each(|when| direct.extend(when));
+        rule.name.iter().map(Text::references).for_each(|name| direct.extend(name));
+        if let Some(each) = &rule.for_each {
+            direct.extend(each.list.references());
+            direct.extend(each.key.references());
+        }
+        self.all_references(&direct)
+    }
+
+    fn check_dependency(&mut self, spec: &ObjectSpec, named: &Spanned<String>, specs: &[Spanned<ObjectSpec>]) {
+        let (what, name, known) = match named.strip_prefix(RELATED) {
+            Some(name) => ("related object", name, &self.related),
+            None => ("object", named.as_str(), &self.objects),
+        };
+        if !known.iter().any(|known| known == name) {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let help = match closest(name, &known) {
+                Some(meant) if what == "object" => format!("did you mean `{meant}`?"),
+                Some(meant) => format!("did you mean `{RELATED}{meant}`?"),
+                None if known.is_empty() => "it has none".to_owned(),
+                None => format!("it has {}", known.join(", ")),
+            };
+            let finding = Finding::new("SE0310", named.span(), format!("the mapping has no {what} `{name}`"));
+            return self.report(finding.help(help));
+        }
+        let own = specs.iter().any(|other| other.id.value == name && other.shared.is_none());
+        if spec.shared.is_some() && (own || what != "object") {
+            let message = format!("the shared object `{}` cannot wait for an object of one source", spec.id.value);
+            let finding = Finding::new("SE0312", named.span(), message);
+            self.report(
+                finding.help("it stands for all sources of a namespace; it can wait for another shared object"),
+            );
+        }
+    }
+
+    /// Objects that wait for each other would wait for ever.
+    fn check_cycles(&mut self, nodes: &[Needs]) {
+        let position = |name: &str| nodes.iter().position(|node| node.name == name);
+        let edges_of = |node: &Needs| -> Vec<usize> {
+            let objects = node.wanted.objects.iter().filter_map(|id| position(id));
+            let related = node.wanted.related.iter().filter_map(|id| position(&format!("{RELATED}{id}")));
+            objects.chain(related).collect()
+        };
+        let edges: Vec<Vec<usize>> = nodes.iter().map(edges_of).collect();
+        let mut said: Vec<usize> = Vec::new();
+        for start in 0..edges.len() {
+            let Some(cycle) = cycle_from(start, &edges).filter(|cycle| !cycle.iter().any(|one| said.contains(one)))
+            else {
+                continue;
+            };
+            let name = |position: &usize| format!("`{}`", nodes[*position].name);
+            let (at, chain) = (nodes[start].at.clone(), cycle.iter().skip(1).chain([&start]).map(name));
+            let finding = if cycle.len() == 1 {
+                Finding::new("SE0311", at, format!("{} waits for itself", name(&start)))
+                    .help("`objects.<id>` is what stands downstream; its own template cannot read it, `ready`, `failed` and `status` can")
+            } else {
+                let chain = chain.collect::<Vec<_>>().join(", which waits for ");
+                Finding::new("SE0311", at, format!("{} waits for {chain}", name(&start)))
+                    .help("none of them could be the first to be made: take one `dependsOn`, or one read of `objects.<id>`, away")
+            };
+            said.extend(&cycle);
+            self.report(finding);
+        }
+    }
+}
+
+/// An object or related object, and what it waits for.
+struct Needs {
+    name: String,
+    at: Range<usize>,
+    wanted: References,
+}
+
+fn positions(all: &[String], wanted: &BTreeSet<String>) -> Vec<usize> {
+    wanted.iter().filter_map(|id| all.iter().position(|known| known == id)).collect()
+}
+
+/// The shortest way from a position back to itself.
+fn cycle_from(start: usize, edges: &[Vec<usize>]) -> Option<Vec<usize>> {
+    let mut ways = vec![vec![start]];
+    let mut seen = vec![false; edges.len()];
+    while !ways.is_empty() {
+        let mut next = Vec::new();
+        for way in ways {
+            let last = *way.last()?;
+            for to in &edges[last] {
+                if *to == start {
+                    return Some(way);
+                }
+                if !std::mem::replace(&mut seen[*to], true) {
+                    next.push([&way[..], &[*to]].concat());
+                }
+            }
+        }
+        ways = next;
+    }
+    None
+}

@@ -1,0 +1,406 @@
+//! Document → [`Mapping`]: the only way from what was written to what runs, with every finding at once.
+
+mod dependencies;
+mod for_each;
+mod names;
+mod object;
+mod provider;
+mod related;
+mod source;
+mod status;
+mod targets;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::diagnostic::Finding;
+use super::document::{
+    API_VERSION, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec, MappingTestDocument, Period,
+    PruneGuardSpec, ReconcileSpec, required_fields,
+};
+use super::expression::{Names, References, Root, RootSet};
+use super::template::Template;
+use super::{
+    ClusterProvider, Constants, Lifecycle, Mapping, OWN_CLUSTER, PruneGuard, Reconcile, Side, SourceRecreated,
+    TargetChoice, TargetRule,
+};
+use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, closest, from_node};
+
+pub use names::MAX_MAPPING_NAME;
+pub use status::overlap;
+
+/// The kinds of document.
+pub const KINDS: [&str; 3] = ["Mapping", "ClusterProvider", "MappingTest"];
+
+/// What a document is once it is compiled.
+#[derive(Debug, Clone)]
+pub enum Compiled {
+    Mapping(Arc<Mapping>),
+    ClusterProvider(ClusterProvider),
+    /// Ignored by the engine.
+    MappingTest,
+}
+
+/// What became of a document: something that runs, or findings that say why not.
+#[derive(Debug)]
+pub struct Outcome {
+    /// `None` where one of the findings is an error.
+    pub compiled: Option<Compiled>,
+    pub findings: Vec<Finding>,
+    /// Parts of the language that have no run time yet: an engine refuses the document for them.
+    pub not_yet: Vec<Finding>,
+}
+
+/// Compiles a document.
+pub fn compile(document: &yaml::Document) -> Outcome {
+    let (mut findings, mut not_yet) = (document.findings.clone(), Vec::new());
+    let compiled =
+        document.root.as_ref().and_then(|root| compile_root(root, &document.text, &mut findings, &mut not_yet));
+    findings.sort_by_key(|finding| (finding.span.start, finding.code));
+    // An object's name is a leaf of its template, too.
+    findings.dedup();
+    let failed = findings.iter().any(|finding| super::diagnostic::is_error(finding.code));
+    Outcome { compiled: compiled.filter(|_| !failed), findings, not_yet }
+}
+
+fn compile_root(
+    root: &Arc<Node>,
+    text: &Arc<str>,
+    findings: &mut Vec<Finding>,
+    not_yet: &mut Vec<Finding>,
+) -> Option<Compiled> {
+    match kind_of(root, findings)? {
+        "Mapping" => {
+            let typed: Typed<MappingDocument> = read(root, findings)?;
+            let mut compiler = Compiler::new(&typed.value.spec);
+            let mapping = compiler.mapping(&typed.value, text);
+            not_yet.append(&mut compiler.not_yet);
+            findings.extend(compiler.conclude(typed.complete));
+            mapping.map(|mapping| Compiled::Mapping(Arc::new(mapping)))
+        }
+        "ClusterProvider" => {
+            let typed: Typed<ClusterProviderDocument> = read(root, findings)?;
+            Some(Compiled::ClusterProvider(provider::compile(&typed.value, findings)))
+        }
+        _ => {
+            let typed: Typed<MappingTestDocument> = read(root, findings)?;
+            for observed in typed.value.spec.cases.iter().flat_map(|case| &case.observed) {
+                observed_template(observed, findings);
+            }
+            Some(Compiled::MappingTest)
+        }
+    }
+}
+
+/// An `observed` object of a test. A path to a file has no expressions.
+pub fn observed_template(raw: &Raw, findings: &mut Vec<Finding>) -> Option<Template> {
+    Template::compile(&raw.0, &Names::only(RootSet::OBSERVED), findings)
+}
+
+fn read<T: DeserializeOwned>(root: &Arc<Node>, findings: &mut Vec<Finding>) -> Option<Typed<T>> {
+    from_node(root, &required_fields, findings)
+}
+
+/// The document's kind, where it is one of ours.
+fn kind_of(root: &Node, findings: &mut Vec<Finding>) -> Option<&'static str> {
+    if !matches!(root.value, NodeValue::Mapping(_)) {
+        let message = format!(
+            "a document is a mapping with `apiVersion`, `kind`, `metadata` and `spec`; this is {}",
+            root.describe()
+        );
+        findings.push(Finding::new("SE0105", root.headline(), message));
+        return None;
+    }
+    if let Some(version) = root.get("apiVersion").filter(|version| version.as_str() != Some(API_VERSION)) {
+        let message = format!("this is no document of sync-engine: its apiVersion is {}", version.describe());
+        let ours = version.as_str().is_some_and(|text| text.starts_with("sync-engine"));
+        let help = if ours {
+            format!("write `{API_VERSION}`")
+        } else {
+            "a directory of mappings holds nothing else; move this document to another place".to_owned()
+        };
+        findings.push(Finding::new("SE0105", version.headline(), message).help(help));
+        return None;
+    }
+    let Some(kind) = root.get("kind") else {
+        let finding = Finding::new("SE0105", root.headline(), "the field `kind` is missing");
+        findings.push(finding.help(format!("one of {}", KINDS.join(", "))));
+        return None;
+    };
+    let text = kind.as_str().unwrap_or_default();
+    let known = KINDS.into_iter().find(|known| *known == text);
+    if known.is_none() {
+        let finding = Finding::new(
+            "SE0105",
+            kind.headline(),
+            format!("the kind is one of {}; this is {}", KINDS.join(", "), kind.describe()),
+        );
+        findings.push(match closest(text, &KINDS) {
+            Some(meant) => finding.help(format!("did you mean `{meant}`?")),
+            None => finding,
+        });
+    }
+    known
+}
+
+/// What all parts of a mapping's compilation share.
+struct Compiler {
+    findings: Vec<Finding>,
+    not_yet: Vec<Finding>,
+    vars: Vec<String>,
+    objects: Vec<String>,
+    related: Vec<String>,
+    /// Where each related object says its id.
+    related_at: BTreeMap<String, std::ops::Range<usize>>,
+    /// Which of both are several, by `forEach`.
+    several: Vec<(Root, String)>,
+    /// What each variable reads, also through the ones before it.
+    var_references: BTreeMap<String, References>,
+    /// Names of the object at hand: its `as`.
+    locals: Vec<String>,
+    /// The `as` of `targets`, which objects read.
+    target_item: Option<String>,
+    /// What the status reads.
+    status_roots: RootSet,
+    /// Whether the placement's namespace reads the source, or no other source is in its cluster: so that a fixed name there can
+    /// be unique.
+    place_per_source: bool,
+}
+
+impl Compiler {
+    fn new(spec: &MappingSpec) -> Self {
+        Self {
+            findings: Vec::new(),
+            not_yet: Vec::new(),
+            vars: spec.vars.0.iter().map(|(name, _)| name.value.clone()).collect(),
+            objects: spec.objects.iter().map(|object| object.id.value.clone()).collect(),
+            related: spec.related.iter().map(|related| related.id.value.clone()).collect(),
+            related_at: spec.related.iter().map(|one| (one.id.value.clone(), one.id.span())).collect(),
+            several: several(spec),
+            var_references: BTreeMap::new(),
+            locals: Vec::new(),
+            target_item: None,
+            status_roots: RootSet::STATUS,
+            place_per_source: source::namespace_reads_source(spec.placement.as_ref()) || source::is_alone(spec),
+        }
+    }
+
+    /// The findings. Where a part of the document could not be read, a name can be unknown because of that alone.
+    fn conclude(self, complete: bool) -> Vec<Finding> {
+        let consequence = |finding: &Finding| !complete && finding.code.starts_with("SE03");
+        self.findings.into_iter().filter(|finding| !consequence(finding)).collect()
+    }
+
+    fn report(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    /// Says that a part of the language has no run time yet.
+    fn not_yet(&mut self, at: std::ops::Range<usize>, what: &str) {
+        self.not_yet.push(not_yet(at, what));
+    }
+
+    /// The same for a field, when it stands; the caret is under its key.
+    fn field_not_yet(&mut self, parent: &Node, field: &str) {
+        if let Some((key, value)) = parent.entry(field)
+            && value.value != NodeValue::Null
+        {
+            self.not_yet(key.span.clone(), &format!("`{field}`"));
+        }
+    }
+
+    /// Compiles a leaf with the names that are readable at its place.
+    fn leaf<T>(
+        &mut self,
+        raw: &Raw,
+        roots: RootSet,
+        compile: impl FnOnce(&Node, &Names, &mut Vec<Finding>) -> Option<T>,
+    ) -> Option<T> {
+        let names =
+            Names { vars: &self.vars, objects: &self.objects, related: &self.related, locals: &self.locals, roots };
+        compile(&raw.0, &names, &mut self.findings)
+    }
+
+    /// `None` where something needed could not be compiled; findings say why.
+    fn mapping(&mut self, document: &MappingDocument, text: &Arc<str>) -> Option<Mapping> {
+        let spec = &document.spec.value;
+        self.note_what_does_not_run(&document.spec);
+        self.replaces(document);
+        names::check_mapping_name(&document.metadata.name, &mut self.findings);
+        let source = self.source(&spec.source);
+        let target = self.targets(spec);
+        let placement = self.placement(spec.placement.as_ref());
+        let vars = self.variables(&spec.vars);
+        let related = self.related(&spec.related);
+        self.target_item = item_of(target.as_ref().and_then(|(_, rule)| rule.as_ref()));
+        self.end_item();
+        let objects = self.objects(&spec.objects, related.as_deref().unwrap_or_default());
+        self.target_item = None;
+        self.end_item();
+        let several = target.as_ref().is_some_and(|(_, rule)| rule.as_ref().is_some_and(TargetRule::is_several));
+        self.status_roots = if several { RootSet::STATUS_OF_SEVERAL } else { RootSet::STATUS };
+        let status = self.status(spec.status.as_ref(), &spec.objects);
+        let lifecycle = self.lifecycle(&spec.lifecycle, spec.source.api_export.is_some());
+        let reconcile = self.reconcile(&spec.reconcile);
+        let (target, target_rule) = target?;
+        let (related, mut objects) = (related?, objects?);
+        self.copies(&spec.related, &related, &mut objects);
+        let mut placement = placement?;
+        if several {
+            self.check_several(&document.spec);
+        }
+        if OWN_CLUSTER.contains(&target.as_str()) {
+            self.check_beside(&document.spec);
+            objects.iter_mut().for_each(|rule| rule.kind = rule.kind.on(Side::Source));
+            placement.create_namespace = false;
+        }
+        let name = &document.metadata.name.value;
+        Some(Mapping {
+            constants: Constants::new(name, &target),
+            name: name.clone(),
+            mode: spec.mode,
+            source: source?,
+            target,
+            target_rule,
+            related,
+            placement,
+            vars: vars?,
+            objects,
+            status: status?,
+            lifecycle,
+            reconcile,
+            text: text.clone(),
+        })
+    }
+
+    /// Notes what has no run time yet.
+    fn note_what_does_not_run(&mut self, spec: &Spanned<MappingSpec>) {
+        if !spec.replaces.is_empty() {
+            self.field_not_yet(&spec.node, "replaces");
+        }
+        if let Some(lifecycle) = spec.node.get("lifecycle")
+            && !spec.lifecycle.wait_for_other_finalizers.is_empty()
+        {
+            self.field_not_yet(lifecycle, "waitForOtherFinalizers");
+        }
+    }
+
+    /// An earlier name is a name like any other, and not the present one.
+    fn replaces(&mut self, document: &MappingDocument) {
+        for earlier in &document.spec.replaces {
+            names::check_mapping_name(earlier, &mut self.findings);
+            if *earlier.value == *document.metadata.name.value {
+                let finding = Finding::new("SE0114", earlier.span(), "a mapping does not replace itself");
+                self.report(finding.help("list the names it had before"));
+            }
+        }
+    }
+
+    fn lifecycle(&mut self, spec: &LifecycleSpec, from_api_export: bool) -> Lifecycle {
+        for finalizer in &spec.wait_for_other_finalizers {
+            let (prefix, name) = finalizer.split_once('/').unwrap_or(("", finalizer));
+            if !crate::names::is_dns_subdomain(prefix) || name.is_empty() || names::is_mark(finalizer) {
+                let finding = Finding::new(
+                    "SE0110",
+                    finalizer.span(),
+                    format!("`{}` is no finalizer of others", finalizer.value),
+                );
+                self.report(finding.help("a DNS name, a slash and a word: `example.com/backup`"));
+            }
+        }
+        // Outside of an APIExport's workspaces, the names of clusters are used again.
+        let recreated = (!from_api_export).then_some(SourceRecreated::Block);
+        Lifecycle {
+            on_source_delete: spec.on_source_delete,
+            on_mapping_removed: spec.on_mapping_removed,
+            on_source_vanished: spec.on_source_vanished,
+            on_source_recreated: spec.on_source_recreated.or(recreated),
+            stuck_after: spec.stuck_after.map_or(Duration::from_secs(900), |period| period.0),
+            prune_guard: self.prune_guard(&spec.prune_guard),
+        }
+    }
+
+    fn prune_guard(&mut self, spec: &PruneGuardSpec) -> PruneGuard {
+        let percent = spec.max_percent.as_ref().map_or(20, |percent| percent.value);
+        if let Some(given) = spec.max_percent.as_ref().filter(|_| percent > 100) {
+            self.report(Finding::new("SE0102", given.span(), format!("`maxPercent` is at most 100, not {percent}")));
+        }
+        PruneGuard { max_objects: spec.max_objects.unwrap_or(10), max_percent: percent }
+    }
+
+    /// Each variable may read the ones before it.
+    fn variables(&mut self, vars: &Entries<Raw>) -> Option<Vec<(String, Template)>> {
+        let all = std::mem::take(&mut self.vars);
+        let mut compiled = Vec::new();
+        for (name, value) in &vars.0 {
+            names::check_identifier(name, "a variable's name", &mut self.findings);
+            let template = self.leaf(value, RootSet::TEMPLATE, Template::compile);
+            if let Some(template) = &template {
+                let references = self.all_references(template.references());
+                self.var_references.insert(name.value.clone(), references);
+            }
+            compiled.push(template.map(|template| (name.value.clone(), template)));
+            self.vars.push(name.value.clone());
+        }
+        self.vars = all;
+        compiled.into_iter().collect()
+    }
+
+    fn reconcile(&mut self, spec: &ReconcileSpec) -> Reconcile {
+        let concurrency = spec.concurrency.as_ref().map_or(8, |concurrency| concurrency.value);
+        if let Some(given) = spec.concurrency.as_ref().filter(|given| given.value == 0) {
+            self.report(
+                Finding::new("SE0102", given.span(), "`concurrency` is at least 1")
+                    .help("`mode: Suspend` stops the work"),
+            );
+        }
+        let wait = |given: &Option<Spanned<Period>>, default| {
+            given.as_ref().map_or(Duration::from_secs(default), |p| p.value.0)
+        };
+        let (min, max) = (wait(&spec.backoff.min, 1), wait(&spec.backoff.max, 300));
+        if let Some(given) = spec.backoff.min.as_ref().filter(|given| given.value.0.is_zero()) {
+            self.report(Finding::new("SE0102", given.span(), "a retry without a wait would never rest"));
+        }
+        if let Some(given) = spec.backoff.min.as_ref().or(spec.backoff.max.as_ref()).filter(|_| min > max) {
+            self.report(Finding::new(
+                "SE0114",
+                given.span(),
+                format!("the first wait, {min:?}, is longer than the longest, {max:?}"),
+            ));
+        }
+        Reconcile {
+            concurrency: usize::from(concurrency),
+            resync: spec.resync.map_or(Duration::from_secs(36_000), |period| period.0),
+            backoff_min: min,
+            backoff_max: max,
+            target_writes_per_second: spec.target_writes_per_second.unwrap_or(0),
+        }
+    }
+}
+
+/// The name under which objects read the item of `targets`.
+fn item_of(rule: Option<&TargetRule>) -> Option<String> {
+    match rule.map(|rule| &rule.choice) {
+        Some(TargetChoice::Each { each, .. }) => Some(each.item.clone()),
+        _ => None,
+    }
+}
+
+/// What stands for several objects.
+fn several(spec: &MappingSpec) -> Vec<(Root, String)> {
+    let objects = spec.objects.iter().filter(|object| object.for_each.is_some());
+    let related = spec.related.iter().filter(|spec| related::is_several(spec));
+    let objects = objects.map(|object| (Root::Objects, object.id.value.clone()));
+    objects.chain(related.map(|related| (Root::Related, related.id.value.clone()))).collect()
+}
+
+fn not_yet(at: std::ops::Range<usize>, what: &str) -> Finding {
+    Finding::new("SE0190", at, format!("{what} is not supported yet"))
+        .help("leave it out; it is refused rather than ignored")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! `spec.objects`: ids, identities, and what is written how.
+
+use std::ops::Range;
+
+use super::for_each::Written;
+use super::{Compiler, names};
+use crate::diagnostic::Finding;
+use crate::document::{Adopt, DeletePolicy, ObjectSpec, Strategy};
+use crate::expression::{Expression, RootSet};
+use crate::names::is_dns_subdomain;
+use crate::template::{Template, Text};
+use crate::yaml::{Node, NodeValue, Raw, Spanned};
+use crate::{Kind, ObjectRule, RelatedRule};
+
+/// What the server or the engine says about an object, never a template.
+const METADATA_OF_OTHERS: [(&str, &str); 9] = [
+    ("namespace", "it comes from `placement.namespace`"),
+    ("generateName", "a rendered object has one name, from `placement.name` or `metadata.name`"),
+    ("uid", "the server sets it"),
+    ("resourceVersion", "the server sets it"),
+    ("generation", "the server sets it"),
+    ("creationTimestamp", "the server sets it"),
+    ("deletionTimestamp", "the server sets it"),
+    ("managedFields", "the server sets it"),
+    ("selfLink", "the server sets it"),
+];
+
+/// Pointers that would leave an object without its identity.
+const NEVER_IGNORED: [&str; 6] = ["", "/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"];
+
+impl Compiler {
+    pub(super) fn objects(
+        &mut self,
+        specs: &Spanned<Vec<Spanned<ObjectSpec>>>,
+        related: &[RelatedRule],
+    ) -> Option<Vec<ObjectRule>> {
+        if specs.is_empty() && matches!(&specs.node.value, NodeValue::Sequence(items) if items.is_empty()) {
+            self.report(Finding::new("SE0103", specs.span(), "a mapping has at least one object"));
+        }
+        self.check_ids(specs);
+        let mut rules: Vec<_> = specs.iter().map(|spec| self.object(spec)).collect();
+        self.check_identities(specs, &rules);
+        self.dependencies(specs, &mut rules, related);
+        rules.into_iter().collect()
+    }
+
+    fn check_ids(&mut self, specs: &[Spanned<ObjectSpec>]) {
+        for (index, spec) in specs.iter().enumerate() {
+            names::check_identifier(&spec.id, "an object's id", &mut self.findings);
+            if specs[..index].iter().any(|earlier| earlier.id.value == spec.id.value) {
+                let finding =
+                    Finding::new("SE0111", spec.id.span(), format!("the id `{}` stands here twice", spec.id.value));
+                self.report(finding.label("second of this id"));
+            }
+        }
+    }
+
+    /// Two rules for one object would write it in turns.
+    fn check_identities(&mut self, specs: &[Spanned<ObjectSpec>], rules: &[Option<ObjectRule>]) {
+        let identity = |spec: &ObjectSpec, rule: &Option<ObjectRule>| -> Option<(Kind, Option<String>)> {
+            let name = spec.template.0.get("metadata").and_then(|metadata| metadata.get("name"));
+            Some((rule.as_ref()?.kind.clone(), name.and_then(|name| name.as_str()).map(str::to_owned)))
+        };
+        let identities: Vec<_> = specs.iter().zip(rules).map(|(spec, rule)| identity(spec, rule)).collect();
+        for (index, found) in identities.iter().enumerate() {
+            let Some((kind, name)) = found else { continue };
+            if let Some(earlier) = identities[..index].iter().position(|earlier| earlier == found) {
+                let name = name.as_ref().map_or("the placement's name".into(), |name| format!("the name `{name}`"));
+                let (first, second) = (&specs[earlier].id, &specs[index].id);
+                let message =
+                    format!("`{}` and `{}` are one object: {} with {name}", first.value, second.value, kind.kind);
+                self.report(
+                    Finding::new("SE0111", second.span(), message)
+                        .help("give one of them a `metadata.name` of its own"),
+                );
+            }
+        }
+    }
+
+    fn object(&mut self, spec: &Spanned<ObjectSpec>) -> Option<ObjectRule> {
+        self.note_what_objects_cannot_do(spec);
+        let shared = spec.shared.is_some();
+        let for_each = self.for_each(&Written {
+            node: &spec.node,
+            list: spec.for_each.as_ref(),
+            item: spec.item.as_ref(),
+            key: spec.key.as_ref(),
+            roots: RootSet::TEMPLATE,
+        });
+        if let Some((field, _)) = spec.node.entry("forEach").filter(|_| shared && spec.for_each.is_some()) {
+            let finding = Finding::new("SE0114", field.span.clone(), "a shared object is one");
+            self.report(finding.help("it stands for all sources of a namespace, so no source has a list of them"));
+        }
+        let roots = if shared { RootSet::SHARED } else { RootSet::TEMPLATE };
+        let when = match &spec.when {
+            Some(when) => self.leaf(when, roots, Expression::compile).map(Some),
+            None => Some(None),
+        };
+        if let Some((key, _)) = spec.template.0.entry("$when") {
+            let finding = Finding::new("SE0191", key.headline(), "a whole object cannot be left out by its template");
+            self.report(finding.help("write the condition as `when` of the object: it is deleted where that is false"));
+        }
+        let kind = self.kind(&spec.template.0);
+        let name = self.object_name(spec, roots);
+        let template = self.leaf(&spec.template, roots, Template::compile);
+        let (ready, failed) = (self.verdict(spec.ready.as_ref()), self.verdict(spec.failed.as_ref()));
+        self.end_item();
+        let (ignore, at_creation) = self.left_to_others(spec);
+        Some(ObjectRule {
+            id: spec.id.value.clone(),
+            kind: kind?,
+            shared,
+            for_each: for_each?.map(Box::new),
+            when: when?,
+            depends_on: Vec::new(),
+            depends_on_related: Vec::new(),
+            ready: ready?,
+            failed: failed?,
+            template: template?,
+            name: name?,
+            ignore,
+            at_creation,
+            drift: spec.drift,
+            orphan_on_delete: spec.delete.policy == DeletePolicy::Orphan,
+            propagation: spec.delete.propagation,
+            on_identity_change: spec.on_identity_change,
+            copy: None,
+        })
+    }
+
+    /// `ready` and `failed`, which read what stands. The outer `None`: a finding says why.
+    fn verdict(&mut self, given: Option<&Raw>) -> Option<Option<Expression>> {
+        match given {
+            Some(expression) => self.leaf(expression, RootSet::STATUS, Expression::compile).map(Some),
+            None => Some(None),
+        }
+    }
+
+    fn note_what_objects_cannot_do(&mut self, spec: &Spanned<ObjectSpec>) {
+        if let Some(adopt) = spec.adopt.as_ref().filter(|adopt| adopt.value != Adopt::Never) {
+            self.not_yet(adopt.span(), "adopting objects");
+        }
+        let strategy = spec.apply.as_ref().and_then(|apply| apply.strategy.as_ref());
+        if let Some(strategy) = strategy.filter(|strategy| strategy.value != Strategy::ServerSide) {
+            self.not_yet(strategy.span(), "a strategy other than `ServerSide`");
+        }
+    }
+
+    /// Group, version and kind of a template, and that it says nothing that is not its to say.
+    fn kind(&mut self, template: &Node) -> Option<Kind> {
+        if !matches!(template.value, NodeValue::Mapping(_)) {
+            let message =
+                format!("a template is an object with `apiVersion` and `kind`; this is {}", template.describe());
+            let finding = Finding::new("SE0113", template.headline(), message);
+            self.report(
+                finding.help("write the object's outline, and expressions for its parts: `spec: ${{ source.spec }}`"),
+            );
+            return None;
+        }
+        self.check_metadata(template);
+        let mut field = |name: &str| {
+            let found = template.get(name);
+            if found.is_none() {
+                let finding = Finding::new("SE0113", template.headline(), format!("the template has no `{name}`"));
+                self.findings.push(finding);
+            }
+            found
+        };
+        let (api_version, kind) = (field("apiVersion"), field("kind"));
+        names::kind(api_version?, kind?, &mut self.findings)
+    }
+
+    fn check_metadata(&mut self, template: &Node) {
+        let Some(metadata) = template.get("metadata") else { return };
+        if !matches!(metadata.value, NodeValue::Mapping(_) | NodeValue::Null) {
+            let message = format!(
+                "`metadata` is written out, so that an object's identity is known; this is {}",
+                metadata.describe()
+            );
+            let finding = Finding::new("SE0113", metadata.headline(), message);
+            self.report(finding.help("its parts can be expressions: `labels: ${{ source.metadata.labels }}`"));
+        }
+        for structure in ["$merge", "$each"] {
+            if let Some((key, _)) = metadata.entry(structure) {
+                let message = "`metadata` is written out, so that an object's identity is known";
+                let finding = Finding::new("SE0113", key.span.clone(), message);
+                self.report(finding.help("use it one level deeper: `labels: {$merge: …}`"));
+            }
+        }
+        for (field, why) in METADATA_OF_OTHERS {
+            if let Some((key, _)) = metadata.entry(field) {
+                let message = format!("a template does not set `metadata.{field}`");
+                self.report(Finding::new("SE0113", key.span.clone(), message).help(format!("leave it out: {why}")));
+            }
+        }
+        for part in ["labels", "annotations"] {
+            self.check_marks(metadata.get(part));
+        }
+    }
+
+    /// Owner marks are the engine's.
+    fn check_marks(&mut self, part: Option<&std::sync::Arc<Node>>) {
+        let Some(NodeValue::Mapping(entries)) = part.map(|part| &part.value) else { return };
+        for (key, _) in entries {
+            let name = key.as_str().unwrap_or_default();
+            if names::is_mark(name) {
+                let finding = Finding::new("SE0113", key.span.clone(), format!("`{name}` is set by the engine"));
+                self.report(finding.help("leave it out"));
+            }
+        }
+    }
+
+    /// `metadata.name`: for a shared object a literal, for others a text or nothing. `None`: a finding says why.
+    fn object_name(&mut self, spec: &ObjectSpec, roots: RootSet) -> Option<Option<Text>> {
+        let metadata = spec.template.0.get("metadata");
+        let Some(name) =
+            metadata.and_then(|metadata| metadata.get("name")).filter(|name| name.value != NodeValue::Null)
+        else {
+            if spec.for_each.is_some() {
+                return self.one_name(spec, spec.id.span());
+            }
+            if spec.shared.is_none() {
+                return Some(None);
+            }
+            let finding = Finding::new("SE0113", spec.id.span(), "a shared object needs a fixed `metadata.name`");
+            self.report(finding.help("it stands for all sources of a namespace, so no source can name it"));
+            return None;
+        };
+        let Some(text) = name.as_str() else {
+            let message = format!("`metadata.name` must be a text; this is {}", name.describe());
+            self.report(Finding::new("SE0113", name.headline(), message));
+            return None;
+        };
+        if names::is_template(text) {
+            if spec.shared.is_some() {
+                let finding = Finding::new("SE0113", name.headline(), "the name of a shared object must be a literal");
+                self.report(finding.help("it stands for all sources of a namespace, so no source can name it"));
+                return None;
+            }
+        } else if spec.for_each.is_none() {
+            self.check_fixed_name(text, name.headline(), spec.shared.is_some());
+        }
+        let compiled = self.leaf(&Raw(name.clone()), roots, Text::compile)?;
+        let differs = spec.item.as_ref().is_none_or(|item| compiled.references().locals.contains(&item.value));
+        if spec.for_each.is_some() && !differs {
+            return self.one_name(spec, name.headline());
+        }
+        Some(Some(compiled))
+    }
+
+    /// Several objects whose names are the same would be one.
+    fn one_name<T>(&mut self, spec: &ObjectSpec, at: Range<usize>) -> Option<T> {
+        let item = spec.item.as_ref().map_or("item", |item| item.value.as_str());
+        let message = format!("every object of `{}` would get one name", spec.id.value);
+        let finding = Finding::new("SE0119", at, message);
+        self.report(finding.help(format!(
+            "make `metadata.name` from the item as well: `{{{{ placement.name }}}}-{{{{ {item}.name | dns_label }}}}`, for example"
+        )));
+        None
+    }
+
+    fn check_fixed_name(&mut self, text: &str, at: Range<usize>, shared: bool) {
+        // RBAC's names are path segments, not DNS names: `system:controller` is one.
+        let segment =
+            !text.is_empty() && text.len() <= 253 && !text.contains(['/', '%']) && text != "." && text != "..";
+        if !(is_dns_subdomain(text) || segment && text.contains(':')) {
+            self.report(Finding::new("SE0113", at, format!("`{text}` is no object's name")));
+        } else if !shared && !self.place_per_source {
+            let finding =
+                Finding::new("SE0113", at, format!("every source of a namespace would write the one object `{text}`"));
+            self.report(
+                finding.help("write `shared: Namespace`, or make the name the source's: `{{ placement.name }}-…`"),
+            );
+        }
+    }
+
+    /// Fields that are left to others: always, and once the object exists.
+    fn left_to_others(&mut self, spec: &ObjectSpec) -> (Vec<String>, Vec<String>) {
+        let Some(apply) = &spec.apply else { return Default::default() };
+        for pointer in apply.ignore.iter().chain(&apply.at_creation) {
+            if !is_pointer(pointer) {
+                let finding = Finding::new("SE0118", pointer.span(), format!("`{}` is no JSON pointer", pointer.value));
+                self.report(finding.help(format!("`{}`, for example", pointer_of(pointer))));
+            } else if NEVER_IGNORED.contains(&pointer.as_str()) {
+                let message = format!("`{}` cannot be left to others: it says which object this is", pointer.value);
+                self.report(Finding::new("SE0118", pointer.span(), message));
+            }
+        }
+        let is_index = |segment: &str| segment == "-" || segment.parse::<usize>().is_ok();
+        for pointer in apply.at_creation.iter().filter(|pointer| pointer.split('/').any(is_index)) {
+            let message = format!("`{}` leads to an item of a list, which others may move", pointer.value);
+            self.report(Finding::new("SE0118", pointer.span(), message).help("leave the whole list to others"));
+        }
+        let texts = |pointers: &[Spanned<String>]| pointers.iter().map(|pointer| pointer.value.clone()).collect();
+        (texts(&apply.ignore), texts(&apply.at_creation))
+    }
+}
+
+/// RFC 6901: segments after slashes; `~` only as `~0` and `~1`.
+fn is_pointer(text: &str) -> bool {
+    let escapes = |text: &str| text.split('~').skip(1).all(|after| after.starts_with(['0', '1']));
+    (text.is_empty() || text.starts_with('/')) && escapes(text)
+}
+
+/// `spec.replicas` → `/spec/replicas`
+fn pointer_of(text: &str) -> String {
+    let path = text.trim_start_matches(['$', '.', '/']).replace('~', "~0");
+    format!("/{}", if path.contains('/') { path } else { path.replace('.', "/") })
+}

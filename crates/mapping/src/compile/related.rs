@@ -1,0 +1,261 @@
+//! `spec.related`: objects that are copied along with the source, or read beside it.
+
+use std::collections::BTreeMap;
+
+use super::for_each::Written;
+use super::{Compiler, names};
+use crate::diagnostic::Finding;
+use crate::document::{Direction, Drift, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
+use crate::expression::{References, RootSet};
+use crate::template::{Template, Text};
+use crate::yaml::{Raw, Spanned};
+use crate::{
+    Copied, IdentityChange, ObjectRule, Propagation, RELATED, RelatedData, RelatedPlace, RelatedRule,
+    SERVICE_ACCOUNT_TOKEN, Side,
+};
+
+/// What is copied. Objects of other resources are only read.
+pub(super) const COPIED: [&str; 2] = ["secrets.v1", "configmaps.v1"];
+
+impl Compiler {
+    pub(super) fn related(&mut self, specs: &[Spanned<RelatedSpec>]) -> Option<Vec<RelatedRule>> {
+        for (index, spec) in specs.iter().enumerate() {
+            names::check_identifier(&spec.id, "a related object's id", &mut self.findings);
+            if specs[..index].iter().any(|earlier| earlier.id.value == spec.id.value) {
+                let finding =
+                    Finding::new("SE0111", spec.id.span(), format!("the id `{}` stands here twice", spec.id.value));
+                self.report(finding.label("second of this id"));
+            }
+        }
+        let rules: Vec<_> = specs.iter().map(|spec| self.one_related(spec)).collect();
+        self.end_item();
+        rules.into_iter().collect()
+    }
+
+    fn one_related(&mut self, spec: &Spanned<RelatedSpec>) -> Option<RelatedRule> {
+        let resource = names::resource(&spec.resource, &mut self.findings);
+        let for_each = self.for_each(&Written {
+            node: &spec.node,
+            list: spec.for_each.as_ref(),
+            item: spec.item.as_ref(),
+            key: spec.key.as_ref(),
+            roots: RootSet::TEMPLATE,
+        });
+        let from = self.from(spec);
+        let to = spec.to.as_ref().map_or(Some(RelatedPlace::default()), |to| self.place(to));
+        self.check_destination(spec);
+        self.check_copy(spec);
+        self.check_names_differ(spec, from.as_ref(), to.as_ref());
+        let data = self.related_data(spec);
+        let keys = |keys: &[Spanned<String>]| keys.iter().map(|key| key.value.clone()).collect();
+        Some(RelatedRule {
+            id: spec.id.value.clone(),
+            direction: spec.direction,
+            resource: resource?,
+            for_each: for_each?.map(Box::new),
+            from: from?,
+            to: to?,
+            data: data?,
+            labels: keys(&spec.labels),
+            annotations: keys(&spec.annotations),
+            secret_type: spec.secret_type.as_ref().map(|kind| kind.value.clone()),
+            owner_reference: spec.owner_reference,
+            on_missing: spec.on_missing,
+        })
+    }
+
+    /// A copy is an object like any other: these are the rules of the copies, which follow the rules of the objects.
+    pub(super) fn copies(
+        &self,
+        specs: &[Spanned<RelatedSpec>],
+        related: &[RelatedRule],
+        objects: &mut Vec<ObjectRule>,
+    ) {
+        for (position, (spec, rule)) in specs.iter().zip(related).enumerate() {
+            let Some(kind) = rule.copied_kind() else { continue };
+            if rule.direction == Direction::ToTarget {
+                let dependent = objects.iter().enumerate();
+                let dependent = dependent.filter(|(_, object)| object.depends_on_related.contains(&position));
+                let dependent: Vec<usize> = dependent.map(|(index, _)| index).collect();
+                let copy = objects.len();
+                dependent.into_iter().for_each(|index| objects[index].depends_on.push(copy));
+            }
+            objects.push(ObjectRule {
+                id: format!("{RELATED}{}", rule.id),
+                kind: match rule.direction {
+                    Direction::ToTarget => kind,
+                    Direction::ToSource => kind.on(Side::Source),
+                },
+                shared: spec.shared.is_some(),
+                for_each: None,
+                when: None,
+                depends_on: Vec::new(),
+                depends_on_related: Vec::new(),
+                ready: None,
+                failed: None,
+                template: Template::empty(),
+                name: None,
+                ignore: Vec::new(),
+                at_creation: Vec::new(),
+                drift: Drift::Correct,
+                orphan_on_delete: spec.on_source_delete == SourceDelete::Orphan,
+                propagation: Propagation::default(),
+                on_identity_change: IdentityChange::Recreate,
+                copy: Some(Copied { related: position, several: rule.is_several() }),
+            });
+        }
+    }
+
+    /// What goes with a copy, and with which.
+    fn check_copy(&mut self, spec: &Spanned<RelatedSpec>) {
+        let is_copied = COPIED.contains(&spec.resource.as_str());
+        let of_copies = ["to", "data", "labels", "annotations", "type", "shared", "ownerReference", "onSourceDelete"];
+        for (key, _) in of_copies.iter().filter(|_| !is_copied).filter_map(|field| spec.node.entry(field)) {
+            let finding = Finding::new("SE0114", key.span.clone(), format!("{} is not copied", spec.resource.value));
+            let help = format!("only {} are copied; objects of other resources are only read", COPIED.join(" and "));
+            self.report(finding.help(help));
+        }
+        if let Some((key, _)) = spec.node.entry("type").filter(|_| is_copied && spec.resource.value != COPIED[0]) {
+            self.report(Finding::new("SE0114", key.span.clone(), "only Secrets have a `type`").help("leave it out"));
+        }
+        if let Some(kind) = spec.secret_type.as_ref().filter(|kind| kind.value == SERVICE_ACCOUNT_TOKEN) {
+            let finding = Finding::new("SE0114", kind.span(), "the token of a service account is never copied");
+            self.report(finding.help("its cluster would take the copy for a token of its own"));
+        }
+        if let Some((key, _)) = spec.node.entry("shared").filter(|_| spec.direction == Direction::ToSource) {
+            let finding = Finding::new("SE0114", key.span.clone(), "a copy for the consumer belongs to one source");
+            self.report(finding.help("`shared` goes with `direction: ToTarget`"));
+        }
+        let transform = spec.node.get("data").and_then(|data| data.entry("transform"));
+        if let Some((key, _)) = transform.filter(|_| spec.shared.is_some()) {
+            let finding = Finding::new("SE0114", key.span.clone(), "a shared copy cannot be transformed");
+            self.report(finding.help("each source could give it another value; leave `shared` or `transform` out"));
+        }
+        for key in spec.labels.iter().chain(&spec.annotations).filter(|key| names::is_internal(key)) {
+            let finding = Finding::new("SE0114", key.span(), format!("`{}` never leaves its cluster", key.value));
+            self.report(finding.help("labels and annotations of kcp and of this engine are not copied"));
+        }
+    }
+
+    /// Where it is read: by name, or by labels.
+    fn from(&mut self, spec: &Spanned<RelatedSpec>) -> Option<RelatedPlace> {
+        let at = spec.node.entry("from").map_or(spec.id.span(), |(key, _)| key.span.clone());
+        let refused = match (&spec.from.name, &spec.from.selector) {
+            (None, None) => Some(("`from` has neither `name` nor `selector`", "say which object it is")),
+            (Some(_), Some(_)) => {
+                Some(("`from` has both `name` and `selector`", "one object by name, or all by labels"))
+            }
+            (None, Some(_)) if spec.for_each.is_some() => {
+                Some(("`selector` and `forEach` are two ways to many objects", "take one of them"))
+            }
+            (None, Some(selector)) if selector.match_labels.is_empty() && selector.match_expressions.is_empty() => {
+                Some(("an empty `selector` selects every object", "name a label"))
+            }
+            _ => None,
+        };
+        if let Some((message, help)) = refused {
+            self.report(Finding::new("SE0104", at, message).help(help));
+        }
+        self.place(&spec.from)
+    }
+
+    fn place(&mut self, spec: &RelatedPlaceSpec) -> Option<RelatedPlace> {
+        let (namespace, name) = (self.text(spec.namespace.as_ref()), self.text(spec.name.as_ref()));
+        let selector = spec.selector.as_ref().map(|selector| self.selector(selector));
+        Some(RelatedPlace { namespace: namespace?, name: name?, selector })
+    }
+
+    /// The outer `None`: a finding says why.
+    fn text(&mut self, given: Option<&Raw>) -> Option<Option<Text>> {
+        given.map_or(Some(None), |raw| self.leaf(raw, RootSet::TEMPLATE, Text::compile).map(Some))
+    }
+
+    fn check_destination(&mut self, spec: &Spanned<RelatedSpec>) {
+        let selector = spec.node.get("to").and_then(|to| to.entry("selector"));
+        if let Some((key, _)) = selector.filter(|_| spec.to.as_ref().is_some_and(|to| to.selector.is_some())) {
+            let finding = Finding::new("SE0114", key.span.clone(), "a destination is no selection");
+            self.report(finding.help("write `name`, or leave it out: then it is the name it has where it comes from"));
+        }
+        let name = spec.node.get("to").and_then(|to| to.entry("name"));
+        if let Some((key, _)) = name.filter(|_| spec.from.selector.is_some()) {
+            let finding = Finding::new("SE0114", key.span.clone(), "many objects cannot go to one name");
+            self.report(finding.help("leave it out: each keeps the name it has where it comes from"));
+        }
+        let namespace = spec.node.get("to").and_then(|to| to.entry("namespace"));
+        if let Some((key, _)) = namespace.filter(|_| spec.to.as_ref().is_some_and(|to| to.namespace.is_some())) {
+            let finding = Finding::new("SE0114", key.span.clone(), "a copy cannot go to another namespace");
+            let help = match spec.direction {
+                Direction::ToTarget => "leave it out: a copy goes to the namespace of the source's placement",
+                Direction::ToSource => "leave it out: a copy goes to the namespace of the source",
+            };
+            self.report(finding.help(help));
+        }
+        if spec.owner_reference && spec.direction == Direction::ToTarget {
+            let at = spec.node.entry("ownerReference").map_or(spec.id.span(), |(key, _)| key.span.clone());
+            let finding = Finding::new("SE0114", at, "on the target there is no source that could own it");
+            self.report(finding.help("`ownerReference` goes with `direction: ToSource`"));
+        }
+    }
+
+    /// Of several, each needs a place of its own.
+    fn check_names_differ(&mut self, spec: &RelatedSpec, from: Option<&RelatedPlace>, to: Option<&RelatedPlace>) {
+        let Some(item) = spec.item.as_ref().filter(|_| spec.for_each.is_some()) else { return };
+        let sides = [("from", Some(&spec.from), from), ("to", spec.to.as_ref(), to)];
+        for (side, spec, place) in sides {
+            let Some((name, text)) = spec.and_then(|spec| spec.name.as_ref()).zip(place.and_then(|p| p.name.as_ref()))
+            else {
+                continue;
+            };
+            if !text.references().locals.contains(&item.value) {
+                let message = format!("every item of the list would get one name in `{side}`");
+                let finding = Finding::new("SE0119", name.0.headline(), message);
+                self.report(
+                    finding.help(format!("make it from the item: `{{{{ {}.name }}}}`, for example", item.value)),
+                );
+            }
+        }
+    }
+
+    /// `None`: a finding says why.
+    fn related_data(&mut self, spec: &Spanned<RelatedSpec>) -> Option<RelatedData> {
+        let Some(RelatedDataSpec { include, rename, transform }) = &spec.data else {
+            return Some(RelatedData::default());
+        };
+        let mut renamed = BTreeMap::new();
+        for (from, to) in &rename.0 {
+            self.check_included(include, from, "renamed");
+            renamed.insert(from.value.clone(), to.clone());
+        }
+        let mut transformed = BTreeMap::new();
+        for (key, value) in &transform.0 {
+            self.check_included(include, key, "transformed");
+            transformed.insert(key.value.clone(), self.leaf(value, RootSet::TRANSFORM, Template::compile)?);
+        }
+        Some(RelatedData { include: include.clone(), rename: renamed, transform: transformed })
+    }
+
+    fn check_included(&mut self, include: &[String], key: &Spanned<String>, how: &str) {
+        if !include.is_empty() && !include.contains(&key.value) {
+            let message = format!("`{}` is {how}, and not included", key.value);
+            self.report(Finding::new("SE0114", key.span(), message).help("add it to `include`"));
+        }
+    }
+
+    /// What the places of a related object read.
+    pub(super) fn related_references(&self, rule: &RelatedRule) -> References {
+        let mut direct = References::default();
+        let texts = [&rule.from.namespace, &rule.from.name, &rule.to.namespace, &rule.to.name];
+        texts.into_iter().flatten().for_each(|text| direct.extend(text.references()));
+        if let Some(each) = &rule.for_each {
+            direct.extend(each.list.references());
+            direct.extend(each.key.references());
+        }
+        rule.data.transform.values().for_each(|value| direct.extend(value.references()));
+        self.all_references(&direct)
+    }
+}
+
+/// Whether a related object is several: by `forEach`, or by labels.
+pub(super) fn is_several(spec: &RelatedSpec) -> bool {
+    spec.for_each.is_some() || spec.from.selector.is_some()
+}

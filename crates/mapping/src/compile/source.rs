@@ -1,0 +1,228 @@
+//! `spec.source`, `spec.target` and `spec.placement`.
+
+use std::collections::BTreeMap;
+
+use super::related::COPIED;
+use super::{Compiler, names};
+use crate::diagnostic::Finding;
+use crate::document::{
+    ApiExportSpec, Direction, MappingSpec, NamespacesSpec, PlacementSpec, RelatedSpec, SelectorSpec, SourceSpec,
+};
+use crate::expression::{Expression, RootSet};
+use crate::names::{is_label_key, is_label_value};
+use crate::placement::Placement;
+use crate::provider::SOURCE_CONNECTION;
+use crate::template::Text;
+use crate::yaml::{Raw, Spanned};
+use crate::{
+    ApiExportRef, ClusterSelection, NamespaceFilter, OWN_CLUSTER, Selector, SelectorOperator, Source, SourceClusters,
+};
+
+impl Compiler {
+    pub(super) fn source(&mut self, spec: &SourceSpec) -> Option<Source> {
+        let clusters = self.source_clusters(spec);
+        let resource = names::resource(&spec.resource, &mut self.findings);
+        let when = match &spec.when {
+            Some(when) => Some(self.leaf(when, RootSet::FILTER, Expression::compile)?),
+            None => None,
+        };
+        let selector = self.selector(&spec.selector);
+        let namespaces = self.namespaces(&spec.namespaces);
+        let (clusters, resource, on_exit) = (clusters?, resource?, spec.on_exit);
+        let selection = self.source_selection(spec, &clusters)?;
+        Some(Source { clusters, selection, resource, selector, namespaces, when, on_exit })
+    }
+
+    /// Which clusters of the provider; the outer `None`: there is no telling.
+    #[allow(clippy::option_option, reason = "a source needs no selection")]
+    fn source_selection(&mut self, spec: &SourceSpec, clusters: &SourceClusters) -> Option<Option<ClusterSelection>> {
+        let Some(given) = &spec.clusters else { return Some(None) };
+        let SourceClusters::Provider(provider) = clusters else {
+            let finding = Finding::new("SE0114", given.node.headline(), "`clusters` goes with `provider`");
+            self.report(
+                finding.help("whoever binds an APIExport chooses to be served; `selector` and `when` choose sources"),
+            );
+            return None;
+        };
+        if given.names.is_empty() && given.match_labels.is_empty() && given.match_properties.is_empty() {
+            let finding = Finding::new("SE0114", given.node.headline(), "`clusters` does not say which clusters");
+            self.report(finding.help("give `names`, `matchLabels` or `matchProperties`; leave `clusters` out for all"));
+            return None;
+        }
+        Some(Some(self.cluster_selection(provider, given)))
+    }
+
+    fn source_clusters(&mut self, spec: &SourceSpec) -> Option<SourceClusters> {
+        match (&spec.api_export, &spec.provider) {
+            (Some(export), None) => Some(SourceClusters::ApiExport(Self::api_export(export, &mut self.findings))),
+            (None, Some(provider)) => {
+                names::check_dns_label(provider, "a ClusterProvider's name", &mut self.findings);
+                Some(SourceClusters::Provider(provider.value.clone()))
+            }
+            (None, None) => {
+                let finding =
+                    Finding::new("SE0104", spec.resource.span(), "the source has neither `apiExport` nor `provider`");
+                self.report(finding.help("say where the clusters come from: `apiExport: {name: …}` or `provider: …`"));
+                None
+            }
+            (Some(_), Some(provider)) => {
+                self.report(Finding::new(
+                    "SE0104",
+                    provider.span(),
+                    "a source has either `apiExport` or `provider`, not both",
+                ));
+                None
+            }
+        }
+    }
+
+    pub(super) fn api_export(spec: &ApiExportSpec, findings: &mut Vec<Finding>) -> ApiExportRef {
+        names::check_dns_subdomain(&spec.name, "an APIExport's name", findings);
+        if let Some(path) = &spec.path {
+            names::check_workspace_path(path, findings);
+        }
+        if let Some(slice) = &spec.endpoint_slice {
+            names::check_dns_subdomain(slice, "an APIExportEndpointSlice's name", findings);
+        }
+        if let Some(connection) = &spec.connection {
+            names::check_connection(connection, findings);
+        }
+        let text = |given: &Option<Spanned<String>>| given.as_ref().map(|text| text.value.clone());
+        ApiExportRef {
+            connection: text(&spec.connection).unwrap_or_else(|| SOURCE_CONNECTION.into()),
+            path: text(&spec.path),
+            name: spec.name.value.clone(),
+            endpoint_slice: text(&spec.endpoint_slice),
+        }
+    }
+
+    pub(super) fn selector(&mut self, spec: &SelectorSpec) -> Selector {
+        selector(spec, &mut self.findings)
+    }
+
+    fn namespaces(&mut self, spec: &NamespacesSpec) -> NamespaceFilter {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '*' | '?');
+        for glob in spec.include.iter().chain(&spec.exclude) {
+            if glob.is_empty() || !glob.chars().all(fits) {
+                let finding = Finding::new("SE0116", glob.span(), format!("`{}` matches no namespace", glob.value));
+                self.report(finding.help("lower case letters, digits and `-`, with `*` and `?` for any"));
+            }
+        }
+        let texts = |globs: &[Spanned<String>]| globs.iter().map(|glob| glob.value.clone()).collect();
+        NamespaceFilter { include: texts(&spec.include), exclude: texts(&spec.exclude) }
+    }
+
+    /// What a mapping cannot say whose objects are beside their sources.
+    pub(super) fn check_beside(&mut self, spec: &Spanned<MappingSpec>) {
+        let placement = spec.node.get("placement");
+        for field in ["namespace", "createNamespace", "namespaceLabels"] {
+            let Some((key, _)) = placement.and_then(|placement| placement.entry(field)) else { continue };
+            let message = format!("`{field}` does not go with a target that is the source's own cluster");
+            let finding = Finding::new("SE0114", key.span.clone(), message);
+            self.report(finding.help("leave it out: the objects are in the namespace of their source"));
+        }
+        for (key, _) in spec.objects.iter().filter_map(|object| object.node.entry("shared")) {
+            self.not_yet(key.span.clone(), "`shared` for objects in the source's own cluster");
+        }
+        let is_copied = |related: &RelatedSpec| COPIED.contains(&related.resource.as_str());
+        let is_read = |related: &RelatedSpec| related.direction == Direction::ToTarget && !is_copied(related);
+        for related in spec.related.iter().filter(|related| !is_read(related)) {
+            let finding = Finding::new("SE0114", related.node.headline(), "source and target are one cluster here");
+            self.report(finding.help("nothing travels between them; only objects of other kinds can be read"));
+        }
+    }
+
+    pub(super) fn placement(&mut self, spec: Option<&PlacementSpec>) -> Option<Placement> {
+        let default = PlacementSpec::default();
+        let spec = spec.unwrap_or(&default);
+        let namespace = self.placed(spec.namespace.as_ref(), RootSet::NAMESPACE, Placement::default_namespace);
+        let name = self.placed(spec.name.as_ref(), RootSet::PLACEMENT, Placement::default_name);
+        let labels: Vec<_> =
+            spec.namespace_labels.0.iter().map(|(key, value)| self.namespace_label(key, value)).collect();
+        let namespace_labels: Option<Vec<_>> = labels.into_iter().collect();
+        Some(Placement {
+            namespace: namespace?,
+            namespace_text: spec
+                .namespace
+                .as_ref()
+                .and_then(|raw| raw.0.as_str())
+                .unwrap_or(Placement::DEFAULT_NAMESPACE)
+                .to_owned(),
+            name: name?,
+            create_namespace: spec.create_namespace.unwrap_or(true),
+            namespace_labels: namespace_labels?,
+        })
+    }
+
+    fn namespace_label(&mut self, key: &Spanned<String>, value: &Raw) -> Option<(String, Text)> {
+        if !is_label_key(key) {
+            let finding = Finding::new("SE0110", key.span(), format!("`{}` is no label's key", key.value));
+            self.report(finding.help("letters, digits, `-`, `_` and `.`, with a DNS name and `/` before it if needed"));
+        } else if names::is_mark(key) {
+            let finding = Finding::new("SE0113", key.span(), format!("`{}` is set by the engine", key.value));
+            self.report(finding.help("leave it out"));
+        }
+        let text = self.leaf(value, RootSet::PLACEMENT, Text::compile)?;
+        if let Some(literal) = text.literal().filter(|literal| !is_label_value(literal)) {
+            let finding = Finding::new("SE0110", value.0.headline(), format!("`{literal}` is no label's value"));
+            self.report(
+                finding.help("at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"),
+            );
+        }
+        Some((key.value.clone(), text))
+    }
+
+    fn placed(&mut self, given: Option<&Raw>, roots: RootSet, default: fn() -> Text) -> Option<Text> {
+        match given {
+            Some(raw) => self.leaf(raw, roots, Text::compile),
+            None => Some(default()),
+        }
+    }
+}
+
+/// Whether `placement.namespace` may differ for two sources of one namespace.
+pub(super) fn namespace_reads_source(spec: Option<&PlacementSpec>) -> bool {
+    let namespace = spec.and_then(|spec| spec.namespace.as_ref());
+    let text = namespace.and_then(|namespace| namespace.0.as_str()).unwrap_or_default();
+    text.replace("source.metadata.namespace", "").contains("source.")
+}
+
+/// Whether the objects are in workspaces which are their own sources: each has one.
+pub(super) fn is_alone(spec: &MappingSpec) -> bool {
+    let target = spec.target.as_ref().and_then(|target| target.cluster.0.as_str());
+    let resource = spec.source.resource.value.as_str();
+    target.is_some_and(|target| OWN_CLUSTER.contains(&target))
+        && resource.starts_with("logicalclusters.")
+        && resource.ends_with(".core.kcp.io")
+}
+
+pub(super) fn check_labels(labels: &BTreeMap<String, Spanned<String>>, findings: &mut Vec<Finding>) {
+    for (key, value) in labels {
+        if !is_label_key(key) || !is_label_value(value) {
+            let message = format!("no object can have the label `{key}: {}`", value.value);
+            findings.push(Finding::new("SE0116", value.span(), message));
+        }
+    }
+}
+
+/// A label selector; what no object can have is a finding.
+pub(super) fn selector(spec: &SelectorSpec, findings: &mut Vec<Finding>) -> Selector {
+    check_labels(&spec.match_labels, findings);
+    let requirements = spec.match_expressions.iter().map(|requirement| {
+        let takes_values = matches!(requirement.operator, SelectorOperator::In | SelectorOperator::NotIn);
+        let said = match (takes_values, requirement.values.is_empty()) {
+            (true, true) => Some("`In` and `NotIn` need `values`"),
+            (false, false) => Some("`Exists` and `DoesNotExist` take no `values`"),
+            _ if !is_label_key(&requirement.key) => Some("no object can have a label of this key"),
+            _ => None,
+        };
+        if let Some(message) = said {
+            findings.push(Finding::new("SE0116", requirement.span(), message));
+        }
+        requirement.value.clone()
+    });
+    let match_expressions = requirements.collect();
+    let match_labels: BTreeMap<_, _> =
+        spec.match_labels.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect();
+    Selector { match_labels, match_expressions }
+}

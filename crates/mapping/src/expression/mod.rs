@@ -1,0 +1,243 @@
+//! Expressions: `${{ }}` gives a value with its type, `{{ }}` and `{% %}` print into text.
+//!
+//! The syntax is Jinja's, read by minijinja's parser. What comes out of it is checked against the names that are
+//! declared and the functions that exist (`registry`), and compiled to a tree of our own (`tree`), which is
+//! evaluated on the JSON itself (`evaluate`). minijinja's engine does not run it, for four reasons: its fuel bounds
+//! neither memory nor time, and consumer data is hostile, so everything here pays out of one `budget`; its values
+//! change numbers and nulls on their way; its undefined has lost the path an error should name; and its programs borrow
+//! the text they came from. That both compute the same is a test.
+
+mod budget;
+mod call;
+mod evaluate;
+mod functions;
+mod names;
+mod operators;
+mod parse;
+mod pattern;
+mod recorder;
+mod references;
+mod registry;
+mod resolve;
+mod scope;
+mod source;
+mod text;
+mod tokens;
+mod tree;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use serde_json::Value;
+
+use crate::diagnostic::Finding;
+use crate::yaml::{Node, NodeValue, Scalar};
+
+pub(crate) use budget::Budget;
+pub use functions::quantity::number as quantity;
+pub use names::{Names, Root, RootSet};
+pub use recorder::{Recorder, Way};
+pub use references::References;
+pub use scope::{Missing, ObjectState, Scope, Several};
+pub use text::Text;
+pub(crate) use text::{Piece, TextForm};
+pub(crate) use tree::{Base, Call, Comparison, Expr, Path, Segment};
+
+use evaluate::Evaluation;
+use parse::Compiler;
+use registry::Role;
+use source::Form;
+pub(crate) use value::kind;
+use value::{Operand, Stop};
+
+/// One compiled `${{ }}`.
+#[derive(Debug)]
+pub struct Expression {
+    expr: Expr,
+    source: String,
+    /// Where it stands in the file.
+    place: Range<usize>,
+    references: Box<References>,
+}
+
+/// What came of evaluating an expression.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    Value(Value),
+    /// The key or item is to be left out.
+    Omit,
+    /// Nothing stands at this path: a positive fact.
+    Absent(String),
+    /// Something declared is not there yet; says what.
+    Waiting(String),
+    /// It cannot be evaluated; says why, never with a value that was read.
+    Failed(String),
+}
+
+/// Something that an expression can call, as its reference names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    /// `filter`, `function` or `test`.
+    pub role: &'static str,
+    pub name: &'static str,
+    /// `default([fallback], [lax])`: without what stands before `|` or `is`; no parentheses where nothing is left.
+    pub text: String,
+}
+
+/// Everything that an expression can call, by role and name.
+pub fn signatures() -> Vec<Signature> {
+    let of = |role: Role| role.functions().iter().map(move |function| function.signature(role));
+    Role::ALL.into_iter().flat_map(of).collect()
+}
+
+/// Why there is no value where there must be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unrendered {
+    #[error("waiting for {0}")]
+    Waiting(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Expression {
+    /// Compiles a scalar that is one `${{ }}`. A plain boolean, number or null is a constant expression (`when: true`).
+    pub fn compile(node: &Node, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+        let constant = match &node.value {
+            NodeValue::String(scalar) => return Self::compile_scalar(node, scalar, names, findings),
+            NodeValue::Null => Value::Null,
+            NodeValue::Bool(value) => Value::Bool(*value),
+            NodeValue::Number(number) => Value::Number(number.clone()),
+            NodeValue::Sequence(_) | NodeValue::Mapping(_) => {
+                findings.push(not_an_expression(node));
+                return None;
+            }
+        };
+        Some(Self {
+            source: constant.to_string(),
+            place: node.span.clone(),
+            expr: Expr::Literal(constant),
+            references: Box::default(),
+        })
+    }
+
+    /// Whether a node is one `${{ }}`, or was meant to be.
+    pub(crate) fn is_typed(node: &Node) -> bool {
+        match &node.value {
+            NodeValue::String(scalar) => {
+                !matches!(source::classify(scalar, &mut Vec::new()), Some(Form::Literal | Form::Text))
+            }
+            _ => false,
+        }
+    }
+
+    fn compile_scalar(node: &Node, scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+        match source::classify(scalar, findings)? {
+            Form::Typed(range) => Self::compile_typed(scalar, range, names, findings),
+            Form::Literal | Form::Text => {
+                findings.push(not_an_expression(node));
+                None
+            }
+        }
+    }
+
+    fn compile_typed(scalar: &Scalar, range: Range<usize>, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+        let source = &scalar.text[range.clone()];
+        let mut compiler = Compiler::new(scalar, source, range.start, names, findings);
+        let expr = compiler.parse()?;
+        let start = source.len() - source.trim_start().len();
+        let place = compiler.place(start..source.trim_end().len());
+        Some(Self { expr, place, references: Box::new(compiler.references), source: source.trim().to_owned() })
+    }
+
+    pub fn evaluate(&self, scope: &Scope) -> Outcome {
+        self.evaluate_within(scope, &mut Budget::for_expression())
+    }
+
+    /// As `evaluate`, paid out of a budget that others share.
+    pub(crate) fn evaluate_within(&self, scope: &Scope, budget: &mut Budget) -> Outcome {
+        let mut evaluation = Evaluation::new(scope, budget);
+        let evaluated = evaluation.evaluate(&self.expr);
+        let outcome = match evaluated.and_then(|operand| deliver(operand, scope.is_lenient(), budget)) {
+            Ok(outcome) => outcome,
+            Err(Stop::Waiting(what)) => Outcome::Waiting(what),
+            Err(Stop::Failed(why)) => Outcome::Failed(why),
+        };
+        if let Some(recorder) = scope.recorder() {
+            recorder.outcome(&self.place, &outcome);
+        }
+        outcome
+    }
+
+    /// Evaluates a condition, which must be true or false.
+    pub fn holds(&self, scope: &Scope) -> Result<bool, Unrendered> {
+        self.holds_within(scope, &mut Budget::for_expression())
+    }
+
+    /// As `holds`, paid out of a budget that others share.
+    pub(crate) fn holds_within(&self, scope: &Scope, budget: &mut Budget) -> Result<bool, Unrendered> {
+        match self.evaluate_within(scope, budget) {
+            Outcome::Value(Value::Bool(value)) => Ok(value),
+            Outcome::Value(other) => {
+                Err(Unrendered::Failed(format!("`{}` must be true or false, and is {}", self.source, kind(&other))))
+            }
+            outcome => Err(outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("no value".to_owned()))),
+        }
+    }
+
+    pub(crate) fn expr(&self) -> &Expr {
+        &self.expr
+    }
+
+    /// Bytes of the file that hold it, without its braces.
+    pub(crate) fn place(&self) -> &Range<usize> {
+        &self.place
+    }
+
+    /// The expression as it is written, without its braces.
+    pub fn source_text(&self) -> &str {
+        &self.source
+    }
+
+    /// Everything it reads by name.
+    pub fn references(&self) -> &References {
+        &self.references
+    }
+}
+
+impl Outcome {
+    /// Why there is no value; `None` where there is one.
+    pub fn unrendered(self) -> Option<Unrendered> {
+        match self {
+            Self::Value(_) => None,
+            Self::Omit => Some(Stop::omit().into()),
+            Self::Absent(path) => Some(Stop::absent(&path).into()),
+            Self::Waiting(what) => Some(Unrendered::Waiting(what)),
+            Self::Failed(why) => Some(Unrendered::Failed(why)),
+        }
+    }
+}
+
+impl From<Stop> for Unrendered {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Waiting(what) => Self::Waiting(what),
+            Stop::Failed(why) => Self::Failed(why),
+        }
+    }
+}
+
+fn deliver(operand: Operand<'_>, lenient: bool, budget: &mut Budget) -> Result<Outcome, Stop> {
+    match operand {
+        Operand::Omit => Ok(Outcome::Omit),
+        Operand::Absent(gap) => Ok(gap.outcome(lenient)),
+        Operand::Value(value) => budget.deliver(value).map(Outcome::Value),
+    }
+}
+
+fn not_an_expression(node: &Node) -> Finding {
+    Finding::new("SE0209", node.headline(), "an expression is expected here")
+        .help("write `${{ … }}` and nothing around it")
+}

@@ -1,0 +1,336 @@
+//! From an author's text to a compiled expression: the syntax is minijinja's, everything after it is ours.
+
+use std::ops::Range;
+
+use minijinja::machinery::{Span, ast, parse_expr};
+use serde_json::Value;
+
+use super::names::Names;
+use super::references::References;
+use super::registry::Role;
+use super::source::{ESCAPED, EXPRESSION_LENGTH, PLACEHOLDER};
+use super::tree::{Arithmetic, Comparison, Expr, Segment};
+use crate::diagnostic::Finding;
+use crate::yaml::Scalar;
+
+/// Levels an expression may be nested: what walks it is recursive.
+const DEPTH: usize = 64;
+
+/// Compiles the expressions of one scalar, and collects what is wrong with them.
+pub(super) struct Compiler<'s> {
+    pub names: &'s Names<'s>,
+    pub findings: &'s mut Vec<Finding>,
+    /// What is read by name.
+    pub references: References,
+    /// Loop variables around the place.
+    pub locals: Vec<String>,
+    scalar: &'s Scalar,
+    /// The text that was parsed, and where in the scalar it begins.
+    source: &'s str,
+    start: usize,
+    depth: usize,
+    /// Said once, however many branches are too deep.
+    too_deep: bool,
+}
+
+impl<'s> Compiler<'s> {
+    pub fn new(
+        scalar: &'s Scalar,
+        source: &'s str,
+        start: usize,
+        names: &'s Names<'s>,
+        findings: &'s mut Vec<Finding>,
+    ) -> Self {
+        Self {
+            names,
+            findings,
+            references: References::default(),
+            locals: Vec::new(),
+            scalar,
+            source,
+            start,
+            depth: 0,
+            too_deep: false,
+        }
+    }
+
+    /// Compiles the whole source as one expression.
+    pub fn parse(&mut self) -> Option<Expr> {
+        if self.source.trim().is_empty() {
+            self.report("SE0201", 0..self.source.len(), "an expression is missing here");
+            return None;
+        }
+        if self.source.len() > EXPRESSION_LENGTH {
+            let message = format!("an expression has at most {EXPRESSION_LENGTH} bytes");
+            self.report("SE0208", 0..self.source.len(), message).help =
+                Some("compute parts of it in `vars`".to_owned());
+            return None;
+        }
+        self.check_tokens(true)?;
+        match parse_expr(self.source) {
+            Ok(expr) => self.lower(&expr),
+            Err(error) => self.syntax_error(&error),
+        }
+    }
+
+    /// The text that was parsed.
+    pub fn source(&self) -> &'s str {
+        self.source
+    }
+
+    pub fn syntax_error<T>(&mut self, error: &minijinja::Error) -> Option<T> {
+        let message = error.detail().unwrap_or("this is no expression").replace(PLACEHOLDER, ESCAPED);
+        // The engine's range can lie outside the text, inside a character, or be empty.
+        let range = error.range().filter(|range| self.source.get(range.clone()).is_some_and(|text| !text.is_empty()));
+        let range = range.unwrap_or_else(|| self.last_character());
+        self.report("SE0201", range, message);
+        None
+    }
+
+    fn last_character(&self) -> Range<usize> {
+        let text = self.source.trim_end();
+        text.char_indices().next_back().map_or(0..0, |(start, _)| start..text.len())
+    }
+
+    pub fn report(&mut self, code: &'static str, range: Range<usize>, message: impl Into<String>) -> &mut Finding {
+        let span = self.place(range);
+        self.findings.push(Finding::new(code, span, message));
+        let last = self.findings.len() - 1;
+        &mut self.findings[last]
+    }
+
+    /// Where in the file a range of the parsed text stands.
+    pub fn place(&self, range: Range<usize>) -> Range<usize> {
+        self.scalar.locate(self.start + range.start..self.start + range.end)
+    }
+
+    /// Where a slice of the parsed text stands in it.
+    pub fn range_of(&self, part: &str) -> Range<usize> {
+        let start = (part.as_ptr() as usize).wrapping_sub(self.source.as_ptr() as usize);
+        if start.checked_add(part.len()).is_some_and(|end| end <= self.source.len()) {
+            start..start + part.len()
+        } else {
+            0..self.source.len()
+        }
+    }
+
+    pub fn range(&self, expr: &ast::Expr<'_>) -> Range<usize> {
+        let (mut first, end) = (expr, expr.span().end_offset as usize);
+        loop {
+            first = match first {
+                ast::Expr::GetAttr(node) => &node.expr,
+                ast::Expr::GetItem(node) => &node.expr,
+                ast::Expr::Slice(node) => &node.expr,
+                ast::Expr::Call(node) => &node.expr,
+                ast::Expr::Test(node) => &node.expr,
+                ast::Expr::BinOp(node) => &node.left,
+                ast::Expr::Compare(node) => &node.expr,
+                ast::Expr::IfExpr(node) => &node.true_expr,
+                ast::Expr::Filter(node) => match &node.expr {
+                    Some(expr) => expr,
+                    None => break,
+                },
+                _ => break,
+            };
+        }
+        self.with_parentheses(self.clamp(first.span().start_offset as usize..end))
+    }
+
+    /// The parser drops parentheses: those that a range closes are taken in again.
+    fn with_parentheses(&self, mut range: Range<usize>) -> Range<usize> {
+        let part = &self.source[range.clone()];
+        let mut closed = part.matches(')').count().saturating_sub(part.matches('(').count());
+        while closed > 0 {
+            let before = self.source[..range.start].trim_end();
+            let Some(before) = before.strip_suffix('(') else { break };
+            range.start = before.len();
+            closed -= 1;
+        }
+        range
+    }
+
+    pub fn span(&self, span: Span) -> Range<usize> {
+        self.clamp(span.start_offset as usize..span.end_offset as usize)
+    }
+
+    fn clamp(&self, range: Range<usize>) -> Range<usize> {
+        if self.source.get(range.clone()).is_some() { range } else { 0..self.source.len() }
+    }
+
+    pub fn written(&self, expr: &ast::Expr<'_>) -> String {
+        self.source[self.range(expr)].to_owned()
+    }
+
+    pub fn lower(&mut self, expr: &ast::Expr<'_>) -> Option<Expr> {
+        self.depth += 1;
+        let lowered = if self.depth > DEPTH { self.refuse_depth(expr) } else { self.lower_node(expr) };
+        self.depth -= 1;
+        lowered
+    }
+
+    fn refuse_depth(&mut self, expr: &ast::Expr<'_>) -> Option<Expr> {
+        if !std::mem::replace(&mut self.too_deep, true) {
+            let range = self.range(expr);
+            self.report("SE0208", range, format!("the expression is nested more than {DEPTH} levels deep")).help =
+                Some("compute parts of it in `vars`".to_owned());
+        }
+        None
+    }
+
+    fn boxed(&mut self, expr: &ast::Expr<'_>) -> Option<Box<Expr>> {
+        self.lower(expr).map(Box::new)
+    }
+
+    fn optional(&mut self, expr: Option<&ast::Expr<'_>>) -> Option<Option<Box<Expr>>> {
+        expr.map_or(Some(None), |expr| self.boxed(expr).map(Some))
+    }
+
+    fn lower_node(&mut self, expr: &ast::Expr<'_>) -> Option<Expr> {
+        if let Some(path) = self.static_path(expr) {
+            return path;
+        }
+        match expr {
+            ast::Expr::Var(node) => self.unknown_name(node.id),
+            ast::Expr::Const(node) => self.constant(&node.value, expr),
+            ast::Expr::GetAttr(node) => Some(Expr::Member {
+                base: self.boxed(&node.expr)?,
+                name: Segment::Key(node.name.to_owned()),
+                written: self.written(expr),
+            }),
+            ast::Expr::GetItem(node) => {
+                let base = self.boxed(&node.expr);
+                let index = self.boxed(&node.subscript_expr);
+                Some(Expr::Index { base: base?, index: index?, written: self.written(expr) })
+            }
+            ast::Expr::Slice(node) => self.slice(node),
+            ast::Expr::UnaryOp(node) => match node.op {
+                ast::UnaryOpKind::Not => Some(Expr::Not(self.boxed(&node.expr)?)),
+                ast::UnaryOpKind::Neg => Some(Expr::Negate(self.boxed(&node.expr)?)),
+            },
+            ast::Expr::BinOp(node) => self.binary(node),
+            ast::Expr::Compare(node) => {
+                let first = self.boxed(&node.expr);
+                let rest: Vec<_> = node.ops.iter().map(|op| Some((comparison(op.op), self.lower(&op.expr)?))).collect();
+                let operands = std::iter::once(&node.expr).chain(node.ops.iter().map(|op| &op.expr));
+                let places = operands.map(|operand| self.place(self.range(operand))).collect();
+                Some(Expr::Compare { first: first?, rest: rest.into_iter().collect::<Option<_>>()?, places })
+            }
+            ast::Expr::IfExpr(node) => self.conditional(node, expr),
+            ast::Expr::List(node) => self.list(&node.items),
+            ast::Expr::Tuple(node) => self.list(&node.items),
+            ast::Expr::Map(node) => {
+                let entries: Vec<_> = node
+                    .keys
+                    .iter()
+                    .zip(&node.values)
+                    .map(|(key, value)| {
+                        let (key, value) = (self.lower(key), self.lower(value));
+                        Some((key?, value?))
+                    })
+                    .collect();
+                entries.into_iter().collect::<Option<_>>().map(Expr::Map)
+            }
+            ast::Expr::Filter(node) => self.filter(node),
+            ast::Expr::Test(node) => {
+                let call = self.call(Role::Test, node.name, Some(&node.expr), &node.args);
+                call.map(Expr::Call)
+            }
+            ast::Expr::Call(node) => self.function(node),
+        }
+    }
+
+    fn list(&mut self, items: &[ast::Expr<'_>]) -> Option<Expr> {
+        let items: Vec<_> = items.iter().map(|item| self.lower(item)).collect();
+        items.into_iter().collect::<Option<_>>().map(Expr::List)
+    }
+
+    fn constant(&mut self, value: &minijinja::Value, expr: &ast::Expr<'_>) -> Option<Expr> {
+        match literal(value) {
+            Some(value) => Some(Expr::Literal(value)),
+            None => {
+                let range = self.range(expr);
+                self.report("SE0201", range, "JSON has no such number: integers have 64 bits");
+                None
+            }
+        }
+    }
+
+    fn slice(&mut self, node: &ast::Slice<'_>) -> Option<Expr> {
+        if let Some(step) = &node.step {
+            let range = self.range(step);
+            self.report("SE0206", range, "a slice takes no step");
+        }
+        let base = self.boxed(&node.expr);
+        let (start, stop) = (self.optional(node.start.as_ref()), self.optional(node.stop.as_ref()));
+        (node.step.is_none()).then_some(())?;
+        Some(Expr::Slice { base: base?, start: start?, stop: stop? })
+    }
+
+    fn conditional(&mut self, node: &ast::IfExpr<'_>, expr: &ast::Expr<'_>) -> Option<Expr> {
+        let (test, then) = (self.boxed(&node.test_expr), self.boxed(&node.true_expr));
+        let Some(otherwise) = &node.false_expr else {
+            let (range, written) = (self.range(expr), self.written(expr));
+            self.report("SE0206", range, "`if` without `else` has no value where its condition is false").help =
+                Some(format!("write `{written} else omit` to leave the key out"));
+            return None;
+        };
+        let places = [&node.true_expr, otherwise].map(|branch| self.place(self.range(branch)));
+        let otherwise = self.boxed(otherwise);
+        Some(Expr::Conditional { test: test?, then: then?, otherwise: otherwise?, places })
+    }
+
+    fn binary(&mut self, node: &ast::BinOp<'_>) -> Option<Expr> {
+        use ast::BinOpKind as Kind;
+        let (left, right) = (self.boxed(&node.left), self.boxed(&node.right));
+        let (left, right) = (left?, right?);
+        let places = [&node.left, &node.right].map(|operand| self.place(self.range(operand))).to_vec();
+        let compare = |comparison, left: Box<Expr>, right: Box<Expr>| Expr::Compare {
+            first: left,
+            rest: vec![(comparison, *right)],
+            places,
+        };
+        let arithmetic = |operator, left, right| Expr::Arithmetic { operator, left, right };
+        Some(match node.op {
+            Kind::ScAnd => Expr::And(left, right),
+            Kind::ScOr => Expr::Or(left, right),
+            Kind::Concat => Expr::Concat(left, right),
+            Kind::Add => arithmetic(Arithmetic::Add, left, right),
+            Kind::Sub => arithmetic(Arithmetic::Subtract, left, right),
+            Kind::Mul => arithmetic(Arithmetic::Multiply, left, right),
+            Kind::Div => arithmetic(Arithmetic::Divide, left, right),
+            Kind::FloorDiv => arithmetic(Arithmetic::FloorDivide, left, right),
+            Kind::Rem => arithmetic(Arithmetic::Remainder, left, right),
+            Kind::Pow => arithmetic(Arithmetic::Power, left, right),
+            Kind::Eq => compare(Comparison::Equal, left, right),
+            Kind::Ne => compare(Comparison::NotEqual, left, right),
+            Kind::Lt => compare(Comparison::Less, left, right),
+            Kind::Lte => compare(Comparison::LessOrEqual, left, right),
+            Kind::Gt => compare(Comparison::Greater, left, right),
+            Kind::Gte => compare(Comparison::GreaterOrEqual, left, right),
+            Kind::In => compare(Comparison::In, left, right),
+        })
+    }
+}
+
+/// A literal as JSON; the escape's placeholder becomes again what was written.
+fn literal(value: &minijinja::Value) -> Option<Value> {
+    match value.as_str() {
+        Some(text) => Some(Value::String(text.replace(PLACEHOLDER, ESCAPED))),
+        // Of an infinite number serde would make null.
+        None if f64::try_from(value.clone()).is_ok_and(f64::is_infinite) => None,
+        None => serde_json::to_value(value).ok(),
+    }
+}
+
+fn comparison(kind: ast::CompareOpKind) -> Comparison {
+    match kind {
+        ast::CompareOpKind::Eq => Comparison::Equal,
+        ast::CompareOpKind::Ne => Comparison::NotEqual,
+        ast::CompareOpKind::Lt => Comparison::Less,
+        ast::CompareOpKind::Lte => Comparison::LessOrEqual,
+        ast::CompareOpKind::Gt => Comparison::Greater,
+        ast::CompareOpKind::Gte => Comparison::GreaterOrEqual,
+        ast::CompareOpKind::In => Comparison::In,
+        ast::CompareOpKind::NotIn => Comparison::NotIn,
+    }
+}

@@ -1,0 +1,68 @@
+//! Regular expressions: literals of the author, compiled at load, matched in time linear in the text.
+
+use regex::{Captures, Regex, RegexBuilder};
+
+use super::budget::Budget;
+use super::value::Stop;
+
+/// Bytes a compiled pattern may have: room for a few classes of Unicode, none for counted repetitions of them.
+const SIZE: usize = 256 << 10;
+
+/// What a byte of text costs, at worst about one look at each state that the pattern can be in.
+const COST: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Pattern(Regex);
+
+impl Pattern {
+    /// # Errors
+    /// What is wrong with the pattern, in one line.
+    pub(super) fn compile(source: &str) -> Result<Self, String> {
+        let built = RegexBuilder::new(source).size_limit(SIZE).dfa_size_limit(SIZE).build();
+        built.map(Self).map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => "the pattern is too large: its repetitions multiply".to_owned(),
+            // The parser draws its own caret; its last line says what it means.
+            other => {
+                let text = other.to_string();
+                text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned()
+            }
+        })
+    }
+
+    /// Replaces all matches. `$1` and `${name}` in an author's replacement stand for what a group matched; in data
+    /// (`expand` is false) they stand for themselves.
+    pub(super) fn replace(
+        &self,
+        text: &str,
+        replacement: &str,
+        expand: bool,
+        budget: &mut Budget,
+    ) -> Result<String, Stop> {
+        budget.charge(text.len().saturating_mul(COST))?;
+        let mut replaced = String::new();
+        let mut end = 0;
+        for captures in self.0.captures_iter(text) {
+            let Some(found) = captures.get(0) else { continue };
+            budget.charge(COST + longest(replacement, found.len(), expand))?;
+            replaced.push_str(&text[end..found.start()]);
+            write(&captures, replacement, expand, &mut replaced);
+            end = found.end();
+        }
+        replaced.push_str(&text[end..]);
+        Ok(replaced)
+    }
+}
+
+/// Bytes a replacement can come to.
+fn longest(replacement: &str, matched: usize, expand: bool) -> usize {
+    let groups = if expand { replacement.matches('$').count() } else { 0 };
+    replacement.len().saturating_add(groups.saturating_mul(matched))
+}
+
+fn write(captures: &Captures<'_>, replacement: &str, expand: bool, replaced: &mut String) {
+    if expand {
+        captures.expand(replacement, replaced);
+    } else {
+        replaced.push_str(replacement);
+    }
+}

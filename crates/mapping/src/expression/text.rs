@@ -1,0 +1,378 @@
+//! Text with expressions in it.
+
+use std::ops::Range;
+
+use minijinja::machinery::{Span, ast, parse};
+use serde_json::Value;
+
+use super::budget::Budget;
+use super::evaluate::Evaluation;
+use super::names::{Names, Root};
+use super::parse::Compiler;
+use super::references::References;
+use super::scope::Scope;
+use super::source::{self, ESCAPED, Form, PLACEHOLDER};
+use super::tree::Expr;
+use super::value::{Stop, kind, own, print};
+use super::{Expression, Outcome, Unrendered, Way};
+use crate::diagnostic::Finding;
+use crate::yaml::{Node, NodeValue, Scalar};
+
+/// A text whose expressions are compiled. What it prints is a string, whatever is printed.
+#[derive(Debug)]
+pub struct Text {
+    form: TextForm,
+    references: Box<References>,
+}
+
+#[derive(Debug)]
+pub(crate) enum TextForm {
+    Literal(String),
+    /// `name: ${{ … }}` where text is wanted: its value is printed.
+    Typed(Expression),
+    Pieces(Vec<Piece>),
+}
+
+#[derive(Debug)]
+pub(crate) enum Piece {
+    Raw(String),
+    /// `place`: where in the file the expression stands, here and below.
+    Print {
+        expr: Expr,
+        place: Range<usize>,
+    },
+    If {
+        test: Expr,
+        place: Range<usize>,
+        then: Vec<Piece>,
+        otherwise: Vec<Piece>,
+    },
+    For(Box<Loop>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub targets: Vec<String>,
+    pub items: Expr,
+    pub place: Range<usize>,
+    pub filter: Option<Expr>,
+    pub body: Vec<Piece>,
+    pub otherwise: Vec<Piece>,
+}
+
+impl Text {
+    /// Compiles a string with `{{ }}` or `{% %}` in it, or one `${{ }}` that is to be printed.
+    pub fn compile(node: &Node, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+        let NodeValue::String(scalar) = &node.value else {
+            findings
+                .push(Finding::new("SE0209", node.headline(), "text is expected here").help("put quotes around it"));
+            return None;
+        };
+        match source::classify(scalar, findings)? {
+            Form::Literal => Some(Self::from_literal(&scalar.text)),
+            Form::Typed(range) => {
+                let expression = Expression::compile_typed(scalar, range, names, findings)?;
+                Some(Self { references: expression.references.clone(), form: TextForm::Typed(expression) })
+            }
+            Form::Text => Self::compile_pieces(scalar, names, findings),
+        }
+    }
+
+    pub(crate) fn from_literal(text: &str) -> Self {
+        Self { form: TextForm::Literal(text.to_owned()), references: Box::default() }
+    }
+
+    pub(super) fn compile_pieces(scalar: &Scalar, names: &Names, findings: &mut Vec<Finding>) -> Option<Self> {
+        let prepared = source::prepare(scalar, findings)?;
+        let mut compiler = Compiler::new(scalar, &prepared, 0, names, findings);
+        compiler.check_tokens(false)?;
+        let pieces = match parse(&prepared, "", source::syntax()) {
+            Ok(ast::Stmt::Template(template)) => compiler.pieces(&template.children)?,
+            Ok(_) => return None,
+            Err(error) => return compiler.syntax_error(&error),
+        };
+        Some(Self { references: Box::new(compiler.references), form: TextForm::of(pieces) })
+    }
+
+    /// The text, where it holds no expression.
+    pub fn literal(&self) -> Option<&str> {
+        match &self.form {
+            TextForm::Literal(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn form(&self) -> &TextForm {
+        &self.form
+    }
+
+    pub fn render(&self, scope: &Scope) -> Result<String, Unrendered> {
+        self.render_within(scope, &mut Budget::for_expression())
+    }
+
+    /// As `render`, paid out of a budget that others share.
+    pub(crate) fn render_within(&self, scope: &Scope, budget: &mut Budget) -> Result<String, Unrendered> {
+        match &self.form {
+            TextForm::Literal(text) => Ok(text.clone()),
+            TextForm::Typed(expression) => match expression.evaluate_within(scope, budget) {
+                Outcome::Value(value) => Ok(print(std::borrow::Cow::Owned(value))?.into_owned()),
+                outcome => Err(outcome.unrendered().unwrap_or_else(|| Stop::omit().into())),
+            },
+            TextForm::Pieces(pieces) => {
+                let mut printed = String::new();
+                let mut printer = Printer { evaluation: Evaluation::new(scope, budget), printed: &mut printed };
+                printer.print(pieces)?;
+                budget.deliver_text(printed.len())?;
+                Ok(printed)
+            }
+        }
+    }
+
+    /// Its expressions, those of all branches and loops among them.
+    pub(crate) fn expressions(&self) -> Vec<&Expr> {
+        match &self.form {
+            TextForm::Literal(_) => Vec::new(),
+            TextForm::Typed(expression) => vec![expression.expr()],
+            TextForm::Pieces(pieces) => expressions(pieces),
+        }
+    }
+
+    /// Everything it reads by name.
+    pub fn references(&self) -> &References {
+        &self.references
+    }
+}
+
+fn expressions(pieces: &[Piece]) -> Vec<&Expr> {
+    let of = |piece| match piece {
+        &Piece::Raw(_) => Vec::new(),
+        Piece::Print { expr, .. } => vec![expr],
+        Piece::If { test, then, otherwise, .. } => [vec![test], expressions(then), expressions(otherwise)].concat(),
+        Piece::For(node) => {
+            let around = std::iter::once(&node.items).chain(&node.filter).collect();
+            [around, expressions(&node.body), expressions(&node.otherwise)].concat()
+        }
+    };
+    pieces.iter().flat_map(of).collect()
+}
+
+impl TextForm {
+    /// Text that turned out to hold escapes alone is literal.
+    fn of(pieces: Vec<Piece>) -> Self {
+        if pieces.iter().all(|piece| matches!(piece, Piece::Raw(_))) {
+            let raw = pieces.into_iter().map(|piece| match piece {
+                Piece::Raw(text) => text,
+                _ => String::new(),
+            });
+            Self::Literal(raw.collect())
+        } else {
+            Self::Pieces(pieces)
+        }
+    }
+}
+
+impl Compiler<'_> {
+    fn pieces(&mut self, statements: &[ast::Stmt<'_>]) -> Option<Vec<Piece>> {
+        // All of them are looked at, so that every error is found.
+        let pieces: Vec<_> = statements.iter().map(|statement| self.piece(statement)).collect();
+        pieces.into_iter().collect()
+    }
+
+    fn piece(&mut self, statement: &ast::Stmt<'_>) -> Option<Piece> {
+        match statement {
+            ast::Stmt::EmitRaw(raw) => Some(Piece::Raw(raw.raw.replace(PLACEHOLDER, &ESCAPED[1..]))),
+            ast::Stmt::EmitExpr(emit) => {
+                let place = self.place(self.range(&emit.expr));
+                self.lower(&emit.expr).map(|expr| Piece::Print { expr, place })
+            }
+            ast::Stmt::IfCond(branch) => {
+                let (test, place) = (self.lower(&branch.expr), self.place(self.range(&branch.expr)));
+                let (then, otherwise) = (self.pieces(&branch.true_body), self.pieces(&branch.false_body));
+                Some(Piece::If { test: test?, place, then: then?, otherwise: otherwise? })
+            }
+            ast::Stmt::ForLoop(node) => self.for_loop(node),
+            other => {
+                let (name, span) = unsupported(other);
+                let range = self.span(span);
+                self.report("SE0206", range, format!("{name} is not part of the language")).help = Some(
+                    "of Jinja's statements there are `{% if %}` and `{% for %}`; compute values in `vars`".to_owned(),
+                );
+                None
+            }
+        }
+    }
+
+    fn for_loop(&mut self, node: &ast::ForLoop<'_>) -> Option<Piece> {
+        if node.recursive {
+            let range = self.range(&node.iter);
+            self.report("SE0206", range, "a loop cannot be recursive");
+            return None;
+        }
+        let items = self.lower(&node.iter);
+        let targets = self.loop_targets(&node.target);
+        let around = self.locals.len();
+        self.locals.extend(targets.iter().flatten().cloned());
+        let filter = node.filter_expr.as_ref().map(|filter| self.lower(filter));
+        let body = self.pieces(&node.body);
+        self.locals.truncate(around);
+        let otherwise = self.pieces(&node.else_body);
+        let filter = filter.map_or(Some(None), |filter| filter.map(Some));
+        Some(Piece::For(Box::new(Loop {
+            targets: targets?,
+            items: items?,
+            place: self.place(self.range(&node.iter)),
+            filter: filter?,
+            body: body?,
+            otherwise: otherwise?,
+        })))
+    }
+
+    fn loop_targets(&mut self, target: &ast::Expr<'_>) -> Option<Vec<String>> {
+        let names: Vec<&str> = match target {
+            ast::Expr::Var(name) => vec![name.id],
+            ast::Expr::List(list) => list
+                .items
+                .iter()
+                .filter_map(|item| match item {
+                    ast::Expr::Var(name) => Some(name.id),
+                    _ => None,
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        let expected = if let ast::Expr::List(list) = target { list.items.len() } else { 1 };
+        if names.len() != expected || names.len() > 2 {
+            let range = self.range(target);
+            self.report("SE0206", range, "a loop has one variable, or a key and a value");
+            return None;
+        }
+        for name in &names {
+            if Root::from_name(name).is_some() || matches!(*name, "omit" | "null") {
+                let range = self.range_of(name);
+                self.report("SE0206", range, format!("`{name}` has a meaning already")).help =
+                    Some("choose another name".to_owned());
+                return None;
+            }
+        }
+        Some(names.into_iter().map(str::to_owned).collect())
+    }
+}
+
+fn unsupported(statement: &ast::Stmt<'_>) -> (&'static str, Span) {
+    match statement {
+        ast::Stmt::WithBlock(node) => ("`with`", node.span()),
+        ast::Stmt::Set(node) => ("`set`", node.span()),
+        ast::Stmt::SetBlock(node) => ("`set`", node.span()),
+        ast::Stmt::AutoEscape(node) => ("`autoescape`", node.span()),
+        ast::Stmt::FilterBlock(node) => ("`filter`", node.span()),
+        ast::Stmt::Block(node) => ("`block`", node.span()),
+        ast::Stmt::Import(node) => ("`import`", node.span()),
+        ast::Stmt::FromImport(node) => ("`from`", node.span()),
+        ast::Stmt::Extends(node) => ("`extends`", node.span()),
+        ast::Stmt::Include(node) => ("`include`", node.span()),
+        ast::Stmt::Macro(node) => ("`macro`", node.span()),
+        ast::Stmt::CallBlock(node) => ("`call`", node.span()),
+        ast::Stmt::Do(node) => ("`do`", node.span()),
+        _ => ("this statement", Span::default()),
+    }
+}
+
+/// A failure, with the path that it is about.
+fn of_path(stop: Stop, expr: &Expr) -> Stop {
+    match (stop, expr) {
+        (Stop::Failed(why), Expr::Path(path)) => Stop::Failed(format!("`{}`: {why}", path.text())),
+        (stop, _) => stop,
+    }
+}
+
+/// Prints pieces one after the other.
+struct Printer<'a, 'b> {
+    evaluation: Evaluation<'a, 'b>,
+    printed: &'b mut String,
+}
+
+impl<'a> Printer<'a, '_> {
+    fn print(&mut self, pieces: &'a [Piece]) -> Result<(), Stop> {
+        pieces.iter().try_for_each(|piece| self.piece(piece))
+    }
+
+    fn piece(&mut self, piece: &'a Piece) -> Result<(), Stop> {
+        self.evaluation.budget.step()?;
+        match piece {
+            Piece::Raw(text) => self.push(text),
+            Piece::Print { expr, place } => {
+                let text = print(self.evaluation.branch(expr, place)?.require()?);
+                self.push(&text.map_err(|stop| of_path(stop, expr))?)
+            }
+            Piece::If { test, place, then, otherwise } => {
+                let holds = self.evaluation.holds(test)?;
+                self.evaluation.scope.note(place, if holds { Way::True } else { Way::False });
+                self.print(if holds { then } else { otherwise })
+            }
+            Piece::For(node) => self.for_loop(node),
+        }
+    }
+
+    fn push(&mut self, text: &str) -> Result<(), Stop> {
+        self.evaluation.budget.charge(text.len())?;
+        self.printed.push_str(text);
+        Ok(())
+    }
+
+    fn for_loop(&mut self, node: &'a Loop) -> Result<(), Stop> {
+        let items = self.items(node)?;
+        let around = self.evaluation.locals.len();
+        let mut none = true;
+        for item in items {
+            self.evaluation.budget.step()?;
+            self.bind(node, item)?;
+            let wanted = node.filter.as_ref().map_or(Ok(true), |filter| self.evaluation.holds(filter))?;
+            if wanted {
+                none = false;
+                self.evaluation.scope.note(&node.place, Way::Item);
+                self.print(&node.body)?;
+            }
+            self.evaluation.locals.truncate(around);
+        }
+        if none {
+            self.evaluation.scope.note(&node.place, Way::False);
+            self.print(&node.otherwise)?;
+        }
+        Ok(())
+    }
+
+    /// The items of a list, or the keys of a map.
+    fn items(&mut self, node: &'a Loop) -> Result<Vec<std::borrow::Cow<'a, Value>>, Stop> {
+        use std::borrow::Cow;
+        match self.evaluation.value(&node.items)? {
+            Cow::Borrowed(Value::Array(items)) => {
+                self.evaluation.budget.charge(64 * items.len())?;
+                Ok(items.iter().map(Cow::Borrowed).collect())
+            }
+            Cow::Owned(Value::Array(items)) => Ok(items.into_iter().map(Cow::Owned).collect()),
+            value => match &*value {
+                Value::Object(fields) => {
+                    self.evaluation.budget.charge_value(&value)?;
+                    Ok(fields.keys().map(|key| Cow::Owned(Value::from(key.as_str()))).collect())
+                }
+                other => Err(Stop::failed(format!("`for` needs a list or a map, not {}", kind(other)))),
+            },
+        }
+    }
+
+    /// Gives the loop's variables their values: the item, or the two parts of a pair.
+    fn bind(&mut self, node: &'a Loop, item: std::borrow::Cow<'a, Value>) -> Result<(), Stop> {
+        use std::borrow::Cow;
+        match &node.targets[..] {
+            [name] => self.evaluation.locals.push((name, item)),
+            names => match own(item, self.evaluation.budget)? {
+                Value::Array(parts) if parts.len() == names.len() => {
+                    let bound = names.iter().map(String::as_str).zip(parts.into_iter().map(Cow::Owned));
+                    self.evaluation.locals.extend(bound);
+                }
+                _ => return Err(Stop::failed("a loop over keys and values needs pairs: write `… | items`")),
+            },
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! What an expression computes with: JSON, borrowed as long as it can be, and two things that are no JSON.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::Outcome;
+use super::budget::Budget;
+
+/// A value on its way through an expression.
+#[derive(Debug, Clone)]
+pub(super) enum Operand<'a> {
+    Value(Cow<'a, Value>),
+    /// Nothing stands at this path.
+    Absent(Gap<'a>),
+    /// `omit`: the key or item is left out.
+    Omit,
+}
+
+/// A path at which nothing stands.
+#[derive(Debug, Clone)]
+pub(super) struct Gap<'a> {
+    path: Cow<'a, str>,
+    /// A controller is expected to report it: what needs its value waits.
+    is_awaited: bool,
+}
+
+impl Gap<'_> {
+    /// What a controller has not reported yet.
+    pub fn awaited(path: String) -> Self {
+        Self { path: path.into(), is_awaited: true }
+    }
+
+    pub fn into_owned(self) -> Gap<'static> {
+        Gap { path: self.path.into_owned().into(), is_awaited: self.is_awaited }
+    }
+
+    /// What becomes of a whole expression that is absent. Where objects are undefined as long as they are missing
+    /// (`lenient`), so is what they do not report.
+    pub fn outcome(self, lenient: bool) -> Outcome {
+        match self.stop() {
+            Stop::Waiting(what) if !lenient => Outcome::Waiting(what),
+            _ => Outcome::Absent(self.path.into_owned()),
+        }
+    }
+
+    fn stop(&self) -> Stop {
+        if self.is_awaited {
+            Stop::Waiting(format!("`{}`, which is not reported yet", self.path))
+        } else {
+            Stop::absent(&self.path)
+        }
+    }
+}
+
+impl<'a, T: Into<Cow<'a, str>>> From<T> for Gap<'a> {
+    fn from(path: T) -> Self {
+        Self { path: path.into(), is_awaited: false }
+    }
+}
+
+/// Why an evaluation ends without a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stop {
+    Waiting(String),
+    Failed(String),
+}
+
+impl Stop {
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::Failed(message.into())
+    }
+
+    /// An absent path met what needs a value.
+    pub fn absent(path: &str) -> Self {
+        Self::Failed(format!(
+            "`{path}` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it \
+             with `is defined`"
+        ))
+    }
+
+    pub fn omit() -> Self {
+        Self::failed("`omit` is no value: it can only stand for a whole key or item")
+    }
+}
+
+impl<'a> Operand<'a> {
+    pub fn owned(value: impl Into<Value>) -> Self {
+        Self::Value(Cow::Owned(value.into()))
+    }
+
+    pub fn borrowed(value: &'a Value) -> Self {
+        Self::Value(Cow::Borrowed(value))
+    }
+
+    /// The value, where nothing else will do.
+    pub fn require(self) -> Result<Cow<'a, Value>, Stop> {
+        match self {
+            Self::Value(value) => Ok(value),
+            Self::Absent(gap) => Err(gap.stop()),
+            Self::Omit => Err(Stop::omit()),
+        }
+    }
+
+    /// The value to put into a list or a map; `None` leaves it out.
+    pub fn element(self, budget: &mut Budget) -> Result<Option<Value>, Stop> {
+        match self {
+            Self::Omit => Ok(None),
+            operand => own(operand.require()?, budget).map(Some),
+        }
+    }
+}
+
+/// An owned value; a copy is paid for.
+pub(super) fn own(value: Cow<'_, Value>, budget: &mut Budget) -> Result<Value, Stop> {
+    match value {
+        Cow::Owned(value) => Ok(value),
+        Cow::Borrowed(value) => budget.copy(value),
+    }
+}
+
+/// What a value is, with its article.
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
+
+/// Whether a value counts as true: not false, zero, empty or null.
+pub(super) fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+    }
+}
+
+/// A value as text: strings, numbers and booleans alone have one form that everybody agrees on.
+pub(super) fn print<'a>(value: Cow<'a, Value>) -> Result<Cow<'a, str>, Stop> {
+    match value {
+        Cow::Borrowed(Value::String(text)) => Ok(Cow::Borrowed(text)),
+        Cow::Owned(Value::String(text)) => Ok(Cow::Owned(text)),
+        value => match &*value {
+            Value::Number(number) => Ok(Cow::Owned(number.to_string())),
+            Value::Bool(value) => Ok(Cow::Borrowed(if *value { "true" } else { "false" })),
+            Value::Null => Err(Stop::failed("null has no text: give one with `default('...', true)`")),
+            Value::Array(_) => {
+                Err(Stop::failed("a list has no text of its own: use `| join(\", \")`, `| tojson` or `| toyaml`"))
+            }
+            other => Err(Stop::failed(format!("{} has no text of its own: use `| tojson` or `| toyaml`", kind(other)))),
+        },
+    }
+}

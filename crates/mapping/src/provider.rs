@@ -1,0 +1,270 @@
+//! A compiled `ClusterProvider`: how the clusters of sources are found.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::{ApiExportRef, Selector, document};
+use crate::yaml;
+
+/// The connection of an APIExport, where none is named.
+pub(super) const SOURCE_CONNECTION: &str = "kcp";
+
+/// A compiled `ClusterProvider` document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterProvider {
+    pub name: String,
+    pub kind: ProviderKind,
+}
+
+impl ClusterProvider {
+    /// Its document, for the state store, with those of the providers that it joins.
+    pub fn document(&self) -> String {
+        let spec = match &self.kind {
+            ProviderKind::Multi(parts) => {
+                let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+                let parts = parts
+                    .iter()
+                    .filter_map(|part| Some(Self { name: part.name.clone(), kind: part.kind.clone()? }.document()));
+                let joint = written(&self.name, &json!({"multi": names}));
+                return [joint].into_iter().chain(parts).collect::<Vec<_>>().join("\n---\n");
+            }
+            ProviderKind::Kubeconfig { connection } => json!({"kubeconfig": {"connection": connection}}),
+            ProviderKind::KubeconfigFiles { directory, glob } => {
+                json!({"kubeconfigFiles": {"directory": directory, "glob": glob}})
+            }
+            ProviderKind::KubeconfigSecrets { connection, namespace, selector, key } => json!({"kubeconfigSecrets": {
+                "connection": connection, "namespace": namespace, "selector": selector, "key": key,
+            }}),
+            ProviderKind::Kind => json!({"kind": {}}),
+            ProviderKind::ClusterApi { connection, namespace, selector } => json!({"clusterApi": {
+                "connection": connection, "namespace": namespace, "selector": selector,
+            }}),
+            ProviderKind::ClusterInventory { connection, namespace, selector, access_providers } => {
+                json!({"clusterInventory": {
+                    "connection": connection, "namespace": namespace, "selector": selector,
+                    "accessProviders": access_providers,
+                }})
+            }
+            ProviderKind::ApiExport(export) => json!({"apiExport": export.spec()}),
+            ProviderKind::Custom { name, parameters } => json!({"custom": {"name": name, "parameters": parameters}}),
+            ProviderKind::Namespaces { connection, selector } => {
+                json!({"namespaces": {"connection": connection, "selector": selector}})
+            }
+            ProviderKind::None => json!({"none": {}}),
+            ProviderKind::WorkspaceTypes { connection, initializing, terminating } => json!({"workspaceTypes": {
+                "connection": connection,
+                "initializing": initializing.as_ref().map(WorkspaceType::to_string),
+                "terminating": terminating.as_ref().map(WorkspaceType::to_string),
+            }}),
+        };
+        written(&self.name, &spec)
+    }
+}
+
+fn written(provider: &str, spec: &Value) -> String {
+    let document = json!({
+        "apiVersion": document::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": provider}, "spec": spec,
+    });
+    document.to_string()
+}
+
+impl ApiExportRef {
+    /// As a document has it. Defaults are left out, so that it says the same as most that name the export.
+    fn spec(&self) -> Value {
+        let given = [
+            ("connection", Some(&self.connection).filter(|connection| *connection != SOURCE_CONNECTION)),
+            ("path", self.path.as_ref()),
+            ("name", Some(&self.name)),
+            ("endpointSlice", self.endpoint_slice.as_ref()),
+        ];
+        let fields = given.into_iter().filter_map(|(field, text)| Some((field.to_owned(), json!(text?))));
+        Value::Object(fields.collect::<Map<_, _>>())
+    }
+
+    /// The document of a mapping, with this export in the place of `source.provider`; `None` where the name of the provider is
+    /// an alias, so that it stands somewhere else.
+    pub fn in_place_of_provider(&self, document: &str) -> Option<String> {
+        let parsed = yaml::parse_one(document)?;
+        let (key, name) = parsed.root.as_ref()?.get("spec")?.get("source")?.entry("provider")?;
+        let between = document.get(key.span.end..name.span.start)?;
+        let (before, after) = (document.get(..key.span.start)?, document.get(name.span.end..)?);
+        (between.trim() == ":").then(|| format!("{before}apiExport: {}{after}", self.spec()))
+    }
+}
+
+/// A provider that another joins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    pub name: String,
+    /// `None`: no document defines it, or it cannot be joined.
+    pub kind: Option<ProviderKind>,
+}
+
+impl ProviderKind {
+    /// The connection of the cluster that says where the provider's clusters are.
+    pub fn hub(&self) -> Option<&str> {
+        match self {
+            Self::KubeconfigSecrets { connection, .. }
+            | Self::ClusterApi { connection, .. }
+            | Self::ClusterInventory { connection, .. }
+            | Self::Namespaces { connection, .. }
+            | Self::WorkspaceTypes { connection, .. }
+            | Self::ApiExport(ApiExportRef { connection, .. }) => Some(connection),
+            Self::Kubeconfig { .. }
+            | Self::KubeconfigFiles { .. }
+            | Self::Kind
+            | Self::None
+            | Self::Custom { .. }
+            | Self::Multi(_) => None,
+        }
+    }
+
+    /// Itself, or the kinds of the providers that it joins.
+    pub fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::Multi(parts) => parts.iter().filter_map(|part| part.kind.as_ref()).collect(),
+            other => vec![other],
+        }
+    }
+
+    /// Whether the provider tells labels of its clusters.
+    pub fn tells_labels(&self) -> bool {
+        let of_hub = matches!(self, Self::KubeconfigSecrets { .. } | Self::ClusterApi { .. } | Self::Namespaces { .. });
+        of_hub || self.tells_properties()
+    }
+
+    /// Whether the provider tells properties of its clusters. One that has none stands for any other.
+    pub fn tells_properties(&self) -> bool {
+        matches!(self, Self::ClusterInventory { .. } | Self::Custom { .. } | Self::None)
+    }
+
+    /// Whether a provider that joins others can join it.
+    pub fn can_be_part(&self) -> bool {
+        let is_special = matches!(self, Self::ApiExport(_) | Self::Namespaces { .. } | Self::WorkspaceTypes { .. });
+        !is_special && !matches!(self, Self::Multi(_))
+    }
+}
+
+/// How a provider finds its clusters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProviderKind {
+    /// One plain cluster, reached through a connection.
+    Kubeconfig { connection: String },
+    /// Every context of every kubeconfig file of a directory; `glob` `None`: of every file.
+    KubeconfigFiles { directory: String, glob: Option<String> },
+    /// The kubeconfigs in Secrets of a hub.
+    KubeconfigSecrets { connection: String, namespace: String, selector: Selector, key: String },
+    /// The clusters of kind on this machine.
+    Kind,
+    /// The Clusters of Cluster API on a hub; `namespace` `None`: in all namespaces.
+    ClusterApi { connection: String, namespace: Option<String>, selector: Selector },
+    /// The ClusterProfiles of a hub; `namespace` `None`: in all namespaces. `access_providers`: the file that says which program
+    /// gives the credential for each access provider.
+    ClusterInventory { connection: String, namespace: Option<String>, selector: Selector, access_providers: String },
+    /// The workspaces bound to an APIExport.
+    ApiExport(ApiExportRef),
+    /// Each namespace of a cluster.
+    Namespaces { connection: String, selector: Selector },
+    /// No cluster at all.
+    None,
+    /// Clusters listed by a program that embeds the engine; `name`: of the provider that it registered.
+    Custom { name: String, parameters: Value },
+    /// The clusters of other providers.
+    Multi(Vec<Part>),
+    /// The workspaces of WorkspaceTypes that kcp holds up for the engine; at least one of the two.
+    WorkspaceTypes { connection: String, initializing: Option<WorkspaceType>, terminating: Option<WorkspaceType> },
+}
+
+/// A WorkspaceType of kcp.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkspaceType {
+    /// Path of the workspace that it is in.
+    pub workspace: String,
+    pub name: String,
+}
+
+impl fmt::Display for WorkspaceType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.workspace, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SourceClusters;
+    use crate::compile::{Compiled, compile};
+
+    fn export() -> ApiExportRef {
+        let path = Some("root:mongodb".to_owned());
+        ApiExportRef { connection: "kcp".into(), path, name: "mongodb".into(), endpoint_slice: None }
+    }
+
+    #[test]
+    fn an_export_takes_the_place_of_its_provider_in_any_layout() {
+        let rest = "resource: things.v1.example.com";
+        let template = "template: {apiVersion: v1, kind: ConfigMap}";
+        for source in [
+            format!("source:\n    provider: edge   # where from\n    {rest}"),
+            format!("source: {{ provider : \"edge\", {rest}}}"),
+            format!("source: {{{rest}, \"provider\": edge}}"),
+            format!("source:\n    {rest}\n    provider:\n      edge\n"),
+        ] {
+            let text = format!(
+                "# ours\napiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: m}}\nspec:\n  {source}\n  objects:\n    - {{id: a, {template}}}\n"
+            );
+            let named = export().in_place_of_provider(&text).unwrap();
+            let compiled = compile(&yaml::parse_one(&named).unwrap()).compiled;
+            let Some(Compiled::Mapping(mapping)) = compiled else { panic!("{named}") };
+            assert_eq!(mapping.source.clusters, SourceClusters::ApiExport(export()), "{named}");
+            assert!(named.starts_with("# ours"), "{named}");
+        }
+        let alias = "metadata: {name: &n edge}\nspec: {source: {provider: *n}}";
+        assert_eq!(export().in_place_of_provider(alias), None);
+    }
+
+    #[test]
+    fn every_kind_is_the_same_after_it_was_kept() {
+        let (connection, selector) = ("hub".to_owned(), "tier in (a, b)".parse::<Selector>().unwrap());
+        let (namespace, key) = ("fleet".to_owned(), "kubeconfig".to_owned());
+        let kinds = [
+            ProviderKind::Kubeconfig { connection: connection.clone() },
+            ProviderKind::KubeconfigFiles { directory: "/etc/fleet".into(), glob: None },
+            ProviderKind::KubeconfigSecrets {
+                connection: connection.clone(),
+                namespace,
+                selector: selector.clone(),
+                key,
+            },
+            ProviderKind::Kind,
+            ProviderKind::ClusterApi { connection: connection.clone(), namespace: None, selector: selector.clone() },
+            ProviderKind::ClusterInventory {
+                connection: connection.clone(),
+                namespace: Some("fleet".into()),
+                selector: selector.clone(),
+                access_providers: "/etc/access-providers.json".into(),
+            },
+            ProviderKind::Namespaces { connection, selector },
+            ProviderKind::ApiExport(export()),
+            ProviderKind::None,
+            ProviderKind::Custom { name: "inventory".into(), parameters: json!({"region": ["eu", 1]}) },
+            ProviderKind::Custom { name: "inventory".into(), parameters: Value::Null },
+            ProviderKind::WorkspaceTypes {
+                connection: "kcp".into(),
+                initializing: Some(WorkspaceType { workspace: "root:types".into(), name: "team".into() }),
+                terminating: None,
+            },
+        ];
+        for kind in kinds {
+            let provider = ClusterProvider { name: "edge".into(), kind };
+            let text = provider.document();
+            let compiled = compile(&crate::yaml::parse_one(&text).unwrap());
+            assert!(
+                matches!(&compiled.compiled, Some(Compiled::ClusterProvider(kept)) if *kept == provider),
+                "{text}: {:?}",
+                compiled.findings
+            );
+        }
+    }
+}

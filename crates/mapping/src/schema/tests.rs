@@ -1,0 +1,178 @@
+use serde_json::json;
+
+use super::*;
+use crate::diagnostic::Finding;
+
+const SCHEMA: &str = "
+apiVersion: apis.kcp.io/v1alpha1
+kind: APIResourceSchema
+metadata: {name: v1.widgets.example.com}
+spec:
+  group: example.com
+  names: {kind: Widget, plural: widgets}
+  scope: Namespaced
+  versions:
+    - name: v1
+      subresources: {status: {}}
+      schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              size: {type: integer}
+              any: {}
+              free: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {known: {type: string}}}
+              labels: {type: object, additionalProperties: {type: string}}
+              pod: {type: object, x-kubernetes-embedded-resource: true, properties: {spec: {type: object}}}
+              port: {x-kubernetes-int-or-string: true}
+              users: {type: array, items: {type: object, properties: {name: {type: string}}}}
+          status:
+            type: object
+            required: [phase, connection, replicas, note]
+            properties:
+              phase: {type: string}
+              replicas: {type: integer, default: 0}
+              note: {type: string, nullable: true}
+              connection:
+                type: object
+                required: [uri]
+                properties: {uri: {type: string}, user: {type: string}}
+              members:
+                type: array
+                items: {type: object, required: [host], properties: {host: {type: string}}}
+---
+kind: ConfigMap
+";
+
+fn widget() -> Schema {
+    let mut schemas = Schemas::default();
+    assert_eq!(schemas.add_file(SCHEMA.as_bytes()), []);
+    let resource = Resource { group: "example.com".into(), version: "v1".into(), plural: "widgets".into() };
+    let schema = schemas.resource(&resource).expect("added");
+    // What consumers see is never taken for what the target has.
+    assert!(schemas.kind(&schema.kind).is_none());
+    (**schema).clone()
+}
+
+#[test]
+fn paths() {
+    let schema = widget();
+    assert_eq!((schema.namespaced, schema.status_subresource), (Some(true), Some(true)));
+    let present = |path: &str| schema.has_path(&path.split('.').collect::<Vec<_>>());
+    for (pointer, presence) in [
+        ("/connection/uri", Presence::Known(true)),
+        ("/connection/url", Presence::Known(false)),
+        ("/connection/~1uri", Presence::Known(false)),
+    ] {
+        // Found out, and remembered.
+        assert_eq!(schema.has_status(pointer), presence, "{pointer}");
+    }
+    for path in [
+        "metadata",
+        "spec.size",
+        "spec.free.known",
+        "spec.labels.a",
+        "spec.users.*.name",
+        "spec.users.0.name",
+        "status.connection.uri",
+    ] {
+        assert_eq!(present(path), Presence::Known(true), "{path}");
+    }
+    for path in [
+        "spec.sice",
+        "spec.size.x",
+        "spec.labels.a.b",
+        "spec.users.name",
+        "spec.port.x",
+        "status.conditions",
+        "spec.pod.x",
+        "other",
+    ] {
+        assert_eq!(present(path), Presence::Known(false), "{path}");
+    }
+    for path in ["metadata.labels.x", "spec.any.x", "spec.free.unknown.deep", "spec.pod.metadata.name"] {
+        assert_eq!(present(path), Presence::Open, "{path}");
+    }
+}
+
+#[test]
+fn required_leaves() {
+    let missing = |status: Value| widget().required_missing(&status).join(" ");
+    assert_eq!(missing(json!({})), "phase connection.uri note");
+    assert_eq!(missing(json!({"phase": null, "note": null, "connection": {"user": "x"}})), "phase connection.uri");
+    assert_eq!(
+        missing(json!({"phase": "x", "note": "", "connection": {"uri": "x"}, "members": [{"host": "a"}, {}]})),
+        "members[1].host"
+    );
+    assert_eq!(missing(json!({"phase": "x", "note": "", "connection": {"uri": "x"}})), "");
+}
+
+#[test]
+fn custom_resource_definitions() {
+    let crd = json!({"kind": "CustomResourceDefinition", "spec": {
+        "group": "example.com", "names": {"kind": "Widget", "plural": "widgets"}, "scope": "Cluster",
+        "versions": [
+            {"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}},
+            {"name": "v2"},
+        ],
+    }});
+    let mut schemas = Schemas::default();
+    assert_eq!(schemas.add_file(crd.to_string().as_bytes()), []);
+    let kind = |version: &str| Kind::new("example.com", version, "Widget");
+    let schema = schemas.kind(&kind("v1")).expect("added");
+    assert_eq!((schema.namespaced, schema.status_subresource), (Some(false), Some(false)));
+    assert_eq!(schema.has_path(&["status"]), Presence::Known(false));
+    assert!(schemas.kind(&kind("v2")).is_none());
+}
+
+#[test]
+fn openapi_documents() {
+    let document = json!({"openapi": "3.0.0", "components": {"schemas": {
+        "io.k8s.Spec": {"type": "object", "properties": {"size": {"type": "integer"}, "again": {"$ref": "#/components/schemas/io.k8s.Spec"}}},
+        "io.k8s.Last": {"type": "object", "required": ["of"], "properties": {"of": {"$ref": "#/components/schemas/io.k8s.Spec"}}},
+        "io.k8s.Loop": {"$ref": "#/components/schemas/io.k8s.Loop"},
+        "io.k8s.Thing": {
+            "type": "object",
+            "properties": {
+                "spec": {"default": {}, "allOf": [{"$ref": "#/components/schemas/io.k8s.Spec"}]},
+                "loop": {"$ref": "#/components/schemas/io.k8s.Loop"},
+                "status": {"required": ["last"], "properties": {"last": {"$ref": "#/components/schemas/io.k8s.Last"}}},
+            },
+            "x-kubernetes-group-version-kind": [{"group": "apps", "version": "v1", "kind": "Thing"}],
+        },
+    }}});
+    let mut schemas = Schemas::default();
+    schemas.add_file(document.to_string().as_bytes());
+    let schema = schemas.kind(&Kind::new("apps", "v1", "Thing")).expect("added");
+    assert_eq!(schema.has_path(&["spec", "again", "again", "size"]), Presence::Known(true));
+    assert_eq!(schema.has_path(&["spec", "sice"]), Presence::Known(false));
+    assert_eq!(schema.has_path(&["loop", "x"]), Presence::Open);
+
+    let of_status = schema.of_status();
+    assert_eq!(of_status.has_path(&["spec"]), Presence::Known(false));
+    for schema in [schema, &of_status] {
+        assert_eq!(schema.has_status("/last/of/again/size"), Presence::Known(true));
+        assert_eq!(schema.has_status("/last/on"), Presence::Known(false));
+        assert_eq!(schema.required_missing(&json!({})), ["last.of"]);
+    }
+    let kept = of_status.definitions.as_object().expect("a map");
+    assert_eq!(kept.keys().collect::<Vec<_>>(), ["io.k8s.Last", "io.k8s.Spec"]);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let mut schemas = Schemas::default();
+    let nested = SCHEMA.replace(
+        "schema:\n        type: object",
+        "schema:\n        openAPIV3Schema: {type: object}\n        type: object",
+    );
+    let said = |findings: Vec<Finding>| {
+        findings.iter().map(|finding| format!("{}: {}", finding.code, finding.message)).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(said(schemas.add_file(nested.as_bytes())), @"SE0131: the schema of version `v1` stands one level too deep");
+    insta::assert_snapshot!(said(schemas.add_file(b"kind: APIResourceSchema\n---\na: [\n")), @r"
+    SE0130: the schema document has no `spec.names.kind` and `plural`
+    SE0001: YAML syntax: unclosed bracket '['
+    ");
+}

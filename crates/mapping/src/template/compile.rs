@@ -1,0 +1,289 @@
+//! From YAML nodes to a template's tree.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Each, Text, Tree, When};
+use crate::diagnostic::Finding;
+use crate::expression::{Expression, Names, References, Root};
+use crate::yaml::{Node, NodeValue, closest};
+
+/// Keys that build structure.
+const STRUCTURE: [&str; 6] = ["$each", "$as", "$when", "$item", "$empty", "$merge"];
+
+/// What goes with `$each`.
+const EACH: [&str; 5] = ["$each", "$as", "$when", "$item", "$empty"];
+
+/// What `$as` is where it is left out.
+const ITEM: &str = "item";
+
+type Entry = (Arc<Node>, Arc<Node>);
+
+pub(super) struct Compiler<'c> {
+    names: &'c Names<'c>,
+    /// `names.locals`, and the names of the lists around the place.
+    locals: Vec<String>,
+    findings: &'c mut Vec<Finding>,
+    references: &'c mut References,
+}
+
+impl<'c> Compiler<'c> {
+    pub fn new(names: &'c Names<'c>, findings: &'c mut Vec<Finding>, references: &'c mut References) -> Self {
+        Self { names, locals: names.locals.to_vec(), findings, references }
+    }
+
+    pub fn tree(&mut self, node: &Node) -> Option<Tree> {
+        match &node.value {
+            NodeValue::Null => Some(Tree::Literal(Value::Null)),
+            NodeValue::Bool(value) => Some(Tree::Literal(Value::Bool(*value))),
+            NodeValue::Number(number) => Some(Tree::Literal(Value::Number(number.clone()))),
+            NodeValue::String(_) => self.leaf(node),
+            NodeValue::Sequence(items) => self.trees(items).map(sequence),
+            NodeValue::Mapping(entries) => match (structure_of(entries), node.get("$when")) {
+                (Some("$each"), _) => self.each(node, entries),
+                (structure, None) => self.map(structure, entries),
+                (structure, Some(when)) => {
+                    let others: Vec<_> = entries.iter().filter(|(key, _)| !is_when(key)).cloned().collect();
+                    let (condition, tree) = (self.condition(when), self.map(structure, &others));
+                    Some(Tree::When(Box::new(When { condition: condition?, tree: tree? })))
+                }
+            },
+        }
+    }
+
+    /// A map that holds for itself, or maps laid over each other.
+    fn map(&mut self, structure: Option<&str>, entries: &[Entry]) -> Option<Tree> {
+        if structure.is_some() { self.merge(entries) } else { self.mapping(entries) }
+    }
+
+    /// All items are compiled, so that every error is found.
+    fn trees(&mut self, items: &[Arc<Node>]) -> Option<Vec<Tree>> {
+        let items: Vec<_> = items.iter().map(|item| self.tree(item)).collect();
+        items.into_iter().collect()
+    }
+
+    fn mapping(&mut self, entries: &[Entry]) -> Option<Tree> {
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|(key, value)| {
+                let (key, value) = (self.key(key), self.tree(value));
+                Some((key?, value?))
+            })
+            .collect();
+        entries.into_iter().collect::<Option<_>>().map(mapping)
+    }
+
+    fn leaf(&mut self, node: &Node) -> Option<Tree> {
+        let names = Names { locals: &self.locals, ..*self.names };
+        if Expression::is_typed(node) {
+            let expression = Expression::compile(node, &names, self.findings)?;
+            self.references.extend(expression.references());
+            return Some(Tree::Expression(expression));
+        }
+        let text = Text::compile(node, &names, self.findings)?;
+        self.references.extend(text.references());
+        Some(match text.literal() {
+            Some(literal) => Tree::Literal(Value::from(literal)),
+            None => Tree::Text(text),
+        })
+    }
+
+    fn key(&mut self, node: &Node) -> Option<String> {
+        let NodeValue::String(key) = &node.value else {
+            self.refuse("SE0191", node, "a key must be a string", "put quotes around it");
+            return None;
+        };
+        let key = &*key.text;
+        if let Some(literal) = key.strip_prefix("$$") {
+            return Some(format!("${literal}"));
+        }
+        if key.contains("{{") || key.contains("{%") {
+            self.refuse(
+                "SE0211",
+                node,
+                "a key cannot hold an expression",
+                "keys are what the mapping's author writes, never data",
+            );
+            return None;
+        }
+        if key.starts_with('$') {
+            self.unknown_structure(node, key);
+            return None;
+        }
+        Some(key.to_owned())
+    }
+
+    fn unknown_structure(&mut self, node: &Node, key: &str) {
+        let help = match closest(key, &STRUCTURE) {
+            _ if EACH.contains(&key) => "it goes with `$each`: write `$each` and `$item`".to_owned(),
+            Some(hint) => format!("did you mean `{hint}`?"),
+            None => format!("a key of that name is written `${key}`"),
+        };
+        self.refuse("SE0191", node, &format!("`{key}` has no meaning here"), &help);
+    }
+
+    fn merge(&mut self, entries: &[Entry]) -> Option<Tree> {
+        let alone = self.refuse_neighbours(entries, &["$merge"]);
+        let (_, node) = entries.iter().find(|(key, _)| key.as_str() == Some("$merge"))?;
+        let NodeValue::Sequence(items) = &node.value else {
+            let message = format!("`$merge` lists the maps it lays over each other; this is {}", node.describe());
+            self.refuse("SE0191", node, &message, "write them with `-` before each");
+            return None;
+        };
+        let layers = self.trees(items);
+        let maps: Vec<bool> = items.iter().map(|item| self.is_layer(item)).collect();
+        (alone && maps.into_iter().all(|is_map| is_map)).then_some(())?;
+        layers.map(Tree::Merge)
+    }
+
+    /// Whether a node may come to a map; says so where it cannot.
+    fn is_layer(&mut self, node: &Node) -> bool {
+        let fits = match &node.value {
+            NodeValue::Mapping(entries) => !matches!(structure_of(entries), Some(key) if key != "$merge"),
+            NodeValue::String(_) => Expression::is_typed(node),
+            _ => false,
+        };
+        if !fits {
+            let message = format!("`$merge` takes maps; this is {}", node.describe());
+            self.refuse("SE0191", node, &message, "a map, or `${{ … }}` that gives one");
+        }
+        fits
+    }
+
+    fn each(&mut self, node: &Node, entries: &[Entry]) -> Option<Tree> {
+        let alone = self.refuse_neighbours(entries, &EACH);
+        let place = node.get("$each").map_or(0..0, |list| list.headline());
+        let list = node.get("$each").and_then(|list| self.list(list));
+        let name = match node.get("$as") {
+            Some(name) => self.local(name),
+            None => self.default_local(node),
+        };
+        // What reads an unknown name would only repeat that it is unknown.
+        let name = name?;
+        self.locals.push(name.clone());
+        let when = node.get("$when").map(|when| self.condition(when));
+        let item = match node.get("$item") {
+            Some(item) => self.tree(item),
+            None => self.missing(node, "$item", "what stands in the list for each"),
+        };
+        self.locals.pop();
+        let omit_empty = node.get("$empty").map_or(Some(false), |empty| self.empty(empty));
+        let when = when.map_or(Some(None), |when| when.map(Some));
+        alone.then_some(())?;
+        Some(Tree::Each(Box::new(Each { list: list?, place, name, when: when?, item: item?, omit_empty: omit_empty? })))
+    }
+
+    fn list(&mut self, node: &Node) -> Option<Tree> {
+        let fits = match &node.value {
+            NodeValue::Sequence(_) => true,
+            NodeValue::String(_) => Expression::is_typed(node),
+            NodeValue::Mapping(entries) => matches!(structure_of(entries), Some(key) if key != "$merge"),
+            _ => false,
+        };
+        if fits {
+            return self.tree(node);
+        }
+        let message = format!("`$each` takes a list; this is {}", node.describe());
+        self.refuse("SE0191", node, &message, "a list, or `${{ … }}` that gives one");
+        None
+    }
+
+    fn condition(&mut self, node: &Node) -> Option<Expression> {
+        let names = Names { locals: &self.locals, ..*self.names };
+        let expression = Expression::compile(node, &names, self.findings)?;
+        self.references.extend(expression.references());
+        Some(expression)
+    }
+
+    /// What `$empty` says of a list without items.
+    fn empty(&mut self, node: &Node) -> Option<bool> {
+        if node.as_str() == Some("omit") {
+            return Some(true);
+        }
+        let message = format!("`$empty` is `omit`; this is {}", node.describe());
+        self.refuse("SE0191", node, &message, "without `$empty`, a list without items is `[]`");
+        None
+    }
+
+    /// The name that `$as` gives.
+    fn local(&mut self, node: &Node) -> Option<String> {
+        let name = node.as_str().unwrap_or_default();
+        let first = name.starts_with(|c: char| c.is_ascii_alphabetic());
+        if !first || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') || name.len() > 63 {
+            let message = "`$as` is a name: letters, digits and `_`, a letter first";
+            self.refuse("SE0110", node, message, "`user`, for example, which `$item` reads as `${{ user.name }}`");
+            return None;
+        }
+        let taken = Root::from_name(name).is_some() || matches!(name, "omit" | "null" | "true" | "false" | "none");
+        if taken || self.locals.iter().any(|local| local == name) {
+            self.refuse("SE0111", node, &format!("`{name}` has a meaning here already"), "choose another name");
+            return None;
+        }
+        Some(name.to_owned())
+    }
+
+    /// The name where `$as` is left out; a list within a list needs one of its own.
+    fn default_local(&mut self, node: &Node) -> Option<String> {
+        if self.locals.iter().any(|local| local == ITEM) {
+            let message = format!("`{ITEM}` is the item of a list around this one");
+            let at = node.entry("$each").map_or(node, |(key, _)| key);
+            self.refuse("SE0111", at, &message, "give this one a name with `$as`");
+            return None;
+        }
+        Some(ITEM.to_owned())
+    }
+
+    fn missing<T>(&mut self, node: &Node, key: &str, what: &str) -> Option<T> {
+        let at = node.entry("$each").map_or(node, |(key, _)| key);
+        self.refuse("SE0191", at, &format!("`$each` needs `{key}`"), what);
+        None
+    }
+
+    /// Whether nothing stands beside the keys that build structure.
+    fn refuse_neighbours(&mut self, entries: &[Entry], known: &[&str]) -> bool {
+        let strangers: Vec<_> =
+            entries.iter().filter(|(key, _)| !key.as_str().is_some_and(|key| known.contains(&key))).collect();
+        for (key, _) in &strangers {
+            let (first, name) = (known[0], key.as_str().unwrap_or_default());
+            let help = if first == "$merge" {
+                "put it into a further item of `$merge`".to_owned()
+            } else {
+                format!("it goes with {} alone", known[1..].join(", "))
+            };
+            self.refuse("SE0191", key, &format!("`{name}` cannot stand beside `{first}`"), &help);
+        }
+        strangers.is_empty()
+    }
+
+    fn refuse(&mut self, code: &'static str, node: &Node, message: &str, help: &str) {
+        self.findings.push(Finding::new(code, node.headline(), message).help(help));
+    }
+}
+
+/// Whether a key is the `$when` of a map.
+pub(crate) fn is_when(key: &Node) -> bool {
+    key.as_str() == Some("$when")
+}
+
+/// Whether a map stands for a list or for maps laid over each other: its first key that says so.
+fn structure_of(entries: &[Entry]) -> Option<&str> {
+    entries.iter().filter_map(|(key, _)| key.as_str()).find(|key| matches!(*key, "$each" | "$merge"))
+}
+
+fn sequence(items: Vec<Tree>) -> Tree {
+    if items.iter().all(Tree::is_literal) {
+        Tree::Literal(Value::Array(items.into_iter().filter_map(Tree::into_literal).collect()))
+    } else {
+        Tree::Sequence(items)
+    }
+}
+
+fn mapping(entries: Vec<(String, Tree)>) -> Tree {
+    if entries.iter().all(|(_, tree)| tree.is_literal()) {
+        let entries = entries.into_iter().filter_map(|(key, tree)| Some((key, tree.into_literal()?)));
+        Tree::Literal(Value::Object(entries.collect()))
+    } else {
+        Tree::Mapping(entries)
+    }
+}

@@ -1,0 +1,147 @@
+//! From a template's tree and a scope to a value.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::{Each, Tree, Unrendered, When, merge};
+use crate::expression::{Budget, Expression, Outcome, Scope, Way, kind};
+
+/// Why a tree was not rendered, and where in it.
+pub(super) struct Stopped {
+    path: String,
+    why: Unrendered,
+}
+
+impl Stopped {
+    fn at(why: Unrendered) -> Self {
+        Self { path: String::new(), why }
+    }
+
+    fn under_key(mut self, key: &str) -> Self {
+        let step = if key.contains('.') { format!("[{key:?}]") } else { key.to_owned() };
+        let separator = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("{step}{separator}{}", self.path);
+        self
+    }
+
+    fn under_index(mut self, index: usize) -> Self {
+        let separator = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("[{index}]{separator}{}", self.path);
+        self
+    }
+
+    pub fn outcome(self) -> Outcome {
+        match (self.why, self.path) {
+            (Unrendered::Waiting(what), path) if path.is_empty() => Outcome::Waiting(what),
+            (Unrendered::Waiting(what), path) => Outcome::Waiting(format!("{what} (read at `{path}`)")),
+            (Unrendered::Failed(why), path) if path.is_empty() => Outcome::Failed(why),
+            (Unrendered::Failed(why), path) => Outcome::Failed(format!("{path}: {why}")),
+        }
+    }
+}
+
+impl Tree {
+    /// The value; `None`: left out.
+    pub(super) fn render(&self, scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
+        match self {
+            Self::Literal(value) => budget.literal(value).map(Some).map_err(Stopped::at),
+            Self::Expression(expression) => match expression.evaluate_within(scope, budget) {
+                Outcome::Value(value) => Ok(Some(value)),
+                Outcome::Omit => Ok(None),
+                outcome => Err(Stopped::at(
+                    outcome.unrendered().unwrap_or_else(|| Unrendered::Failed("nothing is rendered".to_owned())),
+                )),
+            },
+            Self::Text(text) => {
+                text.render_within(scope, budget).map(|text| Some(Value::String(text))).map_err(Stopped::at)
+            }
+            Self::Sequence(items) => Self::render_sequence(items, scope, budget),
+            Self::Mapping(entries) => Self::render_mapping(entries, scope, budget),
+            Self::Each(each) => each.render(scope, budget),
+            Self::Merge(layers) => Self::render_merge(layers, scope, budget),
+            Self::When(when) if when.holds(scope, budget)? => when.tree.render(scope, budget),
+            Self::When(_) => Ok(None),
+        }
+    }
+
+    fn render_sequence(items: &[Self], scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
+        let mut list = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            list.extend(item.render(scope, budget).map_err(|stopped| stopped.under_index(index))?);
+        }
+        Ok(Some(Value::Array(list)))
+    }
+
+    fn render_mapping(
+        entries: &[(String, Self)],
+        scope: &Scope,
+        budget: &mut Budget,
+    ) -> Result<Option<Value>, Stopped> {
+        let mut map = Map::with_capacity(entries.len());
+        for (key, tree) in entries {
+            budget.entry(key.len()).map_err(Stopped::at)?;
+            if let Some(value) = tree.render(scope, budget).map_err(|stopped| stopped.under_key(key))? {
+                map.insert(key.clone(), value);
+            }
+        }
+        Ok(Some(Value::Object(map)))
+    }
+
+    fn render_merge(layers: &[Self], scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
+        let mut merged = Map::new();
+        for layer in layers {
+            match layer.render(scope, budget)? {
+                None => {}
+                Some(Value::Object(fields)) => merge::overlay(&mut merged, fields),
+                Some(other) => {
+                    let message = format!("`$merge` takes maps, and was given {}", kind(&other));
+                    return Err(Stopped::at(Unrendered::Failed(message)));
+                }
+            }
+        }
+        Ok(Some(Value::Object(merged)))
+    }
+}
+
+impl When {
+    fn holds(&self, scope: &Scope, budget: &mut Budget) -> Result<bool, Stopped> {
+        holds(&self.condition, scope, budget)
+    }
+}
+
+fn holds(when: &Expression, scope: &Scope, budget: &mut Budget) -> Result<bool, Stopped> {
+    when.holds_within(scope, budget).map_err(|why| Stopped::at(why).under_key("$when"))
+}
+
+impl Each {
+    fn render(&self, scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
+        let items = match self.list.render(scope, budget)? {
+            None => return Ok(None),
+            Some(Value::Array(items)) => items,
+            Some(other) => {
+                let hint = if other.is_object() { ": write `| items` for its pairs" } else { "" };
+                let message = format!("`$each` takes a list, and was given {}{hint}", kind(&other));
+                return Err(Stopped::at(Unrendered::Failed(message)));
+            }
+        };
+        let mut list = Vec::with_capacity(items.len());
+        let mut scope = scope.clone();
+        for (index, item) in items.into_iter().enumerate() {
+            budget.entry(0).map_err(Stopped::at)?;
+            scope.set_local(&self.name, Arc::new(item));
+            list.extend(self.render_item(&scope, budget).map_err(|stopped| stopped.under_index(index))?);
+        }
+        Ok((!self.omit_empty || !list.is_empty()).then_some(Value::Array(list)))
+    }
+
+    fn render_item(&self, scope: &Scope, budget: &mut Budget) -> Result<Option<Value>, Stopped> {
+        if let Some(when) = &self.when
+            && !holds(when, scope, budget)?
+        {
+            return Ok(None);
+        }
+        scope.note(&self.place, Way::Item);
+        self.item.render(scope, budget)
+    }
+}

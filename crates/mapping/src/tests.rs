@@ -1,0 +1,53 @@
+//! Files of `tests/ui`, each with a text beside it that is reviewed; and what `mod.rs` says of resources.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Resource;
+
+/// The YAML files of a folder of the repository.
+pub(super) fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root(folder)).expect("the fixtures are part of the repository");
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+/// Compares what is shown of each file of a folder, given its name and its text.
+pub(super) fn each(folder: &str, shown: impl Fn(&str, &str) -> String) {
+    for path in files(folder) {
+        let name = path.file_name().expect("a file").to_string_lossy();
+        snapshot(folder, &name, &shown(&name, &fs::read_to_string(&path).expect("readable")));
+    }
+}
+
+/// Compares a text with the one of this name in a folder.
+pub(super) fn snapshot(folder: &str, name: &str, text: &str) {
+    insta::with_settings!({snapshot_path => root(folder), prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+fn root(folder: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(folder)
+}
+
+#[test]
+fn plurals_fit_their_kinds() {
+    let fits = |plural: &str, kind: &str| {
+        Resource { group: String::new(), version: "v1".into(), plural: plural.into() }.may_serve(kind)
+    };
+    for (plural, kind) in [
+        ("secrets", "Secret"),
+        ("networkpolicies", "NetworkPolicy"),
+        ("mongodbcommunity", "MongoDBCommunity"),
+        ("ingresses", "Ingress"),
+    ] {
+        assert!(fits(plural, kind), "{plural}");
+    }
+    for (plural, kind) in [("secrets", "ConfigMap"), ("podtemplates", "Pod"), ("pods", "")] {
+        assert!(!fits(plural, kind), "{plural}");
+    }
+}

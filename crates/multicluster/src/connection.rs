@@ -1,0 +1,420 @@
+//! Connections: what the command line named, read as kubectl reads it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::{HeaderValue, Uri};
+use tokio::time::Instant;
+
+use super::budget::Budget;
+use super::endpoint::Endpoint;
+use super::http_stack::HttpStack;
+use super::identity::Confirmation;
+use super::in_process::InProcess;
+use super::kubeconfig::{self, Loaded};
+use super::lane::{Counters, Lane};
+use super::pool::Origin;
+use crate::health::Level;
+
+/// One connection of the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionSpec {
+    pub name: String,
+    pub source: ConnectionSource,
+}
+
+/// Where a connection's address and credential come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectionSource {
+    /// A kubeconfig file; `context` `None`: its current context.
+    Kubeconfig { path: PathBuf, context: Option<String> },
+    /// The service account of the pod.
+    InCluster,
+    /// As kubectl: `KUBECONFIG` (a list), else `~/.kube/config`.
+    Default { context: Option<String> },
+    /// A kubeconfig that a cluster holds; `context` `None`: its current context.
+    Held { kubeconfig: Held, context: Option<String> },
+    /// Servers in this process: no file is read and no network used.
+    InProcess(InProcess),
+}
+
+/// A kubeconfig that stands in a cluster, in a Secret for example: its text is replaced when it changes there.
+#[derive(Debug, Clone)]
+pub struct Held(Arc<HeldText>);
+
+struct HeldText {
+    origin: String,
+    text: ArcSwap<String>,
+    is_user_local: bool,
+}
+
+impl Held {
+    /// `origin` says in messages where it stands.
+    pub fn new(origin: String, text: String) -> Self {
+        Self(Arc::new(HeldText { origin, text: ArcSwap::from_pointee(text), is_user_local: false }))
+    }
+
+    /// The same for a kubeconfig whose user the operator of the engine wrote: it may run a program.
+    pub fn with_local_user(origin: String, text: String) -> Self {
+        Self(Arc::new(HeldText { origin, text: ArcSwap::from_pointee(text), is_user_local: true }))
+    }
+
+    /// Whether the operator of the engine wrote its user.
+    pub fn is_user_local(&self) -> bool {
+        self.0.is_user_local
+    }
+
+    /// It says something else now: [`Connection::reload`] takes that up.
+    pub fn replace(&self, text: String) {
+        self.0.text.store(Arc::new(text));
+    }
+
+    pub fn origin(&self) -> &str {
+        &self.0.origin
+    }
+
+    pub fn text(&self) -> Arc<String> {
+        self.0.text.load_full()
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Held {}
+
+impl fmt::Debug for HeldText {
+    /// Without the text: it is a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.origin).finish()
+    }
+}
+
+/// What is wrong with a connection as it was given: the command line's to mend (exit code 78).
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    #[error("connection `{connection}`: cannot read the kubeconfig {path}: {reason}; {fix}", path = path.display(), fix = fix(connection))]
+    Unreadable { connection: String, path: PathBuf, reason: String },
+    #[error("connection `{connection}`: {path} is no kubeconfig: {reason}; {fix}", path = path.display(), fix = fix(connection))]
+    NoKubeconfig { connection: String, path: PathBuf, reason: String },
+    #[error(
+        "connection `{connection}`: no current context in {origin}; add `#CONTEXT` to the path, one of: {contexts}"
+    )]
+    NoCurrentContext { connection: String, origin: String, contexts: String },
+    #[error("connection `{connection}`: {origin} holds no context; {fix}", fix = fix(connection))]
+    NoContext { connection: String, origin: String },
+    #[error("connection `{connection}`: no context `{context}` in {origin}; there are: {contexts}")]
+    UnknownContext { connection: String, origin: String, context: String, contexts: String },
+    #[error("connection `{connection}`: context `{context}` of {origin} cannot be used: {reason}")]
+    InvalidContext { connection: String, origin: String, context: String, reason: String },
+    #[error(
+        "connection `{connection}`: context `{context}` of {origin} {what}; a kubeconfig that a cluster holds must contain what it needs, so write {instead} into it"
+    )]
+    NotContained { connection: String, origin: String, context: String, what: String, instead: &'static str },
+    #[error("connection `{connection}`: `in-cluster` needs the service account of a Pod: {reason}")]
+    InCluster { connection: String, reason: String },
+    #[error("connection `{connection}`: no kubeconfig is given, and there is none in KUBECONFIG or ~/.kube/config; {fix}", fix = fix(connection))]
+    NothingFound { connection: String },
+    #[error("connection `{connection}`: the credential of {origin} cannot be used: {reason}")]
+    Credential { connection: String, origin: String, reason: String },
+    #[error("connection `{connection}`: `{url}` is no http or https address")]
+    Address { connection: String, url: String },
+    #[error(
+        "connection `{connection}`: `{path}` is no workspace path (names of lower case letters, digits and `-`, joined by `:`)"
+    )]
+    WorkspacePath { connection: String, path: String },
+}
+
+fn fix(connection: &str) -> String {
+    format!("give one with `{}`", flag(connection))
+}
+
+/// The flag that gives a connection its kubeconfig.
+pub fn flag(connection: &str) -> String {
+    match connection {
+        "kcp" | "target" => format!("--{connection}-kubeconfig PATH[#CONTEXT]"),
+        name => format!("--connection {name}=PATH[#CONTEXT]"),
+    }
+}
+
+/// What the connections of one process share.
+#[derive(Debug, Clone, Default)]
+pub struct Process {
+    /// The replica's name, where there are several: servers are told it in each request.
+    pub replica: Option<Arc<str>>,
+    pub budget: Budget,
+}
+
+/// What a reload of a connection found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reloaded {
+    Unchanged,
+    /// Swapped in place: every endpoint of the connection uses the new credential from now on.
+    Credential,
+    /// The server's address is another: clusters have to be replaced. The endpoints made before keep the former credential.
+    Address,
+}
+
+/// A connection that works: one HTTP stack, shared by all endpoints made from it.
+pub struct Connection {
+    spec: ConnectionSpec,
+    current: ArcSwap<Current>,
+    lanes: Mutex<HashMap<String, Weak<Lane>>>,
+    counters: Arc<Counters>,
+    identity: Confirmation,
+    /// One of the clusters of a fleet.
+    is_of_fleet: bool,
+    /// When the configuration was last read again because of a refusal.
+    reread: Mutex<Option<Instant>>,
+    agent: HeaderValue,
+    budget: Budget,
+}
+
+/// The User-Agent of requests.
+const AGENT: &str = concat!("sync-engine/", env!("CARGO_PKG_VERSION"));
+
+const REREAD_PAUSE: Duration = Duration::from_secs(5);
+
+/// What a reload replaces as a whole.
+struct Current {
+    fingerprint: u64,
+    address: Address,
+    site: Site,
+}
+
+/// The HTTP stack that the endpoints of one server share: another credential is swapped in. Another address gets a stack of
+/// its own, so that no server is sent the credential of another.
+pub(super) type Site = Arc<ArcSwap<HttpStack>>;
+
+/// An address as it is kept: with scheme, without trailing slash.
+#[derive(Debug, Clone)]
+struct Address {
+    text: String,
+    origin: Arc<Origin>,
+}
+
+impl Connection {
+    /// Reads the configuration. Talks to no server; an exec plugin runs with the first request.
+    pub fn open(spec: ConnectionSpec) -> Result<Arc<Self>, ConnectionError> {
+        Self::of_process(spec, &Process::default())
+    }
+
+    /// The same as one of a process's connections.
+    pub fn of_process(spec: ConnectionSpec, process: &Process) -> Result<Arc<Self>, ConnectionError> {
+        Self::build(spec, process, false)
+    }
+
+    /// The same for one of many clusters, which a provider found: what is wrong with it leaves the engine ready.
+    pub fn of_fleet(spec: ConnectionSpec, process: &Process) -> Result<Arc<Self>, ConnectionError> {
+        Self::build(spec, process, true)
+    }
+
+    fn build(spec: ConnectionSpec, process: &Process, is_of_fleet: bool) -> Result<Arc<Self>, ConnectionError> {
+        let agent = process.replica.as_ref().map(|name| format!("{AGENT} ({name})"));
+        let agent = agent.and_then(|agent| HeaderValue::try_from(agent).ok());
+        let current = Current::build(&spec, kubeconfig::load(&spec)?)?;
+        Ok(Arc::new(Self {
+            spec,
+            current: ArcSwap::from_pointee(current),
+            lanes: Mutex::default(),
+            counters: Arc::default(),
+            identity: Confirmation::default(),
+            is_of_fleet,
+            reread: Mutex::default(),
+            agent: agent.unwrap_or(HeaderValue::from_static(AGENT)),
+            budget: process.budget.clone(),
+        }))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    pub fn source(&self) -> &ConnectionSource {
+        &self.spec.source
+    }
+
+    /// What it means for the engine's readiness that something is wrong with it.
+    pub fn trouble(&self) -> Level {
+        if self.is_of_fleet { Level::Degraded } else { Level::Waiting }
+    }
+
+    pub(super) fn agent(&self) -> HeaderValue {
+        self.agent.clone()
+    }
+
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    pub(super) fn in_process(&self) -> Option<&InProcess> {
+        match &self.spec.source {
+            ConnectionSource::InProcess(servers) => Some(servers),
+            _ => None,
+        }
+    }
+
+    /// A seed for what is random: requests that wait together must not come back together.
+    pub fn entropy(&self) -> u64 {
+        self.in_process().map_or_else(|| RandomState::new().build_hasher().finish(), |servers| servers.0.entropy())
+    }
+
+    /// Requests sent so far, to any of the connection's addresses.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Which cluster the connection's own address leads to, as far as that is confirmed.
+    pub fn identity(&self) -> &Confirmation {
+        &self.identity
+    }
+
+    /// The connection's own address.
+    pub fn endpoint(self: &Arc<Self>) -> Endpoint {
+        self.endpoint_of(self.current.load().address.clone())
+    }
+
+    /// Another address with the same credential, verbatim: an endpoint slice's URL.
+    pub fn endpoint_at(self: &Arc<Self>, url: &str) -> Result<Endpoint, ConnectionError> {
+        Ok(self.endpoint_of(address(&self.spec.name, url, false)?))
+    }
+
+    /// The address of a workspace: `path` replaces the `/clusters/…` part of the connection's address; `None`: as it stands.
+    pub fn workspace(self: &Arc<Self>, path: Option<&str>) -> Result<Endpoint, ConnectionError> {
+        let address = self.current.load().address.clone();
+        let Some(path) = path else { return Ok(self.endpoint_of(address)) };
+        if !is_workspace_path(path) {
+            let connection = self.spec.name.clone();
+            return Err(ConnectionError::WorkspacePath { connection, path: path.to_owned() });
+        }
+        let Address { text, origin } = address;
+        let server = text.split_once("/clusters/").map_or(text.as_str(), |(server, _)| server);
+        Ok(self.endpoint_of(Address { text: format!("{server}/clusters/{path}"), origin }))
+    }
+
+    /// [`reload`](Self::reload) beside the async tasks. `None`: it broke down, which is a bug that its hook has reported.
+    pub async fn reload_aside(self: &Arc<Self>) -> Option<Result<Reloaded, ConnectionError>> {
+        self.aside(Self::reload).await
+    }
+
+    /// Files are read on a thread of their own; servers in this process have none.
+    async fn aside<T: Send + 'static>(self: &Arc<Self>, read: impl FnOnce(&Self) -> T + Send + 'static) -> Option<T> {
+        if self.in_process().is_some() {
+            return Some(read(self));
+        }
+        let connection = self.clone();
+        tokio::task::spawn_blocking(move || read(&connection)).await.ok()
+    }
+
+    /// Reads the configuration again; call it when a file changed, or now and then. Reads files: not for an async task.
+    ///
+    /// A broken configuration keeps what works, and is returned to be said aloud.
+    pub fn reload(&self) -> Result<Reloaded, ConnectionError> {
+        let loaded = kubeconfig::load(&self.spec)?;
+        let before = self.current.load_full();
+        if loaded.fingerprint == before.fingerprint {
+            return Ok(Reloaded::Unchanged);
+        }
+        let after = Current::build(&self.spec, loaded)?;
+        let same_address = after.address.text == before.address.text;
+        self.take(after, &before);
+        Ok(if same_address { Reloaded::Credential } else { Reloaded::Address })
+    }
+
+    /// Reads the configuration again because a server refused the credential: a kcp that starts anew, say, writes a new
+    /// token. Whether there is another credential for the same address now; not more often than every [`REREAD_PAUSE`].
+    pub(super) async fn reread(self: &Arc<Self>) -> bool {
+        {
+            let mut reread = self.reread.lock().unwrap_or_else(PoisonError::into_inner);
+            if reread.is_some_and(|at| at.elapsed() < REREAD_PAUSE) {
+                return false;
+            }
+            *reread = Some(Instant::now());
+        }
+        self.aside(Self::reread_credential).await.unwrap_or(false)
+    }
+
+    /// A new address is left to [`reload`](Self::reload), whose caller replaces the clusters.
+    fn reread_credential(&self) -> bool {
+        let read = kubeconfig::load(&self.spec).and_then(|loaded| Current::build(&self.spec, loaded));
+        let before = self.current.load_full();
+        match read {
+            Ok(after) if after.fingerprint != before.fingerprint && after.address.text == before.address.text => {
+                tracing::info!(connection = self.name(), "the credential was refused, and is another now");
+                self.take(after, &before);
+                true
+            }
+            // Said by whoever reloads.
+            _ => false,
+        }
+    }
+
+    /// Uses what was read from now on. Whether it leads to the same cluster is to be confirmed.
+    fn take(&self, mut after: Current, before: &Current) {
+        if after.address.text == before.address.text {
+            let stack = std::mem::replace(&mut after.site, before.site.clone());
+            before.site.store(stack.load_full());
+        }
+        self.current.store(Arc::new(after));
+        self.identity.doubt();
+    }
+
+    /// Endpoints of one address share their limits, however often they are made.
+    fn endpoint_of(self: &Arc<Self>, Address { text, origin }: Address) -> Endpoint {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.retain(|_, lane| lane.strong_count() > 0);
+        let lane = lanes.get(&text).and_then(Weak::upgrade);
+        let lane = lane.unwrap_or_else(|| Arc::new(Lane::new(origin, self.counters.clone())));
+        lanes.insert(text.clone(), Arc::downgrade(&lane));
+        Endpoint::new(self.clone(), text, lane, self.current.load().site.clone())
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("spec", &self.spec)
+            .field("address", &self.current.load().address.text)
+            .finish()
+    }
+}
+
+impl Current {
+    fn build(spec: &ConnectionSpec, loaded: Loaded) -> Result<Self, ConnectionError> {
+        let encrypted = loaded.config.root_cert.is_some() || loaded.config.accept_invalid_certs;
+        let address = address(&spec.name, &loaded.config.cluster_url.to_string(), encrypted)?;
+        let stack = HttpStack::new(loaded.config, loaded.proxies).map_err(|reason| ConnectionError::Credential {
+            connection: spec.name.clone(),
+            origin: loaded.origin,
+            reason,
+        })?;
+        Ok(Self { fingerprint: loaded.fingerprint, address, site: Arc::new(ArcSwap::from_pointee(stack)) })
+    }
+}
+
+/// Without a user and password, which must not show in messages. kubectl too reads `host:port` as an address.
+fn address(connection: &str, url: &str, encrypted: bool) -> Result<Address, ConnectionError> {
+    let invalid = || ConnectionError::Address { connection: connection.to_owned(), url: url.to_owned() };
+    let trimmed = url.trim_end_matches('/');
+    let scheme = if encrypted { "https" } else { "http" };
+    let full = if trimmed.contains("://") { trimmed.to_owned() } else { format!("{scheme}://{trimmed}") };
+    let uri: Uri = full.parse().map_err(|_| invalid())?;
+    let usable = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty());
+    let credentials = uri.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
+    let text = credentials.map_or(full.clone(), |(credentials, _)| full.replacen(&format!("{credentials}@"), "", 1));
+    let origin = text.parse().ok().and_then(|shown| Origin::of(&shown)).filter(|_| usable && uri.query().is_none());
+    origin.map(|origin| Address { text, origin: Arc::new(origin) }).ok_or_else(invalid)
+}
+
+fn is_workspace_path(path: &str) -> bool {
+    path.len() <= 1024 && path.split(':').all(sync_engine_mapping::object::is_dns_label)
+}

@@ -1,0 +1,117 @@
+//! Hints from the file system: something in a directory may have changed.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+/// A watch on one directory that survives the directory's replacement.
+#[derive(Debug)]
+pub struct Watch {
+    directory: PathBuf,
+    hints: mpsc::Receiver<()>,
+    sender: mpsc::Sender<()>,
+    watcher: Option<RecommendedWatcher>,
+    /// The directory that is watched; another one may stand at its path by now.
+    watched: Option<Identity>,
+    /// The last failure that was told, to tell each once.
+    told: Option<String>,
+}
+
+impl Watch {
+    pub fn new(directory: &Path) -> Self {
+        // One place is enough: any number of events is one hint.
+        let (sender, hints) = mpsc::channel(1);
+        let directory = directory.to_owned();
+        let mut watch = Self { directory, hints, sender, watcher: None, watched: None, told: None };
+        watch.renew();
+        watch
+    }
+
+    /// Waits until something may have changed. Cancel-safe.
+    pub async fn hint(&mut self) {
+        match self.hints.recv().await {
+            Some(()) => {}
+            // Not reached while `sender` lives; waiting for ever is what a watch without events does.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Watches the directory that stands at the path now, if it is not the one that is watched already.
+    pub fn renew(&mut self) {
+        let identity = identity(&self.directory);
+        if identity == self.watched {
+            return;
+        }
+        self.watcher = None;
+        self.watched = None;
+        if identity.is_none() {
+            return;
+        }
+        match watch(&self.directory, self.sender.clone()) {
+            Ok(watcher) => self.started(watcher, identity),
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn started(&mut self, watcher: RecommendedWatcher, identity: Option<Identity>) {
+        self.watcher = Some(watcher);
+        self.watched = identity;
+        if self.told.take().is_some() {
+            info!(directory = %self.directory.display(), "watching the directory again");
+        }
+        // What changed before the watch stood has sent no event.
+        let _ = self.sender.try_send(());
+    }
+
+    fn failed(&mut self, error: &notify::Error) {
+        let text = error.to_string();
+        if self.told.as_ref() != Some(&text) {
+            let directory = self.directory.display();
+            warn!(%directory, "no file events, changes are seen by polling every 10 s: {text}");
+            self.told = Some(text);
+        }
+    }
+}
+
+fn watch(directory: &Path, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // An error (a queue that overflowed) may hide a change as well as an event may be one.
+        if event.is_err() || event.is_ok_and(|event| is_change(event.kind)) {
+            // A full channel holds the hint already.
+            let _ = hints.try_send(());
+        }
+    })?;
+    watcher.watch(directory, RecursiveMode::Recursive)?;
+    Ok(watcher)
+}
+
+/// Our own reading opens and closes every file: only what may write counts, or we would wake ourselves for ever.
+fn is_change(kind: EventKind) -> bool {
+    match kind {
+        EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
+        _ => true,
+    }
+}
+
+/// Which folder it is, whatever path leads there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// What the directory is now, to see when it is replaced.
+fn identity(directory: &Path) -> Option<Identity> {
+    fs::metadata(directory).ok().as_ref().map(Identity::of)
+}

@@ -1,0 +1,168 @@
+//! Which cluster an address leads to, and whether that is confirmed.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use super::api_path::ApiPath;
+use super::endpoint::Endpoint;
+use super::permit::{Epoch, Follower, Permit};
+use super::request_error::RequestError;
+use sync_engine_mapping::Resource;
+
+/// What is known of the identity of the cluster behind a connection's own address.
+///
+/// Whoever has reason to doubt it says so at once, before anybody acts on what the address answers next; the provider of
+/// the cluster then confirms it.
+#[derive(Debug, Default)]
+pub struct Confirmation {
+    doubts: Epoch,
+    last: Mutex<Option<Confirmed>>,
+    confirmed: Epoch,
+}
+
+#[derive(Debug)]
+struct Confirmed {
+    /// The doubts that it answers.
+    as_of: u64,
+    identity: Result<String, String>,
+}
+
+/// What is known of an identity now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    Identity(String),
+    /// It could not be confirmed, for this reason.
+    Failed(String),
+    /// It is being confirmed.
+    Pending,
+}
+
+impl Confirmation {
+    /// The address or the credential is another, or a watch had to start over: it may be another cluster.
+    pub fn doubt(&self) {
+        self.doubts.advance();
+    }
+
+    /// How many doubts there were, and a way to wait for the next one.
+    pub fn doubts(&self) -> watch::Receiver<u64> {
+        self.doubts.changes()
+    }
+
+    /// To wait for what becomes of a doubt.
+    pub fn outcomes(&self) -> Follower {
+        self.confirmed.follow()
+    }
+
+    /// What was found out since there were so many doubts.
+    pub fn confirm(&self, as_of: u64, identity: Result<String, String>) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Confirmed { as_of, identity });
+        self.confirmed.advance();
+    }
+
+    pub fn known(&self) -> Known {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match last.as_ref() {
+            Some(Confirmed { identity: Err(why), .. }) => Known::Failed(why.clone()),
+            Some(Confirmed { as_of, identity: Ok(identity) }) if *as_of == self.doubts.now() => {
+                Known::Identity(identity.clone())
+            }
+            _ => Known::Pending,
+        }
+    }
+
+    /// The right to write until the next doubt.
+    pub fn permit(&self) -> Permit {
+        self.doubts.permit()
+    }
+}
+
+/// Identity of the cluster behind an endpoint.
+///
+/// In a kcp workspace (its namespace `default` says which): name and uid of its logical cluster, because names are used
+/// again, else the name and the uid of `default`. Elsewhere the uid of the namespace `kube-system`, else of `default`.
+///
+/// # Errors
+/// The request's.
+pub async fn cluster_identity(endpoint: &Endpoint) -> Result<String, RequestError> {
+    match namespace(endpoint, "kube-system").await {
+        // kcp annotates every object, and a workspace may have a namespace of this name too.
+        Ok(Named { metadata: Metadata { annotations: Some(Annotations { cluster: Some(_) }), .. } }) => {}
+        Err(error) if error.is_not_found_of("kube-system") => {}
+        result => return result.map(|namespace| namespace.metadata.uid),
+    }
+    let Metadata { uid, annotations } = namespace(endpoint, "default").await?.metadata;
+    match annotations.unwrap_or_default().cluster {
+        Some(name) => Ok(format!("{name}/{}", logical_cluster_uid(endpoint).await?.unwrap_or(uid))),
+        None => Ok(uid),
+    }
+}
+
+/// `None`: the workspace does not serve it.
+async fn logical_cluster_uid(endpoint: &Endpoint) -> Result<Option<String>, RequestError> {
+    let logical_clusters = resource("core.kcp.io", "v1alpha1", "logicalclusters");
+    match object(endpoint, &ApiPath::object(&logical_clusters, "", "cluster")?).await {
+        Ok(object) => Ok(Some(object.metadata.uid)),
+        // A refusal is no answer: kcp refuses for some seconds after a restart what it allows.
+        Err(error) if error.code() == Some(404) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn namespace(endpoint: &Endpoint, name: &str) -> Result<Named, RequestError> {
+    object(endpoint, &ApiPath::object(&resource("", "v1", "namespaces"), "", name)?).await
+}
+
+async fn object(endpoint: &Endpoint, path: &ApiPath) -> Result<Named, RequestError> {
+    let reply = endpoint.get(path).await?;
+    let failed = |reason: String| RequestError::Body { url: endpoint.url().to_owned(), reason };
+    let object: Named = serde_json::from_slice(&reply.body).map_err(|error| failed(error.to_string()))?;
+    match object.metadata.uid.is_empty() {
+        true => Err(failed("an object without uid, by which the cluster could be told from another".to_owned())),
+        false => Ok(object),
+    }
+}
+
+fn resource(group: &str, version: &str, plural: &str) -> Resource {
+    Resource { group: group.into(), version: version.into(), plural: plural.into() }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    uid: String,
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize, Default)]
+struct Annotations {
+    #[serde(rename = "kcp.io/cluster")]
+    cluster: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doubt_stands_until_it_is_answered_and_ends_every_permit() {
+        let confirmation = Confirmation::default();
+        assert_eq!(confirmation.known(), Known::Pending);
+        confirmation.confirm(0, Ok("a".into()));
+        assert_eq!(confirmation.known(), Known::Identity("a".into()));
+        let permit = confirmation.permit();
+        confirmation.doubt();
+        assert_eq!((confirmation.known(), permit.holds()), (Known::Pending, false));
+        confirmation.confirm(0, Ok("a".into()));
+        assert_eq!(confirmation.known(), Known::Pending, "found out before the doubt");
+        confirmation.confirm(1, Err("refused".into()));
+        assert_eq!(confirmation.known(), Known::Failed("refused".into()));
+        confirmation.confirm(1, Ok("b".into()));
+        assert_eq!(confirmation.known(), Known::Identity("b".into()));
+    }
+}

@@ -1,0 +1,322 @@
+//! Who must be woken when something changes. Pure: it reads nothing by itself and wakes nobody.
+//!
+//! A reconcile reads through a [`Reader`], which registers an interest *before* it reads. Whoever changes something
+//! [touches](Interests::touch) the interest *after* the change, and adds the requests that it gets back to the queue,
+//! which runs a request in flight once more. So a request that has read the old value always runs again:
+//!
+//! ```text
+//! reconcile   register ──► read ──────────────► finish
+//! change                          change ──► touch ──► queue: run it once more
+//! ```
+//!
+//! When a run finishes, what it did not read again is dropped, and so is every [`Topic`] that it does not wait for: a fact
+//! that is in order holds nothing up. The index stores nothing that structure already gives: the source object itself, and
+//! which source an owner label names, wake their request without it.
+
+mod topic;
+
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+
+use super::queue::{Outcome, Priority};
+use sync_engine_mapping::object::Key;
+
+pub use topic::Topic;
+
+/// More readers than this are woken behind live changes: a Secret that ten thousand sources read.
+pub const FAN_OUT: usize = 64;
+
+/// How long a watch stays open after its last reader has gone.
+pub const LINGER: Duration = Duration::from_secs(60);
+
+/// Something that a reconcile reads and that can change. `C` names a collection, which one watch follows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Interest<C> {
+    /// One object by name, whether or not it exists.
+    Object(C, Key),
+    /// The objects of a collection that a label selects, by the label's value.
+    Selection(C, Box<str>),
+    /// A fact that is no object. It stays registered for as long as the request waits for it.
+    Topic(Topic<C>),
+}
+
+impl<C> Interest<C> {
+    fn collection(&self) -> Option<&C> {
+        match self {
+            Self::Object(collection, _) | Self::Selection(collection, _) => Some(collection),
+            Self::Topic(_) => None,
+        }
+    }
+}
+
+/// Proof that a reconcile has read what it waits for. Only a [`Reader`] makes it:
+///
+/// ```compile_fail
+/// use sync_engine::multicluster::interests::Token;
+/// let token = Token::<u8>(None);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Token<C>(Option<Arc<Interest<C>>>);
+
+/// What ends a wait.
+#[derive(Debug, Clone)]
+pub enum Until<C> {
+    /// A change of what was read.
+    Change(Token<C>),
+    /// Time, for what no event can tell: a conflict that somebody resolves out of sight, a server that fails.
+    Timer(Outcome),
+}
+
+impl<C> Until<C> {
+    fn is_change_of(&self, interest: &Arc<Interest<C>>) -> bool {
+        matches!(self, Self::Change(Token(Some(read))) if Arc::ptr_eq(read, interest))
+    }
+}
+
+/// What a reconcile waits for, each with its reason. Empty: everything is in order.
+#[derive(Debug, Clone)]
+pub struct Waits<W, C>(pub Vec<(W, Until<C>)>);
+
+impl<W, C> Default for Waits<W, C> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+/// The index of one queue: `R` is what the queue holds.
+///
+/// An edge costs 24 bytes where many requests read the same, and some 150 where one alone reads it.
+#[derive(Debug)]
+pub struct Interests<R, C> {
+    index: Mutex<Index<R, C>>,
+}
+
+#[derive(Debug)]
+struct Index<R, C> {
+    /// In order, so that they are woken in order.
+    readers: HashMap<Arc<Interest<C>>, Vec<R>>,
+    requests: HashMap<R, Run<C>>,
+    collections: BTreeMap<C, Use>,
+    last_run: u64,
+}
+
+/// The latest run of a request, and what is registered for it: what this run and the one before it read.
+#[derive(Debug)]
+struct Run<C> {
+    number: u64,
+    reads: Vec<Arc<Interest<C>>>,
+}
+
+/// Who needs a watch.
+#[derive(Debug, Default)]
+struct Use {
+    interests: usize,
+    /// Since when nobody does.
+    idle_since: Option<Instant>,
+}
+
+impl<R, C> Default for Interests<R, C> {
+    fn default() -> Self {
+        let index =
+            Index { readers: HashMap::new(), requests: HashMap::new(), collections: BTreeMap::new(), last_run: 0 };
+        Self { index: Mutex::new(index) }
+    }
+}
+
+impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Interests<R, C> {
+    /// Begins a run of a request, which nobody else runs at the same time.
+    pub fn reader(&self, request: &R) -> Reader<'_, R, C> {
+        let run = self.lock().begin(request);
+        Reader { interests: self, request: request.clone(), run, reads: Vec::new() }
+    }
+
+    /// Something has changed: who has to run again. A request in flight is among them.
+    pub fn touch(&self, interest: &Interest<C>, priority: Priority) -> Vec<(R, Priority)> {
+        let index = self.lock();
+        let Some(readers) = index.readers.get(interest) else { return Vec::new() };
+        let priority = if readers.len() > FAN_OUT { Priority::Initial } else { priority };
+        readers.iter().map(|reader| (reader.clone(), priority)).collect()
+    }
+
+    /// The request is gone, and so is what it read. A run in flight registers nothing more.
+    pub fn forget(&self, request: &R) {
+        let mut index = self.lock();
+        let run = index.requests.remove(request);
+        run.into_iter().flat_map(|run| run.reads).for_each(|interest| index.remove(request, &interest));
+    }
+
+    /// Forgets every other request.
+    pub fn retain(&self, stays: impl Fn(&R) -> bool) {
+        let gone: Vec<R> = self.lock().requests.keys().filter(|request| !stays(request)).cloned().collect();
+        gone.iter().for_each(|request| self.forget(request));
+    }
+
+    /// The collections that have to be watched now. One that nobody reads any more is among them for another
+    /// [`LINGER`]: call it now and then.
+    pub fn watches(&self, now: Instant) -> Vec<C> {
+        let mut index = self.lock();
+        index.collections.retain(|_, used| used.is_needed(now));
+        index.collections.keys().cloned().collect()
+    }
+
+    /// Whether somebody reads it.
+    pub fn is_read(&self, interest: &Interest<C>) -> bool {
+        self.lock().readers.contains_key(interest)
+    }
+
+    /// Requests and interests that are registered.
+    pub fn size(&self) -> (usize, usize) {
+        let index = self.lock();
+        (index.requests.len(), index.readers.len())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Index<R, C>> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Use {
+    fn is_needed(&mut self, now: Instant) -> bool {
+        if self.interests > 0 {
+            self.idle_since = None;
+            return true;
+        }
+        now.saturating_duration_since(*self.idle_since.get_or_insert(now)) < LINGER
+    }
+}
+
+/// Reads for one run of a request. Dropped without [`finish`](Self::finish), everything stays registered.
+#[derive(Debug)]
+pub struct Reader<'i, R, C> {
+    interests: &'i Interests<R, C>,
+    request: R,
+    run: u64,
+    reads: Vec<Arc<Interest<C>>>,
+}
+
+impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Reader<'_, R, C> {
+    /// Reads what structure ties to the request: the source object, and the objects that carry its owner label. Their
+    /// changes wake the request without an edge.
+    pub fn own<V>(&mut self, read: impl FnOnce() -> V) -> (V, Token<C>) {
+        (read(), Token(None))
+    }
+
+    /// Reads one object.
+    pub fn get<V>(&mut self, collection: &C, key: &Key, read: impl FnOnce() -> V) -> (V, Token<C>) {
+        self.read(Interest::Object(collection.clone(), key.clone()), read)
+    }
+
+    /// Reads the objects that a label selects.
+    pub fn list<V>(&mut self, collection: &C, value: &str, read: impl FnOnce() -> V) -> (V, Token<C>) {
+        self.read(Interest::Selection(collection.clone(), value.into()), read)
+    }
+
+    /// Reads a fact.
+    pub fn topic<V>(&mut self, topic: Topic<C>, read: impl FnOnce() -> V) -> (V, Token<C>) {
+        self.read(Interest::Topic(topic), read)
+    }
+
+    /// Ends the run: drops what it did not read again, and says when the request runs next if nothing changes before.
+    pub fn finish<W>(self, waits: &Waits<W, C>) -> Outcome {
+        let is_awaited = |read: &Arc<Interest<C>>| waits.0.iter().any(|(_, until)| until.is_change_of(read));
+        let kept = |read: &Arc<Interest<C>>| {
+            let is_fresh = self.reads.iter().any(|fresh| Arc::ptr_eq(fresh, read));
+            is_fresh && (!matches!(**read, Interest::Topic(_)) || is_awaited(read))
+        };
+        self.interests.lock().finish(&self.request, self.run, kept);
+        let is_read = |token: &Token<C>| {
+            token.0.as_ref().is_none_or(|interest| self.reads.iter().any(|read| Arc::ptr_eq(read, interest)))
+        };
+        let timer = |(_, until): &(W, Until<C>)| match until {
+            Until::Timer(timer) => *timer,
+            Until::Change(token) if is_read(token) => Outcome::Done,
+            // Another run has read it: its edge says nothing of this request.
+            Until::Change(_) => Outcome::Retry,
+        };
+        waits.0.iter().map(timer).reduce(sooner).unwrap_or(Outcome::Done)
+    }
+
+    fn read<V>(&mut self, interest: Interest<C>, read: impl FnOnce() -> V) -> (V, Token<C>) {
+        let interest = self.interests.lock().register(&self.request, self.run, interest);
+        if !self.reads.iter().any(|known| Arc::ptr_eq(known, &interest)) {
+            self.reads.push(interest.clone());
+        }
+        (read(), Token(Some(interest)))
+    }
+}
+
+/// A failure counts more than a look at a set time: its backoff has to grow.
+fn sooner(a: Outcome, b: Outcome) -> Outcome {
+    use Outcome::{After, Done, Retry, RetryAfter};
+    match (a, b) {
+        (RetryAfter(a), RetryAfter(b)) => RetryAfter(a.max(b)),
+        (one @ RetryAfter(_), _) | (_, one @ RetryAfter(_)) => one,
+        (Retry, _) | (_, Retry) => Retry,
+        (After(a), After(b)) => After(a.min(b)),
+        (one @ After(_), Done) | (Done, one) => one,
+    }
+}
+
+impl<R: Clone + Ord + Hash, C: Clone + Ord + Hash> Index<R, C> {
+    fn begin(&mut self, request: &R) -> u64 {
+        self.last_run += 1;
+        let number = self.last_run;
+        match self.requests.get_mut(request) {
+            Some(run) => run.number = number,
+            None => drop(self.requests.insert(request.clone(), Run { number, reads: Vec::new() })),
+        }
+        number
+    }
+
+    /// Registers what a run is about to read, unless its request was forgotten meanwhile.
+    fn register(&mut self, request: &R, number: u64, interest: Interest<C>) -> Arc<Interest<C>> {
+        let known = self.readers.get_key_value(&interest).map(|(known, _)| known.clone());
+        let interest = known.unwrap_or_else(|| Arc::new(interest));
+        let Some(run) = self.requests.get_mut(request).filter(|run| run.number == number) else { return interest };
+        if run.reads.iter().any(|read| Arc::ptr_eq(read, &interest)) {
+            return interest;
+        }
+        run.reads.push(interest.clone());
+        if !self.readers.contains_key(&interest)
+            && let Some(collection) = interest.collection()
+        {
+            self.collections.entry(collection.clone()).or_default().interests += 1;
+        }
+        let readers = self.readers.entry(interest.clone()).or_insert_with(|| Vec::with_capacity(1));
+        if let Err(at) = readers.binary_search(request) {
+            readers.insert(at, request.clone());
+        }
+        interest
+    }
+
+    fn finish(&mut self, request: &R, number: u64, kept: impl Fn(&Arc<Interest<C>>) -> bool) {
+        let Some(run) = self.requests.get_mut(request).filter(|run| run.number == number) else { return };
+        let dropped: Vec<_> = run.reads.extract_if(.., |read| !kept(read)).collect();
+        run.reads.shrink_to_fit();
+        if run.reads.is_empty() {
+            self.requests.remove(request);
+        }
+        dropped.iter().for_each(|interest| self.remove(request, interest));
+    }
+
+    fn remove(&mut self, request: &R, interest: &Arc<Interest<C>>) {
+        let Some(readers) = self.readers.get_mut(interest) else { return };
+        if let Ok(at) = readers.binary_search(request) {
+            readers.remove(at);
+        }
+        if !readers.is_empty() {
+            return;
+        }
+        self.readers.remove(interest);
+        if let Some(used) = interest.collection().and_then(|collection| self.collections.get_mut(collection)) {
+            used.interests -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::backoff::Backoff;
+use crate::queue::{Next, Queue};
+use sync_engine_mapping::object::ClusterName;
+
+type Index = Interests<Key, char>;
+
+fn cluster() -> ClusterName {
+    ClusterName::try_from("c").unwrap()
+}
+
+fn key(name: &str) -> Key {
+    Key::new(cluster(), "ns", name)
+}
+
+fn object(name: &str) -> Interest<char> {
+    Interest::Object('s', key(name))
+}
+
+fn nothing() -> Waits<(), char> {
+    Waits::default()
+}
+
+/// Runs a request that reads these objects.
+fn run(index: &Index, request: &str, reads: &[&str]) {
+    let mut reader = index.reader(&key(request));
+    reads.iter().for_each(|name| drop(reader.get(&'s', &key(name), || ())));
+    assert_eq!(reader.finish(&nothing()), Outcome::Done);
+}
+
+fn woken(index: &Index, interest: &Interest<char>) -> Vec<String> {
+    index.touch(interest, Priority::Live).into_iter().map(|(request, _)| request.name.to_string()).collect()
+}
+
+#[test]
+fn a_change_wakes_its_readers_and_nobody_else() {
+    let index = Index::default();
+    run(&index, "a", &["x"]);
+    run(&index, "b", &["x", "y"]);
+    assert_eq!(woken(&index, &object("y")), ["b"]);
+    assert_eq!(woken(&index, &object("x")).len(), 2);
+    assert_eq!(woken(&index, &object("z")), [""; 0]);
+    assert_eq!(woken(&index, &Interest::Object('t', key("x"))), [""; 0], "another collection");
+}
+
+#[test]
+fn objects_selections_and_topics_are_interests_of_their_own() {
+    let index = Index::default();
+    let mut reader = index.reader(&key("a"));
+    let (seen, token) = reader.topic(Topic::Approval, || 7);
+    assert_eq!(seen, 7);
+    reader.list(&'s', "owner", || ());
+    assert_eq!(reader.finish(&Waits(vec![((), Until::Change(token))])), Outcome::Done);
+    assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
+    assert_eq!(woken(&index, &Interest::Selection('s', "owner".into())), ["a"]);
+    assert_eq!(woken(&index, &object("owner")), [""; 0]);
+    assert_eq!(woken(&index, &Interest::Topic(Topic::PassComplete)), [""; 0]);
+}
+
+#[test]
+fn an_interest_is_registered_before_the_read() {
+    let index = Index::default();
+    let mut reader = index.reader(&key("a"));
+    let (seen, _) = reader.get(&'s', &key("x"), || woken(&index, &object("x")));
+    assert_eq!(seen, ["a"]);
+}
+
+#[test]
+fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
+    let index = Index::default();
+    let topic = Interest::Topic(Topic::Approval);
+    let mut reader = index.reader(&key("a"));
+    let (_, token) = reader.topic(Topic::Approval, || ());
+    assert_eq!(woken(&index, &topic), ["a"], "the run is not over");
+    reader.finish(&Waits(vec![((), Until::Change(token))]));
+    assert_eq!(woken(&index, &topic), ["a"]);
+    let mut reader = index.reader(&key("a"));
+    reader.topic(Topic::Approval, || ());
+    reader.finish(&nothing());
+    assert_eq!(woken(&index, &topic), [""; 0]);
+    assert_eq!(index.size(), (0, 0));
+}
+
+#[test]
+fn what_is_not_read_again_is_dropped_when_the_run_finishes() {
+    let index = Index::default();
+    run(&index, "a", &["x", "y"]);
+    let mut reader = index.reader(&key("a"));
+    reader.get(&'s', &key("y"), || ());
+    assert_eq!(woken(&index, &object("x")), ["a"], "the run is not over");
+    reader.finish(&nothing());
+    assert_eq!(woken(&index, &object("x")), [""; 0]);
+    assert_eq!(woken(&index, &object("y")), ["a"]);
+}
+
+#[test]
+fn a_run_that_breaks_off_keeps_what_it_read_and_what_it_had() {
+    let index = Index::default();
+    run(&index, "a", &["x"]);
+    let mut reader = index.reader(&key("a"));
+    reader.get(&'s', &key("y"), || ());
+    drop(reader);
+    assert_eq!(woken(&index, &object("x")), ["a"]);
+    assert_eq!(woken(&index, &object("y")), ["a"]);
+}
+
+#[test]
+fn a_forgotten_request_leaves_nothing_behind() {
+    let index = Index::default();
+    run(&index, "a", &["x"]);
+    let mut reader = index.reader(&key("b"));
+    reader.get(&'s', &key("x"), || ());
+    index.forget(&key("a"));
+    index.forget(&key("b"));
+    reader.get(&'s', &key("y"), || ());
+    reader.finish(&nothing());
+    assert_eq!(index.size(), (0, 0));
+    assert_eq!(woken(&index, &object("x")), [""; 0]);
+}
+
+#[test]
+fn a_large_fan_out_is_woken_behind_live_changes() {
+    let index = Index::default();
+    let priority = |index: &Index| index.touch(&object("x"), Priority::Live)[0].1;
+    (0..FAN_OUT).for_each(|number| run(&index, &number.to_string(), &["x"]));
+    assert_eq!(priority(&index), Priority::Live);
+    run(&index, "one-more", &["x"]);
+    assert_eq!(priority(&index), Priority::Initial);
+}
+
+#[test]
+fn a_watch_stays_for_a_minute_after_its_last_reader() {
+    let (index, start) = (Index::default(), Instant::now());
+    let at = |seconds| index.watches(start + Duration::from_secs(seconds));
+    run(&index, "a", &["x"]);
+    run(&index, "b", &["x", "y"]);
+    assert_eq!(at(0), ['s']);
+    index.forget(&key("b"));
+    assert_eq!(at(100), ['s']);
+    run(&index, "a", &[]);
+    assert_eq!(at(200), ['s']);
+    assert_eq!(at(259), ['s']);
+    run(&index, "a", &["x"]);
+    assert_eq!(at(300), ['s'], "somebody reads it again");
+    run(&index, "a", &[]);
+    assert_eq!(at(301), ['s']);
+    assert_eq!(at(361), [' '; 0]);
+}
+
+#[test]
+fn the_waits_say_when_a_request_runs_next() {
+    let (index, soon, late) = (Index::default(), Duration::from_secs(1), Duration::from_secs(9));
+    let ended = |timers: &[Outcome]| {
+        let mut reader = index.reader(&key("a"));
+        let (_, token) = reader.topic(Topic::Approval, || ());
+        let mut waits = Waits(vec![("for approval", Until::Change(token))]);
+        waits.0.extend(timers.iter().map(|timer| ("for time", Until::Timer(*timer))));
+        reader.finish(&waits)
+    };
+    assert_eq!(ended(&[]), Outcome::Done);
+    assert_eq!(ended(&[Outcome::After(late), Outcome::After(soon)]), Outcome::After(soon));
+    assert_eq!(ended(&[Outcome::After(soon), Outcome::Retry]), Outcome::Retry);
+    assert_eq!(ended(&[Outcome::RetryAfter(soon), Outcome::Retry]), Outcome::RetryAfter(soon));
+    assert_eq!(ended(&[Outcome::RetryAfter(soon), Outcome::RetryAfter(late)]), Outcome::RetryAfter(late));
+}
+
+#[test]
+fn a_wait_for_what_another_run_has_read_is_tried_again() {
+    let index = Index::default();
+    let (_, token) = index.reader(&key("a")).topic(Topic::Approval, || ());
+    let waits = Waits(vec![("for approval", Until::Change(token))]);
+    assert_eq!(index.reader(&key("b")).finish(&waits), Outcome::Retry);
+}
+
+#[test]
+fn what_structure_ties_to_a_request_takes_no_edge() {
+    let index = Index::default();
+    let mut reader = index.reader(&key("a"));
+    let (seen, token) = reader.own(|| 7);
+    assert_eq!(seen, 7);
+    assert_eq!(reader.finish(&Waits(vec![("for its object", Until::Change(token))])), Outcome::Done);
+    assert_eq!(index.size(), (0, 0));
+}
+
+const VALUES: usize = 4;
+const REQUESTS: [&str; 3] = ["a", "b", "c"];
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// A value changes; its readers hear of it with a later `Tell`.
+    Change(usize),
+    Tell,
+    /// Takes the next request from the queue.
+    Begin,
+    /// A run reads a value; it may change right behind the read, with its readers told at once.
+    Read {
+        run: usize,
+        value: usize,
+        changes: bool,
+    },
+    Finish(usize),
+    /// A run ends without a word, as after a panic.
+    Break(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let runs = 0..REQUESTS.len();
+    prop_oneof![
+        2 => (0..VALUES).prop_map(Op::Change),
+        2 => Just(Op::Tell),
+        2 => Just(Op::Begin),
+        6 => (runs.clone(), 0..VALUES, any::<bool>()).prop_map(|(run, value, changes)| Op::Read { run, value, changes }),
+        2 => runs.clone().prop_map(Op::Finish),
+        1 => runs.prop_map(Op::Break),
+    ]
+}
+
+/// A run, and what it has read.
+struct Running<'i> {
+    request: Key,
+    reader: Reader<'i, Key, char>,
+    read: BTreeMap<usize, u32>,
+}
+
+/// Values that change, requests that read them, and the queue in between.
+struct World<'i> {
+    index: &'i Index,
+    queue: Queue<Key>,
+    values: [u32; VALUES],
+    untold: Vec<usize>,
+    running: Vec<Running<'i>>,
+    /// What the last run of each request read.
+    read: BTreeMap<Key, BTreeMap<usize, u32>>,
+    now: Instant,
+}
+
+impl<'i> World<'i> {
+    fn new(index: &'i Index) -> Self {
+        let now = Instant::now();
+        let mut queue = Queue::new(Backoff { min: Duration::ZERO, max: Duration::ZERO }, 1);
+        REQUESTS.iter().for_each(|name| queue.add(key(name), Priority::Initial, now));
+        let (values, untold) = ([0; VALUES], Vec::new());
+        Self { index, queue, values, untold, running: Vec::new(), read: BTreeMap::new(), now }
+    }
+
+    fn step(&mut self, op: Op) {
+        match op {
+            Op::Change(value) => self.change(value),
+            Op::Tell => self.tell(),
+            Op::Begin => drop(self.begin()),
+            Op::Read { run, value, changes } if run < self.running.len() => self.read(run, value, changes),
+            Op::Finish(run) if run < self.running.len() => self.finish(run),
+            Op::Break(run) if run < self.running.len() => self.break_off(run),
+            _ => {}
+        }
+    }
+
+    fn change(&mut self, value: usize) {
+        self.values[value] += 1;
+        self.untold.push(value);
+    }
+
+    fn tell(&mut self) {
+        for value in self.untold.drain(..) {
+            for (request, priority) in self.index.touch(&object(&value.to_string()), Priority::Live) {
+                self.queue.add(request, priority, self.now);
+            }
+        }
+    }
+
+    fn begin(&mut self) -> bool {
+        let Next::Ready(request) = self.queue.next(self.now) else { return false };
+        let reader = self.index.reader(&request);
+        self.running.push(Running { request, reader, read: BTreeMap::new() });
+        true
+    }
+
+    fn read(&mut self, run: usize, value: usize, changes: bool) {
+        let (index, values, mut woken) = (self.index, &mut self.values, Vec::new());
+        let Running { reader, read, .. } = &mut self.running[run];
+        let (seen, _) = reader.get(&'s', &key(&value.to_string()), || {
+            let before = values[value];
+            if changes {
+                values[value] += 1;
+                woken = index.touch(&object(&value.to_string()), Priority::Live);
+            }
+            before
+        });
+        read.entry(value).or_insert(seen);
+        woken.into_iter().for_each(|(request, priority)| self.queue.add(request, priority, self.now));
+    }
+
+    fn finish(&mut self, run: usize) {
+        let Running { request, reader, read } = self.running.remove(run);
+        let outcome = reader.finish(&nothing());
+        self.read.insert(request.clone(), read);
+        self.queue.finish(request, outcome, 1, self.now);
+    }
+
+    fn break_off(&mut self, run: usize) {
+        let Running { request, reader, .. } = self.running.remove(run);
+        drop(reader);
+        self.queue.finish(request, Outcome::Retry, 1, self.now);
+    }
+
+    /// Lets everything under way end, until nothing is left to do.
+    fn come_to_rest(&mut self) {
+        loop {
+            self.tell();
+            while self.begin() {}
+            if self.running.is_empty() {
+                return;
+            }
+            while !self.running.is_empty() {
+                // Each run reads again what its request read before.
+                let before = self.read.get(&self.running[0].request).cloned().unwrap_or_default();
+                before.keys().for_each(|value| self.read(0, *value, false));
+                self.finish(0);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever comes between reading, changing and finishing: whoever has read an old value runs again.
+    #[test]
+    fn no_wake_up_is_lost(ops in proptest::collection::vec(op(), 1..80)) {
+        let index = Index::default();
+        let mut world = World::new(&index);
+        ops.into_iter().for_each(|op| world.step(op));
+        world.come_to_rest();
+        for (request, read) in &world.read {
+            for (value, seen) in read {
+                prop_assert_eq!(*seen, world.values[*value], "{} has read an old {}", request, value);
+            }
+        }
+        let edges: usize = world.read.values().map(BTreeMap::len).sum();
+        let registered: usize = index.lock().readers.values().map(Vec::len).sum();
+        prop_assert_eq!(edges, registered, "what is registered is what the last runs read");
+        world.read.keys().for_each(|request| index.forget(request));
+        prop_assert_eq!(index.size(), (0, 0));
+    }
+}

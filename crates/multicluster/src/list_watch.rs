@@ -1,0 +1,532 @@
+//! How a watch proceeds: list all pages, watch from there, and what follows from each thing that can go wrong. Pure.
+//!
+//! ```text
+//!            page              last page            opened
+//! Listing ──────────► Listing ───────────► Opening ─────────► Reading ──┐ event, bookmark
+//!    ▲                                      ▲    ▲  in its time  │  ▲───┘
+//!    │                             verified │    └───────────────┤ end of stream
+//!    │  410, silence, unreachable           │   before its time, │
+//!    │  a version that goes back            │   other errors     │
+//!    └────────────────────────────────── Verifying ◄─────────────┘  (each by way of Pausing where it failed)
+//! ```
+//!
+//! A server that is restored to an earlier state keeps silent on a watch from a version of its future. So a watch whose
+//! connection broke never resumes unseen: the machine first compares the collection's version with its own, and lists
+//! again after the server was unreachable or silent for long, or a version went back.
+
+use std::time::Duration;
+
+use super::backoff::{Backoff, Jitter};
+use super::request_error::RequestError;
+
+/// What a watch shows of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchState {
+    /// The first list is not complete.
+    Starting,
+    /// Listed completely since it was served, and watching.
+    Synced,
+    /// The server does not serve the resource (on kcp also: nobody has bound it there yet). Nothing is
+    /// known, and nothing is evidence.
+    NotServed,
+    /// It fails and goes on trying. `code`: the HTTP status, where there was an answer; `synced_before`: what is in
+    /// the store was complete once.
+    Failed { reason: String, code: Option<u16>, synced_before: bool },
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Fetch the first page, or the one of this token.
+    Listing {
+        page: Option<String>,
+    },
+    /// Ask for the collection's version: a server that was restored to an earlier state has a lower one than this.
+    Verifying {
+        version: String,
+    },
+    /// Open a watch from this version.
+    Opening {
+        version: String,
+    },
+    /// Read the next line.
+    Reading {
+        version: String,
+    },
+    Pausing {
+        delay: Duration,
+        then: Box<Phase>,
+    },
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// A page; `next` is the token of the page behind it.
+    Page {
+        version: String,
+        next: Option<String>,
+    },
+    /// The version that the collection has now.
+    Verified {
+        version: String,
+    },
+    Opened,
+    /// An event or a bookmark, with its version.
+    Line {
+        version: String,
+    },
+    /// Another watch of the endpoint saw a version go back.
+    Doubted,
+    /// A request, the stream or a line in it failed. `lived`: since the stream was opened.
+    Failed {
+        error: RequestError,
+        lived: Duration,
+    },
+    /// The stream ended, or brought nothing in time. `silent`: how long it brought no line at most.
+    Ended {
+        lived: Duration,
+        silent: Duration,
+    },
+    /// The pause is over.
+    Paused,
+}
+
+const USUAL: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
+/// Asking is cheap where nobody answers, and the server may be back any moment.
+const UNREACHABLE: Backoff = Backoff { min: Duration::from_millis(500), max: Duration::from_secs(8) };
+/// Rights are given by people. What was allowed before is mostly refused by a server that has just come up and does not
+/// know its rules yet: see [`USUAL`].
+const FORBIDDEN: Backoff = Backoff { min: Duration::from_secs(5), max: Duration::from_secs(60) };
+/// A stream that ends before this is counted as a failure.
+const SHORT_LIVED: Duration = Duration::from_secs(5);
+/// The least that a watch is asked to live.
+const WATCH_SECONDS: Duration = Duration::from_secs(240);
+/// A stream that lived about as long as it was asked to was ended by the server, in its time.
+const NEARLY: Duration = Duration::from_secs(2);
+/// A stream that brought nothing for this long is not resumed, also where the process stood still meanwhile. kube-apiserver sends a bookmark each minute, kcp more often.
+const SILENT: Duration = Duration::from_secs(90);
+/// After so many failures or short-lived streams on end, the version to resume from is no longer trusted: the server may be
+/// restored while the engine waits, and pass that version in another history. One short stream alone is a server that was
+/// restarted.
+const DISTRUST_AFTER: u32 = 4;
+
+/// The memory of one watch: how often it failed, and what it shows.
+#[derive(Debug)]
+pub(super) struct ListWatch {
+    pub(super) state: WatchState,
+    synced: bool,
+    /// Whether a list was ever complete.
+    listed: bool,
+    failures: u32,
+    /// Whether the last failure was that nobody answered.
+    unreachable: bool,
+    unserved: u32,
+    /// The newest version that was heard.
+    last: Option<u64>,
+    /// Whether a version went back, and nobody was told of it yet.
+    went_back: bool,
+    /// Whether a version went back since the last stream that lived.
+    restored: bool,
+    /// How long the last stream was to live.
+    asked: Duration,
+    jitter: Jitter,
+}
+
+impl ListWatch {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            state: WatchState::Starting,
+            synced: false,
+            listed: false,
+            failures: 0,
+            unreachable: false,
+            unserved: 0,
+            last: None,
+            went_back: false,
+            restored: false,
+            asked: WATCH_SECONDS,
+            jitter: Jitter::new(seed),
+        }
+    }
+
+    /// `timeoutSeconds` of the next watch: 240 to 300, so that many watches do not end together.
+    pub(super) fn watch_seconds(&mut self) -> u64 {
+        let seconds = WATCH_SECONDS.as_secs() + (self.jitter.unit() * 60.0) as u64;
+        self.asked = Duration::from_secs(seconds);
+        seconds
+    }
+
+    /// Whether a list was complete before, or was refused: time has passed, and the server may be another one.
+    pub(super) fn lists_again(&self) -> bool {
+        self.listed || self.state != WatchState::Starting
+    }
+
+    /// Whether a list was ever complete: what is known is kept.
+    pub(super) fn has_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// Whether a version went back since the last call: the history that the cache is of has ended.
+    pub(super) fn take_went_back(&mut self) -> bool {
+        std::mem::take(&mut self.went_back)
+    }
+
+    /// What follows from an outcome.
+    pub(super) fn step(&mut self, phase: Phase, outcome: Outcome) -> Phase {
+        match (phase, outcome) {
+            (Phase::Listing { .. }, Outcome::Page { next: Some(token), .. }) => Phase::Listing { page: Some(token) },
+            // A kcp shard where nobody has bound the resource: an empty list without a version.
+            (Phase::Listing { .. }, Outcome::Page { version, .. }) if version.is_empty() => self.not_served(),
+            (Phase::Listing { .. }, Outcome::Page { version, .. }) if self.is_before_last(&version) => self.restored(),
+            (Phase::Listing { .. }, Outcome::Page { version, .. }) => {
+                self.last = number(&version);
+                self.listed = true;
+                self.synced = true;
+                self.unserved = 0;
+                self.state = WatchState::Synced;
+                Phase::Opening { version }
+            }
+            (Phase::Verifying { .. }, Outcome::Verified { version }) if version.is_empty() => self.not_served(),
+            (Phase::Verifying { version: from }, Outcome::Verified { version }) => match goes_back(&from, &version) {
+                true => self.restored(),
+                false => Phase::Opening { version: from },
+            },
+            (Phase::Opening { version }, Outcome::Opened) => {
+                self.state = WatchState::Synced;
+                Phase::Reading { version }
+            }
+            (Phase::Reading { version }, Outcome::Line { version: new }) => match goes_back(&version, &new) {
+                true => self.restored(),
+                false => {
+                    self.last = number(&new);
+                    Phase::Reading { version: new }
+                }
+            },
+            (_, Outcome::Doubted) => {
+                self.last = None;
+                self.list_doubted()
+            }
+            (Phase::Reading { version }, Outcome::Ended { lived, silent }) => self.ended(version, lived, silent),
+            (Phase::Pausing { then, .. }, Outcome::Paused) => *then,
+            (phase, Outcome::Failed { error, lived }) => self.failed(phase, &error, lived),
+            // No other pair comes about; if it did, a list would put everything right.
+            _ => Phase::Listing { page: None },
+        }
+    }
+
+    fn ended(&mut self, version: String, lived: Duration, silent: Duration) -> Phase {
+        if lived < SHORT_LIVED {
+            let mut then = Phase::Verifying { version };
+            if self.failures >= DISTRUST_AFTER {
+                let reason = "the server ends each watch at once".to_owned();
+                self.state = WatchState::Failed { reason, code: None, synced_before: self.synced };
+                then = Phase::Listing { page: None };
+            }
+            return self.pause(then, USUAL, None);
+        }
+        self.failures = 0;
+        self.restored = false;
+        // Not even a bookmark: the version may lie in the server's future, where a watch is silent. Or the server was restored
+        // meanwhile, and has reached this version in another history.
+        if silent >= SILENT {
+            return Phase::Listing { page: None };
+        }
+        match lived.abs_diff(self.asked) > NEARLY {
+            // Too early, or too late: then it was we who gave up the stream.
+            true => Phase::Verifying { version },
+            false => Phase::Opening { version },
+        }
+    }
+
+    /// The server is at an earlier state than before: what we hold is of another history.
+    fn restored(&mut self) -> Phase {
+        self.went_back = true;
+        self.last = None;
+        self.list_doubted()
+    }
+
+    /// At once the first time, with backoff where versions go back again and again.
+    fn list_doubted(&mut self) -> Phase {
+        let then = Phase::Listing { page: None };
+        match std::mem::replace(&mut self.restored, true) {
+            false => then,
+            true => self.pause(then, USUAL, None),
+        }
+    }
+
+    fn is_before_last(&self, version: &str) -> bool {
+        self.last.is_some_and(|last| goes_back(&last.to_string(), version))
+    }
+
+    fn failed(&mut self, phase: Phase, error: &RequestError, lived: Duration) -> Phase {
+        if lived >= SHORT_LIVED {
+            self.failures = 0;
+            self.restored = false;
+        }
+        if error.code() == Some(404) {
+            return self.not_served();
+        }
+        if error.is_expired() {
+            return self.list_again();
+        }
+        self.state = WatchState::Failed { reason: error.to_string(), code: error.code(), synced_before: self.synced };
+        let backoff = match error {
+            RequestError::Unreachable { .. } => UNREACHABLE,
+            error if error.is_forbidden() && !self.synced => FORBIDDEN,
+            _ => USUAL,
+        };
+        let unreachable = matches!(error, RequestError::Unreachable { .. });
+        if self.unreachable && !unreachable {
+            // It is back: how long it was away says nothing about how long this will take.
+            self.failures = 0;
+        }
+        self.unreachable = unreachable;
+        // Also where a proxy answers for a server that is away.
+        let was_away = unreachable || matches!(error.code(), Some(502 | 503));
+        let then = match phase {
+            // Whoever was away may come back as another: only a list tells for sure. So may a server that does not even answer
+            // which version it has: until it does, it may pass ours in another history.
+            Phase::Opening { version } | Phase::Reading { version }
+                if !was_away && !error.is_invalid() && self.failures < DISTRUST_AFTER =>
+            {
+                Phase::Verifying { version }
+            }
+            _ => Phase::Listing { page: None },
+        };
+        self.pause(then, backoff, error.retry_after())
+    }
+
+    /// The version (or the page) is too old: at once the first time, with backoff where it happens again.
+    fn list_again(&mut self) -> Phase {
+        let then = Phase::Listing { page: None };
+        if self.failures == 0 {
+            self.failures = 1;
+            return then;
+        }
+        self.pause(then, USUAL, None)
+    }
+
+    fn not_served(&mut self) -> Phase {
+        self.state = WatchState::NotServed;
+        self.synced = false;
+        self.failures = 0;
+        let delay = USUAL.delay(self.unserved, &mut self.jitter);
+        self.unserved = self.unserved.saturating_add(1);
+        Phase::Pausing { delay, then: Box::new(Phase::Listing { page: None }) }
+    }
+
+    fn pause(&mut self, then: Phase, backoff: Backoff, asked: Option<Duration>) -> Phase {
+        let delay = backoff.delay(self.failures, &mut self.jitter).max(asked.unwrap_or_default());
+        self.failures = self.failures.saturating_add(1);
+        Phase::Pausing { delay, then: Box::new(then) }
+    }
+}
+
+/// Whether a version of one collection is lower than the one before. Versions that are no numbers tell nothing.
+pub(super) fn goes_back(from: &str, to: &str) -> bool {
+    matches!((number(from), number(to)), (Some(from), Some(to)) if to < from)
+}
+
+fn number(version: &str) -> Option<u64> {
+    version.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request_error::Status;
+
+    fn status(code: u16, reason: &str) -> RequestError {
+        RequestError::Status(Box::new(Status { code, reason: reason.into(), ..Status::default() }))
+    }
+
+    fn refused() -> RequestError {
+        RequestError::Unreachable { url: "u".into(), reason: "connection refused".into() }
+    }
+
+    fn failed(error: RequestError) -> Outcome {
+        Outcome::Failed { error, lived: Duration::ZERO }
+    }
+
+    fn listing() -> Phase {
+        Phase::Listing { page: None }
+    }
+
+    fn reading(version: &str) -> Phase {
+        Phase::Reading { version: version.into() }
+    }
+
+    fn ended(lived: Duration, silent: u64) -> Outcome {
+        Outcome::Ended { lived, silent: Duration::from_secs(silent) }
+    }
+
+    fn page(version: &str, next: Option<&str>) -> Outcome {
+        Outcome::Page { version: version.into(), next: next.map(Into::into) }
+    }
+
+    fn line(version: &str) -> Outcome {
+        Outcome::Line { version: version.into() }
+    }
+
+    fn verifying(version: &str) -> Phase {
+        Phase::Verifying { version: version.into() }
+    }
+
+    fn verified(version: &str) -> Outcome {
+        Outcome::Verified { version: version.into() }
+    }
+
+    fn paused(phase: Phase) -> (Duration, Phase) {
+        match phase {
+            Phase::Pausing { delay, then } => (delay, *then),
+            phase => panic!("no pause: {phase:?}"),
+        }
+    }
+
+    #[test]
+    fn lists_every_page_and_watches_from_there() {
+        let mut watch = ListWatch::new(1);
+        let second = watch.step(listing(), page("", Some("t")));
+        assert_eq!((&second, &watch.state), (&Phase::Listing { page: Some("t".into()) }, &WatchState::Starting));
+        let opening = watch.step(second, page("7", None));
+        assert_eq!((&opening, &watch.state), (&Phase::Opening { version: "7".into() }, &WatchState::Synced));
+        let reading = watch.step(opening, Outcome::Opened);
+        let reading = watch.step(reading, line("9"));
+        let again = watch.step(reading, ended(WATCH_SECONDS, 60));
+        assert_eq!(again, Phase::Opening { version: "9".into() });
+    }
+
+    #[test]
+    fn an_expired_version_is_listed_anew_on_connect_and_in_the_stream() {
+        for phase in [Phase::Opening { version: "7".into() }, reading("7"), Phase::Listing { page: Some("t".into()) }] {
+            let mut watch = ListWatch::new(1);
+            let first = watch.step(phase.clone(), failed(status(410, "Expired")));
+            assert_eq!(first, listing(), "at once");
+            let (delay, then) = paused(watch.step(phase, failed(status(410, "Gone"))));
+            assert!(then == listing() && delay >= Duration::from_millis(500), "not in a loop");
+        }
+    }
+
+    #[test]
+    fn what_is_not_served_is_asked_for_again_and_is_not_an_empty_list() {
+        let mut watch = ListWatch::new(1);
+        let not_served = || failed(RequestError::NotServed { url: "u".into() });
+        for outcome in [page("", None), not_served(), failed(status(404, "NotFound"))] {
+            let (delay, then) = paused(watch.step(listing(), outcome));
+            assert_eq!((then, &watch.state), (listing(), &WatchState::NotServed));
+            assert!(delay <= Duration::from_secs(4));
+        }
+        for _ in 0..20 {
+            let (delay, _) = paused(watch.step(listing(), not_served()));
+            assert!(delay <= Duration::from_secs(30));
+        }
+        assert_eq!(watch.step(listing(), page("3", None)), Phase::Opening { version: "3".into() });
+        assert_eq!(watch.state, WatchState::Synced);
+        paused(watch.step(reading("3"), not_served()));
+        assert_eq!(watch.state, WatchState::NotServed, "an API that is taken away");
+    }
+
+    #[test]
+    fn failures_back_off_and_say_why_and_who_was_unreachable_is_listed() {
+        let mut watch = ListWatch::new(1);
+        watch.step(listing(), page("3", None));
+        let mut before = Duration::ZERO;
+        for _ in 0..5 {
+            let (delay, then) = paused(watch.step(reading("7"), failed(refused())));
+            assert_eq!(then, listing(), "it may come back with another history");
+            assert!(delay * 2 > before);
+            before = delay;
+        }
+        let reason = "cannot reach u: connection refused".to_owned();
+        assert_eq!(watch.state, WatchState::Failed { reason, code: None, synced_before: true });
+        watch.step(Phase::Opening { version: "7".into() }, Outcome::Opened);
+        assert_eq!(watch.state, WatchState::Synced);
+    }
+
+    #[test]
+    fn a_refused_version_or_endless_errors_lead_to_a_list() {
+        let mut watch = ListWatch::new(1);
+        let opening = || Phase::Opening { version: "7".into() };
+        assert_eq!(paused(watch.step(opening(), failed(status(400, "BadRequest")))).1, listing());
+        let mut watch = ListWatch::new(1);
+        assert_eq!(paused(watch.step(opening(), failed(status(500, "")))).1, verifying("7"));
+        let then = (0..20).map(|_| paused(watch.step(opening(), failed(status(500, "")))).1).last();
+        assert_eq!(then, Some(listing()));
+    }
+
+    #[test]
+    fn a_version_that_goes_back_is_listed_and_told_to_others_wherever_it_shows() {
+        for (phase, outcome) in
+            [(reading("7"), line("3")), (verifying("7"), verified("3")), (listing(), page("3", None))]
+        {
+            let mut watch = ListWatch::new(1);
+            watch.step(listing(), page("7", None));
+            assert!(!watch.take_went_back());
+            assert_eq!(watch.step(phase, outcome), listing(), "at once");
+            assert!(watch.take_went_back() && !watch.take_went_back());
+            assert_eq!(watch.step(listing(), page("3", None)), Phase::Opening { version: "3".into() });
+            assert!(!watch.take_went_back(), "said once");
+            assert_eq!(paused(watch.step(reading("3"), line("2"))).1, listing(), "not in a loop");
+        }
+    }
+
+    #[test]
+    fn what_another_watch_saw_go_back_is_listed_and_not_told_again() {
+        for phase in [reading("7"), verifying("7"), Phase::Opening { version: "7".into() }] {
+            let mut watch = ListWatch::new(1);
+            watch.step(listing(), page("7", None));
+            assert_eq!(watch.step(phase, Outcome::Doubted), listing());
+            assert_eq!(watch.step(listing(), page("3", None)), Phase::Opening { version: "3".into() });
+            assert!(!watch.take_went_back());
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_before_its_time_is_resumed_from_the_same_history_only() {
+        let mut watch = ListWatch::new(1);
+        for lived in [Duration::from_secs(100), WATCH_SECONDS + Duration::from_secs(15)] {
+            assert_eq!(watch.step(reading("7"), ended(lived, 60)), verifying("7"));
+            assert_eq!(watch.step(reading("7"), ended(lived, 91)), listing(), "it may be of another history by now");
+        }
+        assert_eq!(watch.step(verifying("7"), verified("9")), Phase::Opening { version: "7".into() });
+        for was_away in [refused(), status(502, ""), status(503, "")] {
+            assert_eq!(paused(watch.step(reading("7"), failed(was_away))).1, listing());
+        }
+        assert_eq!(paused(watch.step(reading("7"), failed(status(504, "")))).1, verifying("7"));
+        assert_eq!(paused(watch.step(verifying("7"), failed(status(403, "")))).1, listing());
+        paused(watch.step(verifying("7"), verified("")));
+        assert_eq!(watch.state, WatchState::NotServed);
+    }
+
+    #[test]
+    fn forbidden_is_retried_slowly_and_retry_after_is_kept() {
+        let mut watch = ListWatch::new(1);
+        let (delay, _) = paused(watch.step(listing(), failed(status(403, "Forbidden"))));
+        assert!(delay >= Duration::from_millis(2500));
+        let asked = Status { code: 429, retry_after: Some(Duration::from_secs(45)), ..Status::default() };
+        let (delay, _) = paused(watch.step(listing(), failed(RequestError::Status(Box::new(asked)))));
+        assert_eq!(delay, Duration::from_secs(45));
+    }
+
+    #[test]
+    fn a_server_that_comes_back_is_asked_often_though_it_forbids_at_first_what_it_allowed() {
+        let mut watch = ListWatch::new(1);
+        watch.step(listing(), page("3", None));
+        (0..10).for_each(|_| drop(watch.step(reading("7"), failed(refused()))));
+        let delays = (0..4).map(|_| paused(watch.step(reading("7"), failed(status(403, "Forbidden")))).0);
+        assert!(delays.sum::<Duration>() <= Duration::from_secs(30));
+    }
+
+    #[test]
+    fn streams_that_end_at_once_do_not_spin_and_silent_ones_are_doubted() {
+        let mut watch = ListWatch::new(1);
+        let ended = |seconds| ended(Duration::from_secs(seconds), seconds);
+        let (delay, then) = paused(watch.step(reading("7"), ended(0)));
+        assert!(delay >= Duration::from_millis(500) && then == verifying("7"));
+        assert_eq!(watch.state, WatchState::Starting, "no failure yet");
+        (0..5).for_each(|_| drop(watch.step(reading("7"), ended(0))));
+        assert!(matches!(watch.state, WatchState::Failed { .. }));
+        assert_eq!(watch.step(reading("7"), ended(240)), listing());
+    }
+}

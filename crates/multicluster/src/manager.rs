@@ -1,0 +1,360 @@
+//! Runs providers and owns the lifecycle of clusters.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+use super::connection::{Connection, ConnectionError, Reloaded};
+use super::environment::{Describe, Environment, condition_name, finds_by};
+use super::mailbox::Mailbox;
+use super::registry::{Cluster, ProviderEvent, ProviderName, ProviderRef, Reason, Registry, Transition};
+use crate::health::{Health, Level};
+use sync_engine_mapping::object::ClusterName;
+use sync_engine_mapping::{ClusterProvider, SourceClusters};
+
+/// What the manager tells its subscribers.
+#[derive(Debug, Clone)]
+pub enum ClusterEvent {
+    Engaged(Arc<Cluster>),
+    /// An engaged cluster has other traits.
+    Described(Arc<Cluster>),
+    Disengaged(Arc<Cluster>, Reason),
+    /// The provider has described all there is (maybe nothing).
+    Synced(ProviderName),
+    /// The identity of the provider's source became known, or is another.
+    Identity(ProviderName, String),
+}
+
+/// How often the connections' configurations are looked at: a rotated certificate is in use this soon.
+const LOOK_AT_CONNECTIONS: Duration = Duration::from_secs(10);
+/// Events of a provider that wait for the registry.
+const EVENTS_WAITING: usize = 256;
+
+/// The manager; cheap to clone.
+#[derive(Clone)]
+pub struct Manager(Arc<Shared>);
+
+struct Shared {
+    environment: Environment,
+    describe: Describe,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    registry: Registry,
+    documents: Vec<ClusterProvider>,
+    running: BTreeMap<ProviderName, Running>,
+    subscribers: Vec<Arc<Subscriber>>,
+    /// Looks after changes of the connections' configurations.
+    looking: Option<JoinHandle<()>>,
+    stopped: bool,
+}
+
+struct Running {
+    /// What the provider was built from: where that changes, it is built anew.
+    document: Option<ClusterProvider>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Subscriber {
+    mailbox: Mutex<Mailbox>,
+    changed: Notify,
+}
+
+impl Manager {
+    /// A manager whose providers are run by `describe`; [`crate::provider::manager`] makes the one that knows them all.
+    pub fn new(environment: Environment, describe: Describe) -> Self {
+        Self(Arc::new(Shared { environment, describe, state: Mutex::default() }))
+    }
+
+    /// The `ClusterProvider` documents in force. Providers in use whose document changed are replaced.
+    pub fn configure(&self, documents: Vec<ClusterProvider>) {
+        let mut state = self.0.lock();
+        state.documents = documents;
+        let running: Vec<ProviderName> = state.running.keys().cloned().collect();
+        for provider in running {
+            if state.running.get(&provider).is_some_and(|running| running.document != state.document(&provider)) {
+                state.stop(&provider, Reason::Replaced);
+                self.start(&mut state, provider);
+            }
+        }
+    }
+
+    /// The `ClusterProvider` document in force that a source's clusters come from.
+    pub fn document(&self, clusters: &SourceClusters) -> Option<ClusterProvider> {
+        self.0.lock().document(&ProviderName::Source(clusters.clone()))
+    }
+
+    /// Runs exactly these providers from now on: starts the new ones, stops those no longer named
+    /// (`ProviderStopped`). Must be called within a Tokio runtime.
+    pub fn run(&self, providers: impl IntoIterator<Item = impl Into<ProviderName>>) {
+        let wanted: BTreeSet<ProviderName> = providers.into_iter().map(Into::into).collect();
+        let mut state = self.0.lock();
+        let unwanted: Vec<ProviderName> = state.running.keys().filter(|name| !wanted.contains(name)).cloned().collect();
+        for provider in unwanted {
+            state.stop(&provider, Reason::ProviderStopped);
+            self.0.environment.health.remove(&condition_name(&provider));
+        }
+        if state.looking.is_none() && !state.stopped {
+            state.looking = Some(tokio::spawn(look_at_connections(Arc::downgrade(&self.0))));
+        }
+        for provider in wanted {
+            if !state.stopped && !state.running.contains_key(&provider) {
+                self.start(&mut state, provider);
+            }
+        }
+    }
+
+    /// Events from now on, preceded by what they stand on: every engaged cluster, every identity.
+    pub fn subscribe(&self) -> ClusterEvents {
+        let subscriber = Arc::new(Subscriber::default());
+        let mut state = self.0.lock();
+        for (provider, transition) in state.registry.replay() {
+            subscriber.put(&provider, transition);
+        }
+        state.subscribers.push(subscriber.clone());
+        ClusterEvents(subscriber)
+    }
+
+    pub fn clusters<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Vec<Arc<Cluster>> {
+        self.0.lock().registry.clusters(provider).cloned().collect()
+    }
+
+    pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<Arc<Cluster>> {
+        self.0.lock().registry.cluster(provider, name).cloned()
+    }
+
+    /// The engaged cluster of this identity.
+    pub fn cluster_of_identity<'a>(
+        &self,
+        provider: impl Into<ProviderRef<'a>>,
+        identity: &str,
+    ) -> Option<Arc<Cluster>> {
+        let (provider, state) = (provider.into(), self.0.lock());
+        let named = ClusterName::try_from(identity).ok().and_then(|name| state.registry.cluster(provider, &name));
+        let named = named.filter(|cluster| cluster.identity() == identity);
+        named.or_else(|| state.registry.clusters(provider).find(|cluster| cluster.identity() == identity)).cloned()
+    }
+
+    /// Uid of the APIExport or of the cluster; `None` until known.
+    pub fn identity<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Option<String> {
+        self.0.lock().registry.identity(provider).map(str::to_owned)
+    }
+
+    pub fn is_synced<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> bool {
+        self.0.lock().registry.is_synced(provider)
+    }
+
+    pub fn connection(&self, name: &str) -> Option<Arc<Connection>> {
+        self.0.environment.connections.get(name).cloned()
+    }
+
+    pub fn health(&self) -> &Health {
+        &self.0.environment.health
+    }
+
+    /// Reads every connection's configuration again, and returns what it found in those that are not as before.
+    /// Runs by itself every ten seconds; call it where a change is known to have happened.
+    ///
+    /// A changed credential is in use from then on; where the address changed, the clusters found there are replaced once it
+    /// is known which ones they are now. A broken configuration keeps what works, and is a condition.
+    pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
+        let mut found = Vec::new();
+        for (name, connection) in self.0.environment.connections.iter() {
+            let Some(result) = connection.reload_aside().await else { continue };
+            self.heed(name, &result);
+            if !matches!(result, Ok(Reloaded::Unchanged)) {
+                found.push((name.clone(), result));
+            }
+        }
+        found
+    }
+
+    fn heed(&self, connection: &str, found: &Result<Reloaded, ConnectionError>) {
+        self.0.environment.configuration_of(connection, Level::Waiting).heed(connection, found);
+        if matches!(found, Ok(Reloaded::Address)) {
+            self.replace_users_of(connection);
+        }
+    }
+
+    /// Stops every provider, disengages every cluster (`Shutdown`), and waits for the tasks.
+    pub async fn shutdown(&self) {
+        let tasks = self.0.lock().stop_all();
+        for task in tasks {
+            // It was aborted: the error says so.
+            let _ = task.await;
+        }
+    }
+
+    /// The same at once, without waiting: for an engine that is dropped.
+    pub fn abort(&self) {
+        self.0.lock().stop_all().iter().for_each(JoinHandle::abort);
+    }
+
+    fn replace_users_of(&self, connection: &str) {
+        let mut state = self.0.lock();
+        let uses = |(name, running): &(&ProviderName, &Running)| finds_by(name, running.document.as_ref(), connection);
+        let users: Vec<ProviderName> = state.running.iter().filter(uses).map(|(name, _)| name.clone()).collect();
+        for provider in users {
+            state.stop(&provider, Reason::Replaced);
+            self.start(&mut state, provider);
+        }
+    }
+
+    fn start(&self, state: &mut State, provider: ProviderName) {
+        let document = state.document(&provider);
+        state.registry.start(&provider);
+        let task = tokio::spawn(serve(self.0.clone(), provider.clone(), document.clone()));
+        state.running.insert(provider, Running { document, task });
+    }
+}
+
+/// Reloads connections for as long as the manager lives.
+async fn look_at_connections(shared: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(LOOK_AT_CONNECTIONS).await;
+        let Some(shared) = shared.upgrade() else { return };
+        Manager(shared).reload_connections().await;
+    }
+}
+
+/// Runs one provider for good; a panic starts it again.
+async fn serve(shared: Arc<Shared>, name: ProviderName, document: Option<ClusterProvider>) {
+    loop {
+        let (send, receive) = mpsc::channel(EVENTS_WAITING);
+        let described = (shared.describe)(shared.environment.clone(), name.clone(), document.clone(), send);
+        let both = async { tokio::join!(described, shared.listen(&name, receive)) };
+        if AssertUnwindSafe(both).catch_unwind().await.is_err() {
+            let message = "it broke down, which is a bug; it begins anew".to_owned();
+            shared.environment.health.report(&condition_name(&name), Err(message));
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        shared.lock().registry.start(&name);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn listen(&self, provider: &ProviderName, mut events: mpsc::Receiver<ProviderEvent>) {
+        while let Some(event) = events.recv().await {
+            let mut state = self.lock();
+            let transitions = state.registry.apply(provider, event);
+            state.tell(provider, transitions);
+        }
+    }
+}
+
+impl State {
+    fn document(&self, provider: &ProviderName) -> Option<ClusterProvider> {
+        match provider {
+            ProviderName::Source(SourceClusters::Provider(name)) => {
+                self.documents.iter().find(|document| document.name == *name).cloned()
+            }
+            ProviderName::Source(SourceClusters::ApiExport(_)) | ProviderName::Connection(_) => None,
+        }
+    }
+
+    fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Option<JoinHandle<()>> {
+        let running = self.running.remove(provider)?;
+        running.task.abort();
+        let transitions = self.registry.stop(provider, reason);
+        self.tell(provider, transitions);
+        Some(running.task)
+    }
+
+    fn stop_all(&mut self) -> Vec<JoinHandle<()>> {
+        self.stopped = true;
+        let running: Vec<ProviderName> = self.running.keys().cloned().collect();
+        let stopped = running.iter().filter_map(|provider| self.stop(provider, Reason::Shutdown));
+        let mut tasks: Vec<_> = stopped.collect();
+        tasks.extend(self.looking.take().inspect(JoinHandle::abort));
+        self.subscribers.drain(..).for_each(|subscriber| subscriber.close());
+        tasks
+    }
+
+    fn tell(&mut self, provider: &ProviderName, transitions: Vec<Transition>) {
+        // A subscriber that only we still hold has been dropped.
+        self.subscribers.retain(|subscriber| Arc::strong_count(subscriber) > 1);
+        for transition in transitions {
+            log(provider, &transition);
+            self.subscribers.iter().for_each(|subscriber| subscriber.put(provider, transition.clone()));
+        }
+    }
+}
+
+fn log(provider: &ProviderName, transition: &Transition) {
+    let provider = condition_name(provider);
+    match transition {
+        Transition::Engage(cluster) => {
+            let path = cluster.spec.path.as_deref().unwrap_or_default();
+            let (name, identity) = (&cluster.spec.name, cluster.identity());
+            tracing::info!(cluster = %name, identity, path, "{provider}: cluster engaged");
+        }
+        Transition::Describe(cluster) => {
+            tracing::debug!(cluster = %cluster.spec.name, "{provider}: labels or properties are others");
+        }
+        Transition::Disengage(cluster, reason) => {
+            let (name, identity) = (&cluster.spec.name, cluster.identity());
+            tracing::info!(cluster = %name, identity, %reason, "{provider}: cluster disengaged");
+        }
+        Transition::Synced => tracing::info!("{provider}: every cluster is known"),
+        Transition::Identity(identity) => tracing::debug!(identity, "{provider}: identity of the source"),
+    }
+}
+
+impl Subscriber {
+    fn put(&self, provider: &ProviderName, transition: Transition) {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).put(provider, transition);
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.changed.notify_one();
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Manager").field(&self.0.lock().registry).finish()
+    }
+}
+
+/// A subscriber's events, coalesced per cluster.
+pub struct ClusterEvents(Arc<Subscriber>);
+
+impl ClusterEvents {
+    /// The next event; `None` after the shutdown. Cancel-safe.
+    pub async fn next(&mut self) -> Option<ClusterEvent> {
+        loop {
+            {
+                let mut mailbox = self.0.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(event) = mailbox.take() {
+                    return Some(event);
+                }
+                if mailbox.closed {
+                    return None;
+                }
+            }
+            // One reader: a notification given before this wait is kept for it.
+            self.0.changed.notified().await;
+        }
+    }
+}
+
+impl fmt::Debug for ClusterEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClusterEvents")
+    }
+}

@@ -1,0 +1,303 @@
+//! The clusters of a cluster inventory: ClusterProfiles of a hub (KEP-4322), reached by way of their access providers (KEP-5339).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::hub;
+use super::hub::{Collection, Holding, Kubeconfig, member_of};
+use crate::connection::Connection;
+use crate::environment::{Listed, Members};
+use crate::watch::Selectors;
+use sync_engine_mapping::object::metadata;
+use sync_engine_mapping::{Resource, Selector, Traits};
+
+/// How often the file of access providers is read.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// What a ClusterProfile says about its cluster and the engine uses. Whether certificates are verified, and which files are
+/// read, is no business of the hub.
+const OF_CLUSTER: [&str; 4] = ["server", "certificate-authority-data", "tls-server-name", "proxy-url"];
+
+/// The extension of a cluster that its exec plugin is given as `spec.cluster.config`.
+const PLUGIN_CONFIGURATION: &str = "client.authentication.k8s.io/exec";
+/// The extension of a cluster with arguments for the plugin (KEP-5339).
+const MORE_ARGUMENTS: &str = "clusterprofiles.multicluster.x-k8s.io/exec/additional-args";
+
+/// Every `ClusterProfile` of a hub that was healthy once.
+pub struct ClusterInventory {
+    profiles: Collection,
+    access_providers: PathBuf,
+    holding: Holding,
+}
+
+impl ClusterInventory {
+    pub fn new(
+        hub: &Arc<Connection>,
+        namespace: &str,
+        selector: &Selector,
+        access_providers: &str,
+    ) -> Result<Self, String> {
+        let profiles = Resource {
+            group: "multicluster.x-k8s.io".into(),
+            version: "v1alpha1".into(),
+            plural: "clusterprofiles".into(),
+        };
+        let selectors =
+            Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
+        let profiles =
+            Collection::follow(hub, "ClusterProfiles (multicluster.x-k8s.io/v1alpha1)", &[profiles], &selectors)?;
+        Ok(Self { profiles, access_providers: access_providers.into(), holding: Holding::of_local_users() })
+    }
+}
+
+impl Members for ClusterInventory {
+    async fn look(&mut self) -> Result<Listed, String> {
+        let access = AccessProviders::read(&self.access_providers).await?;
+        let (mut found, mut refused, mut traits) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        for profile in self.profiles.objects().await? {
+            let Some(member) = member_of(&profile) else { continue };
+            // One that is ill has sources whose finalizers the engine holds.
+            if !is_healthy(&profile) && !self.holding.has(&member) {
+                continue;
+            }
+            traits.insert(member.clone(), traits_of(&profile));
+            match access.kubeconfig(&profile) {
+                Ok(kubeconfig) => drop(found.insert(member, kubeconfig)),
+                Err(why) => {
+                    refused.push(why);
+                    if let Some(kept) = self.holding.kept(&member) {
+                        found.insert(member, kept);
+                    }
+                }
+            }
+        }
+        Ok(self.holding.list(found, refused, traits))
+    }
+
+    async fn changed(&mut self) {
+        self.profiles.changed(LOOK_AGAIN).await;
+    }
+}
+
+/// The labels of a profile, and the properties that its status tells. A status without properties may be one that is not
+/// written yet, or was not restored.
+fn traits_of(profile: &Value) -> Traits {
+    let properties = profile["status"]["properties"].as_array().map(|properties| {
+        let text = |one: &Value, field: &str| Some(one[field].as_str()?.to_owned());
+        properties.iter().filter_map(|one| Some((text(one, "name")?, text(one, "value")?))).collect()
+    });
+    Traits { properties, ..hub::traits(profile) }
+}
+
+fn is_healthy(profile: &Value) -> bool {
+    let conditions = profile["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "ControlPlaneHealthy" && condition["status"] == "True")
+}
+
+/// The file that says which program gives the credential for each access provider.
+#[derive(Debug, Deserialize)]
+struct AccessProviders {
+    providers: Vec<AccessProvider>,
+}
+
+/// One access provider, as cluster-inventory-api's `--clusterprofile-provider-file` has it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AccessProvider {
+    name: String,
+    /// As in a kubeconfig.
+    exec_config: Map<String, Value>,
+    #[serde(default, rename = "profileSourcedCLIArgsPolicy")]
+    arguments: ArgumentsOfProfile,
+    /// No text but `Ignore` is taken: a variable such as PATH would choose the program.
+    #[serde(default, rename = "profileSourcedEnvVarsPolicy")]
+    _variables: VariablesOfProfile,
+}
+
+/// What becomes of arguments that a ClusterProfile has for the plugin.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+enum ArgumentsOfProfile {
+    #[default]
+    #[serde(alias = "")]
+    Ignore,
+    Append,
+}
+
+/// What becomes of environment variables that a ClusterProfile has for the plugin.
+#[derive(Debug, Default, Deserialize)]
+enum VariablesOfProfile {
+    #[default]
+    #[serde(alias = "")]
+    Ignore,
+}
+
+impl AccessProviders {
+    async fn read(path: &Path) -> Result<Self, String> {
+        let text = tokio::fs::read(path).await;
+        let text = text.map_err(|error| format!("cannot read the access providers {}: {error}", path.display()))?;
+        serde_json::from_slice(&text).map_err(|error| format!("access providers {}: {error}", path.display()))
+    }
+
+    /// The address comes from the profile, and the program that gives the credential from the file.
+    fn kubeconfig(&self, profile: &Value) -> Result<Kubeconfig, String> {
+        let [namespace, name] = ["namespace", "name"].map(|field| metadata(profile, field));
+        let origin = format!("ClusterProfile {namespace}/{name}");
+        let offered = offered(profile);
+        let usable = |access: &&AccessProvider| offered.contains_key(access.name.as_str());
+        let access = self.providers.iter().find(usable).ok_or_else(|| {
+            let offered: Vec<&str> = offered.keys().copied().collect();
+            let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
+            format!("{origin}: the file `accessProviders` names none of its access providers ({offered})")
+        })?;
+        let cluster = offered[access.name.as_str()];
+        let named = |field: &str, value: Value| json!([{"name": "profile", field: value}]);
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "profile",
+            "clusters": named("cluster", address(cluster)),
+            "users": named("user", json!({"exec": access.plugin(cluster)?})),
+            "contexts": named("context", json!({"cluster": "profile", "user": "profile"})),
+        });
+        Ok(Kubeconfig { origin, text: text.to_string() })
+    }
+}
+
+impl AccessProvider {
+    fn plugin(&self, cluster: &Value) -> Result<Value, String> {
+        let mut plugin = self.exec_config.clone();
+        plugin.insert("interactiveMode".to_owned(), "Never".into());
+        if let (ArgumentsOfProfile::Append, Some(more)) = (&self.arguments, extension(cluster, MORE_ARGUMENTS)) {
+            let more: Vec<String> = serde_json::from_value(more.clone())
+                .map_err(|_| format!("the extension `{MORE_ARGUMENTS}` of a ClusterProfile is no list of texts"))?;
+            let given = plugin.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
+            plugin.insert("args".to_owned(), given.into_iter().chain(more.into_iter().map(Value::from)).collect());
+        }
+        Ok(Value::Object(plugin))
+    }
+}
+
+/// The clusters that a profile offers, by access provider. Older inventories call them credential providers.
+fn offered(profile: &Value) -> BTreeMap<&str, &Value> {
+    let listed = |field: &str| profile["status"][field].as_array().into_iter().flatten();
+    let all = listed("credentialProviders").chain(listed("accessProviders"));
+    all.filter_map(|one| Some((one["name"].as_str()?, &one["cluster"]))).collect()
+}
+
+/// What of a profile's cluster goes into a kubeconfig.
+fn address(cluster: &Value) -> Value {
+    let given = OF_CLUSTER.into_iter().filter(|field| !cluster[field].is_null());
+    let mut address: Map<String, Value> = given.map(|field| (field.to_owned(), cluster[field].clone())).collect();
+    if let Some(configuration) = extension(cluster, PLUGIN_CONFIGURATION) {
+        let extension = json!({"name": PLUGIN_CONFIGURATION, "extension": configuration});
+        address.insert("extensions".to_owned(), json!([extension]));
+    }
+    Value::Object(address)
+}
+
+fn extension<'c>(cluster: &'c Value, name: &str) -> Option<&'c Value> {
+    let mut extensions = cluster["extensions"].as_array().into_iter().flatten();
+    extensions.find(|extension| extension["name"] == name).map(|extension| &extension["extension"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(text: Value) -> AccessProviders {
+        serde_json::from_value(text).unwrap()
+    }
+
+    fn profile(status: Value) -> Value {
+        json!({"metadata": {"namespace": "fleet", "name": "one"}, "status": status})
+    }
+
+    fn shown(access: &AccessProviders, status: Value) -> String {
+        access.kubeconfig(&profile(status)).map_or_else(
+            |why| why,
+            |kubeconfig| {
+                let config: Value = serde_json::from_str(&kubeconfig.text).unwrap();
+                format!("{} {}", config["clusters"][0]["cluster"], config["users"][0]["user"]["exec"])
+            },
+        )
+    }
+
+    #[test]
+    fn a_profile_says_where_its_cluster_is_and_never_which_program_runs() {
+        let access = access(json!({"providers": [
+            {"name": "other", "execConfig": {"command": "other"}},
+            {"name": "secret", "execConfig": {"command": "read-secret", "args": null, "provideClusterInfo": true}},
+        ]}));
+        let extensions = json!([
+            {"name": "client.authentication.k8s.io/exec", "extension": {"clusterName": "one"}},
+            {"name": MORE_ARGUMENTS, "extension": ["--evil"]},
+            {"name": "clusterprofiles.multicluster.x-k8s.io/exec/additional-envs", "extension": {"PATH": "/evil"}},
+        ]);
+        let cluster = json!({
+            "server": "https://one", "certificate-authority": "/etc/passwd", "insecure-skip-tls-verify": true,
+            "extensions": extensions, "exec": {"command": "evil"},
+        });
+        let status =
+            json!({"accessProviders": [{"name": "secret", "cluster": cluster, "execConfig": {"command": "evil"}}]});
+        insta::assert_snapshot!(shown(&access, status), @r#"{"extensions":[{"extension":{"clusterName":"one"},"name":"client.authentication.k8s.io/exec"}],"server":"https://one"} {"args":null,"command":"read-secret","interactiveMode":"Never","provideClusterInfo":true}"#);
+        let of = |name: &str, server: &str| json!([{"name": name, "cluster": {"server": server}}]);
+        let both =
+            json!({"credentialProviders": of("secret", "https://old"), "accessProviders": of("secret", "https://new")});
+        insta::assert_snapshot!(shown(&access, both), @r#"{"server":"https://new"} {"args":null,"command":"read-secret","interactiveMode":"Never","provideClusterInfo":true}"#);
+        let older =
+            json!({"credentialProviders": of("other", "https://old"), "accessProviders": of("secret", "https://new")});
+        insta::assert_snapshot!(shown(&access, older), @r#"{"server":"https://old"} {"command":"other","interactiveMode":"Never"}"#);
+        insta::assert_snapshot!(shown(&access, json!({"accessProviders": of("unknown", "https://one")})), @"ClusterProfile fleet/one: the file `accessProviders` names none of its access providers (unknown)");
+        insta::assert_snapshot!(shown(&access, json!({})), @"ClusterProfile fleet/one: the file `accessProviders` names none of its access providers (none)");
+    }
+
+    #[test]
+    fn arguments_of_a_profile_are_taken_where_the_file_says_so_and_variables_never() {
+        let file = |policy: &str, value: &str| {
+            let mut provider = json!({"name": "secret", "execConfig": {"command": "read-secret", "args": ["-v"]}});
+            provider[policy] = value.into();
+            serde_json::from_value::<AccessProviders>(json!({"providers": [provider]}))
+        };
+        let cluster = |arguments: Value| {
+            let extensions = json!([{"name": MORE_ARGUMENTS, "extension": arguments}]);
+            json!({"accessProviders": [{"name": "secret", "cluster": {"extensions": extensions}}]})
+        };
+        let append = file("profileSourcedCLIArgsPolicy", "Append").unwrap();
+        insta::assert_snapshot!(shown(&append, cluster(json!(["--cluster", "one"]))), @r#"{} {"args":["-v","--cluster","one"],"command":"read-secret","interactiveMode":"Never"}"#);
+        insta::assert_snapshot!(shown(&append, cluster(json!("--cluster"))), @"the extension `clusterprofiles.multicluster.x-k8s.io/exec/additional-args` of a ClusterProfile is no list of texts");
+        for value in ["", "Ignore"] {
+            let ignored = file("profileSourcedCLIArgsPolicy", value).unwrap();
+            assert!(!shown(&ignored, cluster(json!(["--cluster", "one"]))).contains("--cluster"));
+            file("profileSourcedEnvVarsPolicy", value).unwrap();
+        }
+        for value in ["AppendIfNotExists", "Replace"] {
+            let refused = file("profileSourcedEnvVarsPolicy", value).unwrap_err().to_string();
+            assert!(refused.contains("unknown variant") && refused.contains("Ignore"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_status_without_properties_says_nothing_of_them() {
+        let properties = |status: Value| traits_of(&profile(status)).properties;
+        assert_eq!((properties(json!({})), properties(json!({"properties": null}))), (None, None));
+        assert_eq!(properties(json!({"properties": []})), Some(BTreeMap::new()));
+        let given = json!([
+            {"name": "cluster.clusterset.k8s.io", "value": "east", "lastObservedTime": "2026-01-01T00:00:00Z"},
+            {"name": "half"},
+        ]);
+        let east = BTreeMap::from([("cluster.clusterset.k8s.io".to_owned(), "east".to_owned())]);
+        assert_eq!(properties(json!({"properties": given})), Some(east));
+    }
+
+    #[test]
+    fn a_cluster_counts_once_it_is_known_to_be_healthy() {
+        let healthy = |status: &str| {
+            is_healthy(&profile(json!({"conditions": [{"type": "ControlPlaneHealthy", "status": status}]})))
+        };
+        assert!(healthy("True") && !healthy("False") && !healthy("Unknown"));
+        assert!(!is_healthy(&profile(json!({}))) && !is_healthy(&profile(json!({"conditions": null}))));
+    }
+}

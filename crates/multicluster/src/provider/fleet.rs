@@ -1,0 +1,287 @@
+//! The clusters of several kubeconfigs.
+//!
+//! [`Members`](crate::environment::Members) list the kubeconfigs, and each cluster is followed on its own: one
+//! that hangs delays no other. A list that cannot be read, and a kubeconfig that is broken, leave what was read before in
+//! use.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{AbortHandle, Abortable, Aborted, BoxFuture, join_all, pending};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
+
+use super::kubeconfig::KubeconfigProvider;
+use super::members::{Group, Groups};
+use super::roll::Roll;
+use crate::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::environment::{Environment, Listed, Provider, Reporter};
+use crate::registry::{ClusterSpec, ProviderEvent};
+use sync_engine_mapping::object::ClusterName;
+
+/// Describes every cluster that its members' kubeconfigs lead to.
+pub struct Fleet {
+    /// Name of the `ClusterProvider`.
+    pub name: String,
+    pub groups: Groups,
+    pub environment: Environment,
+    pub condition: Reporter,
+}
+
+/// How long a member that broke down rests.
+const REST: Duration = Duration::from_secs(1);
+
+enum News {
+    /// What a look at a group found: its number, and the members by the names that they have in the fleet.
+    Listed(usize, Result<Listed, String>),
+    /// What a member leads to, or why that cannot be told. The number tells it from a former member of its name.
+    Told(ClusterName, u64, Result<Box<ClusterSpec>, String>),
+}
+
+/// A member that is followed.
+struct Followed {
+    number: u64,
+    source: ConnectionSource,
+    connection: Arc<Connection>,
+    /// Rung when the configuration may be another.
+    look_again: Arc<Notify>,
+    condition: Reporter,
+    configuration: Reporter,
+    task: AbortHandle,
+    /// Why it does not answer.
+    trouble: Option<String>,
+}
+
+type Tasks = FuturesUnordered<Abortable<BoxFuture<'static, ()>>>;
+
+impl Provider for Fleet {
+    async fn run(self, events: mpsc::Sender<ProviderEvent>) {
+        let Self { name, groups: Groups { groups, refused }, environment, condition } = self;
+        // The set may change as it likes: ownership goes by the identity of each cluster.
+        if events.send(ProviderEvent::Identity(format!("fleet/{name}"))).await.is_err() {
+            return;
+        }
+        if groups.is_empty() {
+            let why = refused.into_iter().next().unwrap_or_else(|| "it joins no provider".to_owned());
+            condition.report(Err(why));
+            return pending().await;
+        }
+        let (tell, mut news) = mpsc::channel(16);
+        let mut fleet = Running {
+            name,
+            environment,
+            condition,
+            tell: tell.clone(),
+            refused,
+            listed: vec![Known::default(); groups.len()],
+            roll: Roll::default(),
+            followed: BTreeMap::new(),
+            next: 0,
+        };
+        let mut tasks = Tasks::new();
+        let lists = groups.into_iter().enumerate().map(|(number, group)| list(group, number, tell.clone()));
+        let mut listing = std::pin::pin!(join_all(lists));
+        loop {
+            let found = tokio::select! {
+                biased;
+                Some(one) = news.recv() => {
+                    let found = fleet.heed(one, &tasks);
+                    fleet.ask_again();
+                    found
+                }
+                Some(Ok(()) | Err(Aborted)) = tasks.next() => continue,
+                _ = &mut listing => return,
+            };
+            for event in found {
+                if events.send(event).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Lists the members of a group, for good; a panic starts it again.
+async fn list(mut group: Group, number: usize, tell: mpsc::Sender<News>) {
+    loop {
+        let listed = AssertUnwindSafe(group.members.look()).catch_unwind().await;
+        let listed = listed.unwrap_or_else(|_| Err("it broke down, which is a bug; it begins anew".to_owned()));
+        let listed = listed.map(|listed| group.named(listed));
+        if tell.send(News::Listed(number, listed)).await.is_err() {
+            return;
+        }
+        group.members.changed().await;
+    }
+}
+
+/// What is known of a group.
+#[derive(Debug, Default, Clone)]
+struct Known {
+    /// As it was listed last.
+    listed: Option<Listed>,
+    /// Why it cannot be listed now.
+    trouble: Option<String>,
+}
+
+/// The members as they are followed now.
+struct Running {
+    name: String,
+    environment: Environment,
+    condition: Reporter,
+    tell: mpsc::Sender<News>,
+    /// What can never be listed, and why.
+    refused: Vec<String>,
+    listed: Vec<Known>,
+    roll: Roll,
+    followed: BTreeMap<ClusterName, Followed>,
+    next: u64,
+}
+
+impl Running {
+    fn heed(&mut self, news: News, tasks: &Tasks) -> Vec<ProviderEvent> {
+        match news {
+            News::Listed(number, found) => {
+                if let Some(known) = self.listed.get_mut(number) {
+                    known.trouble = found.as_ref().err().cloned();
+                    known.listed = found.ok().or(known.listed.take());
+                }
+                self.follow(tasks)
+            }
+            News::Told(name, number, found) => {
+                let Some(followed) = self.followed.get_mut(&name).filter(|followed| followed.number == number) else {
+                    return Vec::new();
+                };
+                followed.trouble = found.as_ref().err().cloned();
+                let events = self.roll.tell(&name, found.ok().map(|spec| *spec));
+                self.report(|of| *of == name);
+                events
+            }
+        }
+    }
+
+    /// Follows exactly the members that are listed. One that still is is looked at again: its kubeconfig may be another.
+    fn follow(&mut self, tasks: &Tasks) -> Vec<ProviderEvent> {
+        let mut refused = self.refused.clone();
+        let (mut members, mut traits) = (BTreeMap::new(), BTreeMap::new());
+        let troubles: Vec<String> = self.listed.iter().filter_map(|known| known.trouble.clone()).collect();
+        for known in &self.listed {
+            if let Some(listed) = &known.listed {
+                refused.extend(listed.refused.iter().cloned());
+                members.extend(listed.members.clone());
+                traits.extend(listed.traits.clone());
+            }
+        }
+        self.followed.retain(|name, followed| members.get(name) == Some(&followed.source));
+        for (name, source) in members {
+            match self.followed.get(&name) {
+                Some(followed) => followed.look_again.notify_one(),
+                None => refused.extend(self.start(name, source, tasks).err()),
+            }
+        }
+        match (troubles.is_empty(), refused.is_empty()) {
+            (true, true) => self.condition.report(Ok(())),
+            (true, false) => self.condition.degrade(summed_up(&refused)),
+            (false, _) => self.condition.report(Err(summed_up(&[troubles, refused].concat()))),
+        }
+        let is_complete = self.listed.iter().all(|known| known.listed.is_some());
+        let events = self.roll.list(&self.followed.keys().cloned().collect(), traits, is_complete);
+        self.report(|_| true);
+        events
+    }
+
+    fn start(&mut self, name: ClusterName, source: ConnectionSource, tasks: &Tasks) -> Result<(), String> {
+        let spec = ConnectionSpec { name: format!("{}/{name}", self.name), source: source.clone() };
+        let connection = self.environment.open(spec).map_err(|error| error.to_string())?;
+        let (condition, number, look_again) = (self.condition.of_cluster(&name), self.next, Arc::<Notify>::default());
+        self.next += 1;
+        let provider = KubeconfigProvider::new(connection.clone(), name.as_str(), None)?;
+        let following = follow(provider, name.clone(), number, self.tell.clone(), condition.clone());
+        let configuration = self.environment.configuration_of(connection.name(), connection.trouble());
+        let reloading = reload(connection.clone(), look_again.clone(), configuration.clone());
+        let both = async {
+            tokio::join!(following, reloading);
+        };
+        let (task, registration) = AbortHandle::new_pair();
+        tasks.push(Abortable::new(both.boxed(), registration));
+        let followed =
+            Followed { number, source, connection, look_again, condition, configuration, task, trouble: None };
+        self.followed.insert(name, followed);
+        Ok(())
+    }
+
+    /// A member that is needed now is asked which cluster it leads to.
+    fn ask_again(&mut self) {
+        for name in self.roll.take_doubtful() {
+            if let Some(followed) = self.followed.get(&name) {
+                followed.connection.identity().doubt();
+            }
+        }
+    }
+
+    /// The condition of each cluster that answered, or failed to. A kubeconfig that leads to the cluster of another is no
+    /// fault of the cluster, and of no use.
+    fn report(&self, is_meant: impl Fn(&ClusterName) -> bool) {
+        for (name, followed) in self.followed.iter().filter(|(name, _)| is_meant(name)) {
+            let double = self.roll.double_of(name).map(|other| {
+                format!("it is the same cluster as `{other}`, through which it is served; remove one of the two")
+            });
+            match followed.trouble.clone().or(double) {
+                Some(why) => followed.condition.report(Err(why)),
+                None if self.roll.is_known(name) => followed.condition.report(Ok(())),
+                None => {}
+            }
+        }
+    }
+}
+
+/// The first of several troubles in full: a condition is a line.
+fn summed_up(troubles: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let more = troubles.len().saturating_sub(SHOWN);
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    format!("{}{more}", troubles[..troubles.len().min(SHOWN)].join("; "))
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        // It is polled by the task that drops this, so it reports nothing after it.
+        self.task.abort();
+        self.condition.withdraw();
+        self.configuration.withdraw();
+    }
+}
+
+/// Tells what a member leads to, for good; a panic starts it again.
+async fn follow(
+    provider: KubeconfigProvider,
+    name: ClusterName,
+    number: u64,
+    tell: mpsc::Sender<News>,
+    condition: Reporter,
+) {
+    loop {
+        let tell = |found: Result<ClusterSpec, String>| {
+            let (tell, name) = (tell.clone(), name.clone());
+            async move { tell.send(News::Told(name, number, found.map(Box::new))).await.is_ok() }
+        };
+        if AssertUnwindSafe(provider.follow(tell)).catch_unwind().await.is_ok() {
+            return;
+        }
+        condition.report(Err("it broke down, which is a bug; it begins anew".to_owned()));
+        sleep(REST).await;
+    }
+}
+
+/// Reads a member's configuration again whenever it may be another.
+async fn reload(connection: Arc<Connection>, look_again: Arc<Notify>, configuration: Reporter) {
+    loop {
+        look_again.notified().await;
+        if let Some(found) = connection.reload_aside().await {
+            configuration.heed(connection.name(), &found);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The clusters of kind on this machine.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::hub::{Holding, Kubeconfig};
+use crate::environment::{Listed, Members};
+use crate::exec_plugin::output;
+use sync_engine_mapping::object::ClusterName;
+
+/// How often kind is asked.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// How long it may take to answer.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// What `kind get clusters` lists.
+#[derive(Default)]
+pub struct Kind {
+    holding: Holding,
+}
+
+impl Members for Kind {
+    async fn look(&mut self) -> Result<Listed, String> {
+        let listed = kind(&["get", "clusters"]).await?;
+        let (mut found, mut refused) = (BTreeMap::new(), Vec::new());
+        for cluster in listed.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let Ok(name) = ClusterName::try_from(cluster) else {
+                refused.push(format!("kind's cluster `{cluster}` has a name that is no DNS-1123 subdomain"));
+                continue;
+            };
+            match kind(&["get", "kubeconfig", "--name", cluster]).await {
+                Ok(text) => drop(found.insert(name, Kubeconfig { origin: format!("kind's cluster {cluster}"), text })),
+                Err(why) => {
+                    refused.push(why);
+                    // A cluster that is stopped has no kubeconfig for as long.
+                    if let Some(kept) = self.holding.kept(&name) {
+                        found.insert(name, kept);
+                    }
+                }
+            }
+        }
+        Ok(self.holding.list(found, refused, BTreeMap::new()))
+    }
+
+    async fn changed(&mut self) {
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// What kind prints.
+async fn kind(arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("kind");
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ran = tokio::task::spawn_blocking(move || output(command, DEADLINE)).await;
+    let printed = ran.map_err(|error| error.to_string()).and_then(|printed| printed);
+    let printed = printed.map_err(|why| format!("`kind {}`: {why}", arguments.join(" ")))?;
+    String::from_utf8(printed).map_err(|_| format!("`kind {}` printed no text", arguments.join(" ")))
+}

@@ -1,0 +1,144 @@
+//! Every way of listing the clusters of a fleet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::pending;
+use tokio::time::sleep;
+
+use super::cluster_api::ClusterApi;
+use super::cluster_inventory::ClusterInventory;
+use super::files::KubeconfigFiles;
+use super::kind::Kind;
+use super::secrets::KubeconfigSecrets;
+use crate::connection::{Connection, ConnectionSource};
+use crate::environment::{AnyMembers, CustomProviders, Listed, Members};
+use sync_engine_mapping::object::ClusterName;
+use sync_engine_mapping::{ClusterProvider, Part, ProviderKind};
+
+/// How often the kubeconfig of a connection is read.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// The members of a provider, or of one that it joins.
+pub struct Group {
+    /// What stands before the members' names: the name of the provider that is joined.
+    pub prefix: Option<String>,
+    pub members: Box<dyn AnyMembers>,
+}
+
+/// The members of a provider, and why some cannot be had.
+#[derive(Default)]
+pub struct Groups {
+    pub groups: Vec<Group>,
+    pub refused: Vec<String>,
+}
+
+impl Groups {
+    /// # Errors
+    /// There is no such connection, or the provider lists no kubeconfigs.
+    pub fn of(
+        provider: &ClusterProvider,
+        connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
+        custom: &CustomProviders,
+    ) -> Result<Self, String> {
+        let ProviderKind::Multi(parts) = &provider.kind else {
+            let members = members_of(&provider.name, &provider.kind, &connection, custom)?;
+            return Ok(Self { groups: vec![Group { prefix: None, members }], refused: Vec::new() });
+        };
+        let mut joint = Self::default();
+        for Part { name, kind } in parts {
+            let missing = || format!("there is no ClusterProvider `{name}` to be joined: add its document");
+            let members =
+                kind.as_ref().ok_or_else(missing).and_then(|kind| members_of(name, kind, &connection, custom));
+            // The one cluster of a kubeconfig has the provider's name already.
+            let prefix = (!matches!(kind, Some(ProviderKind::Kubeconfig { .. }))).then(|| name.clone());
+            match members {
+                Ok(members) => joint.groups.push(Group { prefix, members }),
+                Err(why) => joint.refused.push(why),
+            }
+        }
+        Ok(joint)
+    }
+}
+
+impl Group {
+    /// What was listed, by the names that the members have among those of all groups.
+    pub fn named(&self, listed: Listed) -> Listed {
+        let name = |name: &ClusterName| match &self.prefix {
+            Some(prefix) => ClusterName::try_from(format!("{prefix}.{name}").as_str()),
+            None => Ok(name.clone()),
+        };
+        let members = listed.members.into_iter().filter_map(|(of, source)| Some((name(&of).ok()?, source)));
+        let traits = listed.traits.into_iter().filter_map(|(of, traits)| Some((name(&of).ok()?, traits)));
+        Listed { members: members.collect(), traits: traits.collect(), refused: listed.refused }
+    }
+}
+
+/// Where a provider lists its clusters.
+fn members_of(
+    provider: &str,
+    kind: &ProviderKind,
+    connection: impl Fn(&str) -> Result<Arc<Connection>, String>,
+    custom: &CustomProviders,
+) -> Result<Box<dyn AnyMembers>, String> {
+    Ok(match kind {
+        ProviderKind::Kubeconfig { connection: to } => Box::new(One::new(provider, connection(to)?.source())?),
+        ProviderKind::KubeconfigFiles { directory, glob } => Box::new(KubeconfigFiles::new(directory, glob.as_deref())),
+        ProviderKind::KubeconfigSecrets { connection: hub, namespace, selector, key } => {
+            Box::new(KubeconfigSecrets::new(&connection(hub)?, namespace, selector, key)?)
+        }
+        ProviderKind::Kind => Box::new(Kind::default()),
+        ProviderKind::ClusterApi { connection: hub, namespace, selector } => {
+            Box::new(ClusterApi::new(&connection(hub)?, namespace.as_deref().unwrap_or_default(), selector)?)
+        }
+        ProviderKind::ClusterInventory { connection: hub, namespace, selector, access_providers } => {
+            let namespace = namespace.as_deref().unwrap_or_default();
+            Box::new(ClusterInventory::new(&connection(hub)?, namespace, selector, access_providers)?)
+        }
+        ProviderKind::Custom { name, parameters } => custom.make(name, parameters)?,
+        ProviderKind::None => Box::new(Nothing),
+        ProviderKind::Multi(_)
+        | ProviderKind::ApiExport(_)
+        | ProviderKind::Namespaces { .. }
+        | ProviderKind::WorkspaceTypes { .. } => {
+            return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
+        }
+    })
+}
+
+/// The cluster of a connection of the command line, among others.
+pub struct One {
+    listed: Listed,
+}
+
+impl One {
+    fn new(provider: &str, source: &ConnectionSource) -> Result<Self, String> {
+        let name = ClusterName::try_from(provider).map_err(|error| error.to_string())?;
+        let members = BTreeMap::from([(name, source.clone())]);
+        Ok(Self { listed: Listed { members, ..Listed::default() } })
+    }
+}
+
+impl Members for One {
+    async fn look(&mut self) -> Result<Listed, String> {
+        Ok(self.listed.clone())
+    }
+
+    async fn changed(&mut self) {
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// No cluster at all.
+struct Nothing;
+
+impl Members for Nothing {
+    async fn look(&mut self) -> Result<Listed, String> {
+        Ok(Listed::default())
+    }
+
+    async fn changed(&mut self) {
+        pending().await
+    }
+}

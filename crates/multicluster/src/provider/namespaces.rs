@@ -1,0 +1,148 @@
+//! Each namespace of a cluster as a cluster of its own, for tests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::pending;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+
+use super::hub;
+use super::hub::Collection;
+use super::kubeconfig::KubeconfigProvider;
+use crate::connection::Connection;
+use crate::environment::{Provider, Reporter};
+use crate::registry::{ClusterSpec, ClustersOf, ProviderEvent, Reason, WatchScope};
+use crate::watch::Selectors;
+use sync_engine_mapping::object::{ClusterName, metadata};
+use sync_engine_mapping::{Resource, Selector};
+
+/// Every change of a namespace is told; this is for what no event tells.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
+
+/// Describes the namespaces of one connection's cluster that a selector finds.
+pub struct NamespacesProvider {
+    /// Name of the `ClusterProvider`.
+    name: String,
+    whole: KubeconfigProvider,
+    selectors: Selectors,
+    condition: Reporter,
+}
+
+/// The cluster that has the namespaces, or why it is not known; `None` before the first answer.
+type Found = Option<Result<ClusterSpec, String>>;
+
+impl NamespacesProvider {
+    /// # Errors
+    /// A name that no cluster can have.
+    pub fn new(
+        connection: Arc<Connection>,
+        name: &str,
+        selector: &Selector,
+        condition: Reporter,
+    ) -> Result<Self, String> {
+        let whole = KubeconfigProvider::new(connection, name, None)?;
+        let selectors = Selectors { label: selector.to_string(), ..Selectors::default() };
+        Ok(Self { name: name.to_owned(), whole, selectors, condition })
+    }
+
+    async fn describe(&self, mut whole: watch::Receiver<Found>, events: mpsc::Sender<ProviderEvent>) {
+        // The set may change as it likes: ownership goes by the identity of each namespace.
+        if events.send(ProviderEvent::Identity(format!("fleet/{}", self.name))).await.is_err() {
+            return;
+        }
+        let (mut described, mut is_synced) = (BTreeMap::new(), false);
+        let mut followed: Option<(ClusterSpec, Collection)> = None;
+        loop {
+            match whole.borrow_and_update().clone() {
+                // Another cluster has other namespaces, also where they have the same names.
+                Some(Ok(found)) if followed.as_ref().is_none_or(|(known, _)| *known != found) => {
+                    let namespaces = self.namespaces(&found);
+                    followed = namespaces.map_err(|why| self.condition.report(Err(why))).ok().map(|it| (found, it));
+                }
+                Some(Err(why)) => self.condition.report(Err(why)),
+                Some(Ok(_)) | None => {}
+            }
+            let look = async {
+                match &followed {
+                    Some((cluster, namespaces)) => (cluster, namespaces.objects().await),
+                    None => pending().await,
+                }
+            };
+            let (cluster, listed) = tokio::select! {
+                biased;
+                // Cancel-safe: the value stays marked until it is read.
+                changed = whole.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => return,
+                },
+                found = look => found,
+            };
+            // A cluster that is not confirmed has its own words in the condition.
+            if matches!(&*whole.borrow(), Some(Ok(_))) {
+                self.condition.report(listed.as_ref().map(|_| ()).map_err(String::clone));
+            }
+            let mut news = Vec::new();
+            if let Ok(listed) = listed {
+                news = differences(&mut described, clusters_of(cluster, &listed));
+                news.extend((!std::mem::replace(&mut is_synced, true)).then_some(ProviderEvent::Synced));
+            }
+            for event in news {
+                if events.send(event).await.is_err() {
+                    return;
+                }
+            }
+            if let Some((_, namespaces)) = &followed {
+                tokio::select! {
+                    biased;
+                    // Cancel-safe: the value stays marked until it is read.
+                    _ = whole.changed() => whole.mark_changed(),
+                    () = namespaces.changed(LOOK_AGAIN) => {}
+                }
+            }
+        }
+    }
+
+    fn namespaces(&self, cluster: &ClusterSpec) -> Result<Collection, String> {
+        let namespaces = Resource { group: String::new(), version: "v1".into(), plural: "namespaces".into() };
+        Collection::at(&cluster.endpoint, "namespaces", &[namespaces], &self.selectors)
+    }
+}
+
+impl Provider for NamespacesProvider {
+    async fn run(self, events: mpsc::Sender<ProviderEvent>) {
+        let (send, receive) = watch::channel(None);
+        let tell = |found| {
+            send.send_replace(Some(found));
+            std::future::ready(!send.is_closed())
+        };
+        tokio::join!(self.whole.follow(tell), self.describe(receive, events));
+    }
+}
+
+/// A namespace is known by its uid, in the cluster that it is in: one that is created again is another cluster.
+fn clusters_of(whole: &ClusterSpec, namespaces: &[Value]) -> BTreeMap<ClusterName, ClusterSpec> {
+    let scope = WatchScope { endpoint: whole.endpoint.clone(), clusters: ClustersOf::Namespaces };
+    let cluster = |namespace: &Value| {
+        let name = ClusterName::try_from(metadata(namespace, "name")).ok()?;
+        let identity = format!("{}.{}", whole.identity, metadata(namespace, "uid"));
+        let endpoint = whole.endpoint.clone().within(name.as_str());
+        let (scope, traits) = (scope.clone(), hub::traits(namespace));
+        Some((name.clone(), ClusterSpec { name, identity, endpoint, scope, traits, ..whole.clone() }))
+    };
+    namespaces.iter().filter_map(cluster).collect()
+}
+
+/// What is to be told where these are the clusters now.
+fn differences(
+    described: &mut BTreeMap<ClusterName, ClusterSpec>,
+    now: BTreeMap<ClusterName, ClusterSpec>,
+) -> Vec<ProviderEvent> {
+    let gone = described.keys().filter(|name| !now.contains_key(*name));
+    let gone = gone.map(|name| ProviderEvent::Gone(name.clone(), Reason::Removed));
+    let news = now.values().filter(|spec| described.get(&spec.name) != Some(spec));
+    let told = gone.chain(news.map(|spec| ProviderEvent::Apply(Box::new(spec.clone())))).collect();
+    *described = now;
+    told
+}

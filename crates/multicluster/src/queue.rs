@@ -1,0 +1,414 @@
+//! What is to be reconciled next: fair between clusters, one in flight per request. Pure: time comes in as a value.
+
+mod pace;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use self::pace::Pace;
+use super::backoff::{Backoff, Jitter};
+use sync_engine_mapping::object::{ClusterName, Key};
+
+/// What a queue holds: something that belongs to a source cluster.
+pub trait Queued: Clone + Ord + Send + 'static {
+    fn cluster(&self) -> &ClusterName;
+}
+
+impl Queued for Key {
+    fn cluster(&self) -> &ClusterName {
+        &self.cluster
+    }
+}
+
+/// Live changes go before what the first list brought, until that has waited [`INITIAL_WAIT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    Live,
+    Initial,
+}
+
+/// How long what the first list brought stands back behind live changes of its own cluster.
+pub const INITIAL_WAIT: Duration = Duration::from_secs(10);
+
+/// How a reconcile ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// In order; the backoff is reset.
+    Done,
+    /// In order; look again then. The backoff is reset.
+    After(Duration),
+    /// Failed: exponential backoff with jitter.
+    Retry,
+    /// Failed, and the server said when to come back: the longer of that and the backoff.
+    RetryAfter(Duration),
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next<K> {
+    /// Reconcile this; answer with [`Queue::finish`].
+    Ready(K),
+    /// Nothing before this instant, or before something is added.
+    Wait(Option<Instant>),
+    /// Closed: nothing more is handed out.
+    Closed,
+}
+
+/// How full a queue is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Depth {
+    pub ready: usize,
+    /// Waiting for a backoff or a later look.
+    pub delayed: usize,
+    pub in_flight: usize,
+    /// How long the oldest ready request has waited.
+    pub oldest_age: Duration,
+}
+
+/// One sub-queue per source cluster, served in turns.
+///
+/// A request is in exactly one state: ready, delayed, in flight, or unknown. A turn gives a cluster
+/// one unit; a reconcile that cost more is paid off by sitting out turns.
+#[derive(Debug)]
+pub struct Queue<K> {
+    backoff: Backoff,
+    jitter: Jitter,
+    entries: BTreeMap<K, Entry>,
+    lanes: BTreeMap<ClusterName, Lane<K>>,
+    /// Clusters with something ready, in the order of their turns.
+    turns: VecDeque<ClusterName>,
+    delayed: BTreeSet<(Instant, K)>,
+    pace: Pace<K>,
+    ready: usize,
+    in_flight: usize,
+    last_ticket: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    failures: u32,
+    /// Nothing but time asked for it.
+    by_timer: bool,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Ready { priority: Priority, ticket: u64 },
+    Delayed { until: Instant },
+    InFlight { again: Option<Again> },
+}
+
+/// What was asked for a request while it was in flight.
+#[derive(Debug, Clone, Copy)]
+enum Again {
+    Now(Priority),
+    At(Instant),
+}
+
+/// The ready requests of one cluster, by ticket, with the instant since when they wait.
+#[derive(Debug)]
+struct Lane<K> {
+    live: BTreeMap<u64, (K, Instant)>,
+    initial: BTreeMap<u64, (K, Instant)>,
+    /// Turns to sit out.
+    debt: u32,
+    in_turns: bool,
+    in_flight: usize,
+}
+
+impl<K> Default for Lane<K> {
+    fn default() -> Self {
+        Self { live: BTreeMap::new(), initial: BTreeMap::new(), debt: 0, in_turns: false, in_flight: 0 }
+    }
+}
+
+impl<K: Queued> Queue<K> {
+    /// `seed` makes the jitter of this queue.
+    pub fn new(backoff: Backoff, seed: u64) -> Self {
+        Self {
+            backoff,
+            jitter: Jitter::new(seed),
+            entries: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            turns: VecDeque::new(),
+            delayed: BTreeSet::new(),
+            pace: Pace::default(),
+            ready: 0,
+            in_flight: 0,
+            last_ticket: 0,
+            closed: false,
+        }
+    }
+
+    /// To be reconciled now, or as soon as its [`Pace`] permits. Coalesces with what is queued; what is in flight runs
+    /// once more after it.
+    pub fn add(&mut self, key: K, priority: Priority, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return self.make_due(key, priority, 0, now);
+        };
+        let failures = entry.failures;
+        match &mut entry.state {
+            State::Ready { priority: queued, .. } if *queued <= priority => entry.by_timer = false,
+            State::Ready { priority: queued, ticket } => {
+                let (queued, ticket) = (*queued, *ticket);
+                let since = self.take_ready(&key, queued, ticket).unwrap_or(now);
+                self.make_ready(key, priority, failures, since);
+            }
+            State::Delayed { until } => {
+                self.delayed.remove(&(*until, key.clone()));
+                self.make_due(key, priority, failures, now);
+            }
+            State::InFlight { again } => {
+                let sooner = match again {
+                    Some(Again::Now(queued)) => priority.min(*queued),
+                    _ => priority,
+                };
+                *again = Some(Again::Now(sooner));
+            }
+        }
+    }
+
+    /// To be reconciled in `delay` at the latest: what is due earlier stays as it is.
+    pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) {
+        let until = now + delay;
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return self.make_delayed(key, until, 0, true);
+        };
+        let failures = entry.failures;
+        match &mut entry.state {
+            State::Ready { .. } => {}
+            State::Delayed { until: earlier } if *earlier <= until => {}
+            State::Delayed { until: later } => {
+                self.delayed.remove(&(*later, key.clone()));
+                let by_timer = entry.by_timer;
+                self.make_delayed(key, until, failures, by_timer);
+            }
+            State::InFlight { again } => match again {
+                Some(Again::Now(_)) => {}
+                Some(Again::At(earlier)) if *earlier <= until => {}
+                _ => *again = Some(Again::At(until)),
+            },
+        }
+    }
+
+    /// Forgets what is queued for a cluster, and says what that was. What is in flight runs once more: it noted how it ended
+    /// after its cluster went.
+    pub fn remove_cluster(&mut self, cluster: &ClusterName) -> Vec<K> {
+        let of_cluster = |key: &&K| key.cluster() == cluster;
+        let keys: Vec<K> = self.entries.keys().filter(of_cluster).cloned().collect();
+        keys.iter().for_each(|key| self.remove(key));
+        self.drop_idle_lane(cluster);
+        keys
+    }
+
+    fn remove(&mut self, key: &K) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        match &mut entry.state {
+            State::InFlight { again } => {
+                *again = Some(Again::Now(Priority::Initial));
+                return;
+            }
+            State::Delayed { until } => {
+                let until = *until;
+                self.delayed.remove(&(until, key.clone()));
+            }
+            State::Ready { priority, ticket } => {
+                let (priority, ticket) = (*priority, *ticket);
+                self.take_ready(key, priority, ticket);
+            }
+        }
+        self.entries.remove(key);
+    }
+
+    /// The next request, in turns between clusters.
+    pub fn next(&mut self, now: Instant) -> Next<K> {
+        if self.closed {
+            return Next::Closed;
+        }
+        self.wake_delayed(now);
+        while let Some(cluster) = self.turns.pop_front() {
+            if let Some(key) = self.serve(cluster, now) {
+                return Next::Ready(key);
+            }
+        }
+        let due = self.delayed.first().map(|(until, _)| *until);
+        Next::Wait(due.into_iter().chain(self.pace.forget_quiet(now)).min())
+    }
+
+    /// Whether nothing but time asked for a request that [`next`](Self::next) handed out.
+    pub fn is_by_timer(&self, key: &K) -> bool {
+        self.entries.get(key).is_some_and(|entry| entry.by_timer)
+    }
+
+    /// Whether more requests wait than are served at once.
+    pub fn is_busy(&self) -> bool {
+        self.ready > self.in_flight
+    }
+
+    /// Answers a request that [`next`](Self::next) handed out. `cost` is what it took, in turns (requests sent): at least 1.
+    pub fn finish(&mut self, key: K, outcome: Outcome, cost: u32, now: Instant) {
+        let Some(Entry { failures, state: State::InFlight { again }, .. }) = self.entries.remove(&key) else { return };
+        self.in_flight -= 1;
+        if let Some(lane) = self.lanes.get_mut(key.cluster()) {
+            lane.in_flight -= 1;
+            lane.debt = lane.debt.saturating_add(cost.saturating_sub(1)).min(MOST_DEBT);
+        }
+        if cost > 0 {
+            self.pace.sent(&key, now);
+        }
+        let cluster = key.cluster().clone();
+        self.settle(key, outcome, failures, again, now);
+        self.drop_idle_lane(&cluster);
+    }
+
+    /// Hands out nothing more; what is in flight finishes.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    pub fn depth(&self, now: Instant) -> Depth {
+        let oldest = self.lanes.values().filter_map(Lane::oldest).min();
+        Depth {
+            ready: self.ready,
+            delayed: self.delayed.len(),
+            in_flight: self.in_flight,
+            oldest_age: oldest.map(|since| now.saturating_duration_since(since)).unwrap_or_default(),
+        }
+    }
+
+    /// Where a request goes after its reconcile.
+    fn settle(&mut self, key: K, outcome: Outcome, failures: u32, again: Option<Again>, now: Instant) {
+        let failed = failures.saturating_add(1);
+        let (delay, failures) = match outcome {
+            Outcome::Done => (None, 0),
+            Outcome::After(delay) => (Some(delay), 0),
+            Outcome::Retry => (Some(self.backoff.delay(failures, &mut self.jitter)), failed),
+            Outcome::RetryAfter(asked) => (Some(self.backoff.delay(failures, &mut self.jitter).max(asked)), failed),
+        };
+        match (again, delay) {
+            (None, None) => {}
+            // New information is worth a look at once; after a failure not before the shortest backoff, so
+            // that a request that wakes itself does not spin.
+            (Some(Again::Now(priority)), _) if failures == 0 => self.make_due(key, priority, failures, now),
+            (Some(Again::Now(_)), delay) => {
+                let soon = self.backoff.min.min(delay.unwrap_or_default());
+                self.make_delayed(key, now + soon, failures, false);
+            }
+            (Some(Again::At(at)), delay) => {
+                self.make_delayed(key, delay.map_or(at, |delay| at.min(now + delay)), failures, true);
+            }
+            (None, Some(delay)) => self.make_delayed(key, now + delay, failures, true),
+        }
+    }
+
+    /// Ready, unless the pace of the request says that it has to wait.
+    fn make_due(&mut self, key: K, priority: Priority, failures: u32, now: Instant) {
+        match self.pace.next(&key).filter(|until| *until > now) {
+            Some(until) => self.make_delayed(key, until, failures, false),
+            None => self.make_ready(key, priority, failures, now),
+        }
+    }
+
+    fn make_ready(&mut self, key: K, priority: Priority, failures: u32, since: Instant) {
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        let lane = self.lanes.entry(key.cluster().clone()).or_default();
+        lane.of(priority).insert(ticket, (key.clone(), since));
+        if !lane.in_turns {
+            lane.in_turns = true;
+            self.turns.push_back(key.cluster().clone());
+        }
+        self.ready += 1;
+        self.entries.insert(key, Entry { failures, by_timer: false, state: State::Ready { priority, ticket } });
+    }
+
+    fn make_delayed(&mut self, key: K, until: Instant, failures: u32, by_timer: bool) {
+        self.delayed.insert((until, key.clone()));
+        self.entries.insert(key, Entry { failures, by_timer, state: State::Delayed { until } });
+    }
+
+    fn take_ready(&mut self, key: &K, priority: Priority, ticket: u64) -> Option<Instant> {
+        let (_, since) = self.lanes.get_mut(key.cluster())?.of(priority).remove(&ticket)?;
+        self.ready -= 1;
+        Some(since)
+    }
+
+    fn wake_delayed(&mut self, now: Instant) {
+        while self.delayed.first().is_some_and(|(until, _)| *until <= now) {
+            let Some((until, key)) = self.delayed.pop_first() else { return };
+            let (failures, by_timer) =
+                self.entries.get(&key).map_or((0, true), |entry| (entry.failures, entry.by_timer));
+            self.make_ready(key.clone(), Priority::Live, failures, until);
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.by_timer = by_timer;
+            }
+        }
+    }
+
+    /// A cluster's turn: pays off one unit of debt, or hands out its next request.
+    fn serve(&mut self, cluster: ClusterName, now: Instant) -> Option<K> {
+        let lane = self.lanes.get_mut(&cluster)?;
+        if lane.is_empty() {
+            lane.in_turns = false;
+            self.drop_idle_lane(&cluster);
+            return None;
+        }
+        // Debt is paid by standing back behind others; alone, there is nobody to stand back for.
+        if lane.debt > 0 && !self.turns.is_empty() {
+            lane.debt -= 1;
+            self.turns.push_back(cluster);
+            return None;
+        }
+        let key = lane.pop(now)?;
+        lane.in_flight += 1;
+        lane.in_turns = !lane.is_empty();
+        if lane.in_turns {
+            self.turns.push_back(cluster);
+        }
+        self.ready -= 1;
+        self.in_flight += 1;
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.state = State::InFlight { again: None };
+        }
+        Some(key)
+    }
+
+    fn drop_idle_lane(&mut self, cluster: &ClusterName) {
+        if self.lanes.get(cluster).is_some_and(|lane| lane.is_empty() && lane.in_flight == 0 && !lane.in_turns) {
+            self.lanes.remove(cluster);
+        }
+    }
+}
+
+/// No cluster sits out more turns than this, whatever its reconciles cost.
+const MOST_DEBT: u32 = 16;
+
+impl<K> Lane<K> {
+    fn of(&mut self, priority: Priority) -> &mut BTreeMap<u64, (K, Instant)> {
+        match priority {
+            Priority::Live => &mut self.live,
+            Priority::Initial => &mut self.initial,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.initial.is_empty()
+    }
+
+    /// Live before initial, until the initial one has waited long enough.
+    fn pop(&mut self, now: Instant) -> Option<K> {
+        let aged = self.initial.first_key_value().is_some_and(|(_, (_, since))| *since + INITIAL_WAIT <= now);
+        let lane = if aged || self.live.is_empty() { &mut self.initial } else { &mut self.live };
+        lane.pop_first().map(|(_, (key, _))| key)
+    }
+
+    fn oldest(&self) -> Option<Instant> {
+        let first = |lane: &BTreeMap<u64, (K, Instant)>| lane.first_key_value().map(|(_, (_, since))| *since);
+        first(&self.live).into_iter().chain(first(&self.initial)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Which clusters there are: what providers say, turned into engage and disengage. Pure.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::endpoint::Endpoint;
+use super::identity::Known;
+use sync_engine_mapping::object::ClusterName;
+use sync_engine_mapping::object::claims::Claims;
+use sync_engine_mapping::object::hold::Hold;
+use sync_engine_mapping::{SourceClusters, Traits};
+
+/// Who describes clusters.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ProviderName {
+    /// A mapping's `source` names it.
+    Source(SourceClusters),
+    /// A connection, whose one cluster a mapping's `target` names.
+    Connection(String),
+}
+
+impl From<SourceClusters> for ProviderName {
+    fn from(clusters: SourceClusters) -> Self {
+        Self::Source(clusters)
+    }
+}
+
+/// The same, borrowed: a provider is looked up for each event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderRef<'a> {
+    Source(&'a SourceClusters),
+    Connection(&'a str),
+}
+
+impl<'a> From<&'a SourceClusters> for ProviderRef<'a> {
+    fn from(clusters: &'a SourceClusters) -> Self {
+        Self::Source(clusters)
+    }
+}
+
+impl<'a> From<&'a ProviderName> for ProviderRef<'a> {
+    fn from(name: &'a ProviderName) -> Self {
+        match name {
+            ProviderName::Source(clusters) => Self::Source(clusters),
+            ProviderName::Connection(name) => Self::Connection(name),
+        }
+    }
+}
+
+/// A cluster as its provider describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterSpec {
+    pub name: ClusterName,
+    /// Which cluster it is, whatever its address: in kcp the name of the logical cluster, elsewhere the uid of a namespace
+    /// that is never recreated. Of a namespace that stands for a cluster: that of its cluster, a dot, and its own uid.
+    pub identity: String,
+    /// Workspace path, where there is one (`root:orgs:acme`).
+    pub path: Option<String>,
+    /// Where the cluster itself is read and written.
+    pub endpoint: Endpoint,
+    /// Where its objects are watched: shared by all clusters of a kcp shard.
+    pub scope: WatchScope,
+    /// What the workspace lets the engine do with resources that are not of its APIExport; `None`: RBAC alone decides.
+    pub claims: Option<Claims>,
+    /// By what mappings select clusters, where its provider tells any.
+    pub traits: Traits,
+    /// What kcp holds the workspace up by, until the engine is done with it.
+    pub holding: Option<Holding>,
+}
+
+/// A workspace that kcp holds up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    pub hold: Hold,
+    /// Where the LogicalClusters of such workspaces are watched: at an address of each one they cannot be.
+    pub scope: WatchScope,
+}
+
+/// One address at which objects of one or of many clusters are listed and watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchScope {
+    pub endpoint: Endpoint,
+    pub clusters: ClustersOf,
+}
+
+/// Whose objects a scope serves.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ClustersOf {
+    One(ClusterName),
+    /// A kcp wildcard: the annotation `kcp.io/cluster` of each object says it.
+    Annotated,
+    /// Each namespace is a cluster of its own, called by its name.
+    Namespaces,
+}
+
+/// An engaged cluster. A new value for each engagement: compare with `Arc::ptr_eq`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Cluster {
+    pub provider: ProviderName,
+    pub spec: ClusterSpec,
+}
+
+impl Cluster {
+    /// Which cluster it is, whatever its provider, name or address.
+    pub fn identity(&self) -> &str {
+        &self.spec.identity
+    }
+
+    /// What the sources of this cluster are called while it is not engaged: ownership annotations tell the identity alone.
+    pub fn named_by_identity(&self) -> ClusterName {
+        ClusterName::try_from(self.identity()).unwrap_or_else(|_| self.spec.name.clone())
+    }
+
+    /// What is known of its identity right now. An object of a kcp shard says itself whose it is; of a cluster behind an
+    /// address of its own this has to be confirmed again after each reason for doubt.
+    pub fn known(&self) -> Known {
+        let whole = match self.spec.scope.clusters {
+            ClustersOf::Annotated => return Known::Identity(self.spec.identity.clone()),
+            ClustersOf::One(_) => self.spec.identity.as_str(),
+            ClustersOf::Namespaces => self.spec.identity.rsplit_once('.').map_or("", |(whole, _)| whole),
+        };
+        match self.spec.endpoint.connection().identity().known() {
+            Known::Identity(known) if known == whole => Known::Identity(self.spec.identity.clone()),
+            Known::Identity(_) => Known::Pending,
+            known => known,
+        }
+    }
+}
+
+/// Why a cluster is no longer engaged. None of them means that objects were deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// Its provider no longer describes it: a binding is gone.
+    Removed,
+    /// It is described anew, with another address.
+    Replaced,
+    NotReady,
+    /// The address at which it was seen is no longer served.
+    EndpointLost,
+    /// No mapping uses its provider any more.
+    ProviderStopped,
+    Shutdown,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What a provider sends. The stream is level-based: after a restart everything is applied again.
+#[derive(Debug, Clone)]
+pub enum ProviderEvent {
+    Apply(Box<ClusterSpec>),
+    Gone(ClusterName, Reason),
+    /// Everything there is was applied since the stream (re)started. No cluster at all is a normal case.
+    Synced,
+    /// Identity of the source: `status.identityHash` of the APIExport, or the cluster's identity.
+    Identity(String),
+}
+
+/// What follows from a provider's event.
+#[derive(Debug, Clone)]
+pub enum Transition {
+    Engage(Arc<Cluster>),
+    /// An engaged cluster has other traits, and nothing else is another: it stays engaged.
+    Describe(Arc<Cluster>),
+    Disengage(Arc<Cluster>, Reason),
+    /// The provider has described all there is.
+    Synced,
+    /// The identity of the provider's source became known, or is another.
+    Identity(String),
+}
+
+/// The clusters of every provider that runs.
+#[derive(Debug, Default)]
+pub struct Registry {
+    providers: BTreeMap<ProviderName, Described>,
+}
+
+/// What one provider has described.
+#[derive(Debug, Default)]
+struct Described {
+    clusters: BTreeMap<ClusterName, Entry>,
+    synced: bool,
+    identity: Option<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    cluster: Arc<Cluster>,
+    /// Applied since the stream (re)started.
+    confirmed: bool,
+}
+
+impl Registry {
+    /// A provider's stream starts, or starts again: what it does not apply before it is synced is gone.
+    pub fn start(&mut self, provider: &ProviderName) {
+        let described = self.providers.entry(provider.clone()).or_default();
+        described.clusters.values_mut().for_each(|entry| entry.confirmed = false);
+        described.synced = false;
+    }
+
+    /// What follows from an event. Events of a provider that was not started, or was stopped, change nothing.
+    pub fn apply(&mut self, provider: &ProviderName, event: ProviderEvent) -> Vec<Transition> {
+        let Some(described) = self.providers.get_mut(provider) else { return Vec::new() };
+        match event {
+            ProviderEvent::Apply(spec) => described.apply(provider, *spec),
+            ProviderEvent::Gone(name, reason) => described.gone(&name, reason).into_iter().collect(),
+            ProviderEvent::Synced => described.sync(),
+            ProviderEvent::Identity(identity) => described.identify(identity).into_iter().collect(),
+        }
+    }
+
+    /// The provider runs no longer.
+    pub fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Vec<Transition> {
+        let described = self.providers.remove(provider).unwrap_or_default();
+        described.clusters.into_values().map(|entry| Transition::Disengage(entry.cluster, reason)).collect()
+    }
+
+    /// The clusters engaged through a provider, in order.
+    pub fn clusters<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> impl Iterator<Item = &Arc<Cluster>> {
+        self.described(provider.into())
+            .into_iter()
+            .flat_map(|described| described.clusters.values().map(|e| &e.cluster))
+    }
+
+    pub fn cluster<'a>(&self, provider: impl Into<ProviderRef<'a>>, name: &ClusterName) -> Option<&Arc<Cluster>> {
+        Some(&self.described(provider.into())?.clusters.get(name)?.cluster)
+    }
+
+    pub fn identity<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> Option<&str> {
+        self.described(provider.into())?.identity.as_deref()
+    }
+
+    pub fn is_synced<'a>(&self, provider: impl Into<ProviderRef<'a>>) -> bool {
+        self.described(provider.into()).is_some_and(|described| described.synced)
+    }
+
+    /// Providers are few.
+    fn described(&self, provider: ProviderRef<'_>) -> Option<&Described> {
+        self.providers.iter().find(|(name, _)| ProviderRef::from(*name) == provider).map(|(_, described)| described)
+    }
+
+    /// What somebody who comes late has missed of each provider.
+    pub fn replay(&self) -> Vec<(ProviderName, Transition)> {
+        let of = |(name, described): (&ProviderName, &Described)| {
+            let engaged = described.clusters.values().map(|entry| Transition::Engage(entry.cluster.clone()));
+            let identity = described.identity.clone().map(Transition::Identity);
+            let synced = described.synced.then_some(Transition::Synced);
+            let name = name.clone();
+            let all: Vec<_> = engaged.chain(identity).chain(synced).map(|t| (name.clone(), t)).collect();
+            all
+        };
+        self.providers.iter().flat_map(of).collect()
+    }
+}
+
+impl Described {
+    fn apply(&mut self, provider: &ProviderName, spec: ClusterSpec) -> Vec<Transition> {
+        if let Some(entry) = self.clusters.get_mut(&spec.name).filter(|entry| entry.cluster.spec == spec) {
+            entry.confirmed = true;
+            return Vec::new();
+        }
+        let name = spec.name.clone();
+        let cluster = Arc::new(Cluster { provider: provider.clone(), spec });
+        let is_same =
+            |known: &ClusterSpec| ClusterSpec { traits: cluster.spec.traits.clone(), ..known.clone() } == cluster.spec;
+        if let Some(entry) = self.clusters.get_mut(&name).filter(|entry| is_same(&entry.cluster.spec)) {
+            *entry = Entry { cluster: cluster.clone(), confirmed: true };
+            return vec![Transition::Describe(cluster)];
+        }
+        let replaced = self.clusters.insert(name, Entry { cluster: cluster.clone(), confirmed: true });
+        let disengage = replaced.map(|entry| Transition::Disengage(entry.cluster, Reason::Replaced));
+        disengage.into_iter().chain([Transition::Engage(cluster)]).collect()
+    }
+
+    fn gone(&mut self, name: &ClusterName, reason: Reason) -> Option<Transition> {
+        self.clusters.remove(name).map(|entry| Transition::Disengage(entry.cluster, reason))
+    }
+
+    fn sync(&mut self) -> Vec<Transition> {
+        let gone: Vec<ClusterName> =
+            self.clusters.iter().filter(|(_, entry)| !entry.confirmed).map(|(name, _)| name.clone()).collect();
+        let mut transitions: Vec<_> = gone.iter().filter_map(|name| self.gone(name, Reason::Removed)).collect();
+        if !std::mem::replace(&mut self.synced, true) {
+            transitions.push(Transition::Synced);
+        }
+        transitions
+    }
+
+    fn identify(&mut self, identity: String) -> Option<Transition> {
+        let changed = self.identity.as_ref() != Some(&identity);
+        self.identity = Some(identity.clone());
+        changed.then_some(Transition::Identity(identity))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+use super::*;
+use crate::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::mailbox::Mailbox;
+use crate::manager::ClusterEvent;
+use sync_engine_mapping::ApiExportRef;
+
+fn provider() -> ProviderName {
+    let export = ApiExportRef { connection: "kcp".into(), path: None, name: "db".into(), endpoint_slice: None };
+    ProviderName::Source(SourceClusters::ApiExport(export))
+}
+
+fn connection() -> Arc<Connection> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
+    std::fs::write(file.path(), text).unwrap();
+    let source = ConnectionSource::Kubeconfig { path: file.path().into(), context: None };
+    Connection::open(ConnectionSpec { name: "kcp".into(), source }).unwrap()
+}
+
+fn name(name: &str) -> ClusterName {
+    ClusterName::try_from(name).unwrap()
+}
+
+fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
+    let endpoint = connection.endpoint_at(url).unwrap();
+    let scope = WatchScope { endpoint: endpoint.at("clusters/*"), clusters: ClustersOf::Annotated };
+    ClusterSpec {
+        name: name(cluster),
+        identity: cluster.into(),
+        path: None,
+        endpoint,
+        scope,
+        claims: None,
+        traits: Traits::default(),
+        holding: None,
+    }
+}
+
+/// `+a` for engaged, `-a Reason` for disengaged.
+fn words(transitions: &[Transition]) -> Vec<String> {
+    let word = |transition: &Transition| match transition {
+        Transition::Engage(cluster) => format!("+{}", cluster.spec.name),
+        Transition::Describe(cluster) => format!("~{}", cluster.spec.name),
+        Transition::Disengage(cluster, reason) => format!("-{} {reason}", cluster.spec.name),
+        Transition::Synced => "synced".into(),
+        Transition::Identity(identity) => format!("identity {identity}"),
+    };
+    transitions.iter().map(word).collect()
+}
+
+#[test]
+fn clusters_are_engaged_replaced_and_disengaged() {
+    let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
+    registry.start(&provider);
+    let mut apply = |event| words(&registry.apply(&provider, event));
+    assert_eq!(apply(ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one")))), ["+a"]);
+    assert_eq!(apply(ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one/")))), [""; 0]);
+    assert_eq!(apply(ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://two")))), ["-a Replaced", "+a"]);
+    assert_eq!(apply(ProviderEvent::Synced), ["synced"]);
+    assert_eq!(apply(ProviderEvent::Synced), [""; 0]);
+    assert_eq!(apply(ProviderEvent::Identity("u".into())), ["identity u"]);
+    assert_eq!(apply(ProviderEvent::Identity("u".into())), [""; 0]);
+    assert_eq!(apply(ProviderEvent::Gone(name("a"), Reason::EndpointLost)), ["-a EndpointLost"]);
+    assert_eq!(apply(ProviderEvent::Gone(name("a"), Reason::Removed)), [""; 0]);
+}
+
+#[test]
+fn a_stream_that_starts_again_keeps_what_it_applies_again() {
+    let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
+    let applied = |cluster| ProviderEvent::Apply(Box::new(spec(&connection, cluster, "http://one")));
+    registry.start(&provider);
+    for cluster in ["a", "b"] {
+        registry.apply(&provider, applied(cluster));
+    }
+    registry.apply(&provider, ProviderEvent::Synced);
+    registry.start(&provider);
+    assert!(!registry.is_synced(&provider));
+    assert_eq!(words(&registry.apply(&provider, applied("b"))), [""; 0]);
+    assert_eq!(words(&registry.apply(&provider, ProviderEvent::Synced)), ["-a Removed", "synced"]);
+}
+
+#[test]
+fn a_stopped_provider_has_no_clusters_and_no_say() {
+    let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
+    registry.start(&provider);
+    registry.apply(&provider, ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one"))));
+    assert_eq!(words(&registry.stop(&provider, Reason::ProviderStopped)), ["-a ProviderStopped"]);
+    assert_eq!(
+        words(&registry.apply(&provider, ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one"))))),
+        [""; 0]
+    );
+    assert!(registry.clusters(&provider).next().is_none() && registry.replay().is_empty());
+}
+
+#[test]
+fn who_comes_late_gets_everything_replayed() {
+    let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
+    registry.start(&provider);
+    registry.apply(&provider, ProviderEvent::Identity("u".into()));
+    registry.apply(&provider, ProviderEvent::Apply(Box::new(spec(&connection, "a", "http://one"))));
+    registry.apply(&provider, ProviderEvent::Synced);
+    let replayed: Vec<Transition> = registry.replay().into_iter().map(|(_, transition)| transition).collect();
+    assert_eq!(words(&replayed), ["+a", "identity u", "synced"]);
+}
+
+/// What a reader of a mailbox gets.
+fn read(mailbox: &mut Mailbox) -> Vec<String> {
+    let word = |event| match event {
+        ClusterEvent::Engaged(cluster) => format!("+{} {}", cluster.spec.name, cluster.spec.endpoint.url()),
+        ClusterEvent::Described(cluster) => format!("~{} {:?}", cluster.spec.name, cluster.spec.traits.labels),
+        ClusterEvent::Disengaged(cluster, reason) => {
+            format!("-{} {} {reason}", cluster.spec.name, cluster.spec.endpoint.url())
+        }
+        ClusterEvent::Synced(_) => "synced".into(),
+        ClusterEvent::Identity(_, identity) => format!("identity {identity}"),
+    };
+    std::iter::from_fn(|| mailbox.take()).map(word).collect()
+}
+
+#[test]
+fn a_slow_reader_hears_the_sum_of_what_happened() {
+    let (connection, provider) = (connection(), provider());
+    let (mut registry, mut mailbox) = (Registry::default(), Mailbox::default());
+    registry.start(&provider);
+    let mut happens = |mailbox: &mut Mailbox, event| {
+        registry.apply(&provider, event).into_iter().for_each(|transition| mailbox.put(&provider, transition));
+    };
+    let applied = |url| ProviderEvent::Apply(Box::new(spec(&connection, "a", url)));
+    let gone = || ProviderEvent::Gone(name("a"), Reason::Removed);
+
+    happens(&mut mailbox, ProviderEvent::Synced);
+    happens(&mut mailbox, applied("http://one"));
+    happens(&mut mailbox, applied("http://two"));
+    assert_eq!(read(&mut mailbox), ["+a http://two", "synced"], "what was replaced unread is never heard of");
+    happens(&mut mailbox, gone());
+    happens(&mut mailbox, applied("http://three"));
+    happens(&mut mailbox, applied("http://four"));
+    assert_eq!(read(&mut mailbox), ["-a http://two Removed", "+a http://four"]);
+    happens(&mut mailbox, gone());
+    happens(&mut mailbox, applied("http://five"));
+    happens(&mut mailbox, gone());
+    assert_eq!(read(&mut mailbox), ["-a http://four Removed"]);
+    happens(&mut mailbox, applied("http://six"));
+    happens(&mut mailbox, gone());
+    assert_eq!(read(&mut mailbox), [""; 0]);
+}
+
+#[test]
+fn a_cluster_with_other_labels_stays_engaged() {
+    let (connection, provider) = (connection(), provider());
+    let (mut registry, mut mailbox) = (Registry::default(), Mailbox::default());
+    registry.start(&provider);
+    let mut happens = |mailbox: &mut Mailbox, event| {
+        let transitions = registry.apply(&provider, event);
+        transitions.iter().for_each(|transition| mailbox.put(&provider, transition.clone()));
+        words(&transitions)
+    };
+    let labelled = |tier: &str, url| {
+        let labels = BTreeMap::from([("tier".to_owned(), tier.to_owned())]);
+        let traits = Traits { labels, properties: None };
+        ProviderEvent::Apply(Box::new(ClusterSpec { traits, ..spec(&connection, "a", url) }))
+    };
+    let gone = || ProviderEvent::Gone(name("a"), Reason::Removed);
+
+    assert_eq!(happens(&mut mailbox, labelled("gold", "http://one")), ["+a"]);
+    assert_eq!(happens(&mut mailbox, labelled("silver", "http://one")), ["~a"]);
+    assert_eq!(read(&mut mailbox), ["+a http://one"], "it is heard of as it is now");
+    assert_eq!(happens(&mut mailbox, labelled("silver", "http://one")), [""; 0]);
+    happens(&mut mailbox, labelled("gold", "http://one"));
+    assert_eq!(read(&mut mailbox), [r#"~a {"tier": "gold"}"#]);
+    assert_eq!(happens(&mut mailbox, labelled("silver", "http://two")), ["-a Replaced", "+a"]);
+    happens(&mut mailbox, labelled("gold", "http://two"));
+    assert_eq!(read(&mut mailbox), ["-a http://one Replaced", "+a http://two"]);
+    // Who was not told of the labels yet is told that it is gone.
+    happens(&mut mailbox, labelled("silver", "http://two"));
+    happens(&mut mailbox, gone());
+    assert_eq!(read(&mut mailbox), ["-a http://two Removed"]);
+}

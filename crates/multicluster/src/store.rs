@@ -1,0 +1,660 @@
+//! The cache of one watch: objects by (cluster, namespace, name), with uid.
+//!
+//! One ordered map serves every access: an object, the objects of a cluster (a range), all. What
+//! a watch tells enters through [`Store::put`], [`Store::delete`] and a [`Listing`]; what the engine's
+//! own writes answer enters through a [`PendingWrite`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+
+use super::names::Names;
+use super::raw::{NotAnObject, Object, Parsed};
+use super::registry::ClustersOf;
+use sync_engine_mapping::object::{ClusterName, Key};
+
+/// More of a first object would not fit what LZ4 looks back on.
+const MAX_DICTIONARY: usize = 32 * 1024;
+
+/// Objects that changed last are not packed yet: most of them are about to be read, or to change again.
+const PLAIN: usize = 64;
+
+/// What a subscriber is told.
+///
+/// `before` and `after` are the same object only where an event was overtaken by the answer of a
+/// later write: something happened in between, and its result is known already.
+#[derive(Debug)]
+pub struct Change<'a> {
+    pub key: &'a Key,
+    pub before: Option<&'a Arc<Object>>,
+    pub after: Option<&'a Arc<Object>>,
+    pub cause: Cause,
+}
+
+/// How the store learned of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Part of the first list.
+    InitialList,
+    /// Found by listing again: the deletion itself was not seen, only that the object is no longer there.
+    Relist,
+    Event,
+    /// The answer of another subscriber's write.
+    Write,
+}
+
+type Notify = Arc<dyn Fn(&Change<'_>) + Send + Sync>;
+
+/// Objects of one watch. All methods are short and never wait: the lock is never held across an await.
+pub struct Store {
+    clusters: ClustersOf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What texts are packed against, once there is an object.
+    dictionary: Option<Arc<[u8]>>,
+    /// Room to pack in, as much as the largest text took.
+    scratch: Vec<u8>,
+    objects: BTreeMap<Key, Entry>,
+    /// What changed last, oldest first.
+    plain: VecDeque<(Key, Arc<Object>)>,
+    owners: Owners,
+    pending: HashMap<Key, Vec<Pending>>,
+    names: Names,
+    subscribers: Vec<(u64, Notify)>,
+    last_id: u64,
+    /// What is kept where only what somebody asked for is; `None`: everything is kept.
+    asked: Option<HashMap<Key, Asked>>,
+    /// Number of the list that is in force; 0 before the first.
+    list: u32,
+    /// Number of the last list that was complete.
+    complete: u32,
+    /// Versions that were heard before this list are of another history.
+    doubted_before: u32,
+}
+
+/// An object that somebody asked for.
+#[derive(Debug)]
+struct Asked {
+    /// The subscribers that asked for it.
+    by: Vec<u64>,
+    /// Number of the list that was in force then: what it showed before was not kept.
+    list: u32,
+    /// Whether a read found out since then what a list would have shown.
+    looked: bool,
+}
+
+/// What a store knows of an object that was asked for by name.
+#[derive(Debug)]
+pub enum Known {
+    /// It is this, or missing.
+    Answer(Option<Arc<Object>>),
+    /// Nobody asked for it before: it has to be read once. Its changes are kept from now on.
+    Unread,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    object: Arc<Object>,
+    /// The last list in which, or since which, the object was seen.
+    list: u32,
+    /// Put by a write's answer, and not yet told by the watch: older events may still arrive.
+    ahead: bool,
+}
+
+/// A write on its way, and what the watch told of its object meanwhile.
+struct Pending {
+    id: u64,
+    subscriber: u64,
+    before: Option<Arc<Object>>,
+    /// Number of the list that was in force when it was sent.
+    list: u32,
+    /// Versions seen; `None` for a deletion.
+    seen: Vec<Option<Box<str>>>,
+}
+
+impl Store {
+    pub fn new(clusters: ClustersOf) -> Arc<Self> {
+        Arc::new(Self { clusters, state: Mutex::default() })
+    }
+
+    /// A store that keeps only what somebody [asked for](Subscription::ask).
+    pub fn of_asked(clusters: ClustersOf) -> Arc<Self> {
+        let state = State { asked: Some(HashMap::new()), ..State::default() };
+        Arc::new(Self { clusters, state: Mutex::new(state) })
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
+        self.lock().entry(key).map(|entry| entry.object.clone())
+    }
+
+    /// Keys and objects of one cluster, in order. O(its objects).
+    pub fn of_cluster(&self, cluster: &ClusterName) -> Vec<(Key, Arc<Object>)> {
+        let state = self.lock();
+        let range = state.objects.range(Key::least_of(cluster)..).take_while(|(key, _)| key.cluster == *cluster);
+        range.map(|(key, entry)| (key.clone(), entry.object.clone())).collect()
+    }
+
+    /// Objects that carry this value in the label `sync-engine.dev/owner`, in order.
+    pub fn of_owner(&self, owner: &str) -> Vec<(Key, Arc<Object>)> {
+        let state = self.lock();
+        let found = state.owners.of(owner);
+        let mut found: Vec<_> = found
+            .filter_map(|key| state.entry(key).map(|entry| (key.clone(), entry.object.clone())))
+            .filter(|(_, object)| object.owner() == Some(owner))
+            .collect();
+        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        found
+    }
+
+    /// Every key, in order.
+    pub fn keys(&self) -> Vec<Key> {
+        self.lock().objects.keys().cloned().collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.lock().objects.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `notify` after each change, without any lock held, until the subscription is dropped.
+    ///
+    /// `notify` must be quick (put a key into a queue). What stands in the store already is not
+    /// replayed: subscribe first, then read.
+    pub fn subscribe(self: &Arc<Self>, notify: impl Fn(&Change<'_>) + Send + Sync + 'static) -> Subscription {
+        let mut state = self.lock();
+        let id = state.next_id();
+        state.subscribers.push((id, Arc::new(notify)));
+        Subscription { store: self.clone(), id }
+    }
+
+    /// An event told that the object is as it stands in its text. `false`: that names no cluster.
+    ///
+    /// # Errors
+    /// The text is no JSON; the store is as it was.
+    pub fn put(&self, parsed: Parsed<'_>) -> Result<bool, NotAnObject> {
+        self.put_by(parsed, Cause::Event)
+    }
+
+    /// An event told that the object is gone; `last` is its last state.
+    pub fn delete(&self, last: Parsed<'_>) -> bool {
+        let mut state = self.lock();
+        let Some(key) = state.key(&self.clusters, &last) else { return false };
+        if !state.keeps(&key) {
+            return true;
+        }
+        let told = state.remove(&key, &last);
+        drop(state);
+        told.tell(&key, Cause::Event);
+        true
+    }
+
+    /// Begins a list: what is not in it by its end is gone.
+    pub fn begin_list(&self) -> Listing<'_> {
+        let mut state = self.lock();
+        state.list += 1;
+        let cause = if state.complete > 0 { Cause::Relist } else { Cause::InitialList };
+        Listing { store: self, cause, number: state.list }
+    }
+
+    /// The server was restored to an earlier state: an object of the next list may be another one under the same version.
+    pub fn doubt_versions(&self) {
+        let mut state = self.lock();
+        state.list += 1;
+        state.doubted_before = state.list;
+    }
+
+    /// Whether a write was answered that the watch has not told of: it may be of another history than the watch.
+    pub fn has_untold_answer(&self) -> bool {
+        self.lock().objects.values().any(|entry| entry.ahead)
+    }
+
+    fn put_by(&self, parsed: Parsed<'_>, cause: Cause) -> Result<bool, NotAnObject> {
+        let mut state = self.lock();
+        let Some(key) = state.key(&self.clusters, &parsed) else { return Ok(false) };
+        if !state.keeps(&key) {
+            return Ok(true);
+        }
+        let told = state.put(&key, &parsed)?;
+        drop(state);
+        told.tell(&key, cause);
+        Ok(true)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under this lock would be in a comparison or an allocation: the maps are whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("clusters", &self.clusters).field("objects", &self.len()).finish()
+    }
+}
+
+/// A list in progress. Dropped before [`finish`](Self::finish), nothing is removed.
+pub struct Listing<'a> {
+    store: &'a Store,
+    cause: Cause,
+    number: u32,
+}
+
+impl Listing<'_> {
+    /// An object of the list, as [`Store::put`] takes it.
+    ///
+    /// # Errors
+    /// Its text is no JSON; the store is as it was.
+    pub fn item(&self, parsed: Parsed<'_>) -> Result<bool, NotAnObject> {
+        self.store.put_by(parsed, self.cause)
+    }
+
+    /// The list was complete as of `version`: what it did not hold is gone. Returns how many.
+    pub fn finish(self, version: &str) -> usize {
+        let mut state = self.store.lock();
+        state.complete = self.number;
+        let stale = state.stale(version);
+        let gone: Vec<(Key, Told)> = stale.into_iter().map(|key| (key.clone(), state.forget(&key))).collect();
+        drop(state);
+        let number = gone.len();
+        gone.into_iter().for_each(|(key, told)| told.tell(&key, self.cause));
+        number
+    }
+}
+
+/// Keeps a subscriber registered.
+#[derive(Debug)]
+pub struct Subscription {
+    store: Arc<Store>,
+    id: u64,
+}
+
+impl Subscription {
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// What is known of one object, which is kept from now on.
+    pub fn ask(&self, key: &Key) -> Known {
+        let mut state = self.store.lock();
+        let (list, complete) = (state.list, state.complete);
+        let known = state.entry(key).map(|entry| entry.object.clone());
+        let Some(asked) = &mut state.asked else { return Known::Answer(known) };
+        let asked = asked.entry(key.clone()).or_insert(Asked { by: Vec::new(), list, looked: false });
+        if !asked.by.contains(&self.id) {
+            asked.by.push(self.id);
+        }
+        let is_known = known.is_some() || asked.looked || complete > asked.list;
+        if is_known { Known::Answer(known) } else { Known::Unread }
+    }
+
+    /// The list that is in force, for [`looked`](Self::looked).
+    pub fn list(&self) -> u32 {
+        self.store.lock().list
+    }
+
+    /// A read that was sent while a list was in force has told what there is, and an object that it found is in the store.
+    pub fn looked(&self, key: &Key, list: u32) {
+        let mut state = self.store.lock();
+        let is_current = state.list == list;
+        let asked = state.asked.as_mut().and_then(|asked| asked.get_mut(key));
+        asked.into_iter().for_each(|asked| asked.looked |= is_current);
+    }
+
+    /// Withdraws what this subscriber asked for and needs no longer.
+    pub fn keep(&self, needs: impl Fn(&Key) -> bool) {
+        self.store.lock().withdraw(self.id, needs);
+    }
+
+    /// Registers a write of this subscriber before it is sent: its event may overtake its answer.
+    ///
+    /// Until the [`PendingWrite`] is completed or dropped, events for `key` are stored and not told
+    /// to this subscriber; others hear of them.
+    pub fn expect(&self, key: &Key) -> PendingWrite {
+        let mut state = self.store.lock();
+        let id = state.next_id();
+        let before = state.entry(key).map(|entry| entry.object.clone());
+        let pending = Pending { id, subscriber: self.id, before, list: state.list, seen: Vec::new() };
+        state.pending.entry(key.clone()).or_default().push(pending);
+        PendingWrite { store: self.store.clone(), key: key.clone(), id, registered: true }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut state = self.store.lock();
+        let at = state.subscribers.iter().position(|(id, _)| *id == self.id);
+        let gone = at.map(|at| state.subscribers.swap_remove(at));
+        state.withdraw(self.id, |_| false);
+        drop(state);
+        // Dropped without the lock: what the closure owns may drop handles of this store.
+        drop(gone);
+    }
+}
+
+/// A write on its way. Dropped without [`complete`](Self::complete), its answer was lost (or is of no
+/// use, as a delete's): events that were held back are told now.
+#[derive(Debug)]
+#[must_use = "dropping it says that the answer was lost"]
+pub struct PendingWrite {
+    store: Arc<Store>,
+    key: Key,
+    id: u64,
+    registered: bool,
+}
+
+impl PendingWrite {
+    /// Puts the answer into the store unless something newer came in the meantime; its event is then no change. Where the
+    /// event came first, the rest of the answer is not even read.
+    ///
+    /// `true`: an event beyond this write came in between, reconcile the key again. Do not complete
+    /// with an object that the watch's selector no longer matches: its event would never come.
+    ///
+    /// # Errors
+    /// The answer is no JSON, and as good as lost.
+    pub fn complete(mut self, answer: &Parsed<'_>) -> Result<(Arc<Object>, bool), NotAnObject> {
+        let object = match self.store.get(&self.key).filter(|known| is_version(known, answer)) {
+            Some(known) => known,
+            None => Arc::new(answer.object()?),
+        };
+        self.registered = false;
+        let mut state = self.store.lock();
+        let Some(pending) = state.unregister(&self.key, self.id) else { return Ok((object, true)) };
+        let version = object.resource_version();
+        let own_seen = pending.seen.iter().any(|seen| seen.as_deref() == Some(version));
+        let others_seen = pending.seen.iter().any(|seen| seen.as_deref() != Some(version));
+        // The list may be of a server that was restored meanwhile, and has lost the write.
+        let is_listed_since = pending.list < state.list;
+        let told = if own_seen || is_listed_since {
+            Told::default()
+        } else {
+            state.put_answer(&self.key, object.clone(), &pending)
+        };
+        let held_back = state.held_back(&self.key, pending);
+        drop(state);
+        told.tell(&self.key, Cause::Write);
+        // Another object was or is in its place: it may be one of another source, which the writer has to wake.
+        let is_another = |it: &Option<Arc<Object>>| it.as_ref().is_some_and(|it| it.uid() != object.uid());
+        if others_seen && (is_another(&held_back.before) || is_another(&held_back.after)) {
+            held_back.tell(&self.key, Cause::Event);
+        }
+        Ok((object, others_seen || is_listed_since))
+    }
+}
+
+impl Drop for PendingWrite {
+    fn drop(&mut self) {
+        if !self.registered {
+            return;
+        }
+        let mut state = self.store.lock();
+        let Some(pending) = state.unregister(&self.key, self.id) else { return };
+        if pending.seen.is_empty() {
+            return;
+        }
+        let held_back = state.held_back(&self.key, pending);
+        drop(state);
+        held_back.tell(&self.key, Cause::Event);
+    }
+}
+
+impl State {
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    fn keeps(&self, key: &Key) -> bool {
+        self.asked.as_ref().is_none_or(|asked| asked.contains_key(key))
+    }
+
+    fn withdraw(&mut self, subscriber: u64, needs: impl Fn(&Key) -> bool) {
+        let Some(all) = &mut self.asked else { return };
+        let gone = all.extract_if(|key, asked| {
+            if !needs(key) {
+                asked.by.retain(|id| *id != subscriber);
+            }
+            asked.by.is_empty()
+        });
+        let gone: Vec<Key> = gone.map(|(key, _)| key).collect();
+        gone.iter().for_each(|key| drop(self.forget(key)));
+        self.plain.retain(|(key, _)| !gone.contains(key));
+    }
+
+    fn entry(&self, key: &Key) -> Option<&Entry> {
+        self.objects.get(key)
+    }
+
+    fn entry_mut(&mut self, key: &Key) -> Option<&mut Entry> {
+        self.objects.get_mut(key)
+    }
+
+    /// The key of an object, and the same one each time: all who hold it share it.
+    fn key(&mut self, clusters: &ClustersOf, parsed: &Parsed<'_>) -> Option<Key> {
+        let key = self.names.key(clusters, parsed)?;
+        let known = self.objects.get_key_value(&key).map(|(known, _)| known.clone());
+        Some(known.unwrap_or(key))
+    }
+
+    /// An object as a list or an event tells it.
+    fn put(&mut self, key: &Key, parsed: &Parsed<'_>) -> Result<Told, NotAnObject> {
+        let (list, doubted_before) = (self.list, self.doubted_before);
+        if let Some(entry) = self.entry_mut(key) {
+            let (is_doubted, is_current) = (entry.list < doubted_before, entry.list == list);
+            entry.list = list;
+            if is_version(&entry.object, parsed) && !is_doubted {
+                entry.ahead = false;
+                return Ok(Told::default());
+            }
+            // A list that began after a write was answered shows this write, or the server has lost it.
+            if entry.ahead && is_current && is_older(parsed.resource_version, entry.object.resource_version()) {
+                let known = Some(entry.object.clone());
+                return Ok(self.told(key, known.clone(), known, Some(parsed.resource_version)));
+            }
+        }
+        Ok(self.replace(key, Arc::new(parsed.object()?), false))
+    }
+
+    /// An object as the answer of a write tells it. The writer is not told of its own write, unless another object was in its
+    /// place: that one went unseen.
+    fn put_answer(&mut self, key: &Key, answer: Arc<Object>, pending: &Pending) -> Told {
+        let newer = match self.entry(key) {
+            None => pending.seen.is_empty(),
+            Some(entry) if entry.object.resource_version() == answer.resource_version() => false,
+            Some(entry) => {
+                pending.seen.is_empty() || is_older(entry.object.resource_version(), answer.resource_version())
+            }
+        };
+        if !newer {
+            return Told::default();
+        }
+        let mut told = self.replace(key, answer, true);
+        let is_same =
+            told.before.as_ref().is_none_or(|before| told.after.as_ref().is_some_and(|it| it.uid() == before.uid()));
+        told.to.retain(|(id, _)| !is_same || *id != pending.subscriber);
+        told
+    }
+
+    fn replace(&mut self, key: &Key, object: Arc<Object>, ahead: bool) -> Told {
+        let version = object.resource_version();
+        let entry = Entry { object: object.clone(), list: self.list, ahead };
+        // The map keeps the key that it has, which all share.
+        let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
+        let former = before.as_ref().and_then(|before| before.owner());
+        if former != object.owner() {
+            if let Some(before) = &before {
+                self.unown(key, before);
+            }
+            if let Some(owner) = object.owner() {
+                self.owners.insert(owner, key);
+            }
+        }
+        self.plain.push_back((key.clone(), object.clone()));
+        if self.plain.len() > PLAIN {
+            self.pack_oldest();
+        }
+        self.told(key, before, Some(object.clone()), Some(version))
+    }
+
+    /// Packs the object that has not changed for longest, unless it did. The first object of a store is the dictionary
+    /// that all of them are packed against.
+    fn pack_oldest(&mut self) {
+        let Some((key, object)) = self.plain.pop_front() else { return };
+        let Some(entry) = self.objects.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.object, &object)) else {
+            return;
+        };
+        let first = || {
+            let text = object.json();
+            text.as_bytes()[..text.len().min(MAX_DICTIONARY)].into()
+        };
+        let dictionary = self.dictionary.get_or_insert_with(first);
+        if let Some(packed) = object.packed(dictionary, &mut self.scratch) {
+            entry.object = Arc::new(packed);
+        }
+    }
+
+    /// A deletion as an event tells it: not of what a later write of ours created anew.
+    fn remove(&mut self, key: &Key, last: &Parsed<'_>) -> Told {
+        let Some(entry) = self.entry(key) else {
+            return self.told(key, None, None, None);
+        };
+        let created_anew = entry.ahead
+            && entry.object.uid() != last.uid
+            && is_older(last.resource_version, entry.object.resource_version());
+        if created_anew {
+            let known = Some(entry.object.clone());
+            return self.told(key, known.clone(), known, Some(last.resource_version));
+        }
+        let mut told = self.forget(key);
+        // The last state says more than the cached one: whether it was being deleted.
+        if let Ok(object) = last.object()
+            && told.before.is_some()
+        {
+            told.before = Some(Arc::new(object));
+        }
+        told
+    }
+
+    fn forget(&mut self, key: &Key) -> Told {
+        let before = self.objects.remove(key).map(|entry| entry.object);
+        if let Some(before) = &before {
+            self.unown(key, before);
+        }
+        self.told(key, before, None, None)
+    }
+
+    fn unown(&mut self, key: &Key, object: &Object) {
+        if let Some(owner) = object.owner() {
+            self.owners.remove(owner, key);
+        }
+    }
+
+    /// Keys that the list of `version` no longer held. What a write put while the list was taken stays.
+    fn stale(&self, version: &str) -> Vec<Key> {
+        let stale =
+            |entry: &Entry| entry.list < self.list || entry.ahead && is_older(entry.object.resource_version(), version);
+        self.objects.iter().filter(|(_, entry)| stale(entry)).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Records a change with the pending writes of its key, and gathers who is to be told now.
+    fn told(
+        &mut self,
+        key: &Key,
+        before: Option<Arc<Object>>,
+        after: Option<Arc<Object>>,
+        version: Option<&str>,
+    ) -> Told {
+        let mut held_back = Vec::new();
+        for pending in self.pending.get_mut(key).into_iter().flatten() {
+            pending.seen.push(version.map(Box::from));
+            held_back.push(pending.subscriber);
+        }
+        if before.is_none() && after.is_none() {
+            return Told::default();
+        }
+        let to = self.subscribers.iter().filter(|(id, _)| !held_back.contains(id)).cloned().collect();
+        Told { before, after, to }
+    }
+
+    /// What the watch told of an object while a write was on its way, for the writer.
+    fn held_back(&self, key: &Key, pending: Pending) -> Told {
+        let after = self.entry(key).map(|entry| entry.object.clone());
+        let to = self.subscribers.iter().filter(|(id, _)| *id == pending.subscriber).cloned().collect();
+        Told { before: pending.before, after, to }
+    }
+
+    fn unregister(&mut self, key: &Key, id: u64) -> Option<Pending> {
+        let pending = self.pending.get_mut(key)?;
+        let at = pending.iter().position(|pending| pending.id == id)?;
+        let found = pending.swap_remove(at);
+        if pending.is_empty() {
+            self.pending.remove(key);
+        }
+        Some(found)
+    }
+}
+
+/// A change that left the lock, and who is to hear of it.
+#[derive(Default)]
+struct Told {
+    before: Option<Arc<Object>>,
+    after: Option<Arc<Object>>,
+    to: Vec<(u64, Notify)>,
+}
+
+impl Told {
+    fn tell(self, key: &Key, cause: Cause) {
+        let change = Change { key, before: self.before.as_ref(), after: self.after.as_ref(), cause };
+        for (_, notify) in &self.to {
+            notify(&change);
+        }
+    }
+}
+
+/// Whether a text holds this version of this object.
+fn is_version(known: &Object, text: &Parsed<'_>) -> bool {
+    known.uid() == text.uid && known.resource_version() == text.resource_version
+}
+
+/// Whether a version is older than another of the same endpoint. Not comparable: no.
+fn is_older(version: &str, than: &str) -> bool {
+    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
+}
+
+/// Keys by a hash of the owner whose label their objects carry: 64 bits an object instead of the label, which is compared
+/// in the end.
+#[derive(Default)]
+struct Owners {
+    keys: HashTable<(u64, Key)>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Owners {
+    fn of(&self, owner: &str) -> impl Iterator<Item = &Key> {
+        let hash = self.hasher.hash_one(owner);
+        self.keys.iter_hash(hash).filter(move |(of, _)| *of == hash).map(|(_, key)| key)
+    }
+
+    fn insert(&mut self, owner: &str, key: &Key) {
+        let hash = self.hasher.hash_one(owner);
+        self.keys.insert_unique(hash, (hash, key.clone()), |(hash, _)| *hash);
+    }
+
+    fn remove(&mut self, owner: &str, key: &Key) {
+        let hash = self.hasher.hash_one(owner);
+        if let Ok(entry) = self.keys.find_entry(hash, |(of, one)| *of == hash && one == key) {
+            entry.remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,496 @@
+//! List, then watch: one resource of one endpoint, into a store, for as long as somebody holds the watch.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::api_path::ApiPath;
+use super::budget::Place;
+use super::endpoint::{DEFAULT_DEADLINE, Endpoint};
+use super::lines::Lines;
+use super::list::{PageEnd, WatchLine, read_page};
+use super::list_watch::{ListWatch, Outcome, Phase, goes_back};
+use super::raw::{NotAnObject, Parsed};
+use super::registry::{ClustersOf, WatchScope};
+use super::request_error::RequestError;
+use super::store::{Listing, Store};
+use crate::health::{Condition, Health};
+use sync_engine_mapping::Resource;
+
+pub use super::list_watch::WatchState;
+
+/// Objects a page.
+const PAGE: &str = "500";
+/// A page of 500 large objects takes its time.
+const LIST_DEADLINE: Duration = Duration::from_secs(120);
+/// How long after its own `timeoutSeconds` a watch is given up.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// What is watched.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WatchKey {
+    /// Base address of the endpoint.
+    pub endpoint: String,
+    /// With whose credential it is watched.
+    pub connection: String,
+    pub clusters: ClustersOf,
+    pub resource: Resource,
+    pub selectors: Selectors,
+}
+
+impl fmt::Display for WatchKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "watch of {} at {}", self.resource, self.endpoint)?;
+        if let ClustersOf::One(cluster) = &self.clusters {
+            write!(f, " ({cluster})")?;
+        }
+        if !self.selectors.namespace.is_empty() {
+            write!(f, " in {}", self.selectors.namespace)?;
+        }
+        for selector in [&self.selectors.label, &self.selectors.field] {
+            if !selector.is_empty() {
+                write!(f, " where {selector}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Server-side selectors of a watch, as they stand in the query. Empty: everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Selectors {
+    pub label: String,
+    pub field: String,
+    /// One namespace alone; empty: all.
+    pub namespace: String,
+    /// Whether only objects are kept that somebody asks for by name. Others pass by and are forgotten at once.
+    pub by_name: bool,
+}
+
+/// A running watch. Dropping the last handle ends it.
+#[derive(Debug)]
+pub struct Watch {
+    key: WatchKey,
+    endpoint: Endpoint,
+    store: Arc<Store>,
+    state: watch::Receiver<WatchState>,
+    bell: Arc<Notify>,
+    task: JoinHandle<()>,
+    health: Health,
+}
+
+impl Watch {
+    pub fn key(&self) -> &WatchKey {
+        &self.key
+    }
+
+    /// Where it is watched.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    pub fn state(&self) -> WatchState {
+        self.state.borrow().clone()
+    }
+
+    /// To wait for changes of the state, in the order of those who wait: a watch channel leaves it to chance.
+    pub fn changes(&self) -> Changes {
+        Changes { state: self.state.clone(), bell: self.bell.clone() }
+    }
+
+    /// To wait for changes of the state.
+    pub fn states(&self) -> watch::Receiver<WatchState> {
+        self.state.clone()
+    }
+
+    pub fn is_synced(&self) -> bool {
+        *self.state.borrow() == WatchState::Synced
+    }
+}
+
+/// The state of a watch, for somebody who waits for its changes.
+#[derive(Debug)]
+pub struct Changes {
+    state: watch::Receiver<WatchState>,
+    bell: Arc<Notify>,
+}
+
+impl Changes {
+    /// The next state; `None`: the watch has ended. Cancel-safe.
+    pub async fn next(&mut self) -> Option<WatchState> {
+        loop {
+            // Enabled before the look, so that a change in between wakes it.
+            let mut rung = std::pin::pin!(self.bell.notified());
+            rung.as_mut().enable();
+            if self.state.has_changed().ok()? {
+                return Some(self.state.borrow_and_update().clone());
+            }
+            rung.await;
+        }
+    }
+}
+
+/// Rings when something has changed, and when nothing will any more.
+#[derive(Debug)]
+struct Bell(Arc<Notify>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.0.notify_waiters();
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.health.remove(&self.key.to_string());
+    }
+}
+
+/// All watches of the process, one per [`WatchKey`], shared by whoever asks.
+#[derive(Debug, Default)]
+pub struct Watches {
+    health: Health,
+    running: Mutex<BTreeMap<WatchKey, Weak<Watch>>>,
+}
+
+impl Watches {
+    /// Watches that report into `health`.
+    pub fn new(health: Health) -> Arc<Self> {
+        Arc::new(Self { health, running: Mutex::default() })
+    }
+
+    /// The running watch of this scope, resource and selector, or a new one. Never waits; must be called within a Tokio runtime.
+    ///
+    /// Whoever replaces a user of a watch acquires the watch before the old user drops it: then nothing is listed anew.
+    pub fn acquire(&self, scope: &WatchScope, resource: &Resource, selectors: &Selectors) -> Arc<Watch> {
+        let endpoint = scope.endpoint.url().to_owned();
+        let key = WatchKey {
+            endpoint,
+            connection: scope.endpoint.connection().name().to_owned(),
+            clusters: scope.clusters.clone(),
+            resource: resource.clone(),
+            selectors: selectors.clone(),
+        };
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.retain(|_, watch| watch.strong_count() > 0);
+        let former = running.get(&key).and_then(Weak::upgrade);
+        if let Some(watch) = former.filter(|watch| watch.endpoint == scope.endpoint) {
+            return watch;
+        }
+        let watch = Arc::new(self.start(key.clone(), scope));
+        running.insert(key, Arc::downgrade(&watch));
+        watch
+    }
+
+    /// The watches that run.
+    pub fn running(&self) -> Vec<Arc<Watch>> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn start(&self, key: WatchKey, scope: &WatchScope) -> Watch {
+        let store = match key.selectors.by_name {
+            true => Store::of_asked(scope.clusters.clone()),
+            false => Store::new(scope.clusters.clone()),
+        };
+        let (states, state) = watch::channel(WatchState::Starting);
+        let bell = Arc::<Notify>::default();
+        let worker = Worker {
+            endpoint: scope.endpoint.clone(),
+            key: key.clone(),
+            store: store.clone(),
+            states,
+            bell: Bell(bell.clone()),
+            health: self.health.clone(),
+            machine: ListWatch::new(scope.endpoint.connection().entropy()),
+            place: None,
+        };
+        let task = tokio::spawn(worker.run());
+        Watch { key, endpoint: scope.endpoint.clone(), store, state, bell, task, health: self.health.clone() }
+    }
+}
+
+/// Carries out what [`ListWatch`] decides.
+struct Worker {
+    endpoint: Endpoint,
+    key: WatchKey,
+    store: Arc<Store>,
+    states: watch::Sender<WatchState>,
+    /// Dropped after the sender: whoever waits then sees that it has ended.
+    bell: Bell,
+    health: Health,
+    machine: ListWatch,
+    /// Taken before the first list.
+    place: Option<Place>,
+}
+
+/// An open stream: since when it is open, when it brought its last line, how long it brought none at most, and until when
+/// it may stay.
+struct Stream {
+    lines: Lines,
+    opened: Instant,
+    heard: Instant,
+    silent: Duration,
+    until: Instant,
+}
+
+impl Worker {
+    /// Ends only by being dropped. A panic (of a subscriber, say) restarts it with a list.
+    async fn run(mut self) {
+        loop {
+            if AssertUnwindSafe(self.list_and_watch()).catch_unwind().await.is_ok() {
+                return;
+            }
+            let reason = "the watch broke down, which is a bug; it begins anew".to_owned();
+            self.machine.state = WatchState::Failed { reason, code: None, synced_before: true };
+            self.report();
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn list_and_watch(&mut self) {
+        let store = self.store.clone();
+        let mut listing: Option<Listing<'_>> = None;
+        let mut stream: Option<Stream> = None;
+        let mut restored = self.endpoint.restored().follow();
+        let mut known = restored.catch_up();
+        let mut phase = Phase::Listing { page: None };
+        loop {
+            let outcome = match &phase {
+                Phase::Listing { page } => {
+                    stream = None;
+                    if page.is_none() {
+                        known = restored.catch_up();
+                        listing = Some(store.begin_list());
+                    }
+                    self.list(&mut listing, page.as_deref()).await
+                }
+                Phase::Pausing { delay, .. } => {
+                    stream = None;
+                    sleep(*delay).await;
+                    Outcome::Paused
+                }
+                _ if restored.is_behind() => Outcome::Doubted,
+                Phase::Verifying { .. } => {
+                    stream = None;
+                    self.verify().await
+                }
+                Phase::Opening { version } => {
+                    let (outcome, opened) = self.open(version).await;
+                    stream = opened;
+                    outcome
+                }
+                Phase::Reading { version } => match stream.as_mut() {
+                    // Both are cancel-safe: where the stream loses a line, a list follows.
+                    Some(stream) => tokio::select! {
+                        biased;
+                        () = restored.advanced() => Outcome::Doubted,
+                        outcome = self.read(stream, version) => outcome,
+                    },
+                    None => Outcome::Ended { lived: Duration::ZERO, silent: Duration::ZERO },
+                },
+            };
+            let was_reading = matches!(phase, Phase::Reading { .. });
+            if matches!(outcome, Outcome::Doubted) {
+                store.doubt_versions();
+            }
+            phase = self.machine.step(phase, outcome);
+            if self.machine.take_went_back() {
+                tracing::warn!("{}: a version went back: the server was restored to an earlier state", self.key);
+                store.doubt_versions();
+                self.endpoint.restored().advance_from(known);
+            }
+            if was_reading && !matches!(phase, Phase::Reading { .. } | Phase::Opening { .. }) {
+                self.endpoint.connection().identity().doubt();
+            }
+            self.report();
+        }
+    }
+
+    async fn list(&mut self, listing: &mut Option<Listing<'_>>, page: Option<&str>) -> Outcome {
+        let permitted = self.within_budget();
+        let listed = match permitted {
+            Ok(()) => self.list_page(listing, page).await,
+            Err(reason) => Err(RequestError::NoBudget { reason }),
+        };
+        match listed {
+            Ok(end) => {
+                if let Some(listing) = listing.take_if(|_| end.next.is_none() && !end.version.is_empty()) {
+                    listing.finish(&end.version);
+                }
+                Outcome::Page { version: end.version, next: end.next }
+            }
+            Err(error) => {
+                *listing = None;
+                Outcome::Failed { error, lived: Duration::ZERO }
+            }
+        }
+    }
+
+    /// Before each page of the first list. What is known already is listed again whatever that takes.
+    fn within_budget(&mut self) -> Result<(), String> {
+        let budget = self.endpoint.connection().budget();
+        if self.place.is_none() {
+            self.place = Some(budget.place()?);
+        }
+        if self.machine.has_listed() { Ok(()) } else { budget.permits_more() }
+    }
+
+    async fn list_page(&self, listing: &Option<Listing<'_>>, page: Option<&str>) -> Result<PageEnd, RequestError> {
+        let mut path = self.path()?.query("limit", PAGE);
+        if let Some(token) = page {
+            path = path.query("continue", token);
+        }
+        let reply = self.endpoint.list_page(&path, LIST_DEADLINE).await?;
+        if self.machine.lists_again() {
+            // Before anybody acts on it: it may be the answer of another cluster behind the same address.
+            self.endpoint.connection().identity().doubt();
+        }
+        let item = |parsed: Parsed<'_>| {
+            let name = parsed.name;
+            if let Some(listing) = listing.as_ref()
+                && !listing.item(parsed)?
+            {
+                self.homeless(name);
+            }
+            Ok(())
+        };
+        read_page(&reply.body, item).map_err(|error| self.unreadable(&error))
+    }
+
+    /// The collection's version, by the cheapest list.
+    async fn verify(&self) -> Outcome {
+        match self.first_of_list().await {
+            Ok(_) if self.store.has_untold_answer() => Outcome::Doubted,
+            Ok(end) => Outcome::Verified { version: end.version },
+            Err(error) => Outcome::Failed { error, lived: Duration::ZERO },
+        }
+    }
+
+    async fn first_of_list(&self) -> Result<PageEnd, RequestError> {
+        let reply = self.endpoint.list_page(&self.path()?.query("limit", "1"), DEFAULT_DEADLINE).await?;
+        read_page(&reply.body, |_| Ok(())).map_err(|error| self.unreadable(&error))
+    }
+
+    async fn open(&mut self, version: &str) -> (Outcome, Option<Stream>) {
+        let seconds = self.machine.watch_seconds();
+        let opened = match self.watch_path(version, seconds) {
+            Ok(path) => self.endpoint.watch(&path, DEFAULT_DEADLINE).await,
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok(lines) => {
+                let opened = Instant::now();
+                let until = opened + Duration::from_secs(seconds) + GRACE;
+                (Outcome::Opened, Some(Stream { lines, opened, heard: opened, silent: Duration::ZERO, until }))
+            }
+            Err(error) => (Outcome::Failed { error, lived: Duration::ZERO }, None),
+        }
+    }
+
+    /// Reads lines until one is worth a step: an event changes nothing but the version.
+    async fn read(&self, stream: &mut Stream, version: &str) -> Outcome {
+        let (opened, heard, silent) = (stream.opened, stream.heard, stream.silent);
+        let ended = || Outcome::Ended { lived: opened.elapsed(), silent: silent.max(heard.elapsed()) };
+        let line = match timeout_at(stream.until, stream.lines.next()).await {
+            Err(_) | Ok(Ok(None)) => return ended(),
+            Ok(Err(reason)) => {
+                tracing::debug!(reason, "{}: the stream broke off", self.key);
+                return ended();
+            }
+            Ok(Ok(Some(line))) => line,
+        };
+        stream.silent = silent.max(heard.elapsed());
+        stream.heard = Instant::now();
+        let act = |line| match line {
+            WatchLine::Put(parsed) => self.event(parsed, version, Store::put),
+            WatchLine::Deleted(parsed) => self.event(parsed, version, |store, last| Ok(store.delete(last))),
+            WatchLine::Bookmark(new) if new.is_empty() => Ok(Outcome::Line { version: version.to_owned() }),
+            WatchLine::Bookmark(version) => Ok(Outcome::Line { version }),
+            WatchLine::Error(status) => {
+                Ok(Outcome::Failed { error: RequestError::Status(status), lived: opened.elapsed() })
+            }
+        };
+        let acted = WatchLine::read(line).and_then(act).or_else(|_| WatchLine::read_whole(line).and_then(act));
+        acted.unwrap_or_else(|error| Outcome::Failed { error: self.unreadable(&error), lived: opened.elapsed() })
+    }
+
+    fn event(
+        &self,
+        parsed: Parsed<'_>,
+        version: &str,
+        apply: impl Fn(&Store, Parsed<'_>) -> Result<bool, NotAnObject>,
+    ) -> Result<Outcome, NotAnObject> {
+        let new = match parsed.resource_version {
+            "" => version.to_owned(),
+            new => new.to_owned(),
+        };
+        let name = parsed.name;
+        // An event of another history says nothing of this one.
+        if !goes_back(version, &new) && !apply(&self.store, parsed)? {
+            self.homeless(name);
+        }
+        Ok(Outcome::Line { version: new })
+    }
+
+    fn path(&self) -> Result<ApiPath, RequestError> {
+        let mut path = ApiPath::collection(&self.key.resource, &self.key.selectors.namespace)?;
+        for (key, selector) in
+            [("labelSelector", &self.key.selectors.label), ("fieldSelector", &self.key.selectors.field)]
+        {
+            if !selector.is_empty() {
+                path = path.query(key, selector);
+            }
+        }
+        Ok(path)
+    }
+
+    fn watch_path(&self, version: &str, seconds: u64) -> Result<ApiPath, RequestError> {
+        let path = self.path()?.query("watch", "true").query("allowWatchBookmarks", "true");
+        Ok(path.query("timeoutSeconds", &seconds.to_string()).query("resourceVersion", version))
+    }
+
+    /// Shows the state where it changed, and says failures and recoveries aloud.
+    fn report(&self) {
+        let state = &self.machine.state;
+        if *self.states.borrow() == *state {
+            return;
+        }
+        let what = self.key.to_string();
+        match state {
+            WatchState::Failed { reason, .. } => {
+                let trouble = self.endpoint.connection().trouble();
+                if self.health.set(&what, Condition::of(Err(reason.clone()), trouble)) {
+                    tracing::warn!(%reason, "{what} fails and is retried");
+                }
+            }
+            WatchState::Synced | WatchState::NotServed => {
+                self.health.report(&what, Ok(()));
+                tracing::debug!(?state, "{what}");
+            }
+            WatchState::Starting => {}
+        }
+        self.states.send_replace(state.clone());
+        self.bell.0.notify_waiters();
+    }
+
+    fn unreadable(&self, error: &NotAnObject) -> RequestError {
+        RequestError::Body { url: self.endpoint.url().to_owned(), reason: error.to_string() }
+    }
+
+    fn homeless(&self, name: &str) {
+        tracing::warn!(name, "{}: an object does not say which cluster it lives in, and is left out", self.key);
+    }
+}

@@ -1,0 +1,197 @@
+//! The queue as the event loop and the workers use it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::backoff::Backoff;
+use super::queue::{Depth, Next, Outcome, Priority, Queue, Queued};
+use sync_engine_mapping::object::ClusterName;
+
+/// A queue shared by whoever adds and by the workers; cheap to clone.
+pub struct WorkQueue<K> {
+    shared: Arc<Shared<K>>,
+}
+
+struct Shared<K> {
+    queue: Mutex<Queue<K>>,
+    changed: Notify,
+}
+
+impl<K: Queued> WorkQueue<K> {
+    /// `seed`: of the jitter in its backoff.
+    pub fn new(backoff: Backoff, seed: u64) -> Self {
+        Self { shared: Arc::new(Shared { queue: Mutex::new(Queue::new(backoff, seed)), changed: Notify::new() }) }
+    }
+
+    /// Coalesces with what is queued; what is in flight runs once more after it.
+    pub fn add(&self, key: K, priority: Priority) {
+        self.shared.lock().add(key, priority, now());
+        self.shared.changed.notify_one();
+    }
+
+    /// To be reconciled in `delay` at the latest. A periodic look at every object is better a sweep than a
+    /// delayed entry for each.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        self.shared.lock().add_after(key, delay, now());
+        self.shared.changed.notify_one();
+    }
+
+    /// Forgets what is queued for a cluster, and says what that was. What is in flight runs once more.
+    pub fn remove_cluster(&self, cluster: &ClusterName) -> Vec<K> {
+        self.shared.lock().remove_cluster(cluster)
+    }
+
+    /// The next request, fair between clusters; `None` once the queue is closed. Cancel-safe.
+    pub async fn next(&self) -> Option<Lease<K>> {
+        loop {
+            // Enabled before the look, so that what is added in between wakes it.
+            let mut changed = std::pin::pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            let next = self.shared.lock().next(now());
+            match next {
+                Next::Ready(key) => {
+                    // One notification may stand for several additions: pass it on.
+                    self.shared.changed.notify_one();
+                    let by_timer = self.shared.lock().is_by_timer(&key);
+                    return Some(Lease { shared: self.shared.clone(), key, by_timer, finished: false });
+                }
+                Next::Closed => return None,
+                Next::Wait(None) => changed.await,
+                Next::Wait(Some(until)) => {
+                    let _ = tokio::time::timeout_at(until.into(), changed).await;
+                }
+            }
+        }
+    }
+
+    /// Hands out nothing more; what is in flight finishes.
+    pub fn close(&self) {
+        self.shared.lock().close();
+        self.shared.changed.notify_waiters();
+        self.shared.changed.notify_one();
+    }
+
+    /// Whether more requests wait than are served at once.
+    pub fn is_busy(&self) -> bool {
+        self.shared.lock().is_busy()
+    }
+
+    pub fn depth(&self) -> Depth {
+        self.shared.lock().depth(now())
+    }
+}
+
+impl<K> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<K: Queued> fmt::Debug for WorkQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WorkQueue").field(&self.depth()).finish()
+    }
+}
+
+impl<K> Shared<K> {
+    fn lock(&self) -> MutexGuard<'_, Queue<K>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request in flight. Dropped without [`finish`](Self::finish) (a panic), it is retried with backoff.
+pub struct Lease<K: Queued> {
+    shared: Arc<Shared<K>>,
+    key: K,
+    by_timer: bool,
+    finished: bool,
+}
+
+impl<K: Queued> Lease<K> {
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// Whether nothing but time asked for it. What it writes then, no event told of: that is counted, and never decided on.
+    pub fn is_by_timer(&self) -> bool {
+        self.by_timer
+    }
+
+    /// `cost`: requests sent; a cluster whose reconciles cost much is served less often.
+    pub fn finish(mut self, outcome: Outcome, cost: u32) {
+        self.finished = true;
+        self.answer(outcome, cost);
+    }
+
+    fn answer(&self, outcome: Outcome, cost: u32) {
+        self.shared.lock().finish(self.key.clone(), outcome, cost, now());
+        self.shared.changed.notify_one();
+    }
+}
+
+impl<K: Queued> Drop for Lease<K> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.answer(Outcome::Retry, 1);
+        }
+    }
+}
+
+/// Tokio's clock, which tests can hold.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sync_engine_mapping::object::Key;
+
+    fn queue() -> WorkQueue<Key> {
+        WorkQueue::new(Backoff { min: Duration::from_millis(1), max: Duration::from_millis(1) }, 7)
+    }
+
+    fn key(name: &str) -> Key {
+        let cluster = ClusterName::try_from("c").unwrap();
+        Key::new(cluster, "ns", name)
+    }
+
+    #[tokio::test]
+    async fn waiting_workers_are_woken_by_additions_and_by_time() {
+        let queue = queue();
+        let work = async || {
+            let lease = queue.next().await.unwrap();
+            let name = lease.key().name.clone();
+            lease.finish(Outcome::Done, 1);
+            name
+        };
+        let workers = tokio::join!(work(), work(), async {
+            queue.add(key("now"), Priority::Live);
+            queue.add_after(key("soon"), Duration::from_millis(2));
+        });
+        let names = [workers.0, workers.1];
+        assert!(names.contains(&"now".into()) && names.contains(&"soon".into()), "{names:?}");
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_is_dropped_is_tried_again() {
+        let queue = queue();
+        queue.add(key("a"), Priority::Live);
+        drop(queue.next().await.unwrap());
+        let again = queue.next().await.unwrap();
+        assert_eq!((again.key(), queue.depth().in_flight), (&key("a"), 1));
+        again.finish(Outcome::Done, 1);
+        assert_eq!(queue.depth(), Depth::default());
+    }
+
+    #[tokio::test]
+    async fn closing_wakes_every_worker() {
+        let queue = queue();
+        queue.add_after(key("later"), Duration::from_secs(3600));
+        let workers = tokio::join!(queue.next(), queue.next(), queue.next(), async { queue.close() });
+        assert!(workers.0.is_none() && workers.1.is_none() && workers.2.is_none());
+    }
+}
