@@ -27,6 +27,7 @@ use super::validate::{self, ValidateArguments};
 use crate::mapping::Selector;
 use crate::mapping::expression::quantity;
 use crate::object;
+use crate::server::HostName;
 use crate::telemetry::{LogFilter, LogFormat};
 use crate::yaml;
 
@@ -136,9 +137,19 @@ pub struct RunArguments {
     #[arg(long, value_name = "DIR", env = "SYNC_ENGINE_SCHEMAS")]
     pub schemas: Option<PathBuf>,
 
-    /// Address for health, metrics and the status page; `off` for none. Port 0 takes a free port and logs it.
-    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_LISTEN", default_value = "127.0.0.1:8080")]
-    pub listen: Listen,
+    /// Address of /healthz, /readyz and /metrics, for the kubelet and Prometheus; `off` for none. Port 0 takes a free port
+    /// and logs it.
+    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_PROBES", default_value = "127.0.0.1:8081")]
+    pub probes: Listen,
+
+    /// Address of the status page and of `POST /-/reload`, for people; `off` for none. It has no password: keep it on loopback,
+    /// and reach it with `kubectl port-forward`.
+    #[arg(long, value_name = "ADDR", env = "SYNC_ENGINE_CONSOLE", default_value = "127.0.0.1:8080")]
+    pub console: Listen,
+
+    /// A host name by which browsers may ask the console, beside those of loopback. Repeatable.
+    #[arg(long, value_name = "HOST", env = "SYNC_ENGINE_CONSOLE_HOST", value_delimiter = ',')]
+    pub console_host: Vec<HostName>,
 
     #[command(flatten)]
     pub engine: EngineArguments,

@@ -12,6 +12,7 @@ use super::arguments::{ConnectionArguments, Connections, ElectionArguments, Lead
 use crate::engine::election::{How, Terms};
 use crate::multicluster::connection::{ConnectionSource, flag};
 use crate::object;
+use crate::server::HostName;
 
 /// Everything the engine is told from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +21,12 @@ pub struct RunOptions {
     pub schemas: Option<PathBuf>,
     /// By the names that mappings and providers use.
     pub connections: BTreeMap<String, KubeconfigRef>,
-    /// `None`: no server.
-    pub listen: Option<SocketAddr>,
+    /// `None`: no listener for the kubelet and Prometheus.
+    pub probes: Option<SocketAddr>,
+    /// `None`: no listener for people.
+    pub console: Option<SocketAddr>,
+    /// Names by which browsers may ask the console, beside those of loopback.
+    pub console_hosts: Vec<HostName>,
     pub engine_id: String,
     pub state_namespace: String,
     /// The connection of the home cluster.
@@ -114,10 +119,9 @@ impl TryFrom<RunArguments> for RunOptions {
             election,
             mappings: arguments.mappings.unwrap_or_default(),
             schemas: arguments.schemas,
-            listen: match arguments.listen {
-                Listen::Off => None,
-                Listen::At(address) => Some(address),
-            },
+            probes: arguments.probes.address(),
+            console: arguments.console.address(),
+            console_hosts: arguments.console_host,
             engine_id: arguments.engine.engine_id,
             state_namespace: arguments.engine.state.state_namespace,
             home: arguments.engine.state.home,
@@ -237,6 +241,15 @@ impl FromStr for NamedKubeconfig {
             return Err(ValueError::BadName(name.to_owned()));
         }
         Ok(Self { name: name.to_owned(), kubeconfig: kubeconfig.parse()? })
+    }
+}
+
+impl Listen {
+    fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Off => None,
+            Self::At(address) => Some(address),
+        }
     }
 }
 

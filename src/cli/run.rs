@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
+use axum::Router;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -14,8 +15,8 @@ use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
 use crate::multicluster::connection::Process;
 use crate::multicluster::environment::CustomProviders;
-use crate::reload::{ReloadHandle, Reloader};
-use crate::server::{Instruments, Overview, Server};
+use crate::reload::Reloader;
+use crate::server::{self, Instruments, Listener, Overview};
 
 /// Runs until the engine has drained after the first signal.
 ///
@@ -42,14 +43,14 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
     // Beside the engine run its servants; they stop after it, and are never left behind.
     let mut servants = JoinSet::new();
     let stopped = CancellationToken::new();
-    if let Some(address) = options.listen {
-        let address =
-            start_server(&mut servants, address, &instruments, &reload, &stopped).await.with_context(|| {
-                format!(
-                    "cannot listen on {address}; give another address with --listen, or `--listen off` for no server"
-                )
-            })?;
-        info!(%address, "health, metrics and status page");
+    let probes = server::probes(instruments.clone());
+    let console = server::console(instruments.clone(), reload.clone(), options.console_hosts.into());
+    for (flag, address, router) in [("probes", options.probes, probes), ("console", options.console, console)] {
+        let Some(address) = address else { continue };
+        let address = serve(&mut servants, address, router, &stopped).await.with_context(|| {
+            format!("cannot listen on {address}; give another address with --{flag}, or `--{flag} off` for none")
+        })?;
+        info!(%address, "listening for {flag}");
     }
     servants.spawn(flatten(hangups.reload(reload)));
     servants.spawn(follow(reloader, drain.clone(), stopped.clone()));
@@ -76,17 +77,16 @@ pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) 
     Ok(())
 }
 
-/// Starts the engine's own HTTP server; gives its address.
-pub(super) async fn start_server(
+/// Starts to answer at an address until `stopped`; gives the address that was bound.
+pub(super) async fn serve(
     servants: &mut JoinSet<anyhow::Result<()>>,
     address: SocketAddr,
-    instruments: &Instruments,
-    reload: &ReloadHandle,
+    router: Router,
     stopped: &CancellationToken,
 ) -> io::Result<SocketAddr> {
-    let server = Server::bind(address, instruments.clone(), reload.clone()).await?;
-    let address = server.address();
-    servants.spawn(flatten(server.run(stopped.clone())));
+    let listener = Listener::bind(address).await?;
+    let address = listener.address();
+    servants.spawn(flatten(listener.run(router, stopped.clone())));
     Ok(address)
 }
 

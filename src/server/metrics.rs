@@ -24,8 +24,30 @@ use crate::health::{Health, Level};
 use crate::multicluster::Latency;
 use crate::plan::Cause;
 
-/// What `/metrics` answers with: the OpenMetrics text format.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Formats of `/metrics`, as Prometheus' content negotiation names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For a client that asks for it, as Prometheus does.
+    OpenMetrics,
+    /// Prometheus' own text format, for everybody else.
+    Text,
+}
+
+impl Format {
+    /// The format for a request with these values of `Accept`.
+    pub fn among<'a>(mut accepted: impl Iterator<Item = &'a str>) -> Self {
+        let is_open =
+            |values: &str| values.split(',').any(|value| value.trim().starts_with("application/openmetrics-text"));
+        if accepted.any(is_open) { Self::OpenMetrics } else { Self::Text }
+    }
+
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
 
 /// From a cached comparison (under a millisecond) to a target that hardly answers.
 const RECONCILE_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
@@ -118,7 +140,7 @@ impl Collector for Latencies {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (connection, verbs) in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             for (verb, latency) in verbs {
-                let bounds = Latency::BOUNDS.into_iter().chain([f64::MAX]);
+                let bounds = Latency::BOUNDS.into_iter().chain([f64::INFINITY]);
                 let buckets: Vec<_> = bounds.zip(latency.buckets).collect();
                 let count = latency.buckets.iter().sum();
                 let labels = [("connection", connection.as_str()), ("verb", *verb)];
@@ -344,11 +366,14 @@ impl Metrics {
         self.series.owned.remove(&[("provider", provider.to_owned())]);
     }
 
-    /// All series as `/metrics` answers with them, in [`CONTENT_TYPE`].
-    pub fn encode(&self) -> Result<String, std::fmt::Error> {
+    /// All series as `/metrics` answers with them.
+    pub fn encode(&self, format: Format) -> Result<String, std::fmt::Error> {
         let mut body = String::with_capacity(8 * 1024);
         text::encode(&mut body, &self.registry)?;
-        Ok(body)
+        Ok(match format {
+            Format::OpenMetrics => body,
+            Format::Text => as_prometheus_text(&body),
+        })
     }
 }
 
@@ -362,6 +387,31 @@ impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Metrics")
     }
+}
+
+/// The same series in Prometheus' text format: it names a family as its samples are named, knows no `info` and no `unknown`,
+/// and has neither units nor an end.
+fn as_prometheus_text(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len());
+    let mut about = "";
+    for line in open_metrics.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            about = help;
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' ')) {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                other => ("", other),
+            };
+            let help = about.strip_prefix(name).unwrap_or_default();
+            text += &format!("# HELP {name}{suffix}{help}\n# TYPE {name}{suffix} {kind}\n");
+        } else if !line.starts_with('#') {
+            text += line;
+            text.push('\n');
+        }
+    }
+    text
 }
 
 fn reconcile_histogram() -> Histogram {
@@ -391,7 +441,7 @@ mod tests {
 
     /// The engine's own series, without the process's, whose values are the machine's.
     fn series(metrics: &Metrics) -> Vec<String> {
-        let text = metrics.encode().expect("writing into a String");
+        let text = metrics.encode(Format::OpenMetrics).expect("writing into a String");
         let is_unset = |line: &str| line.starts_with("sync_engine_sources_not_synced") && line.ends_with(" 0");
         let own = |line: &&str| line.starts_with("sync_engine_") && !line.contains("_bucket{") && !is_unset(line);
         text.lines().filter(own).map(str::to_owned).collect()
@@ -454,6 +504,68 @@ mod tests {
         sync_engine_timer_writes_total{mapping="mongodb",waited_for="Conflict"} 1
         sync_engine_writes_total{mapping="mongodb",target="target",verb="apply",result="success"} 1
         "#);
+    }
+
+    /// Name, labels and value of a sample.
+    fn sample(line: &str) -> (&str, BTreeMap<&str, &str>, f64) {
+        let (series, value) = line.rsplit_once(' ').expect("a value");
+        let value = if value == "+Inf" { f64::INFINITY } else { value.parse().expect("a number") };
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let labels = labels.strip_suffix('}').expect("closed labels").split_terminator("\",");
+        (name, labels.map(|label| label.split_once("=\"").expect("a quoted value")).collect(), value)
+    }
+
+    #[test]
+    fn each_sample_belongs_to_its_family_and_each_histogram_ends_with_infinity() {
+        let metrics = Metrics::new();
+        metrics.reconciled("mongodb", ReconcileResult::Written, Duration::from_millis(3));
+        metrics.set_latencies("target", BTreeMap::from([("get", Latency { buckets: [2; 10], sum: 0.5 })]));
+        for format in [Format::OpenMetrics, Format::Text] {
+            let text = metrics.encode(format).expect("writing into a String");
+            let (mut family, mut seen, mut histograms) = (("", ""), BTreeSet::new(), 0);
+            // Of the series that is read: its number, and the bound and the number of its bucket before.
+            let (mut count, mut bucket) = (0.0, (f64::NEG_INFINITY, 0.0));
+            for line in text.lines().filter(|line| !line.starts_with("# HELP ") && *line != "# EOF") {
+                if let Some(described) = line.strip_prefix("# TYPE ") {
+                    family = described.split_once(' ').expect("a type");
+                    assert!(seen.insert(family.0), "{} is described twice", family.0);
+                    continue;
+                }
+                let (name, labels, value) = sample(line);
+                let rest = name.strip_prefix(family.0).expect("a sample of the family described last");
+                let permitted: &[&str] = match (family.1, format) {
+                    ("counter", Format::OpenMetrics) => &["_total"],
+                    ("info", _) => &["_info"],
+                    ("histogram", _) => &["_bucket", "_sum", "_count"],
+                    _ => &[""],
+                };
+                assert!(permitted.contains(&rest), "{line} of {family:?}");
+                match rest {
+                    "_count" => (count, bucket) = (value, (f64::NEG_INFINITY, 0.0)),
+                    "_bucket" => {
+                        let bound = labels["le"].trim_end_matches('"');
+                        let bound: f64 = if bound == "+Inf" { f64::INFINITY } else { bound.parse().expect("a bound") };
+                        assert!(bucket.0 < bound && bucket.1 <= value, "{line}");
+                        bucket = (bound, value);
+                        if bound == f64::INFINITY {
+                            assert_eq!(count, value, "{line}");
+                            histograms += 1;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            assert_eq!(histograms, 2, "{format:?}");
+            assert_eq!(text.ends_with("# EOF\n"), format == Format::OpenMetrics);
+        }
+    }
+
+    #[test]
+    fn the_format_is_the_one_that_is_asked_for() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+        assert_eq!(Format::among([prometheus].into_iter()), Format::OpenMetrics);
+        assert_eq!(Format::among(["*/*"].into_iter()), Format::Text);
+        assert_eq!(Format::among([].into_iter()), Format::Text);
     }
 
     #[test]

@@ -1,35 +1,34 @@
-//! The engine's own HTTP server: health, metrics, a status page, reload and approval.
+//! The engine's own HTTP: two listeners, each with its own readers.
 //!
-//! It answers from shared handles ([`Instruments`]) and holds no state of its own. Nothing it answers shows a
-//! consumer's data, for it asks nobody for a password.
+//! * [`Probes`] is for the kubelet and Prometheus: `/healthz`, `/readyz`, `/metrics`. It names no tenant and changes
+//!   nothing.
+//! * [`Console`] is for people, on loopback by default: the status page, `/readyz` with its reasons, and two requests
+//!   that change something. [`access`] keeps web pages of other sites away from it.
+//!
+//! Both answer from shared handles ([`Instruments`]) and hold no state of their own.
 
+mod access;
 mod approvals;
+mod listener;
 pub mod metrics;
 pub(crate) mod process;
 pub mod status;
 
-use std::future::IntoFuture;
-use std::io;
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use axum::Router;
 use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
+pub use access::{HostName, Hosts};
 pub use approvals::Approvals;
+pub use listener::Listener;
 pub use metrics::Metrics;
 pub use status::{Overview, StatusPage};
 
 use crate::health::{self, Health};
 use crate::reload::{Outcome, ReloadHandle};
-
-/// How long a shutdown waits for answers that are under way.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// What the engine reports through: cheap handles, shared by whoever has something to say.
 #[derive(Debug, Clone, Default)]
@@ -40,56 +39,30 @@ pub struct Instruments {
     pub approvals: Approvals,
 }
 
-/// A bound port that does not answer yet.
-#[derive(Debug)]
-pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
-    router: Router,
+/// What the kubelet and Prometheus ask.
+pub fn probes(instruments: Instruments) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readiness))
+        .route("/metrics", get(metrics_text))
+        .with_state(instruments)
+}
+
+/// What people ask. `hosts` are the names by which their browsers may call it.
+pub fn console(instruments: Instruments, reload: ReloadHandle, hosts: Hosts) -> Router {
+    Router::new()
+        .route("/", get(status_page))
+        .route("/readyz", get(readiness_with_reasons))
+        .route("/-/reload", post(reload_mappings))
+        .route("/-/approve", post(approve))
+        .with_state(Shared { instruments, reload })
+        .layer(middleware::from_fn_with_state(hosts, access::check))
 }
 
 #[derive(Clone)]
 struct Shared {
     instruments: Instruments,
     reload: ReloadHandle,
-}
-
-impl Server {
-    /// Binds `address`; with port 0 the system chooses one, which [`Server::address`] then tells.
-    pub async fn bind(address: SocketAddr, instruments: Instruments, reload: ReloadHandle) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
-        Ok(Self { listener, address, router: router(Shared { instruments, reload }) })
-    }
-
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Answers until `shutdown`, then lets what is under way end, for two seconds at most.
-    pub async fn run(self, shutdown: CancellationToken) -> io::Result<()> {
-        let stop = shutdown.clone().cancelled_owned();
-        let serve = axum::serve(self.listener, self.router).with_graceful_shutdown(stop).into_future();
-        let overdue = async {
-            shutdown.cancelled().await;
-            tokio::time::sleep(GRACE).await;
-        };
-        tokio::select! {
-            result = serve => result,
-            () = overdue => Ok(()),
-        }
-    }
-}
-
-fn router(shared: Shared) -> Router {
-    Router::new()
-        .route("/", get(status_page))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics_text))
-        .route("/-/reload", post(reload))
-        .route("/-/approve", post(approve))
-        .with_state(shared)
 }
 
 async fn status_page(State(shared): State<Shared>) -> String {
@@ -102,11 +75,21 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-async fn readyz(State(shared): State<Shared>, RawQuery(query): RawQuery) -> (StatusCode, String) {
+/// How many conditions are wrong. Which, and why, may name a tenant: that is for the console.
+async fn readiness(State(instruments): State<Instruments>) -> (StatusCode, String) {
+    let standings = instruments.health.standings();
+    let report = health::report(&standings, false);
+    (readiness_code(&standings), report.lines().last().map(|line| format!("{line}\n")).unwrap_or_default())
+}
+
+async fn readiness_with_reasons(State(shared): State<Shared>, RawQuery(query): RawQuery) -> (StatusCode, String) {
     let standings = shared.instruments.health.standings();
+    (readiness_code(&standings), health::report(&standings, is_verbose(query.as_deref())))
+}
+
+fn readiness_code(standings: &[health::Standing]) -> StatusCode {
     let ready = standings.iter().all(|standing| standing.condition.level != health::Level::Waiting);
-    let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, health::report(&standings, is_verbose(query.as_deref())))
+    if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
 /// `?verbose`, as Kubernetes' own `/readyz` takes it: with or without a value.
@@ -114,9 +97,11 @@ fn is_verbose(query: Option<&str>) -> bool {
     query.unwrap_or_default().split('&').any(|pair| pair == "verbose" || pair.starts_with("verbose="))
 }
 
-async fn metrics_text(State(shared): State<Shared>) -> Response {
-    match shared.instruments.metrics.encode() {
-        Ok(body) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], body).into_response(),
+async fn metrics_text(State(instruments): State<Instruments>, headers: HeaderMap) -> Response {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = metrics::Format::among(accepted);
+    match instruments.metrics.encode(format) {
+        Ok(body) => ([(header::CONTENT_TYPE, format.content_type())], body).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }
@@ -130,7 +115,7 @@ async fn approve(State(shared): State<Shared>) -> (StatusCode, String) {
     }
 }
 
-async fn reload(State(shared): State<Shared>) -> (StatusCode, String) {
+async fn reload_mappings(State(shared): State<Shared>) -> (StatusCode, String) {
     match shared.reload.reload().await {
         Some(outcome) => (reload_status(&outcome), format!("{outcome}\n")),
         None => (StatusCode::SERVICE_UNAVAILABLE, "the engine is shutting down\n".to_owned()),

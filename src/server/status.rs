@@ -80,7 +80,7 @@ pub(super) fn render(overview: &Overview, standings: &[Standing]) -> String {
     let targets = overview.targets.iter().map(|target| [target.name.clone(), target.identity.clone()]);
     section(&mut page, "Targets", table(["NAME", "IDENTITY"], targets));
     section(&mut page, "Documents that do not run as they are written", problems(&overview.problems));
-    page.push_str("\nSee also /metrics, /readyz?verbose, /healthz; POST /-/reload reads the mappings again.\n");
+    page.push_str("\nSee also /readyz?verbose; POST /-/reload reads the mappings again.\n");
     page
 }
 
@@ -186,7 +186,7 @@ mod tests {
         error[SE0101]: unknown field `statsu`
           --> mongodb.yaml:9:3
 
-        See also /metrics, /readyz?verbose, /healthz; POST /-/reload reads the mappings again.
+        See also /readyz?verbose; POST /-/reload reads the mappings again.
         ");
     }
 
@@ -217,7 +217,7 @@ mod tests {
         ---------------------------------------------
         none
 
-        See also /metrics, /readyz?verbose, /healthz; POST /-/reload reads the mappings again.
+        See also /readyz?verbose; POST /-/reload reads the mappings again.
         ");
     }
 }

@@ -4,6 +4,7 @@ use crate::health::Condition;
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::*;
@@ -14,12 +15,25 @@ struct Answer {
     body: String,
 }
 
-async fn ask(shared: &Shared, method: &str, uri: &str) -> Answer {
-    let request = Request::builder().method(method).uri(uri).body(Body::empty()).expect("a request");
-    let response = router(shared.clone()).oneshot(request).await.expect("an answer");
+async fn send(router: Router, request: Request<Body>) -> Answer {
+    let response = router.oneshot(request).await.expect("an answer");
     let code = response.status().as_u16();
     let bytes = response.into_body().collect().await.expect("a body").to_bytes();
     Answer { code, body: String::from_utf8(bytes.to_vec()).expect("UTF-8") }
+}
+
+/// Asks as the kubelet or Prometheus does.
+async fn probe(shared: &Shared, uri: &str) -> Answer {
+    let request = Request::builder().uri(uri).body(Body::empty()).expect("a request");
+    send(probes(shared.instruments.clone()), request).await
+}
+
+/// Asks the console as a person does, by curl.
+async fn ask(shared: &Shared, method: &str, uri: &str) -> Answer {
+    let request =
+        Request::builder().method(method).uri(uri).header("host", "localhost:8080").header("x-sync-engine", "1");
+    let console = console(shared.instruments.clone(), shared.reload.clone(), Hosts::default());
+    send(console, request.body(Body::empty()).expect("a request")).await
 }
 
 /// Routes on an empty directory whose reloader does not run: its requests are told that the engine is stopping.
@@ -34,7 +48,7 @@ fn shared() -> Shared {
 async fn alive_is_not_ready() {
     let shared = shared();
     shared.instruments.health.set("connection target", Condition::waiting("connection refused"));
-    let alive = ask(&shared, "GET", "/healthz").await;
+    let alive = probe(&shared, "/healthz").await;
     assert_eq!((alive.code, alive.body.as_str()), (200, "ok\n"));
     let ready = ask(&shared, "GET", "/readyz").await;
     assert_eq!(ready.code, 503);
@@ -42,7 +56,7 @@ async fn alive_is_not_ready() {
 }
 
 #[tokio::test]
-async fn readiness_lists_everything_when_asked_to() {
+async fn the_console_lists_every_condition_when_asked_to() {
     let shared = shared();
     shared.instruments.health.set("connection kcp", Condition::ready("2 endpoints"));
     let brief = ask(&shared, "GET", "/readyz").await;
@@ -54,14 +68,63 @@ async fn readiness_lists_everything_when_asked_to() {
 }
 
 #[tokio::test]
-async fn metrics_are_open_metrics() {
+async fn probes_count_conditions_and_name_none() {
+    let shared = shared();
+    shared.instruments.health.set("cluster tenant-a", Condition::degraded("tenant-a forbids it"));
+    shared.instruments.health.set("connection target", Condition::waiting("connection refused"));
+    for uri in ["/readyz", "/readyz?verbose"] {
+        let ready = probe(&shared, uri).await;
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(format!("{} {}", ready.code, ready.body), @"503 not ready: 1 condition of 2");
+        }
+    }
+    shared.instruments.health.remove("connection target");
+    assert_eq!(probe(&shared, "/readyz").await.code, 200);
+}
+
+#[tokio::test]
+async fn each_listener_has_its_own_paths() {
+    let shared = shared();
+    for uri in ["/", "/-/reload", "/-/approve"] {
+        assert_eq!(probe(&shared, uri).await.code, 404, "{uri}");
+    }
+    for uri in ["/metrics", "/healthz"] {
+        assert_eq!(ask(&shared, "GET", uri).await.code, 404, "{uri}");
+    }
+}
+
+#[tokio::test]
+async fn what_another_site_sends_changes_nothing() {
+    let shared = shared();
+    for (header, value, code) in [
+        ("host", "evil.example", 421),
+        ("origin", "https://evil.example", 403),
+        ("sec-fetch-site", "cross-site", 403),
+        ("x-other", "without the header of the console", 403),
+    ] {
+        let mut request =
+            Request::post("/-/approve").header("host", "localhost:8080").body(Body::empty()).expect("a request");
+        let name = header.parse::<axum::http::HeaderName>().expect("a name");
+        request.headers_mut().insert(name, value.parse().expect("a value"));
+        let console = console(shared.instruments.clone(), shared.reload.clone(), Hosts::default());
+        let response = console.oneshot(request).await.expect("an answer");
+        assert_eq!(response.status().as_u16(), code, "{header}: {value}");
+        assert_eq!(response.headers()["x-content-type-options"], "nosniff");
+        assert!(response.headers()["content-security-policy"].to_str().expect("text").contains("default-src 'none'"));
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_in_the_format_that_is_asked_for() {
     let shared = shared();
     shared.instruments.metrics.set_clusters("kcp", 2, 2);
-    let metrics = ask(&shared, "GET", "/metrics").await;
+    let metrics = probe(&shared, "/metrics").await;
     assert_eq!(metrics.code, 200);
     assert!(metrics.body.contains("sync_engine_clusters_engaged{provider=\"kcp\"} 2\n"), "{}", metrics.body);
-    assert!(metrics.body.contains("process_cpu_seconds_total "), "{}", metrics.body);
-    assert!(metrics.body.ends_with("# EOF\n"));
+    assert!(metrics.body.contains("# TYPE process_cpu_seconds_total counter\n"), "{}", metrics.body);
+    let request = Request::get("/metrics").header("accept", "application/openmetrics-text; version=1.0.0");
+    let open = send(probes(shared.instruments.clone()), request.body(Body::empty()).expect("a request")).await;
+    assert!(open.body.ends_with("# EOF\n"), "{}", open.body);
 }
 
 #[tokio::test]
@@ -89,26 +152,4 @@ async fn a_reload_is_a_post_and_says_what_became_of_it() {
     shutdown.cancel();
     running.await.expect("no panic");
     assert_eq!(ask(&shared, "POST", "/-/reload").await.code, 503);
-}
-
-#[tokio::test]
-async fn a_server_answers_on_its_port_until_it_is_told_to_stop() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    let Shared { instruments, reload } = shared();
-    let address = "127.0.0.1:0".parse().expect("an address");
-    let server = Server::bind(address, instruments, reload).await.expect("a free port");
-    let bound = server.address();
-    let shutdown = CancellationToken::new();
-    let running = tokio::spawn(server.run(shutdown.clone()));
-
-    let mut connection = tokio::net::TcpStream::connect(bound).await.expect("a connection");
-    let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    connection.write_all(request).await.expect("sent");
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).await.expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("ok\n"), "{answer}");
-
-    shutdown.cancel();
-    running.await.expect("no panic").expect("a clean end");
 }

@@ -50,7 +50,7 @@ impl Launch {
     pub fn start(&self) -> Engine {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let log = self.folder.join(format!("engine-{:03}.log", STARTED.fetch_add(1, Ordering::Relaxed)));
-        let port = free_port();
+        let [probes, console] = [free_port(), free_port()];
         let mut command = Command::new(env!("CARGO_BIN_EXE_sync-engine"));
         command
             .current_dir(&self.folder)
@@ -58,8 +58,13 @@ impl Launch {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(self.environment.iter().cloned())
             .args(&self.arguments)
-            .args(["--log-format", "json", "--listen", &format!("127.0.0.1:{port}")]);
-        Engine { process: Process::spawn("sync-engine", &mut command, &log), http: Rest::plain(port) }
+            .args(["--log-format", "json", "--probes", &format!("127.0.0.1:{probes}")])
+            .args(["--console", &format!("127.0.0.1:{console}")]);
+        Engine {
+            process: Process::spawn("sync-engine", &mut command, &log),
+            probes: Rest::plain(probes),
+            console: Rest::plain(console),
+        }
     }
 
     /// Starts the engine and waits until it says that it is ready.
@@ -73,7 +78,10 @@ impl Launch {
 /// A running engine; killed when dropped.
 pub struct Engine {
     process: Process,
-    http: Rest,
+    /// For the kubelet and Prometheus.
+    probes: Rest,
+    /// For people.
+    console: Rest,
 }
 
 impl Engine {
@@ -81,7 +89,7 @@ impl Engine {
     pub async fn becomes_ready(&mut self) {
         eventually("the engine is ready", async || {
             self.process.must_run();
-            let answer = self.http.look("/readyz").await?;
+            let answer = self.console.look("/readyz").await?;
             let is_ready = answer.is_success() && answer.body == "ready\n";
             is_ready.then_some(()).ok_or_else(|| format!("{} {}", answer.status, answer.body))
         })
@@ -102,7 +110,7 @@ impl Engine {
     async fn reports(&mut self, status: u16, start: &str, reason: &str) -> String {
         eventually(&format!("/readyz says {status}, {start} and {reason:?}"), async || {
             self.process.must_run();
-            let answer = self.http.look("/readyz").await?;
+            let answer = self.console.look("/readyz").await?;
             let text = answer.body.as_str().map_or_else(|| answer.body.to_string(), str::to_owned);
             let line = text.lines().find(|line| line.starts_with(start) && line.contains(reason));
             let line = line.filter(|_| answer.status == status).map(str::to_owned);
@@ -111,13 +119,19 @@ impl Engine {
         .await
     }
 
+    /// Asks the console.
     pub async fn ask(&self, path: &str) -> Result<Answer, String> {
-        self.http.look(path).await
+        self.console.look(path).await
+    }
+
+    /// Asks what the kubelet and Prometheus ask.
+    pub async fn probe(&self, path: &str) -> Result<Answer, String> {
+        self.probes.look(path).await
     }
 
     /// Asks for a reload and waits for what became of it.
     pub async fn reload(&self) -> Answer {
-        let answer = self.http.call(Method::POST, "/-/reload", "text/plain", Vec::new()).await;
+        let answer = self.console.call(Method::POST, "/-/reload", "text/plain", Vec::new()).await;
         answer.expect("an answer to the reload")
     }
 
@@ -132,13 +146,13 @@ impl Engine {
 
     /// What the engine answers to an approval.
     pub async fn asks_to_approve(&self) -> Result<String, String> {
-        let answer = self.http.call(Method::POST, "/-/approve", "text/plain", Vec::new()).await?;
+        let answer = self.console.call(Method::POST, "/-/approve", "text/plain", Vec::new()).await?;
         Ok(answer.body.as_str().unwrap_or_default().to_owned())
     }
 
     /// The sum of a metric's samples, over all label sets.
     pub async fn metric(&self, name: &str) -> f64 {
-        let answer = self.ask("/metrics").await.expect("the metrics");
+        let answer = self.probe("/metrics").await.expect("the metrics");
         let text = answer.body.as_str().unwrap_or_default().to_owned();
         let samples = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
         samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()

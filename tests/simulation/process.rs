@@ -19,6 +19,7 @@ use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::object::ClusterName;
 use sync_engine::reload::{Reload, Snapshot};
 use sync_engine::server::Instruments;
+use sync_engine::server::metrics::Format;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -76,7 +77,7 @@ impl Process {
 
     /// The figures that it publishes under a metric's name, by their labels.
     pub fn figures(&self, metric: &str) -> BTreeMap<String, i64> {
-        let text = self.instruments.metrics.encode().expect("text");
+        let text = self.instruments.metrics.encode(Format::OpenMetrics).expect("text");
         let of_metric = |line: &str| {
             let (labels, figure) = line.strip_prefix(metric)?.strip_prefix('{')?.rsplit_once("} ")?;
             Some((labels.to_owned(), figure.parse().ok()?))
@@ -86,7 +87,7 @@ impl Process {
 
     /// Everything that it reports of itself: metrics and the status page.
     pub fn reports(&self) -> [(&'static str, String); 2] {
-        let metrics = self.instruments.metrics.encode().expect("text");
+        let metrics = self.instruments.metrics.encode(Format::OpenMetrics).expect("text");
         [("a metric", metrics), ("the status page", format!("{:?}", self.instruments.status.latest()))]
     }
 

@@ -134,12 +134,24 @@ fn help_is_for_strangers() {
               
               [env: SYNC_ENGINE_SCHEMAS=]
 
-          --listen <ADDR>
-              Address for health, metrics and the status page; `off` for none. Port 0 takes a free port
-              and logs it
+          --probes <ADDR>
+              Address of /healthz, /readyz and /metrics, for the kubelet and Prometheus; `off` for none.
+              Port 0 takes a free port and logs it
               
-              [env: SYNC_ENGINE_LISTEN=]
+              [env: SYNC_ENGINE_PROBES=]
+              [default: 127.0.0.1:8081]
+
+          --console <ADDR>
+              Address of the status page and of `POST /-/reload`, for people; `off` for none. It has no
+              password: keep it on loopback, and reach it with `kubectl port-forward`
+              
+              [env: SYNC_ENGINE_CONSOLE=]
               [default: 127.0.0.1:8080]
+
+          --console-host <HOST>
+              A host name by which browsers may ask the console, beside those of loopback. Repeatable
+              
+              [env: SYNC_ENGINE_CONSOLE_HOST=]
 
           --engine-id <ID>
               Id of the engine, where several work on the same clusters. Objects, finalizers and field
@@ -269,9 +281,9 @@ fn what_cannot_be_understood_exits_with_2() {
 
     For more information, try '--help'.
     ");
-    insta::assert_snapshot!(with_connections(&root, &["--listen", "8080"]), @"
+    insta::assert_snapshot!(with_connections(&root, &["--console", "8080"]), @"
     exit 2
-    error: invalid value '8080' for '--listen <ADDR>': write an address with a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080, or `off`
+    error: invalid value '8080' for '--console <ADDR>': write an address with a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080, or `off`
 
     For more information, try '--help'.
     ");
@@ -430,7 +442,7 @@ fn every_flag_has_an_environment_variable() {
 fn start(flags: &[&str]) -> (Running, TempDir) {
     let root = root();
     let maps = root.path().join("maps").display().to_string();
-    let flags = [&["--mappings", &maps, "--listen", "127.0.0.1:0"], flags].concat();
+    let flags = [&["--mappings", &maps, "--probes", "127.0.0.1:0", "--console", "127.0.0.1:0"], flags].concat();
     (Running::logging(&mut engine(&flags)), root)
 }
 
@@ -439,7 +451,8 @@ fn an_empty_directory_is_served_until_a_signal_and_says_so() {
     for signal in ["TERM", "INT"] {
         let (mut engine, _root) = start(&[]);
         engine.line("no *.yaml or *.yml in the mappings directory yet");
-        engine.line("health, metrics and status page");
+        engine.line("listening for probes");
+        engine.line("listening for console");
         engine.line("running");
         assert_eq!(engine.stop(signal), Some(0), "{signal}");
         engine.line("stopped");
@@ -469,9 +482,9 @@ fn a_port_that_is_taken_is_a_failure_that_names_the_way_out() {
     let address = taken.local_addr().expect("an address").to_string();
     let root = root();
     let maps = root.path().join("maps").display().to_string();
-    let output = run(&["--mappings", &maps, "--listen", &address]);
+    let output = run(&["--mappings", &maps, "--probes", "off", "--console", &address]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).replace(&address, "ADDRESS");
     let error = text.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
-    insta::assert_snapshot!(error, @"error: cannot listen on ADDRESS; give another address with --listen, or `--listen off` for no server: Address already in use (os error 98)");
+    insta::assert_snapshot!(error, @"error: cannot listen on ADDRESS; give another address with --console, or `--console off` for none: Address already in use (os error 98)");
 }

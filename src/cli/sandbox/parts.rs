@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::stage::Stage;
-use crate::cli::run::{failed, start_server};
+use crate::cli::run::{failed, serve};
 use crate::cli::{Misconfigured, inputs};
 use crate::engine::clock::Clock;
 use crate::engine::{self, DEFAULT_TARGET, Settings};
@@ -21,7 +21,7 @@ use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSp
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
 use crate::sandbox::{Event, Sandbox};
-use crate::server::{Instruments, Overview};
+use crate::server::{self, Hosts, Instruments, Overview};
 use crate::story::{Member, Player, Side, ToyOperator, Trouble};
 
 /// The engine's id, and the namespace of its state store: the defaults of `run`.
@@ -68,7 +68,8 @@ impl Parts {
         let mut tasks = JoinSet::new();
         // kcp and the target cluster have the two ports before it.
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.map_or(0, |port| port.saturating_add(2))));
-        let status_page = start_server(&mut tasks, address, &instruments, &reload, &stopped).await;
+        let console = server::console(instruments.clone(), reload.clone(), Hosts::default());
+        let status_page = serve(&mut tasks, address, console, &stopped).await;
         let status_page = status_page.with_context(|| format!("cannot listen on {address} for the status page"))?;
         for operator in &stage.scene.script.operators {
             for cluster in stage.scene.script.works_on(operator).filter_map(|name| stage.scene.cluster(name)) {

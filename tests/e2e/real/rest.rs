@@ -87,6 +87,8 @@ impl Rest {
             .uri(format!("{}{path}", self.base))
             .header("accept", "application/json")
             .header("content-type", content)
+            // The engine's console takes no POST without it.
+            .header("x-sync-engine", "test")
             .body(Body::from(body))
             .map_err(|error| error.to_string())?;
         let response = self.client.send(request).await.map_err(|error| error.to_string())?;

@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
 
 async fn health_and_metrics_are_served(stage: &Stage) {
     let (world, mut engine) = stage.running().await;
-    let health = engine.ask("/healthz").await.expect("an answer");
+    let health = engine.probe("/healthz").await.expect("an answer");
     assert_eq!(health.status, 200);
     world.alpha.create_synced("it", json!({"size": 1})).await;
     eventually("the metrics count what was done", async || {

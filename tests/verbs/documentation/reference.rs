@@ -9,7 +9,7 @@ use sync_engine::multicluster::Latency;
 use sync_engine::object::marks::Writer;
 use sync_engine::plan::Cause;
 use sync_engine::server::Metrics;
-use sync_engine::server::metrics::{ObjectSide, ReconcileResult, ReloadResult, TABLES, WriteResult};
+use sync_engine::server::metrics::{Format, ObjectSide, ReconcileResult, ReloadResult, TABLES, WriteResult};
 
 use super::generated::notice;
 use super::read;
@@ -52,7 +52,7 @@ pub fn page() -> String {
 
 /// A row for each series, from the text that `/metrics` answers with.
 fn series() -> Vec<String> {
-    let text = every_series().encode().expect("a text");
+    let text = every_series().encode(Format::OpenMetrics).expect("a text");
     let unset: Vec<String> =
         registered().into_iter().filter(|name| !text.contains(&format!("# TYPE {name} "))).collect();
     assert!(unset.is_empty(), "give {unset:?} a value in `every_series`");
