@@ -138,12 +138,18 @@ impl Api {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// Makes a plain cluster serve the API.
+    /// Makes a plain cluster serve the API, also after a restart of its server: that serves a definition once its names are
+    /// accepted, and one that it was killed before it had established is never served again.
     pub async fn install(&self, cluster: &Rest) {
         cluster.create(DEFINITIONS, &self.definition()).await;
-        eventually(&format!("{} is served", self.definition_name()), async || {
+        let path = format!("{DEFINITIONS}/{}", self.definition_name());
+        eventually(&format!("{} is established and served", self.definition_name()), async || {
+            let definition = cluster.look(&path).await?;
+            let conditions = definition.body["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let is_established = conditions.iter().any(|one| one["type"] == "Established" && one["status"] == "True");
             let answer = cluster.look(&self.everywhere()).await?;
-            answer.is_success().then_some(()).ok_or_else(|| format!("{answer:?}"))
+            let is_served = is_established && answer.is_success();
+            is_served.then_some(()).ok_or_else(|| format!("{conditions:?} {answer:?}"))
         })
         .await;
     }
