@@ -376,6 +376,7 @@ impl Engine {
 
     /// Starts, swaps and stops pipelines until they are what the catalog says.
     fn converge(&mut self) {
+        self.forget_what_never_ran();
         self.shared.manager.configure(self.catalog.providers().cloned().collect());
         self.run_providers();
         let wanted: Vec<Entry> = self.catalog.mappings().map(|(_, entry)| entry.clone()).collect();
@@ -457,6 +458,25 @@ impl Engine {
             }
         }
         self.lead_former(slot);
+    }
+
+    /// A removed mapping has nothing to look after if it was refused from its first document on, and no state store knows it.
+    fn forget_what_never_ran(&mut self) {
+        let never_ran = |name: &str, entry: &Entry| {
+            let is_gone = entry.standing == Standing::Retained && entry.generation == 1;
+            let is_refused = self.refused.iter().any(|slot| slot.mapping == name);
+            is_gone && is_refused && !self.retained.contains_key(name) && self.pipelines_of(name).next().is_none()
+        };
+        let names: Vec<String> = self
+            .catalog
+            .mappings()
+            .filter(|(name, entry)| never_ran(name, entry))
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        for name in names {
+            info!(mapping = name, "the mapping was removed before it ran");
+            self.catalog = self.catalog.forget(&name);
+        }
     }
 
     /// A mapping whose target nobody named on the command line.

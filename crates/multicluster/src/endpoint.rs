@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::api_path::ApiPath;
 use super::connection::{Connection, Site};
+use super::credential::CredentialError;
 use super::http_stack::{HttpStack, why_unreachable, with_causes};
 use super::identity::cluster_identity;
 use super::lane::Lane;
@@ -298,7 +299,8 @@ impl Endpoint {
         loop {
             let stack = self.site.load_full();
             let credential = stack.authorization().await;
-            let header = credential.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
+            let header = credential.and_then(|header| self.confidential(header));
+            let header = header.map_err(|e| RequestError::Credential { url: self.url_of(path), reason: e.0 })?;
             let request =
                 stack.impersonating(build(&method, &uri, body.as_ref(), header.as_ref(), self.connection.agent()));
             let until = Instant::now() + deadline;
@@ -314,6 +316,16 @@ impl Endpoint {
             }
             return Err(Box::pin(self.failure(path, answer, until)).await);
         }
+    }
+
+    /// The credential, unless it would be sent for everybody to read. client-go sends none over plain HTTP either.
+    fn confidential(&self, header: Option<HeaderValue>) -> Result<Option<HeaderValue>, CredentialError> {
+        if header.is_some() && self.lane.origin.is_open_to_read() && self.connection.in_process().is_none() {
+            return Err(CredentialError(
+                "the address is plain http, where everybody on the way can read it: use https".to_owned(),
+            ));
+        }
+        Ok(header)
     }
 
     async fn head(

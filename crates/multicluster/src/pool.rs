@@ -5,6 +5,7 @@
 
 use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
@@ -208,6 +209,13 @@ impl Origin {
         address.get(length..).unwrap_or_default()
     }
 
+    /// Whether everybody on the way can read what is sent there. What stays on this machine is nobody's to read.
+    pub(super) fn is_open_to_read(&self) -> bool {
+        let host = self.authority.host().trim_start_matches('[').trim_end_matches(']');
+        let is_here = host.parse().map_or(host == "localhost", |address: IpAddr| address.is_loopback());
+        self.scheme == Scheme::HTTP && !is_here
+    }
+
     fn uri(&self) -> Result<Uri, http::Error> {
         Uri::builder().scheme(self.scheme.clone()).authority(self.authority.clone()).path_and_query("/").build()
     }
@@ -396,6 +404,17 @@ mod tests {
         // Nobody asks for anything any more, and the server sees the end.
         assert_eq!(tokio::join!(server, client), (0, Bytes::from_static(b"{}")));
         assert!(pool.idle().links.is_empty() && !pool.idle().swept);
+    }
+
+    #[test]
+    fn plain_http_is_open_to_read_beyond_this_machine() {
+        let is_open = |address: &str| Origin::of(&address.parse().unwrap()).unwrap().is_open_to_read();
+        assert!(["http://10.0.0.1:8080", "http://kcp.example", "http://localhost.example"].into_iter().all(is_open));
+        assert!(
+            !["https://kcp.example", "http://127.0.0.1:1", "http://[::1]", "http://localhost:80"]
+                .into_iter()
+                .any(is_open)
+        );
     }
 
     #[test]

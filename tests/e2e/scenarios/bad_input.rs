@@ -19,6 +19,7 @@ pub fn cases() -> Vec<Case> {
         case!(every_unknown_field_is_reported_at_once).on_kube(),
         case!(a_feature_of_later_is_refused).on_kube(),
         case!(a_connection_nobody_named_is_reported).on_kube(),
+        case!(a_mapping_that_is_removed_before_it_ran_is_forgotten).in_memory_alone(),
         case!(a_directory_that_becomes_unreadable_changes_nothing).on_kube(),
         case!(an_export_that_does_not_exist_is_waited_for).on_kcp(),
         case!(a_refused_connection_is_waited_for),
@@ -120,6 +121,15 @@ spec: {kubeconfig: {connection: elsewhere}}
     let line = engine.says(&["elsewhere", "--connection"]).await;
     tells(stage, "no such connection", &line);
     engine.is_running().expect("the engine stays up");
+}
+
+async fn a_mapping_that_is_removed_before_it_ran_is_forgotten(stage: &Stage) {
+    let world = stage.unmapped(true).await;
+    let mut engine = world.launch().ready().await;
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("  objects:", "  target: {cluster: elsewhere}\n  objects:"));
+    engine.becomes_unready(&format!("mapping {}", world.name), "--connection elsewhere=").await;
+    world.mappings.remove("widgets.yaml");
+    engine.becomes_ready().await;
 }
 
 async fn a_directory_that_becomes_unreadable_changes_nothing(stage: &Stage) {

@@ -115,20 +115,20 @@ async fn asked_through(speaks: Speaks, scheme: &str, server: &str) -> (Result<()
 #[tokio::test]
 async fn a_proxy_is_asked_once_for_each_connection() {
     let answer = "200 Connection established";
-    let (answered, asked) = asked_through(Speaks::Connect { answer }, "http://", "http://kcp.example:6443").await;
+    let (answered, asked) = asked_through(Speaks::Connect { answer }, "http://", "http://localhost:6443").await;
     answered.unwrap();
-    insta::assert_snapshot!(asked, @"CONNECT kcp.example:6443 HTTP/1.1; Host: kcp.example:6443");
+    insta::assert_snapshot!(asked, @"CONNECT localhost:6443 HTTP/1.1; Host: localhost:6443");
     let (answered, asked) =
-        asked_through(Speaks::Connect { answer }, "http://me:pass%40word@", "http://kcp.example:6443").await;
+        asked_through(Speaks::Connect { answer }, "http://me:pass%40word@", "http://localhost:6443").await;
     answered.unwrap();
-    insta::assert_snapshot!(asked, @"CONNECT kcp.example:6443 HTTP/1.1; Host: kcp.example:6443; Proxy-Authorization: Basic bWU6cGFzc0B3b3Jk");
+    insta::assert_snapshot!(asked, @"CONNECT localhost:6443 HTTP/1.1; Host: localhost:6443; Proxy-Authorization: Basic bWU6cGFzc0B3b3Jk");
 }
 
 #[tokio::test]
 async fn socks_proxies_are_told_the_name_or_the_address() {
-    let (answered, asked) = asked_through(Speaks::Socks, "socks5h://", "http://kcp.example:6443").await;
+    let (answered, asked) = asked_through(Speaks::Socks, "socks5h://", "http://localhost:6443").await;
     answered.unwrap();
-    assert_eq!(asked, "kcp.example:6443");
+    assert_eq!(asked, "localhost:6443");
     let (answered, asked) = asked_through(Speaks::Socks, "socks5://", "http://127.0.0.1:6443").await;
     answered.unwrap();
     assert_eq!(asked, "127.0.0.1:6443", "a proxy that the kubeconfig names leads to this machine, too");
@@ -137,8 +137,8 @@ async fn socks_proxies_are_told_the_name_or_the_address() {
 #[tokio::test]
 async fn a_proxy_that_does_not_lead_there_is_said_to_be_in_the_way() {
     let answer = "407 Proxy Authentication Required";
-    let (answered, _) = asked_through(Speaks::Connect { answer }, "http://me:secret@", "http://kcp.example:6443").await;
+    let (answered, _) = asked_through(Speaks::Connect { answer }, "http://me:secret@", "http://localhost:6443").await;
     let error = answered.unwrap_err().to_string();
     let port = error.rsplit_once("127.0.0.1:").and_then(|(_, rest)| rest.split_once(':')).map(|(port, _)| port);
-    insta::assert_snapshot!(error.replace(port.unwrap(), "PORT"), @"cannot reach http://kcp.example:6443/api/v1/namespaces/default/configmaps/a: through the proxy http://127.0.0.1:PORT: tunnel error: proxy authorization required");
+    insta::assert_snapshot!(error.replace(port.unwrap(), "PORT"), @"cannot reach http://localhost:6443/api/v1/namespaces/default/configmaps/a: through the proxy http://127.0.0.1:PORT: tunnel error: proxy authorization required");
 }

@@ -124,6 +124,9 @@ async fn errors_of_addresses_in_words() {
         endpoint.get(&config_map("a")).await.unwrap_err().to_string()
     };
     insta::assert_snapshot!(error("http://no-such-host.invalid").await, @"cannot reach http://no-such-host.invalid/api/v1/namespaces/default/configmaps/a: the host name cannot be resolved");
+    let open = connection(&kubeconfig("http://192.0.2.1", json!({"token": "t"}))).endpoint();
+    let refusal = open.get(&config_map("a")).await.unwrap_err().to_string();
+    insta::assert_snapshot!(refusal, @"no credential for http://192.0.2.1/api/v1/namespaces/default/configmaps/a: the address is plain http, where everybody on the way can read it: use https");
     let (sandbox, _) = sandbox().await;
     let https = sandbox.url().replace("http:", "https:");
     insta::assert_snapshot!(error(&https).await.replace(&https, "URL"), @"cannot reach URL/api/v1/namespaces/default/configmaps/a: the server does not speak TLS: is it `http` instead of `https`?");
