@@ -4,11 +4,14 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
+use crate::mapping::names::is_kcps;
+
 /// Finalizers and annotations of the engine begin with this, or with `target.` before it.
 const OWN: &str = "sync-engine.dev/";
 
 /// A source as templates read it: in a namespace, without its status, and without the metadata that the engine itself
-/// writes there. Otherwise the engine's own writes would change what it renders.
+/// writes there. Otherwise the engine's own writes would change what it renders. Labels and annotations of kcp stay in their
+/// cluster, also where a template copies all of them.
 pub fn view(source: &Value) -> Value {
     let fields = source.as_object().into_iter().flatten().filter(|(field, _)| *field != "status");
     let read = |(field, value): (&String, &Value)| match (field.as_str(), value) {
@@ -28,8 +31,9 @@ fn readable_metadata(metadata: &Map<String, Value>) -> Map<String, Value> {
             ("finalizers", Value::Array(all)) => {
                 all.iter().filter(|one| !one.as_str().is_some_and(is_own)).cloned().collect()
             }
-            ("annotations", Value::Object(all)) => {
-                Value::Object(all.iter().filter(|(key, _)| !is_own(key)).map(|(k, v)| (k.clone(), v.clone())).collect())
+            ("labels" | "annotations", Value::Object(all)) => {
+                let given = all.iter().filter(|(key, _)| !is_own(key) && !is_kcps(key));
+                Value::Object(given.map(|(key, value)| (key.clone(), value.clone())).collect())
             }
             (_, value) => value.clone(),
         };
@@ -70,6 +74,17 @@ mod tests {
             "spec": {"b": 1}, "status": {"phase": "Pending"},
         });
         assert_eq!(view(&before), view(&after));
+    }
+
+    #[test]
+    fn what_kcp_writes_to_a_source_is_not_read() {
+        let source = json!({"metadata": {
+            "namespace": "n",
+            "labels": {"team": "a", "claimed.internal.apis.kcp.io/x": "y"},
+            "annotations": {"note": "b", "kcp.io/cluster": "abc", "internal.tenancy.kcp.io/owner": "ann"},
+        }});
+        let read = json!({"metadata": {"namespace": "n", "labels": {"team": "a"}, "annotations": {"note": "b"}}});
+        assert_eq!(view(&source), read);
     }
 
     #[test]

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 
-use super::observed::{Observed, Original, Pick};
+use super::observed::{Observed, Original, Pick, TargetObject};
 use super::{Cause, Reason, each, render};
 use crate::mapping::expression::{Missing, ObjectState, Outcome, Root, Scope, Several};
 use crate::mapping::names::is_dns_subdomain;
 use crate::mapping::placement::Place;
 use crate::mapping::template::{Template, Text, Unrendered};
-use crate::mapping::{Direction, Mapping, RelatedMissing, RelatedPlace, RelatedRule, SERVICE_ACCOUNT_TOKEN, Side};
+use crate::mapping::{
+    Direction, Mapping, OriginalOwner, RelatedMissing, RelatedPlace, RelatedRule, SERVICE_ACCOUNT_TOKEN, Side,
+};
 use crate::object::metadata;
 
 /// What one rule gives.
@@ -133,7 +135,9 @@ impl Places<'_> {
         let original = match self.observed.related.of(&original) {
             None => State::Unread(original),
             Some(Err(reason)) => State::Unseen(reason),
-            Some(Ok(found)) => found.into_iter().next().map_or(State::Missing, State::Present),
+            Some(Ok(found)) => {
+                found.into_iter().find(|found| self.is_readable(found)).map_or(State::Missing, State::Present)
+            }
         };
         Ok(Related { key: None, item: None, from, to, original })
     }
@@ -154,9 +158,23 @@ impl Places<'_> {
             None => Ok(vec![one(None, State::Unread(original))]),
             Some(seen) => Ok(seen?
                 .into_iter()
+                .filter(|found| self.is_readable(found))
                 .map(|found| one(Some(metadata(&found, "name")), State::Present(found.clone())))
                 .collect()),
         }
+    }
+
+    /// Where a place alone does not tell whose an object is, it is the tenant's own if the engine owns it for this source, or
+    /// if such an object owns it. Any other counts as missing, so that nobody learns what other tenants have.
+    fn is_readable(&self, found: &Value) -> bool {
+        let is_owned = |one: &TargetObject| {
+            let same = |field: &str| metadata(found, field) == metadata(&one.object, field);
+            let is_it = found.get("kind") == one.object.get("kind") && same("namespace") && same("name");
+            let owners = found.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+            let mut uids = owners.filter_map(|owner| owner.get("uid")?.as_str());
+            is_it || !one.uid().is_empty() && uids.any(|uid| uid == one.uid())
+        };
+        self.rule.owner != OriginalOwner::Unknown || self.observed.owned_anywhere().any(is_owned)
     }
 
     fn original(&self, namespace: &str, pick: Pick) -> Original {
@@ -256,6 +274,7 @@ pub fn lacking(rule: &RelatedRule, one: &Related) -> Option<Reason> {
     let missing = |cause| {
         let whose = match rule.direction {
             Direction::ToTarget => "in the consumer's cluster",
+            Direction::ToSource if rule.owner == OriginalOwner::Unknown => "on the target, or is not this source's own",
             Direction::ToSource => "on the target",
         };
         let detail = format!("{} {namespace}/{name} does not exist {whose}", rule.resource.group_plural());

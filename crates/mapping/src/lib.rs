@@ -156,6 +156,19 @@ pub struct RelatedRule {
     /// Whether the source owns the copy in its cluster.
     pub owner_reference: bool,
     pub on_missing: RelatedMissing,
+    pub owner: OriginalOwner,
+}
+
+/// Whose the objects are that a rule can read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OriginalOwner {
+    /// The tenant's of the source: the namespace or the name differs from tenant to tenant.
+    Tenant,
+    /// The provider's: the document names the object and a namespace of its own.
+    Provider,
+    /// Nothing tells it. Only what the engine owns for the source, and what that owns in turn, is known to be the tenant's.
+    #[default]
+    Unknown,
 }
 
 /// Where a related object is. What is omitted follows from the direction.

@@ -50,3 +50,9 @@ pub fn escape_pointer(segment: &str) -> Cow<'_, str> {
 pub fn unescape_pointer(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
+
+/// Whether a label or annotation is one of kcp's.
+pub fn is_kcps(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    prefix == "kcp.io" || prefix.ends_with(".kcp.io")
+}

@@ -370,3 +370,66 @@ fn a_shared_copy_goes_with_its_rule_unless_a_source_of_another_document_needs_it
         assert_eq!((world.settle(&mapping(&without)), world.objects.len()), (Rest::InSync, left), "{in_use:?}");
     }
 }
+
+/// One namespace for all tenants: a name alone does not tell whose a Secret is.
+const IN_ONE_NAMESPACE: &str = r#"  placement:
+    namespace: databases
+    name: "{{ source.metadata.name | dns_label(30) }}-{{ short_hash(workspace.cluster, source.metadata.namespace, source.metadata.name) }}"
+  related:
+    - id: chosen
+      direction: ToSource
+      resource: secrets.v1
+      from: {name: "{{ source.spec.secretName }}"}
+      to: {name: "{{ source.metadata.name }}-chosen"}
+    - id: listed
+      direction: ToSource
+      resource: secrets.v1
+      forEach: ${{ source.spec.secrets | default([]) }}
+      as: name
+      key: ${{ name }}
+      from: {name: "{{ name }}"}
+      to: {name: "{{ source.metadata.name }}-{{ name }}"}
+      onMissing: Skip
+    - id: labelled
+      direction: ToSource
+      resource: secrets.v1
+      from: {selector: {matchLabels: {team: a}}}
+  objects:
+    - id: db
+      template: {apiVersion: example.dev/v1, kind: Database, spec: {size: 1}}
+"#;
+
+#[test]
+fn a_secret_of_another_tenant_in_the_same_namespace_is_not_read_back() {
+    let mut world = of(&[]);
+    world.edit_source(|source| source["spec"] = json!({"secretName": "password", "secrets": ["password"]}));
+    world.originals = vec![(Side::Target, secret("databases", "password", json!({"password": "cA=="})))];
+    let rest = said(&world.settle(&mapping(IN_ONE_NAMESPACE)));
+    assert!(
+        rest.contains("secrets databases/password does not exist on the target, or is not this source's own"),
+        "{rest}"
+    );
+    assert_eq!(
+        world.objects.keys().filter(|reference| reference.kind.kind == "Secret").count(),
+        0,
+        "{:?}",
+        world.objects
+    );
+}
+
+#[test]
+fn a_secret_that_an_owned_object_owns_is_read_back() {
+    let mut world = of(&[]);
+    world.edit_source(|source| source["spec"] = json!({"secretName": "password", "secrets": ["password"]}));
+    world.settle(&mapping(IN_ONE_NAMESPACE));
+    let mut of_operator = secret("databases", "password", json!({"password": "cA=="}));
+    let uid = world.object("Database")["metadata"]["uid"].clone();
+    of_operator["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "example.dev/v1", "kind": "Database", "name": "db", "uid": uid}]);
+    world.originals = vec![(Side::Target, of_operator)];
+    assert_eq!(world.settle(&mapping(IN_ONE_NAMESPACE)), Rest::InSync);
+    assert_eq!(world.objects[&beside("db-chosen")]["data"], json!({"password": "cA=="}));
+    for copy in ["db-password", "password"] {
+        assert!(world.objects.contains_key(&beside(copy)), "{copy}: {:?}", world.objects.keys());
+    }
+}

@@ -2,10 +2,11 @@
 //! whether they can write anything there.
 
 use super::reserved::{Value, What, Why, fields, meaning};
+use super::safety;
 use super::types::{Environment, Type};
 use crate::Kind;
 use crate::diagnostic::Finding;
-use crate::expression::{Piece, Text, TextForm};
+use crate::expression::{Expr, Piece, Text, TextForm};
 use crate::schema::{Field, Form, View};
 use crate::yaml::Node;
 
@@ -33,8 +34,71 @@ pub(super) fn check_name(kind: &Kind, node: &Node, path: &[String], types: &[Typ
         let keys = if let Type::Of(shape) = one { keys(shape.view) } else { Vec::new() };
         meaning(fields(&kind.group, &kind.kind), &path, &Value { form: one.form(), keys })
     });
-    if let Some(why @ (Why::Program | Why::Placement | Why::Environment)) = meant {
-        findings.push(finding(node, why, &format!("`{path}`")));
+    match meant {
+        Some(Why::Pods) => findings.push(safety::pods(node, &path)),
+        Some(Why::Reach) => findings.push(safety::reaching(node, &path, "namespace")),
+        Some(why) => findings.push(finding(node, why, &format!("`{path}`"))),
+        None => {}
+    }
+}
+
+const FINALIZERS: &str = "nobody takes off a finalizer of the consumer's choice, and the object would stay for ever";
+const OWNERS: &str = "the garbage collector deletes an object with its owners, and a consumer would name them";
+const ANNOTATIONS: &str = "controllers take orders from annotations: ingress controllers, operators, cloud providers";
+const ACCOUNT: &str = "a consumer would get the token of any service account of the namespace";
+const NAMESPACE_LABELS: &str = "labels of a namespace say how its pods are confined and who may reach them";
+
+/// What a consumer writes into the metadata of any kind. `is_open`: the consumer chooses the keys, too.
+pub(super) fn check_metadata(node: &Node, path: &[String], is_open: bool, findings: &mut Vec<Finding>) {
+    let keys: Vec<&str> = path.iter().map(String::as_str).collect();
+    let why = match &keys[..] {
+        ["metadata", "finalizers", ..] => FINALIZERS,
+        ["metadata", "ownerReferences", ..] => OWNERS,
+        ["metadata", "annotations"] if is_open => ANNOTATIONS,
+        ["metadata", "annotations", "kubernetes.io/service-account.name"] => ACCOUNT,
+        _ => return,
+    };
+    let found = finding(node, Why::Reserved(why), &format!("`{}`", keys.join(".")));
+    findings.push(match why {
+        ANNOTATIONS => found.help(format!("{why}; name the keys that a consumer may set: `only(…)`")),
+        _ => found,
+    });
+}
+
+/// What a consumer writes into the labels of a namespace.
+pub(super) fn check_namespace_label<'s>(
+    environment: &Environment<'s>,
+    node: &Node,
+    (key, text): (&str, &'s Text),
+    findings: &mut Vec<Finding>,
+) {
+    // A filter that only makes a valid label of a listed value leaves it one of a list.
+    let bare = |expr: &'s Expr| match expr {
+        Expr::Call(call) if ["label_value", "lower", "upper"].contains(&call.name()) => {
+            call.arguments.first().and_then(Option::as_ref).unwrap_or(expr)
+        }
+        _ => expr,
+    };
+    let printed = text.expressions().into_iter().filter(|expr| environment.is_consumers(expr));
+    let mut types = printed.flat_map(|expr| environment.infer(bare(expr)));
+    if types.any(|one| is_free_at(&one, &[])) {
+        findings.push(finding(node, Why::Reserved(NAMESPACE_LABELS), &format!("`placement.namespaceLabels.{key}`")));
+    }
+}
+
+/// Whether an expression names every key of the map that it gives.
+pub(super) fn names_its_keys(expr: &Expr) -> bool {
+    match expr {
+        Expr::Map(entries) => entries.iter().all(|(key, _)| matches!(key, Expr::Literal(_))),
+        Expr::Call(call) => call.name() == "only",
+        Expr::Default { value, fallback, .. } => {
+            names_its_keys(value) && fallback.as_ref().is_none_or(|fallback| names_its_keys(fallback))
+        }
+        Expr::Conditional { then, otherwise, .. } => names_its_keys(then) && names_its_keys(otherwise),
+        Expr::And(_, other) => names_its_keys(other),
+        Expr::Or(one, other) => names_its_keys(one) && names_its_keys(other),
+        Expr::Literal(_) | Expr::Omit => true,
+        _ => false,
     }
 }
 

@@ -26,10 +26,11 @@ use super::{Mapping, ObjectRule, Side};
 use crate::yaml::{self, Node, NodeValue};
 
 pub use collisions::common_object;
+pub(super) use places::owner_of;
 use reads::{Reads, guards};
 pub use safety::is_namespace;
 use target::{Place, Target};
-use types::{Bound, Environment, Type};
+use types::{Environment, Type};
 
 /// Everything that is wrong with a mapping that compiles, in the order of the file.
 ///
@@ -39,6 +40,7 @@ pub fn check(document: &yaml::Document, mapping: &Mapping, schemas: &Schemas) ->
     let mut checker = Checker::new(spec, mapping, schemas);
     checker.filter();
     checker.vars();
+    checker.namespace_labels();
     places::check(spec, mapping, &mut checker.findings);
     collisions::check(spec, mapping, &mut checker.findings);
     lengths::check(spec, mapping, checker.environment.source, &mut checker.findings);
@@ -88,18 +90,21 @@ impl<'s> Checker<'s> {
         }
     }
 
+    /// After the variables, which the labels may read.
+    fn namespace_labels(&mut self) {
+        let labels = self.spec.get("placement").and_then(|placement| placement.get("namespaceLabels"));
+        for (key, text) in &self.mapping.placement.namespace_labels {
+            if let Some(node) = labels.and_then(|labels| labels.get(key)) {
+                decided::check_namespace_label(&self.environment, node, (key, text), &mut self.findings);
+            }
+        }
+    }
+
     /// A variable that is nothing but a path may be absent: it is undefined where it is read.
     fn vars(&mut self) {
         for (name, template) in &self.mapping.vars {
             let node = self.spec.get("vars").and_then(|vars| vars.get(name));
-            let bound = match template.root() {
-                Tree::Expression(expression) => Bound {
-                    types: self.environment.infer(expression.expr()),
-                    is_consumers: self.environment.is_consumers(expression.expr()),
-                },
-                // What a structure holds is not followed; that a consumer may have filled it is assumed nowhere.
-                _ => Bound { types: vec![Type::Any], is_consumers: false },
-            };
+            let bound = self.environment.bound(template.root());
             if let Some(node) = node {
                 let alone = matches!(
                     template.root(),

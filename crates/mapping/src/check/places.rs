@@ -7,10 +7,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::coverage::reads_of_source;
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Expr, Path, Root, Scope, Segment, Text};
 use crate::yaml::{Node, NodeValue};
-use crate::{Direction, ForEach, Mapping, ObjectRule, RelatedRule, SourceClusters};
+use crate::{
+    Direction, ForEach, Mapping, OWN_CLUSTER, ObjectRule, OriginalOwner, RelatedRule, SourceClusters, placement,
+};
 
 const CLUSTERS: [&str; 2] = ["2xcau5l8pb5n4bev", "1kd7fq0ntn2qv9ew"];
 
@@ -55,18 +58,20 @@ pub(super) fn check(spec: &Node, mapping: &Mapping, findings: &mut Vec<Finding>)
 pub(super) struct Named<'m> {
     text: &'m Text,
     each: Option<&'m ForEach>,
+    /// It is in the namespace of its source.
+    is_beside: bool,
 }
 
 impl<'m> Named<'m> {
     /// `None`: it has the name of the placement.
     pub fn of(rule: &'m ObjectRule) -> Option<Self> {
-        Some(Self { text: rule.name.as_ref()?, each: rule.for_each.as_deref() })
+        Some(Self { text: rule.name.as_ref()?, each: rule.for_each.as_deref(), is_beside: false })
     }
 
     /// Of the copies of a related object; `None`: each has the name of its original.
     fn of_copies(rule: &'m RelatedRule) -> Option<Self> {
         let text = rule.to.name.as_ref().or(rule.from.name.as_ref())?;
-        Some(Self { text, each: rule.for_each.as_deref() })
+        Some(Self { text, each: rule.for_each.as_deref(), is_beside: rule.direction == Direction::ToSource })
     }
 }
 
@@ -118,13 +123,17 @@ type Pair = (Candidate<'static>, Candidate<'static>, String);
 /// The first two sources whose objects get one namespace and name.
 fn meeting(mapping: &Mapping, named: Option<Named<'_>>) -> Option<Pair> {
     let spec = source_stand_in(mapping, named);
-    let mut taken: BTreeMap<(String, String), Candidate<'static>> = BTreeMap::new();
+    let mut taken: BTreeMap<(&str, String, String), Candidate<'static>> = BTreeMap::new();
     for candidate in candidates(mapping) {
-        let Some(place) = placed(mapping, named, candidate, &spec) else { continue };
-        if let Some(first) = taken.get(&place) {
-            return Some((*first, candidate, format!("{}/{}", place.0, place.1)));
+        let Some((mut namespace, name)) = placed(mapping, named, candidate, &spec) else { continue };
+        let mut cluster = "";
+        if named.is_some_and(|named| named.is_beside) {
+            (cluster, namespace) = (candidate.cluster, candidate.namespace.to_owned());
         }
-        taken.insert(place, candidate);
+        let shown = format!("{namespace}/{name}");
+        if let Some(first) = taken.insert((cluster, namespace, name), candidate) {
+            return Some((first, candidate, shown));
+        }
     }
     None
 }
@@ -167,7 +176,7 @@ pub(super) fn placed(
 ) -> Option<(String, String)> {
     let mut scope = scope(mapping, candidate, spec.clone());
     let place = mapping.placement.place(&scope).ok()?;
-    let Some(Named { text: name, each }) = named else {
+    let Some(Named { text: name, each, .. }) = named else {
         return Some((place.namespace, place.name));
     };
     if let Some(each) = each {
@@ -205,23 +214,91 @@ pub(super) fn source_stand_in(mapping: &Mapping, named: Option<Named<'_>>) -> Ma
 /// A value that has the same word wherever the texts read it.
 pub(super) fn stand_in(texts: &[&Text], base: &Base) -> Value {
     let mut value = Value::Object(Map::new());
-    let mut put = |path: &Path| {
-        let mut at = &mut value;
-        for segment in &path.segments {
-            let Segment::Key(key) = segment else { return };
-            let Value::Object(fields) = at else { return };
-            at = fields.entry(key.clone()).or_insert_with(|| json!({}));
-        }
-        if at.as_object().is_some_and(Map::is_empty) {
-            *at = json!("same");
-        }
-    };
     // The identity of a source is left out: it is what differs.
     let is_identity = |path: &Path| matches!(path.segments.first(), Some(Segment::Key(key)) if key == "metadata");
     let paths = texts.iter().flat_map(|text| text.expressions()).flat_map(Expr::paths);
     let read = paths.filter(|path| path.base == *base && !(*base == Base::Root(Root::Source) && is_identity(path)));
-    read.for_each(&mut put);
+    for path in read {
+        let keys = path.segments.iter().map(|segment| match segment {
+            Segment::Key(key) => Some(key.as_str()),
+            Segment::Index(_) => None,
+        });
+        if let Some(keys) = keys.collect::<Option<Vec<_>>>() {
+            put(&mut value, keys.into_iter());
+        }
+    }
     value
+}
+
+/// Two sources of two tenants, which say the same in everything that they decide: of two workspaces, or, where all are in
+/// one cluster, of two namespaces.
+fn tenants(mapping: &Mapping) -> [Candidate<'static>; 2] {
+    let plain = Candidate { cluster: CLUSTERS[0], namespace: NAMESPACES[0], name: NAMES[0] };
+    let first = served_candidate(mapping).unwrap_or(plain);
+    let elsewhere = candidates(mapping).find(|one| one.namespace != first.namespace);
+    let second = match (&mapping.source.clusters, elsewhere) {
+        (SourceClusters::ApiExport(_), _) => Candidate { cluster: CLUSTERS[1], ..first },
+        (SourceClusters::Provider(_), Some(one)) if !mapping.source.resource.is_workspace() => one,
+        (SourceClusters::Provider(_), _) => Candidate { name: NAMES[1], ..first },
+    };
+    [first, second]
+}
+
+/// Whose the objects are that a rule reads on the target: it is tried on two tenants.
+pub(crate) fn owner_of(mapping: &Mapping, rule: &RelatedRule) -> OriginalOwner {
+    if rule.direction == Direction::ToTarget || OWN_CLUSTER.contains(&mapping.target.as_str()) {
+        return OriginalOwner::Tenant;
+    }
+    let [one, other] = tenants(mapping).map(|candidate| reading(mapping, rule, candidate));
+    let apart = |text: &Text| text.tells_apart(&one, &other);
+    let namespace = rule.from.namespace.as_ref();
+    if apart(namespace.unwrap_or(&mapping.placement.namespace)) || rule.from.name.as_ref().is_some_and(apart) {
+        return OriginalOwner::Tenant;
+    }
+    let is_written = |text: &Text| text.literal().is_some();
+    let is_placement = |namespace: &Text| mapping.placement.namespace.literal() == namespace.literal();
+    match namespace.filter(|namespace| is_written(namespace) && !is_placement(namespace)) {
+        Some(_) if rule.from.name.as_ref().is_none_or(is_written) => OriginalOwner::Provider,
+        _ => OriginalOwner::Unknown,
+    }
+}
+
+/// What the places of a related object read of a source. What two tenants write may well be the same.
+fn reading(mapping: &Mapping, rule: &RelatedRule, candidate: Candidate<'_>) -> Scope {
+    let mut read = reads_of_source(mapping);
+    read.sort_by_key(|path| std::cmp::Reverse(path.len()));
+    let mut source = json!({});
+    for path in read.iter().filter(|path| path.first() != Some(&"metadata")) {
+        put(&mut source, path.iter().copied());
+    }
+    let Value::Object(source) = source else { return Scope::new() };
+    let mut scope = scope(mapping, candidate, source);
+    let placement = &mapping.placement;
+    let place = json!({
+        "namespace": placement::namespace(&placement.namespace, &scope).ok(),
+        "name": placement.name(&scope).ok(),
+    });
+    scope.set(Root::Placement, Arc::new(place));
+    if let Some(each) = &rule.for_each {
+        let texts: Vec<_> = rule.from.namespace.iter().chain(&rule.from.name).collect();
+        scope.set_local(&each.item, Arc::new(stand_in(&texts, &Base::Local(each.item.clone()))));
+    }
+    for (name, template) in &mapping.vars {
+        let outcome = template.evaluate(&scope);
+        scope.set_var(name, outcome);
+    }
+    scope
+}
+
+/// Puts a word at a path, unless something is there.
+fn put<'k>(mut at: &mut Value, keys: impl Iterator<Item = &'k str>) {
+    for key in keys {
+        let Value::Object(fields) = at else { return };
+        at = fields.entry(key).or_insert_with(|| json!({}));
+    }
+    if at.as_object().is_some_and(Map::is_empty) {
+        *at = json!("same");
+    }
 }
 
 fn finding(node: &Node, (first, second, place): &Pair) -> Finding {

@@ -79,7 +79,7 @@ impl<'s> Reads<'_, 's> {
                     let single = node.targets.len() == 1;
                     inner.locals.extend(node.targets.iter().map(|name| {
                         let types = if single { items.types.clone() } else { vec![Type::Any] };
-                        (name.clone(), Bound { types, is_consumers: items.is_consumers })
+                        (name.clone(), Bound::new(types, items.is_consumers))
                     }));
                     let guarded = guarded || node.filter.as_ref().is_some_and(guards);
                     let mut reads = Reads { environment: &inner, findings: self.findings };

@@ -1,11 +1,12 @@
-//! What related objects read, and whether a consumer decides where on the target.
+//! What related objects read, and whether what is read on the target is the tenant's own.
 
-use crate::template::Tree;
+use crate::expression::References;
+use crate::template::{Text, Tree};
 use crate::yaml::{Node, NodeValue};
-use crate::{Direction, ForEach, RelatedPlace, RelatedRule};
+use crate::{ForEach, OriginalOwner, RelatedPlace, RelatedRule};
 
 use super::reads::Reads;
-use super::types::{Bound, Type};
+use super::types::Bound;
 use super::{Checker, safety};
 
 impl<'s> Checker<'s> {
@@ -31,35 +32,37 @@ impl<'s> Checker<'s> {
                 self.template(node, template.root(), None, self.guarded);
             }
         }
-        // On the target, only the tenant's own namespace is the tenant's.
-        let (side, place) = match rule.direction {
-            Direction::ToTarget => ("to", &rule.to),
-            Direction::ToSource => ("from", &rule.from),
-        };
-        let written = node.get(side).and_then(|side| side.get("namespace"));
-        if let (Some(text), Some(at)) = (&place.namespace, written)
-            && self.environment.prints_consumers(text)
-        {
-            self.findings.push(safety::reaching(at, &format!("{side}.namespace"), "namespace"));
-        }
         self.reading(node, rule);
     }
 
-    /// In a namespace of the provider's choice, a consumer who gives the name could read any object.
+    /// What is read back must be the tenant's own. Where only the objects that are read tell the place, the engine asks at run
+    /// time who owns it.
     fn reading(&mut self, node: &Node, rule: &RelatedRule) {
-        let RelatedPlace { namespace: Some(namespace), name: Some(name), .. } = &rule.from else { return };
-        let written = node.get("from").and_then(|from| from.get("name"));
-        let is_shared = rule.direction == Direction::ToSource && !self.environment.prints_consumers(namespace);
-        if let Some(at) = written.filter(|_| is_shared && self.environment.prints_consumers(name)) {
-            self.findings.push(safety::reading(at));
+        let RelatedPlace { namespace, name, selector } = &rule.from;
+        let asks_later = |text: &Text| self.reads_objects(text.references());
+        if rule.owner == OriginalOwner::Unknown && (selector.is_some() || !namespace.iter().chain(name).any(asks_later))
+        {
+            let from = node.get("from");
+            let field = |name: &str| from.and_then(|from| from.get(name));
+            let written = field("name").or(field("selector")).or(from);
+            self.findings.push(safety::reading(written.map_or(node, |written| written)));
         }
+    }
+
+    /// Whether a name stands for what is known at run time alone, also through variables.
+    fn reads_objects(&self, references: &References) -> bool {
+        let of_var = |name: &String| {
+            let mut vars = self.mapping.vars.iter().filter(|(known, _)| known == name);
+            vars.any(|(_, template)| self.reads_objects(template.references()))
+        };
+        !references.objects.is_empty() || !references.related.is_empty() || references.vars.iter().any(of_var)
     }
 
     /// What a list's items are, for all that is made from them.
     pub(super) fn list(&mut self, node: &Node, each: &'s ForEach) {
         let items = match each.list.root() {
             Tree::Expression(expression) => self.environment.items(expression.expr()),
-            _ => Bound { types: vec![Type::Any], is_consumers: false },
+            _ => Bound::any(false),
         };
         if let Some(node) = node.get("forEach") {
             self.template(node, each.list.root(), None, self.guarded);

@@ -53,7 +53,7 @@ impl Why {
 enum Looks {
     Anything,
     Text,
-    /// A list, or a map.
+    /// A list, or a map; what a schema leaves open can be both.
     Structure,
     List,
     /// A map or a list of maps with one of these keys, or one whose keys the schema leaves open.
@@ -71,13 +71,13 @@ pub struct Value<'s> {
 
 impl Looks {
     fn fits(self, value: &Value<'_>) -> bool {
-        let structured = matches!(value.form, Form::Map | Form::List);
+        let structured = matches!(value.form, Form::Map | Form::List | Form::Any);
         let has = |keys: &[&str]| value.keys.iter().any(|key| keys.contains(key));
         match self {
             Self::Anything => true,
             Self::Text => value.form.meets(Form::Text),
             Self::Structure => structured,
-            Self::List => value.form == Form::List,
+            Self::List => matches!(value.form, Form::List | Form::Any),
             Self::With(keys) => structured && (value.keys.is_empty() || has(keys)),
             Self::Exactly(keys) => structured && has(keys),
         }

@@ -131,13 +131,14 @@ pub(super) fn reaching(node: &Node, path: &str, what: &str) -> Finding {
 }
 
 pub(super) fn reading(node: &Node) -> Finding {
-    let message = "a consumer chooses which object of a namespace that is not the consumer's is read: `from.name`";
-    Finding::new("SE0703", node.headline(), message).label("the consumer decides this").help(
-        "write the name as a literal, or leave `from.namespace` out: the placement's namespace is the tenant's own",
+    let message = "what is read back can be another tenant's: nothing in its namespace or name tells tenants apart";
+    Finding::new("SE0711", node.headline(), message).label("two tenants can read one object by this").help(
+        "put `{{ placement.name }}` into `from.name`, or `short_hash(workspace.cluster, source.metadata.namespace)` into the \
+         namespace of the placement, as the default has it",
     )
 }
 
-fn pods(node: &Node, path: &str) -> Finding {
+pub(super) fn pods(node: &Node, path: &str) -> Finding {
     let message = format!("a consumer can fill a pod template: `{path}`");
     Finding::new("SE0705", node.headline(), message)
         .label("pods of the consumer's making would run on the target")

@@ -65,7 +65,12 @@ impl<'s> Target<'_, 's> {
                 self.reads().text(text, guarded);
                 self.typed(node, &[Type::Simple(Form::Text)], place);
                 let is_consumers = self.environment.prints_consumers(text);
-                self.safe_leaf(node, &place.path, is_consumers, &[]);
+                // A text that is nothing but what it prints is written as a value is.
+                let alone = text.only_expression().map_or(Vec::new(), |expr| self.environment.infer(expr));
+                self.safe_leaf(node, &place.path, is_consumers, &alone);
+                if self.kind.is_some() && is_consumers {
+                    decided::check_metadata(node, &place.path, false, self.findings);
+                }
                 if let Some(kind) = self.kind {
                     let printed = decided::printed(self.environment, text);
                     decided::check(kind, node, &place.path, &printed, self.findings);
@@ -141,7 +146,7 @@ impl<'s> Target<'_, 's> {
 
     fn each(&mut self, node: &Node, each: &'s Each, place: &Place<'s>) {
         self.expect(node, Form::List, place);
-        let mut items = Bound { types: vec![Type::Any], is_consumers: false };
+        let mut items = Bound::any(false);
         if let (Some(list), tree) = (node.get("$each"), &each.list) {
             match tree {
                 Tree::Expression(expression) => {
@@ -251,6 +256,7 @@ impl<'s> Target<'_, 's> {
         let is_consumers = self.environment.is_consumers(expr);
         self.safe_leaf(node, &place.path, is_consumers, &types);
         if let Some(kind) = self.kind.filter(|_| is_consumers) {
+            decided::check_metadata(node, &place.path, !decided::names_its_keys(expr), self.findings);
             safety::subtree(kind, node, &types, place, self.findings);
         }
     }

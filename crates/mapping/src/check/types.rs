@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::expression::{Base, Call, Expr, Path, Piece, Root, Segment, Text, TextForm};
 use crate::schema::{Field, Form, Schema, View};
+use crate::template::Tree;
 
 /// One of the types a value can have.
 #[derive(Debug, Clone)]
@@ -45,6 +46,19 @@ pub(super) struct Bound<'s> {
     pub types: Vec<Type<'s>>,
     /// Whether a consumer decides what it holds.
     pub is_consumers: bool,
+    /// Of a map that the document writes out, its fields.
+    pub fields: Vec<(String, Self)>,
+}
+
+impl Bound<'_> {
+    pub fn new<'s>(types: Vec<Type<'s>>, is_consumers: bool) -> Bound<'s> {
+        Bound { types, is_consumers, fields: Vec::new() }
+    }
+
+    /// Nothing is known.
+    pub fn any<'s>(is_consumers: bool) -> Bound<'s> {
+        Bound::new(vec![Type::Any], is_consumers)
+    }
 }
 
 impl<'s> Shape<'s> {
@@ -166,11 +180,45 @@ impl<'s> Environment<'s> {
     }
 
     fn path(&self, path: &Path) -> Vec<Type<'s>> {
-        let mut types = self.base(&path.base).types;
+        self.reached(path).types
+    }
+
+    fn reached(&self, path: &Path) -> Bound<'s> {
+        let mut bound = self.base(&path.base);
         for segment in &path.segments {
-            types = types.into_iter().map(|one| one.step(segment)).collect();
+            let written = |(key, _): &(String, _)| matches!(segment, Segment::Key(name) if name == key);
+            bound = match bound.fields.iter().position(written) {
+                Some(position) => bound.fields.swap_remove(position).1,
+                None => Bound::new(bound.types.into_iter().map(|one| one.step(segment)).collect(), bound.is_consumers),
+            };
         }
-        types
+        bound
+    }
+
+    /// What is known of what a variable's tree gives.
+    pub fn bound(&self, tree: &'s Tree) -> Bound<'s> {
+        match tree {
+            Tree::Literal(_) => Bound::any(false),
+            Tree::Expression(expression) => {
+                Bound::new(self.infer(expression.expr()), self.is_consumers(expression.expr()))
+            }
+            Tree::Text(text) => Bound::any(self.prints_consumers(text)),
+            Tree::Sequence(trees) | Tree::Merge(trees) => {
+                Bound::any(trees.iter().any(|tree| self.bound(tree).is_consumers))
+            }
+            Tree::Each(each) => {
+                let items = self.bound(&each.list);
+                let mut environment = self.clone();
+                environment.locals.push((each.name.clone(), Bound::any(items.is_consumers)));
+                Bound::any(environment.bound(&each.item).is_consumers)
+            }
+            Tree::When(when) => self.bound(&when.tree),
+            Tree::Mapping(entries) => {
+                let fields: Vec<_> = entries.iter().map(|(key, tree)| (key.clone(), self.bound(tree))).collect();
+                let is_consumers = fields.iter().any(|(_, field)| field.is_consumers);
+                Bound { fields, ..Bound::any(is_consumers) }
+            }
+        }
     }
 
     /// What the first word of a path stands for.
@@ -181,13 +229,13 @@ impl<'s> Environment<'s> {
         };
         let named = |bound: &[(String, Bound<'s>)], name: &str| {
             let found = bound.iter().rev().find(|(known, _)| known == name);
-            found.map_or(Bound { types: vec![Type::Any], is_consumers: false }, |(_, bound)| bound.clone())
+            found.map_or_else(|| Bound::any(false), |(_, bound)| bound.clone())
         };
         match base {
-            Base::Root(Root::Source) => Bound { types: of(self.source), is_consumers: true },
-            Base::Root(Root::Value) => Bound { types: self.value.clone(), is_consumers: false },
-            Base::Root(_) | Base::Related(_) => Bound { types: vec![Type::Any], is_consumers: false },
-            Base::Object(id) => Bound { types: of(self.object(id)), is_consumers: false },
+            Base::Root(Root::Source) => Bound::new(of(self.source), true),
+            Base::Root(Root::Value) => Bound::new(self.value.clone(), false),
+            Base::Root(_) | Base::Related(_) => Bound::any(false),
+            Base::Object(id) => Bound::new(of(self.object(id)), false),
             Base::Var(name) => named(&self.vars, name),
             Base::Local(name) => named(&self.locals, name),
         }
@@ -196,7 +244,7 @@ impl<'s> Environment<'s> {
     /// The items of the lists that an expression can come to.
     pub fn items(&self, expr: &'s Expr) -> Bound<'s> {
         let types = self.infer(expr).into_iter().map(Type::item).collect();
-        Bound { types, is_consumers: self.is_consumers(expr) }
+        Bound::new(types, self.is_consumers(expr))
     }
 
     /// Whether a consumer's own words can come out of an expression; a hash of them is none.
@@ -204,7 +252,7 @@ impl<'s> Environment<'s> {
         let any = |all: Vec<&Expr>| all.into_iter().any(|expr| self.is_consumers(expr));
         match expr {
             Expr::Not(_) | Expr::Compare { .. } => false,
-            Expr::Path(path) => self.base(&path.base).is_consumers,
+            Expr::Path(path) => self.reached(path).is_consumers,
             Expr::Index { base, .. } | Expr::Slice { base, .. } => any(vec![base]),
             Expr::Map(entries) => any(entries.iter().map(|(_, value)| value).collect()),
             Expr::Conditional { then, otherwise, .. } => any(vec![then, otherwise]),

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
+use super::check::owner_of;
 use super::diagnostic::Finding;
 use super::document::{
     API_VERSION, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec, MappingTestDocument, Period,
@@ -258,7 +259,7 @@ impl Compiler {
             placement.create_namespace = false;
         }
         let name = &document.metadata.name.value;
-        Some(Mapping {
+        let mut mapping = Mapping {
             constants: Constants::new(name, &target),
             name: name.clone(),
             mode: spec.mode,
@@ -273,7 +274,10 @@ impl Compiler {
             lifecycle,
             reconcile,
             text: text.clone(),
-        })
+        };
+        let owners: Vec<_> = mapping.related.iter().map(|rule| owner_of(&mapping, rule)).collect();
+        mapping.related.iter_mut().zip(owners).for_each(|(rule, owner)| rule.owner = owner);
+        Some(mapping)
     }
 
     /// Notes what has no run time yet.

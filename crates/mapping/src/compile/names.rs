@@ -170,8 +170,7 @@ pub(super) fn is_mark(key: &str) -> bool {
 
 /// Whether a label or annotation is one of the engine's own or of kcp's: it never leaves its cluster.
 pub(super) fn is_internal(key: &str) -> bool {
-    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
-    is_mark(key) || prefix == "kcp.io" || prefix.ends_with(".kcp.io")
+    is_mark(key) || crate::names::is_kcps(key)
 }
 
 /// Whether a text holds anything to evaluate.

@@ -10,7 +10,7 @@ use crate::expression::{References, RootSet};
 use crate::template::{Template, Text};
 use crate::yaml::{Raw, Spanned};
 use crate::{
-    Copied, IdentityChange, ObjectRule, Propagation, RELATED, RelatedData, RelatedPlace, RelatedRule,
+    Copied, IdentityChange, ObjectRule, OriginalOwner, Propagation, RELATED, RelatedData, RelatedPlace, RelatedRule,
     SERVICE_ACCOUNT_TOKEN, Side,
 };
 
@@ -61,6 +61,7 @@ impl Compiler {
             secret_type: spec.secret_type.as_ref().map(|kind| kind.value.clone()),
             owner_reference: spec.owner_reference,
             on_missing: spec.on_missing,
+            owner: OriginalOwner::default(),
         })
     }
 

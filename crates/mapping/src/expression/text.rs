@@ -128,6 +128,33 @@ impl Text {
         }
     }
 
+    /// Whether it comes to different texts in two scopes. One part that does is enough, whatever the others come to.
+    pub(crate) fn tells_apart(&self, one: &Scope, other: &Scope) -> bool {
+        let differ = |render: &dyn Fn(&Scope) -> Option<String>| matches!((render(one), render(other)), (Some(one), Some(other)) if one != other);
+        let printed = |piece: &Piece, scope: &Scope| {
+            let (mut printed, budget) = (String::new(), &mut Budget::for_expression());
+            let mut printer = Printer { evaluation: Evaluation::new(scope, budget), printed: &mut printed };
+            printer.print(std::slice::from_ref(piece)).ok()?;
+            Some(printed)
+        };
+        match &self.form {
+            TextForm::Pieces(pieces) => pieces.iter().any(|piece| differ(&|scope| printed(piece, scope))),
+            _ => differ(&|scope| self.render(scope).ok()),
+        }
+    }
+
+    /// Its expression, where it is nothing else.
+    pub(crate) fn only_expression(&self) -> Option<&Expr> {
+        match &self.form {
+            TextForm::Typed(expression) => Some(expression.expr()),
+            TextForm::Pieces(pieces) => match &pieces[..] {
+                [Piece::Print { expr, .. }] => Some(expr),
+                _ => None,
+            },
+            TextForm::Literal(_) => None,
+        }
+    }
+
     /// Its expressions, those of all branches and loops among them.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
         match &self.form {

@@ -73,4 +73,11 @@ pub(super) const SAFETY: &[Code] = &[
         "objects:\n  - {id: web, template: {apiVersion: v1, kind: Service, metadata: {name: \"{{ placement.name }}-web\"}}}\n",
         "objects:\n  - {id: web, template: {apiVersion: v1, kind: Service, metadata: {name: \"{{ placement.name | dns_label(40) }}-{{ short_hash(placement.name) }}\"}}}\n",
     ),
+    error(
+        "SE0711",
+        "an object of another tenant that is read back",
+        "A related object with `direction: ToSource` must be the tenant's own: its namespace or its name differs between tenants. The rule is tried on two tenants whose sources say the same. An object of the provider is read by a name and a `from.namespace` that are literals, and not in the namespace of the placement. A name that `objects` or `related` give is asked about at run time: only what the engine owns for the source, or what that owns, is read.",
+        "placement: {namespace: databases, name: \"{{ source.metadata.name | dns_label(30) }}-{{ short_hash(workspace.cluster, source.metadata.namespace, source.metadata.name) }}\"}\nrelated:\n  - {id: access, direction: ToSource, resource: secrets.v1, from: {name: \"{{ source.spec.region | default('a') }}\"}, to: {name: \"{{ placement.name }}-access\"}}\n",
+        "placement: {namespace: databases, name: \"{{ source.metadata.name | dns_label(30) }}-{{ short_hash(workspace.cluster, source.metadata.namespace, source.metadata.name) }}\"}\nrelated:\n  - {id: access, direction: ToSource, resource: secrets.v1, from: {name: \"{{ placement.name }}-access\"}, to: {name: \"{{ source.metadata.name }}-access\"}}\n",
+    ),
 ];
