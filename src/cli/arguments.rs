@@ -15,7 +15,7 @@ use super::completions::{self, CompletionsArguments};
 use super::diff::{self, DiffArguments};
 use super::explain::ExplainArguments;
 use super::init::{self, InitArguments};
-use super::options::{KubeconfigRef, Listen, NamedKubeconfig};
+use super::options::{KubeconfigRef, Listen, NamedDirectory, NamedKubeconfig};
 use super::orphans::{self, OrphansArguments};
 use super::rbac::{self, RbacArguments};
 use super::render::{self, RenderArguments};
@@ -265,6 +265,28 @@ pub struct Connections {
         value_delimiter = ','
     )]
     pub others: Vec<NamedKubeconfig>,
+
+    #[command(flatten)]
+    pub machine: MachineArguments,
+}
+
+/// What documents may use of this machine. They name no path and no program themselves.
+#[derive(Debug, Clone, Args)]
+pub struct MachineArguments {
+    /// A directory of kubeconfig files that a ClusterProvider names (`kubeconfigFiles.directory`). Can be repeated; the
+    /// environment variable separates several with commas.
+    ///
+    /// A kubeconfig file can run programs as the engine: mount the directory read-only.
+    #[arg(long = "directory", value_name = "NAME=PATH", env = "SYNC_ENGINE_DIRECTORY", value_delimiter = ',')]
+    pub directories: Vec<NamedDirectory>,
+
+    /// File that says which program gives the credential for each access provider of a cluster inventory.
+    #[arg(long, value_name = "FILE", env = "SYNC_ENGINE_ACCESS_PROVIDERS")]
+    pub access_providers: Option<PathBuf>,
+
+    /// Lets ClusterProviders of the kind `kind` run the program `kind`.
+    #[arg(long, env = "SYNC_ENGINE_ALLOW_KIND")]
+    pub allow_kind: bool,
 }
 
 /// The mappings that a verb is about, and their schemas.

@@ -35,6 +35,7 @@ impl ConnectionArguments {
         let has_kubeconfig = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
         Ok(Surveyor {
             connections: open(self.by_name(has_kubeconfig)?, &Process::default())?,
+            machine: self.named.machine.given()?,
             providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
             engine: engine.to_owned(),
             home: home.to_owned(),

@@ -8,9 +8,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::arguments::{ConnectionArguments, Connections, ElectionArguments, LeaderElect, RunArguments};
+use super::arguments::{
+    ConnectionArguments, Connections, ElectionArguments, LeaderElect, MachineArguments, RunArguments,
+};
 use crate::engine::election::{How, Terms};
-use crate::multicluster::connection::{ConnectionSource, flag};
+use crate::multicluster::connection::{ConnectionSource, Machine, flag};
 use crate::object;
 use crate::server::HostName;
 
@@ -21,6 +23,7 @@ pub struct RunOptions {
     pub schemas: Option<PathBuf>,
     /// By the names that mappings and providers use.
     pub connections: BTreeMap<String, KubeconfigRef>,
+    pub machine: Machine,
     /// `None`: no listener for the kubelet and Prometheus.
     pub probes: Option<SocketAddr>,
     /// `None`: no listener for people.
@@ -60,6 +63,13 @@ pub struct NamedKubeconfig {
     pub kubeconfig: KubeconfigRef,
 }
 
+/// `NAME=PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedDirectory {
+    pub name: String,
+    pub path: PathBuf,
+}
+
 /// An address, or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listen {
@@ -78,6 +88,10 @@ pub enum ValueError {
     NoName,
     #[error("`{0}` cannot name a connection: use at most 63 lower case letters, digits and `-`, no `-` at the ends")]
     BadName(String),
+    #[error("write NAME=PATH, such as fleet=/etc/fleet")]
+    NoDirectory,
+    #[error("`{0}` cannot name a directory: use at most 63 lower case letters, digits and `-`, no `-` at the ends")]
+    BadDirectory(String),
     #[error("write an address with a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::]:8080, or `off`")]
     BadAddress,
 }
@@ -91,11 +105,22 @@ pub struct GivenTwice {
     pub other: KubeconfigRef,
 }
 
+/// Two flags give the same directory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the directory `{name}` is given twice: as {} and as {}", one.display(), other.display())]
+pub struct DirectoryGivenTwice {
+    pub name: String,
+    pub one: PathBuf,
+    pub other: PathBuf,
+}
+
 /// Flags that do not go together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
     #[error(transparent)]
     GivenTwice(#[from] GivenTwice),
+    #[error(transparent)]
+    DirectoryGivenTwice(#[from] DirectoryGivenTwice),
     #[error("--home names the connection `{home}`, which the command line does not give: add `{}`", flag(home))]
     NoHome { home: String },
     #[error("--leader-elect-…: {0}")]
@@ -106,6 +131,7 @@ impl TryFrom<RunArguments> for RunOptions {
     type Error = Contradiction;
 
     fn try_from(arguments: RunArguments) -> Result<Self, Contradiction> {
+        let machine = arguments.connections.machine.given()?;
         let connections = arguments.connections.by_name()?;
         let election = arguments.election.terms(&arguments.engine.state.home);
         if let Some(terms) = &election {
@@ -116,6 +142,7 @@ impl TryFrom<RunArguments> for RunOptions {
         }
         Ok(Self {
             connections,
+            machine,
             election,
             mappings: arguments.mappings.unwrap_or_default(),
             schemas: arguments.schemas,
@@ -191,6 +218,20 @@ impl Connections {
     }
 }
 
+impl MachineArguments {
+    /// # Errors
+    /// Where two flags give the same directory.
+    pub fn given(&self) -> Result<Machine, DirectoryGivenTwice> {
+        let mut directories = BTreeMap::new();
+        for NamedDirectory { name, path } in self.directories.clone() {
+            if let Some(one) = directories.insert(name.clone(), path.clone()) {
+                return Err(DirectoryGivenTwice { name, one, other: path });
+            }
+        }
+        Ok(Machine { directories, access_providers: self.access_providers.clone(), allow_kind: self.allow_kind })
+    }
+}
+
 impl From<KubeconfigRef> for ConnectionSource {
     fn from(reference: KubeconfigRef) -> Self {
         match reference {
@@ -250,6 +291,21 @@ impl Listen {
             Self::Off => None,
             Self::At(address) => Some(address),
         }
+    }
+}
+
+impl FromStr for NamedDirectory {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let (name, path) = text.split_once('=').ok_or(ValueError::NoDirectory)?;
+        if !object::is_dns_label(name) {
+            return Err(ValueError::BadDirectory(name.to_owned()));
+        }
+        if path.is_empty() {
+            return Err(ValueError::NoDirectory);
+        }
+        Ok(Self { name: name.to_owned(), path: PathBuf::from(path) })
     }
 }
 

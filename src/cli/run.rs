@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use axum::Router;
@@ -24,7 +25,8 @@ use crate::server::{self, Instruments, Listener, Overview};
 /// [`Misconfigured`] when something that the command line names is wrong; anything else is a failure.
 pub(super) async fn run(options: RunOptions, custom_providers: CustomProviders) -> anyhow::Result<()> {
     let replica = options.election.as_ref().map(|terms| terms.replica.as_str().into());
-    let process = Process { replica, budget: limits::budget(options.max_watches, options.max_memory) };
+    let budget = limits::budget(options.max_watches, options.max_memory);
+    let process = Process { replica, budget, machine: Arc::new(options.machine) };
     let connections = connections::open(options.connections.clone(), &process)?;
     let (schemas, findings) = inputs::schemas(options.schemas.as_deref(), std::slice::from_ref(&options.mappings))?;
     findings.iter().for_each(|finding| warn!("{}", finding.render(false)));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::multicluster::directory::Identity;
 
@@ -48,6 +48,8 @@ pub enum Trouble {
     DanglingLink,
     #[error("it is a link to a folder that holds it")]
     LinkLoop,
+    #[error("it is a link out of the directory")]
+    LinkOut,
     #[error("it is neither a file nor a folder")]
     Special,
     #[error("it has {bytes} bytes, more than the {most} that are read")]
@@ -120,7 +122,8 @@ pub fn read(directory: &Path) -> Scan {
 
 /// The same with another limit for the bytes of a file.
 pub fn read_within(directory: &Path, most: u64) -> Scan {
-    let mut walk = Walk { most, ..Walk::default() };
+    let root = fs::canonicalize(directory).unwrap_or_default();
+    let mut walk = Walk { root, most, scan: Scan::default(), entries: 0 };
     match fs::metadata(directory) {
         Ok(metadata) if metadata.is_dir() => walk.folder(directory, "", &[Identity::of(&metadata)]),
         Ok(_) => walk.problem("", Trouble::NotADirectory),
@@ -143,8 +146,9 @@ impl From<io::Error> for Trouble {
     }
 }
 
-#[derive(Default)]
 struct Walk {
+    /// The directory itself, its links resolved.
+    root: PathBuf,
     scan: Scan,
     entries: usize,
     /// Bytes of a file.
@@ -177,6 +181,13 @@ impl Walk {
             return;
         }
         let relative = if parent.is_empty() { text.clone().into_owned() } else { format!("{parent}/{text}") };
+        // Whoever writes here is not to read what only the engine can: the first line of a file shows in a diagnostic.
+        match within(&self.root, path) {
+            Ok(true) => {}
+            Ok(false) if may_hold_mappings(path) => return self.problem(&relative, Trouble::LinkOut),
+            Ok(false) => return,
+            Err(error) => return self.failed(path, &relative, error),
+        }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => self.subfolder(path, &relative, above, Identity::of(&metadata)),
             Ok(_) if !is_yaml(path) => {}
@@ -219,6 +230,14 @@ impl Walk {
     fn problem(&mut self, path: &str, trouble: Trouble) {
         self.scan.problems.push(Problem { path: path.to_owned(), trouble });
     }
+}
+
+/// Whether a path is within a folder whose links are resolved, once its own are.
+///
+/// # Errors
+/// Its links cannot be resolved.
+pub fn within(root: &Path, path: &Path) -> io::Result<bool> {
+    Ok(fs::canonicalize(path)?.starts_with(root))
 }
 
 fn is_yaml(path: &Path) -> bool {
@@ -299,14 +318,33 @@ mod tests {
     }
 
     #[test]
-    fn links_to_files_and_folders_are_followed_and_loops_are_not() {
-        let (root, outside) = (directory(), directory());
-        write(&outside.path().join("folder/b.yaml"), "b");
-        symlink(outside.path().join("folder"), root.path().join("linked")).expect("a link");
+    fn links_within_the_directory_are_followed_and_loops_are_not() {
+        let root = directory();
+        write(&root.path().join(".versions/1/b.yaml"), "b");
+        symlink(root.path().join(".versions/1"), root.path().join("linked")).expect("a link");
         symlink(root.path(), root.path().join("loop")).expect("a link");
         let snapshot = fresh(root.path());
         assert_eq!(paths(&snapshot.files), ["linked/b.yaml"]);
         insta::assert_snapshot!(texts(&snapshot), @"`loop` cannot be read: it is a link to a folder that holds it; what was read of it before runs on");
+    }
+
+    #[test]
+    fn nothing_outside_of_the_directory_is_read() {
+        let (root, outside) = (directory(), directory());
+        write(&outside.path().join("token.yaml"), "secret");
+        symlink(outside.path().join("token.yaml"), root.path().join("a.yaml")).expect("a link");
+        symlink(outside.path(), root.path().join("folder")).expect("a link");
+        symlink(outside.path().join("token.yaml"), root.path().join("README.md")).expect("a link");
+        let snapshot = fresh(root.path());
+        assert_eq!(snapshot.files, Files::new());
+        insta::assert_snapshot!(texts(&snapshot), @"
+        `a.yaml` cannot be read: it is a link out of the directory; what was read of it before runs on
+        `folder` cannot be read: it is a link out of the directory; what was read of it before runs on
+        ");
+        // The directory itself may be a link.
+        write(&root.path().join("b.yaml"), "b");
+        symlink(root.path(), outside.path().join("mappings")).expect("a link");
+        assert_eq!(paths(&fresh(&outside.path().join("mappings")).files), ["b.yaml"]);
     }
 
     #[test]

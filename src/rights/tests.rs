@@ -95,12 +95,10 @@ fn a_hub_lets_its_list_of_clusters_be_read_and_each_cluster_its_sources() {
     let places = of(ProviderKind::Namespaces { connection: connection.clone(), selector: selector.clone() });
     let listed = "/namespaces: list watch (ClusterProvider fleet: where its clusters are)";
     assert!(shown(&places[&Place::Source("hub".to_owned())]).contains(listed));
-    let access_providers = "/etc/access.json".to_owned();
     let places = of(ProviderKind::ClusterInventory {
         connection: connection.clone(),
         namespace: Some("fleet".to_owned()),
         selector: selector.clone(),
-        access_providers,
     });
     let hub = &places[&Place::Hub("hub".to_owned())];
     assert_eq!(hub[0].namespace.as_deref(), Some("fleet"));

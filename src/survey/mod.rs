@@ -23,7 +23,7 @@ use crate::mapping::schema::schema_names;
 use crate::mapping::{
     ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters, Traits,
 };
-use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, flag};
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Machine, flag};
 use crate::multicluster::environment::CustomProviders;
 use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
@@ -40,6 +40,7 @@ pub use whole::{Former, Whole};
 pub struct Surveyor {
     pub connections: BTreeMap<String, Arc<Connection>>,
     pub providers: BTreeMap<String, ProviderKind>,
+    pub machine: Machine,
     /// The engine's id.
     pub engine: String,
     /// The connection of the home cluster.
@@ -213,7 +214,8 @@ impl Surveyor {
         let connection = |name: &str| self.connection(name).cloned().map_err(|error| error.to_string());
         let document = ClusterProvider { name: provider.to_owned(), kind: kind.clone() };
         let Groups { groups, mut refused } =
-            Groups::of(&document, connection, &CustomProviders::default()).map_err(Unseen::Connection)?;
+            Groups::of(&document, connection, &CustomProviders::default(), &self.machine)
+                .map_err(Unseen::Connection)?;
         let (mut members, mut traits) = (BTreeMap::new(), BTreeMap::new());
         for mut group in groups {
             let listed = group.members.look().await.map_err(Unseen::Connection)?;

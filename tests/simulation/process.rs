@@ -58,7 +58,8 @@ impl Process {
         let max_watches = shared.lock().max_watches;
         let elects = elects.map(|how| terms(number, how));
         let replica = elects.as_ref().map(|terms| terms.replica.as_str().into());
-        let common = connection::Process { replica, budget: Budget::new(max_watches, None) };
+        let common =
+            connection::Process { replica, budget: Budget::new(max_watches, None), ..connection::Process::default() };
         let settings = Settings {
             home: "target".to_owned(),
             engine: engine(number).into(),

@@ -128,6 +128,26 @@ fn help_is_for_strangers() {
               
               [env: SYNC_ENGINE_CONNECTION=]
 
+          --directory <NAME=PATH>
+              A directory of kubeconfig files that a ClusterProvider names
+              (`kubeconfigFiles.directory`). Can be repeated; the environment variable separates several
+              with commas.
+              
+              A kubeconfig file can run programs as the engine: mount the directory read-only.
+              
+              [env: SYNC_ENGINE_DIRECTORY=]
+
+          --access-providers <FILE>
+              File that says which program gives the credential for each access provider of a cluster
+              inventory
+              
+              [env: SYNC_ENGINE_ACCESS_PROVIDERS=]
+
+          --allow-kind
+              Lets ClusterProviders of the kind `kind` run the program `kind`
+              
+              [env: SYNC_ENGINE_ALLOW_KIND=]
+
           --schemas <DIR>
               Folder of schemas (APIResourceSchemas, CustomResourceDefinitions) to check mappings
               against. Default: the folder `schemas` beside the folder of mappings

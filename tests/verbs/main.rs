@@ -451,6 +451,28 @@ fn what_is_half_rendered_is_no_golden() {
 }
 
 #[test]
+fn a_test_reads_and_writes_nothing_outside_of_its_folder() {
+    let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
+    let root = directory(&[("maps/a.yaml", GOOD), ("maps/source.yaml", SOURCE), ("private.yaml", SOURCE)]);
+    std::os::unix::fs::symlink("../private.yaml", root.path().join("maps/link.json")).expect("a link");
+    std::os::unix::fs::symlink("..", root.path().join("maps/.above")).expect("a link");
+    let private = root.path().join("private.yaml");
+    let absolute = private.display().to_string();
+    for name in [absolute.as_str(), "../private.yaml", "link.json", ".above/private.yaml", ".above/new.yaml"] {
+        for test in
+            [format!("{head}      golden: {name}\n"), TEST.replace("source: source.yaml", &format!("source: {name}"))]
+        {
+            assert!(test.contains(name), "{test}");
+            fs::write(root.path().join("maps/a.test.yaml"), test).expect("a test");
+            let said = shown_in(&root, &["test", "ROOT/maps", "--update"]);
+            assert!(said.contains("is not below the folder of the test"), "{name}: {said}");
+        }
+    }
+    assert_eq!(fs::read_to_string(&private).expect("it is there"), SOURCE);
+    assert!(!root.path().join("new.yaml").exists());
+}
+
+#[test]
 fn update_writes_golden_files_that_hold_from_then_on() {
     let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
     let test = format!("{head}      golden: golden/new.yaml\n");

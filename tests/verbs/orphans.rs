@@ -345,6 +345,7 @@ async fn a_source_that_came_back_asks_for_its_objects_again() {
     let surveyor = Surveyor {
         connections: ["kcp", "target"].map(connection).into(),
         providers: Default::default(),
+        machine: Default::default(),
         home: "target".to_owned(),
         engine: "main".to_owned(),
         target: None,

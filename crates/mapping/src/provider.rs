@@ -40,12 +40,9 @@ impl ClusterProvider {
             ProviderKind::ClusterApi { connection, namespace, selector } => json!({"clusterApi": {
                 "connection": connection, "namespace": namespace, "selector": selector,
             }}),
-            ProviderKind::ClusterInventory { connection, namespace, selector, access_providers } => {
-                json!({"clusterInventory": {
-                    "connection": connection, "namespace": namespace, "selector": selector,
-                    "accessProviders": access_providers,
-                }})
-            }
+            ProviderKind::ClusterInventory { connection, namespace, selector } => json!({"clusterInventory": {
+                "connection": connection, "namespace": namespace, "selector": selector,
+            }}),
             ProviderKind::ApiExport(export) => json!({"apiExport": export.spec()}),
             ProviderKind::Custom { name, parameters } => json!({"custom": {"name": name, "parameters": parameters}}),
             ProviderKind::Namespaces { connection, selector } => {
@@ -151,7 +148,8 @@ impl ProviderKind {
 pub enum ProviderKind {
     /// One plain cluster, reached through a connection.
     Kubeconfig { connection: String },
-    /// Every context of every kubeconfig file of a directory; `glob` `None`: of every file.
+    /// Every context of every kubeconfig file of a directory, which the command line gives by this name; `glob` `None`: of every
+    /// file.
     KubeconfigFiles { directory: String, glob: Option<String> },
     /// The kubeconfigs in Secrets of a hub.
     KubeconfigSecrets { connection: String, namespace: String, selector: Selector, key: String },
@@ -159,9 +157,8 @@ pub enum ProviderKind {
     Kind,
     /// The Clusters of Cluster API on a hub; `namespace` `None`: in all namespaces.
     ClusterApi { connection: String, namespace: Option<String>, selector: Selector },
-    /// The ClusterProfiles of a hub; `namespace` `None`: in all namespaces. `access_providers`: the file that says which program
-    /// gives the credential for each access provider.
-    ClusterInventory { connection: String, namespace: Option<String>, selector: Selector, access_providers: String },
+    /// The ClusterProfiles of a hub; `namespace` `None`: in all namespaces.
+    ClusterInventory { connection: String, namespace: Option<String>, selector: Selector },
     /// The workspaces bound to an APIExport.
     ApiExport(ApiExportRef),
     /// Each namespace of a cluster.
@@ -230,7 +227,7 @@ mod tests {
         let (namespace, key) = ("fleet".to_owned(), "kubeconfig".to_owned());
         let kinds = [
             ProviderKind::Kubeconfig { connection: connection.clone() },
-            ProviderKind::KubeconfigFiles { directory: "/etc/fleet".into(), glob: None },
+            ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: None },
             ProviderKind::KubeconfigSecrets {
                 connection: connection.clone(),
                 namespace,
@@ -243,7 +240,6 @@ mod tests {
                 connection: connection.clone(),
                 namespace: Some("fleet".into()),
                 selector: selector.clone(),
-                access_providers: "/etc/access-providers.json".into(),
             },
             ProviderKind::Namespaces { connection, selector },
             ProviderKind::ApiExport(export()),

@@ -1,10 +1,10 @@
 //! Connections: what the command line named, read as kubectl reads it.
 
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -152,6 +152,31 @@ pub struct Process {
     /// The replica's name, where there are several: servers are told it in each request.
     pub replica: Option<Arc<str>>,
     pub budget: Budget,
+    pub machine: Arc<Machine>,
+}
+
+/// What the command line opens of the engine's machine to providers: a document names neither a program nor a path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Directories of kubeconfig files, by the names that documents use.
+    pub directories: BTreeMap<String, PathBuf>,
+    /// The file that says which program gives the credential for each access provider of a cluster inventory.
+    pub access_providers: Option<PathBuf>,
+    /// Whether the program `kind` may be run.
+    pub allow_kind: bool,
+}
+
+impl Machine {
+    /// # Errors
+    /// The command line gives no directory of this name.
+    pub fn directory(&self, name: &str) -> Result<&Path, String> {
+        let missing = || {
+            let known: Vec<&str> = self.directories.keys().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            format!("there is no directory `{name}` (there are: {known}); add `--directory {name}=PATH`")
+        };
+        self.directories.get(name).map(PathBuf::as_path).ok_or_else(missing)
+    }
 }
 
 /// What a reload of a connection found.

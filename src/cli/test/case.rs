@@ -1,7 +1,7 @@
 //! One case: a source, what is around it, and what must come of it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use crate::object::ClusterName;
 use crate::object::compare::same;
 use crate::plan::preview::{At, Preview, Scene, Unseen, recorded};
 use crate::plan::{self, Reason};
+use crate::reload::scan;
 use crate::yaml::{Entries, Raw};
 
 /// Problems of the case; none where it passes. Golden files to write are added to `goldens`.
@@ -108,10 +109,27 @@ fn standing(mapping: &Mapping, folder: &Path, case: &TestCaseSpec, scene: &Scene
     Ok(case.observed.iter().map(rendered).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
+/// The file that a test names. It is below the test's folder, its links resolved: a test reads and writes nothing else.
+fn below(folder: &Path, name: &str) -> Result<PathBuf, Misconfigured> {
+    let path = folder.join(name);
+    let outside = || Misconfigured(format!("`{name}` is not below the folder of the test: a test uses no other files"));
+    if Path::new(name).components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
+        return Err(outside());
+    }
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let root = std::fs::canonicalize(here).map_err(|error| Misconfigured(format!("{}: {error}", here.display())))?;
+    // What does not exist yet will be where its folder is.
+    let existing = path.ancestors().find(|path| std::fs::symlink_metadata(path).is_ok()).unwrap_or(here);
+    match scan::within(&root, existing) {
+        Ok(true) => Ok(path),
+        Ok(false) | Err(_) => Err(outside()),
+    }
+}
+
 /// The objects of a field: inline, or of the file whose path it holds.
 fn given(folder: &Path, raw: &Raw) -> Result<Vec<Value>, Misconfigured> {
     match raw.0.as_str() {
-        Some(path) => sources::objects(&folder.join(path)),
+        Some(path) => sources::objects(&below(folder, path)?),
         None => Ok(vec![raw.0.to_json()]),
     }
 }
@@ -193,7 +211,7 @@ fn golden(
     goldens: &mut BTreeMap<PathBuf, String>,
 ) -> Result<Option<Problem>, Misconfigured> {
     let Some(name) = &case.golden else { return Ok(None) };
-    let path = folder.join(name);
+    let path = below(folder, name)?;
     let standing = if path.exists() { Some(inputs::file(&path)?) } else { None };
     if standing.as_deref() == Some(rendered.as_bytes()) {
         return Ok(None);

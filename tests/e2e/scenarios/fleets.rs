@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
 use crate::credentials::{NOBODY, token};
+use crate::engine::Launch;
 use crate::eventually::eventually;
 use crate::kube::ApiServer;
 use crate::rest::{Answer, Patch};
@@ -64,13 +65,18 @@ impl<'w> Fleet<'w> {
         fleet
     }
 
+    /// The launch whose engine is given the folder by the name of `files`.
+    fn launch(&self) -> Launch {
+        self.world.launch().flag("--directory", format!("fleet={}", self.folder.display()))
+    }
+
     /// The document of the provider.
     fn provider(&self) -> String {
         PROVIDER.replace("<clusters>", &self.files())
     }
 
     fn files(&self) -> String {
-        format!("kubeconfigFiles: {{directory: \"{}\", glob: \"*.yaml\"}}", self.folder.display())
+        "kubeconfigFiles: {directory: fleet, glob: \"*.yaml\"}".to_owned()
     }
 
     fn list(&self, name: &str, kubeconfig: &str) {
@@ -106,7 +112,7 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
     let first = &fleet.world.alpha;
     // One that forbids everything is listed before the engine starts, and delays no other.
     fleet.list("closed", &server.kubeconfig(NOBODY));
-    let mut engine = fleet.world.launch().start();
+    let mut engine = fleet.launch().start();
     first.create("same", json!({"size": 1})).await;
     second.create("same", json!({"size": 2})).await;
     first.synced("same", "True", "Synced").await;
@@ -152,7 +158,7 @@ async fn a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources(stage: &
     let fleet = Fleet::of(stage).await;
     let (provider, first) = (fleet.provider(), &fleet.world.alpha);
     fleet.world.mappings.write("provider.yaml", &provider.replace(&fleet.files(), "kubeconfig: {connection: source}"));
-    let mut engine = fleet.world.engine().await;
+    let mut engine = fleet.launch().ready().await;
     first.create_synced("a", json!({"size": 1})).await;
     let made = fleet.world.target.copy(first, "a").await;
 
@@ -172,7 +178,7 @@ async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &St
     let fleet = Fleet::of(stage).await;
     let (server, former) = fleet.cluster("b").await;
     fleet.list("b", &server.kubeconfig(&stage.user));
-    let mut engine = fleet.world.engine().await;
+    let mut engine = fleet.launch().ready().await;
     former.create_synced("same", json!({"size": 1})).await;
     let made = fleet.world.target.copies().await;
 
@@ -191,7 +197,7 @@ async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &St
 
 async fn a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported(stage: &Stage) {
     let fleet = Fleet::of(stage).await;
-    let mut engine = fleet.world.engine().await;
+    let mut engine = fleet.launch().ready().await;
     let first = &fleet.world.alpha;
     first.create_synced("a", json!({"size": 1})).await;
     let source = &stage.fleet.kubernetes().await.source;
@@ -248,7 +254,7 @@ async fn secrets_of_a_hub_list_clusters(stage: &Stage) {
     let source = &stage.fleet.kubernetes().await.source;
     let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
     first.create("a", json!({"size": 1})).await;
-    let mut engine = fleet.world.engine().await;
+    let mut engine = fleet.launch().ready().await;
     hub.create(&secrets, &secret(&source.kubeconfig(&stage.user))).await;
     first.synced("a", "True", "Synced").await;
 
@@ -310,13 +316,10 @@ async fn profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_cre
     let access = stage.folder.join("access.json");
     let providers = json!({"providers": [{"name": "tokens", "execConfig": plugin}]});
     fs::write(&access, providers.to_string()).expect("the access providers");
-    let list = format!(
-        "clusterInventory: {{connection: target, namespace: {namespace}, accessProviders: \"{}\"}}",
-        access.display()
-    );
+    let list = format!("clusterInventory: {{connection: target, namespace: {namespace}}}");
     fleet.world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", &list));
 
-    let mut engine = fleet.world.engine().await;
+    let mut engine = fleet.launch().flag("--access-providers", access.display()).ready().await;
     first.create("a", json!({"size": 1})).await;
     let profile = json!({
         "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile",
@@ -383,7 +386,10 @@ async fn the_clusters_that_kind_lists_are_followed(stage: &Stage) {
     fs::write(&kind, KIND.replace("<directory>", &fleet.folder.display().to_string())).expect("a program");
     fs::set_permissions(&kind, fs::Permissions::from_mode(0o755)).expect("a program");
     let path = std::env::var("PATH").unwrap_or_default();
-    let launch = fleet.world.launch().environment("PATH", format!("{}:{path}", programs.display()));
+    let launch = fleet
+        .launch()
+        .environment("SYNC_ENGINE_ALLOW_KIND", "true")
+        .environment("PATH", format!("{}:{path}", programs.display()));
     let mut engine = launch.ready().await;
     let first = &fleet.world.alpha;
     first.create_synced("a", json!({"size": 1})).await;

@@ -7,7 +7,7 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 use sync_engine::health::{Health, Level};
 use sync_engine::mapping::{ClusterProvider, Part, ProviderKind, Selector, SourceClusters};
-use sync_engine::multicluster::connection::Connection;
+use sync_engine::multicluster::connection::{Connection, Machine};
 use sync_engine::multicluster::identity::Known;
 use sync_engine::multicluster::manager::{ClusterEvents, Manager};
 use sync_engine::multicluster::registry::Cluster;
@@ -16,7 +16,7 @@ use sync_engine::multicluster::{ApiPath, RequestError};
 use sync_engine::sandbox::{ApiRef, Options, Sandbox, anything, definition};
 use tokio::net::TcpListener;
 
-use crate::multicluster::providers::{complaint, manager, next, uid_of};
+use crate::multicluster::providers::{complaint, manager, manager_on, next, uid_of};
 use crate::multicluster::scene::{Folder, PATIENCE, connection, kubeconfig, resource, until_state};
 
 /// A fleet of the kubeconfigs in a folder.
@@ -40,8 +40,7 @@ impl Fleet {
     async fn start(files: &[(&str, String)]) -> Self {
         let folder = Folder::new();
         files.iter().for_each(|(name, text)| drop(folder.write(name, text)));
-        let directory = folder.0.path().display().to_string();
-        let kind = ProviderKind::KubeconfigFiles { directory, glob: Some("*.yaml".into()) };
+        let kind = ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: Some("*.yaml".into()) };
         Self::run(folder, &[], kind).await
     }
 
@@ -52,7 +51,14 @@ impl Fleet {
     }
 
     async fn run(folder: Folder, connections: &[(&str, Arc<Connection>)], kind: ProviderKind) -> Self {
-        let (manager, health) = manager(connections);
+        // The command line gives the folder, and a file in it, to documents.
+        let path = folder.0.path().to_owned();
+        let machine = Machine {
+            access_providers: Some(path.join("access.json")),
+            directories: [("fleet".to_owned(), path)].into(),
+            allow_kind: false,
+        };
+        let (manager, health) = manager_on(connections, machine);
         let events = manager.subscribe();
         manager.configure(vec![ClusterProvider { name: "fleet".into(), kind }]);
         manager.run([fleet()]);
@@ -221,7 +227,7 @@ async fn joined_providers_fail_each_for_itself() {
     folder.write("a.yaml", &one.kubeconfig(None));
     let directory = folder.0.path().display().to_string();
     let part = |name: &str, kind| Part { name: name.into(), kind };
-    let files = ProviderKind::KubeconfigFiles { directory: directory.clone(), glob: None };
+    let files = ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: None };
     let parts = vec![
         part("files", Some(files)),
         part("plain", Some(ProviderKind::Kubeconfig { connection: "plain".into() })),
@@ -310,13 +316,9 @@ async fn a_cluster_of_an_inventory_is_used_once_it_is_healthy_and_until_its_prof
     let variables = json!([{"name": "FOLDER", "value": folder.0.path()}]);
     let plugin = json!({"command": "sh", "args": ["-c", PLUGIN], "env": variables, "provideClusterInfo": true});
     let access = json!({"providers": [{"name": "tokens", "execConfig": plugin}]}).to_string();
-    let access_providers = folder.write("access.json", &access).display().to_string();
-    let kind = ProviderKind::ClusterInventory {
-        connection: "hub".into(),
-        namespace: None,
-        selector: Selector::default(),
-        access_providers,
-    };
+    folder.write("access.json", &access);
+    let kind =
+        ProviderKind::ClusterInventory { connection: "hub".into(), namespace: None, selector: Selector::default() };
     let mut fleet = Fleet::run(folder, &[("hub", connection(&hub.kubeconfig(None)))], kind).await;
     assert_eq!(fleet.next().await, "synced");
     let document = json!({
@@ -330,7 +332,7 @@ async fn a_cluster_of_an_inventory_is_used_once_it_is_healthy_and_until_its_prof
     // Nobody knows whether it is healthy, so nobody complains that it cannot be used.
     status(&profile_of(&one, "one", "Unknown", "other"));
     status(&profile_of(&one, "one", "True", "other"));
-    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: ClusterProfile default/one: the file `accessProviders` names none of its access providers (other)");
+    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: ClusterProfile default/one: the file of `--access-providers` names none of its access providers (other)");
     status(&profile_of(&one, "one", "True", "tokens"));
     assert_eq!(fleet.next().await, "+default.one -");
     assert_eq!(fleet.clusters()[0].identity(), uid_of(&one));
@@ -449,5 +451,26 @@ async fn a_program_lists_clusters_by_a_provider_of_its_own() {
     ] {
         fleet.manager.configure(vec![ClusterProvider { name: "fleet".into(), kind }]);
         until(&fleet.health, complains).await;
+    }
+}
+
+/// A document names neither a path nor a program.
+#[tokio::test]
+async fn what_a_provider_uses_of_the_machine_is_said_by_the_command_line() {
+    let hub = cluster("hub").await;
+    let inventory =
+        ProviderKind::ClusterInventory { connection: "hub".into(), namespace: None, selector: Selector::default() };
+    for (kind, complaint) in [
+        (
+            ProviderKind::KubeconfigFiles { directory: "fleet".into(), glob: None },
+            "there is no directory `fleet` (there are: none); add `--directory fleet=PATH`",
+        ),
+        (inventory, "add `--access-providers FILE`"),
+        (ProviderKind::Kind, "ClusterProvider `fleet` runs the program `kind`: add `--allow-kind`"),
+    ] {
+        let (manager, health) = manager(&[("hub", connection(&hub.kubeconfig(None)))]);
+        manager.configure(vec![ClusterProvider { name: "fleet".into(), kind }]);
+        manager.run([fleet()]);
+        until(&health, complaint).await;
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use sync_engine::health::{Health, Level};
 use sync_engine::mapping::{ApiExportRef, ClusterProvider, ProviderKind, SourceClusters};
-use sync_engine::multicluster::connection::{Connection, Process};
+use sync_engine::multicluster::connection::{Connection, Machine, Process};
 use sync_engine::multicluster::environment::{CustomProviders, Environment};
 use sync_engine::multicluster::identity::{Known, cluster_identity};
 use sync_engine::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
@@ -35,11 +35,17 @@ fn export(name: &str, path: Option<&str>) -> SourceClusters {
 }
 
 pub fn manager(connections: &[(&str, Arc<Connection>)]) -> (Manager, Health) {
+    manager_on(connections, Machine::default())
+}
+
+/// The same with what a command line opens of its machine.
+pub fn manager_on(connections: &[(&str, Arc<Connection>)], machine: Machine) -> (Manager, Health) {
     let health = Health::default();
     let connections: BTreeMap<_, _> = connections.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
     let custom = CustomProviders::default().with("inventory", Inventory::new);
     let connections = Arc::new(connections);
-    let environment = Environment { connections, health: health.clone(), process: Process::default(), custom };
+    let process = Process { machine: Arc::new(machine), ..Process::default() };
+    let environment = Environment { connections, health: health.clone(), process, custom };
     (sync_engine::provider::manager(environment), health)
 }
 

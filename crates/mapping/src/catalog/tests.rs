@@ -424,7 +424,7 @@ fn a_mapping_that_cannot_be_read_with_its_export_keeps_what_ran() {
 #[test]
 fn a_selection_of_clusters_goes_with_what_the_provider_tells() {
     let hub = "kubeconfigSecrets: {connection: hub, namespace: fleet}";
-    let inventory = "clusterInventory: {connection: hub, accessProviders: /etc/access.json}";
+    let inventory = "clusterInventory: {connection: hub}";
     let source = |clusters: &str| {
         mapping("m", "x: $.x").replace("apiExport: {name: m}", &format!("provider: edge, clusters: {{{clusters}}}"))
     };

@@ -27,7 +27,8 @@ pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Fin
     let kind = match &spec.value {
         ClusterProviderSpec::Kubeconfig(spec) => ProviderKind::Kubeconfig { connection: spec.connection.value.clone() },
         ClusterProviderSpec::KubeconfigFiles(spec) => {
-            ProviderKind::KubeconfigFiles { directory: spec.directory.clone(), glob: spec.glob.clone() }
+            directory(&spec.directory, findings);
+            ProviderKind::KubeconfigFiles { directory: spec.directory.value.clone(), glob: spec.glob.clone() }
         }
         ClusterProviderSpec::KubeconfigSecrets(spec) => {
             names::check_dns_label(&spec.namespace, "a namespace", findings);
@@ -52,12 +53,18 @@ pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Fin
             namespace: namespace(spec.namespace.as_ref(), findings),
             selector: selector(&spec.selector, findings),
         },
-        ClusterProviderSpec::ClusterInventory(spec) => ProviderKind::ClusterInventory {
-            connection: spec.connection.value.clone(),
-            namespace: namespace(spec.namespace.as_ref(), findings),
-            selector: selector(&spec.selector, findings),
-            access_providers: spec.access_providers.clone(),
-        },
+        ClusterProviderSpec::ClusterInventory(spec) => {
+            if let Some(file) = &spec.access_providers {
+                let message = "a document names no file of the engine's machine: `accessProviders`";
+                let finding = Finding::new("SE0110", file.0.headline(), message);
+                findings.push(finding.help("leave it out; the engine is given the file as `--access-providers FILE`"));
+            }
+            ProviderKind::ClusterInventory {
+                connection: spec.connection.value.clone(),
+                namespace: namespace(spec.namespace.as_ref(), findings),
+                selector: selector(&spec.selector, findings),
+            }
+        }
         ClusterProviderSpec::ApiExport(spec) => ProviderKind::ApiExport(Compiler::api_export(spec, findings)),
         ClusterProviderSpec::None(NoneSpec {}) => ProviderKind::None,
         ClusterProviderSpec::Namespaces(spec) => ProviderKind::Namespaces {
@@ -67,6 +74,18 @@ pub(super) fn compile(document: &ClusterProviderDocument, findings: &mut Vec<Fin
         ClusterProviderSpec::WorkspaceTypes(types) => workspace_types(types, spec, findings),
     };
     ClusterProvider { name: document.metadata.name.value.clone(), kind }
+}
+
+/// The name of a directory, whose path the command line says.
+fn directory(given: &Spanned<String>, findings: &mut Vec<Finding>) {
+    if !crate::names::is_dns_label(given) {
+        let name = given.value.rsplit('/').find(|part| crate::names::is_dns_label(part)).unwrap_or("fleet");
+        let message = format!("a document names no path of the engine's machine: `{}`", given.value);
+        let finding = Finding::new("SE0110", given.span(), message);
+        findings.push(finding.help(format!(
+            "write a name, `directory: {name}`, and give the engine its path as `--directory {name}=PATH`"
+        )));
+    }
 }
 
 /// A hub's namespace; `None`: all.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{ApiExportSpec, ApiVersion, Metadata, SelectorSpec};
-use crate::yaml::Spanned;
+use crate::yaml::{Raw, Spanned};
 
 /// Where clusters come from.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub enum ClusterProviderSpec {
     KubeconfigFiles(KubeconfigFilesSpec),
     /// Kubeconfigs in Secrets of a hub cluster.
     KubeconfigSecrets(KubeconfigSecretsSpec),
-    /// The clusters of kind on this machine.
+    /// The clusters of kind on this machine, where the command line allows it: `--allow-kind`.
     Kind(KindSpec),
     /// Clusters of Cluster API.
     ClusterApi(HubSpec),
@@ -68,8 +68,8 @@ pub struct KubeconfigProviderSpec {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeconfigFilesSpec {
-    /// The directory.
-    pub directory: String,
+    /// The directory's name. The command line gives its path: `--directory NAME=PATH`.
+    pub directory: Spanned<String>,
     /// Which files. Default: all.
     pub glob: Option<String>,
 }
@@ -107,7 +107,7 @@ pub struct HubSpec {
     pub selector: SelectorSpec,
 }
 
-/// ClusterProfiles of the cluster inventory API.
+/// ClusterProfiles of the cluster inventory API. The command line says which programs give credentials: `--access-providers FILE`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterInventorySpec {
@@ -118,8 +118,9 @@ pub struct ClusterInventorySpec {
     /// Their labels.
     #[serde(default)]
     pub selector: SelectorSpec,
-    /// A file of the engine's machine: which program gives the credential for each access provider.
-    pub access_providers: String,
+    /// It is read to say which flag has taken its place.
+    #[schemars(skip)]
+    pub access_providers: Option<Raw>,
 }
 
 /// Each namespace of a cluster as a cluster of its own.

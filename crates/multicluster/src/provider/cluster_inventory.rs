@@ -40,7 +40,7 @@ impl ClusterInventory {
         hub: &Arc<Connection>,
         namespace: &str,
         selector: &Selector,
-        access_providers: &str,
+        access_providers: &Path,
     ) -> Result<Self, String> {
         let profiles = Resource {
             group: "multicluster.x-k8s.io".into(),
@@ -152,7 +152,7 @@ impl AccessProviders {
         let access = self.providers.iter().find(usable).ok_or_else(|| {
             let offered: Vec<&str> = offered.keys().copied().collect();
             let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
-            format!("{origin}: the file `accessProviders` names none of its access providers ({offered})")
+            format!("{origin}: the file of `--access-providers` names none of its access providers ({offered})")
         })?;
         let cluster = offered[access.name.as_str()];
         let named = |field: &str, value: Value| json!([{"name": "profile", field: value}]);
@@ -250,8 +250,8 @@ mod tests {
         let older =
             json!({"credentialProviders": of("other", "https://old"), "accessProviders": of("secret", "https://new")});
         insta::assert_snapshot!(shown(&access, older), @r#"{"server":"https://old"} {"command":"other","interactiveMode":"Never"}"#);
-        insta::assert_snapshot!(shown(&access, json!({"accessProviders": of("unknown", "https://one")})), @"ClusterProfile fleet/one: the file `accessProviders` names none of its access providers (unknown)");
-        insta::assert_snapshot!(shown(&access, json!({})), @"ClusterProfile fleet/one: the file `accessProviders` names none of its access providers (none)");
+        insta::assert_snapshot!(shown(&access, json!({"accessProviders": of("unknown", "https://one")})), @"ClusterProfile fleet/one: the file of `--access-providers` names none of its access providers (unknown)");
+        insta::assert_snapshot!(shown(&access, json!({})), @"ClusterProfile fleet/one: the file of `--access-providers` names none of its access providers (none)");
     }
 
     #[test]

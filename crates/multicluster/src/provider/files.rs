@@ -31,8 +31,8 @@ pub struct KubeconfigFiles {
 }
 
 impl KubeconfigFiles {
-    pub fn new(directory: &str, glob: Option<&str>) -> Self {
-        let (glob, watch) = (glob.unwrap_or("*").to_owned(), Watch::new(Path::new(directory)));
+    pub fn new(directory: &Path, glob: Option<&str>) -> Self {
+        let (glob, watch) = (glob.unwrap_or("*").to_owned(), Watch::new(directory));
         Self { directory: directory.into(), glob, known: BTreeMap::new(), watch }
     }
 }

@@ -82,8 +82,8 @@ impl AnyProvider {
                     .map(Self::WorkspaceTypes)
             }
             kind => {
-                let groups =
-                    Groups::of(&ClusterProvider { name: name.clone(), kind }, connection, &environment.custom)?;
+                let provider = ClusterProvider { name: name.clone(), kind };
+                let groups = Groups::of(&provider, connection, &environment.custom, &environment.process.machine)?;
                 Ok(Self::Fleet(Fleet { name, groups, environment: environment.clone(), condition }))
             }
         }
