@@ -1,8 +1,8 @@
 //! The engine's own HTTP: two listeners, each with its own readers.
 //!
-//! * [`Probes`] is for the kubelet and Prometheus: `/healthz`, `/readyz`, `/metrics`. It names no tenant and changes
+//! * [`probes`] is for the kubelet and Prometheus: `/healthz`, `/readyz`, `/metrics`. It names no tenant and changes
 //!   nothing.
-//! * [`Console`] is for people, on loopback by default: the status page, `/readyz` with its reasons, and two requests
+//! * [`console`] is for people, on loopback by default: the status page, `/readyz` with its reasons, and two requests
 //!   that change something. [`access`] keeps web pages of other sites away from it.
 //!
 //! Both answer from shared handles ([`Instruments`]) and hold no state of their own.
