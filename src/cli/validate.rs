@@ -11,8 +11,10 @@ use super::inputs::{self, Inputs};
 use super::terminal::{self, count};
 use super::{Exit, watching};
 use crate::catalog::Catalog;
-use crate::mapping::Mapping;
 use crate::mapping::diagnostic::{Diagnostic, Severity};
+use crate::mapping::schema::Schemas;
+use crate::mapping::{Mapping, SourceClusters};
+use crate::rights::{Setting, rights};
 use crate::table;
 use crate::yaml;
 
@@ -87,11 +89,14 @@ impl Report {
         let (catalog, update) = inputs.onto(&Catalog::checking(schemas.clone()), &BTreeMap::new());
         diagnostics.extend(update.diagnostics);
         diagnostics.extend(catalog.unread(&schemas));
+        diagnostics.extend(unasked(arguments, &inputs, &catalog, &schemas));
         if arguments.live {
             // What the clusters lack is looked for as well where a mapping is refused.
             diagnostics.extend(live::check(arguments, &inputs, &inputs.catalog().0, schemas)?);
         }
         diagnostics.sort_by(|one, other| (&one.file, one.span.start).cmp(&(&other.file, other.span.start)));
+        // The export's document and the export itself may lack the same claim.
+        diagnostics.dedup_by(|one, other| one.code == "SE0805" && one == other);
         let files = inputs.readable.len() + inputs.unreadable.len();
         let mappings = catalog.mappings().count();
         Ok(Self { diagnostics, mappings, files, is_typed })
@@ -142,6 +147,27 @@ impl Report {
             }
         }
     }
+}
+
+/// Claims that mappings need, and that the documents of their APIExports among the schemas do not ask for.
+fn unasked(arguments: &ValidateArguments, inputs: &Inputs, catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
+    let setting = Setting {
+        schemas,
+        inventory_namespace: &arguments.engine.state.state_namespace,
+        providers: catalog.providers().map(|provider| (provider.name.clone(), provider.kind.clone())).collect(),
+        home: &arguments.engine.state.home,
+        // Claims are for the consumers' workspaces, and Leases are at home.
+        leases: &[],
+    };
+    let mut diagnostics = Vec::new();
+    for Compiled { file, content, document, mapping } in compiled(inputs, catalog) {
+        let Some(spec) = document.root.as_ref().and_then(|root| root.get("spec")) else { continue };
+        let SourceClusters::ApiExport(export) = &mapping.source.clusters else { continue };
+        let Some(of_export) = schemas.export(&export.name) else { continue };
+        let findings = live::unasked(spec, export, &rights([mapping], &setting), of_export);
+        diagnostics.extend(findings.into_iter().map(|finding| Diagnostic::new(finding, file, content)));
+    }
+    diagnostics
 }
 
 /// A mapping that compiles, and the document it was compiled from.

@@ -38,7 +38,7 @@ use crate::catalog::{Catalog, Entry, Files, Standing};
 use crate::health::Condition;
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
-use crate::mapping::{Mapping, MappingRemoved, Mode, OnExit, SourceClusters};
+use crate::mapping::{Kind, Mapping, MappingRemoved, Mode, OnExit, SourceClusters};
 use crate::multicluster::connection::{Connection, Process, flag};
 use crate::multicluster::environment::{CustomProviders, Environment};
 use crate::multicluster::manager::{ClusterEvent, ClusterEvents, Manager};
@@ -99,6 +99,8 @@ pub struct Shared {
     pub watches: Arc<Watches>,
     pub instruments: Instruments,
     pub schemas: ConsumerSchemas,
+    /// Kinds whose controllers report on each object.
+    pub reporting: Arc<BTreeSet<Kind>>,
     pub inventory_namespace: String,
     /// The connection of the home cluster.
     pub home: String,
@@ -197,6 +199,7 @@ pub async fn run(
         watches: Watches::new(instruments.health.clone()),
         instruments,
         schemas: ConsumerSchemas::new(settings.schemas.clone()),
+        reporting: Arc::new(settings.schemas.reporting()),
         inventory_namespace: settings.inventory_namespace.clone(),
         home: settings.home.clone(),
         clock: settings.clock.clone(),

@@ -50,6 +50,7 @@ pub fn observe(
         former_status: pipeline.former_status(),
         schema: schema.as_ref().and_then(|known| known.schema.clone()),
         prune: facts.read([Topic::Approval], || pipeline.prune(generation), |prune| *prune == Prune::Held),
+        reporting: pipeline.shared.reporting.clone(),
         pin: pin(generation),
         target_url: Some(generation.target.endpoint().url().to_owned()),
         ..Observed::new(pipeline.writer.clone(), key.clone(), origin, source, target, pipeline.shared.clock.now())

@@ -1,7 +1,7 @@
 //! Whether an object does what it was made for, as far as its kind tells.
 //!
 //! The rules are those of `kubectl rollout status` for workloads, and of the API conventions (`Ready`, `Available`,
-//! `observedGeneration`) for everything else: what says nothing about itself is ready as soon as it exists.
+//! `observedGeneration`) for everything else: what says nothing about itself is ready as soon as it exists, unless its schema says that its controller will.
 
 use std::fmt;
 
@@ -20,8 +20,9 @@ pub enum Readiness {
     Failed(String),
 }
 
-/// How far an object that stands is. Its kind is given, for items of a list do not name it.
-pub fn readiness(kind: &Kind, object: &Value) -> Readiness {
+/// How far an object that stands is. Its kind is given, for items of a list do not name it. `reports`: whether its kind is one
+/// whose controller says how far an object is, so that silence means that it has not looked yet.
+pub fn readiness(kind: &Kind, object: &Value, reports: bool) -> Readiness {
     if !metadata(object, "deletionTimestamp").is_empty() {
         return pending("is being deleted");
     }
@@ -40,8 +41,13 @@ pub fn readiness(kind: &Kind, object: &Value) -> Readiness {
         ("", "Namespace") => phase(object, "Active", ""),
         ("", "Service") => service(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => custom_resource_definition(object),
+        _ if reports && seen.is_none() && !has_conditions(object) => pending("its controller has not reported yet"),
         _ => by_conditions(object),
     }
+}
+
+fn has_conditions(object: &Value) -> bool {
+    object.pointer("/status/conditions").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
 }
 
 /// New pods first, then the old ones gone, then all available.
@@ -216,7 +222,7 @@ mod tests {
 
     fn said_of(group: &str, name: &str, spec: Value, status: Value) -> String {
         let object = json!({"metadata": {"name": "a", "generation": 2}, "spec": spec, "status": status});
-        format!("{name}: {}", readiness(&kind(group, name), &object))
+        format!("{name}: {}", readiness(&kind(group, name), &object, false))
     }
 
     fn conditions(all: &[(&str, &str)]) -> Value {
@@ -348,6 +354,20 @@ mod tests {
         Cluster: ready
         ");
         let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
-        assert_eq!(readiness(&kind("", "Pod"), &deleted), Readiness::Pending("is being deleted".into()));
+        assert_eq!(readiness(&kind("", "Pod"), &deleted, false), Readiness::Pending("is being deleted".into()));
+    }
+
+    #[test]
+    fn a_kind_that_reports_waits_for_its_first_report() {
+        let fresh = json!({"metadata": {"generation": 1}, "spec": {"size": 1}});
+        let waiting = Readiness::Pending("its controller has not reported yet".into());
+        assert_eq!(readiness(&kind("op.example.org", "Server"), &fresh, true), waiting);
+        assert_eq!(readiness(&kind("op.example.org", "Server"), &fresh, false), Readiness::Ready);
+        // The library knows better what to expect of Kubernetes' own kinds.
+        assert_eq!(readiness(&kind("", "Service"), &fresh, true), Readiness::Ready);
+        for status in [json!({"observedGeneration": 1}), json!({"conditions": [{"type": "Seen", "status": "True"}]})] {
+            let seen = json!({"metadata": {"generation": 1}, "status": status});
+            assert_eq!(readiness(&kind("op.example.org", "Server"), &seen, true), Readiness::Ready);
+        }
     }
 }

@@ -71,6 +71,8 @@ pub struct Observed {
     ///
     /// [`StatusRules::written`]: crate::mapping::StatusRules::written
     pub former_status: Arc<BTreeSet<String>>,
+    /// Kinds of target objects whose controllers report on each object, as their schemas say.
+    pub reporting: Arc<BTreeSet<Kind>>,
     /// Whether deletions that the mapping asks for are held back (`pruneGuard`).
     pub prune: Prune,
     pub now: Timestamp,
@@ -394,6 +396,7 @@ impl Observed {
             schema: None,
             unkept_status: Arc::default(),
             former_status: Arc::default(),
+            reporting: Arc::default(),
             prune: Prune::Allowed,
             now,
             answers: Answers::default(),

@@ -9,7 +9,7 @@ use super::related::State;
 use super::render::{self, Rendered, Rendering, Wanted};
 use super::{Cause, Reason, live, related, status};
 use crate::mapping::expression::Expression;
-use crate::mapping::{Mapping, ObjectRule, RelatedMissing};
+use crate::mapping::{Mapping, ObjectRule, RelatedMissing, Side};
 use crate::object::readiness::{Readiness, readiness};
 
 /// Why an object cannot be created yet.
@@ -91,7 +91,7 @@ fn unready(
     let Some(standing) = standing.filter(is_current) else {
         return waiting(format!("waits for {what}, which does not exist yet"));
     };
-    match state(mapping, rule, standing, item, rendering) {
+    match state(mapping, observed, rule, standing, item, rendering) {
         Ok(Readiness::Ready) => None,
         Ok(Readiness::Pending(why)) => waiting(format!("waits for {what}, which is not ready: {why}")),
         Ok(Readiness::Failed(why)) => waiting(format!("waits for {what}, which has failed: {why}")),
@@ -102,12 +102,14 @@ fn unready(
 /// What the mapping says of an object that stands, else what its kind says.
 fn state(
     mapping: &Mapping,
+    observed: &Observed,
     rule: &ObjectRule,
     standing: &TargetObject,
     item: Option<&Arc<Value>>,
     rendering: &Rendering,
 ) -> Result<Readiness, Reason> {
-    let library = readiness(&rule.kind, &standing.object);
+    let reports = observed.reporting.contains(&rule.kind.on(Side::Target));
+    let library = readiness(&rule.kind, &standing.object, reports);
     if rule.ready.is_none() && rule.failed.is_none() {
         return Ok(library);
     }

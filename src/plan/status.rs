@@ -174,7 +174,13 @@ fn fields(sight: &Sight<'_>, status: &mut Value, reasons: &mut Reasons) {
     };
     for field in &mapping.status.fields {
         let leaf = match leaf(&mut seen, scope, field) {
-            Ok(Leaf::Set(value)) => Leaf::Set(redaction.value(value)),
+            Ok(Leaf::Set(value)) => match bounded(redaction.value(value)) {
+                Ok(value) => Leaf::Set(value),
+                Err(why) => {
+                    reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
+                    Leaf::Keep
+                }
+            },
             Ok(leaf) => leaf,
             Err(why) => {
                 unsaid(reasons, &format!("status.{}", field.target.join(".")), why);
@@ -192,6 +198,42 @@ fn fields(sight: &Sight<'_>, status: &mut Value, reasons: &mut Reasons) {
             reasons.push(Cause::StatusFailed, format!("status.{}: {why}", field.target.join(".")));
         }
     }
+}
+
+/// Characters of one text that goes to a consumer: what Kubernetes allows the message of a condition.
+const MAX_TEXT: usize = 32_768;
+/// Bytes of one field of the status.
+const MAX_FIELD: usize = 128 * 1024;
+
+/// A value as it goes to the consumer: an operator may write more into its status than a consumer's object can hold.
+fn bounded(value: Value) -> Result<Value, String> {
+    let value = cut(value);
+    let is_nested = value.is_array() || value.is_object();
+    let bytes = if is_nested { value.to_string().len() } else { 0 };
+    if bytes > MAX_FIELD {
+        return Err(format!("it has {bytes} bytes, more than the {MAX_FIELD} that are copied: take less of it"));
+    }
+    Ok(value)
+}
+
+fn cut(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(cut_text(text)),
+        Value::Array(items) => items.into_iter().map(cut).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, cut(value))).collect(),
+        other => other,
+    }
+}
+
+fn cut_text(mut text: String) -> String {
+    // Most are shorter in bytes already.
+    if text.len() > MAX_TEXT
+        && let Some((end, _)) = text.char_indices().nth(MAX_TEXT - 1).filter(|_| text.chars().count() > MAX_TEXT)
+    {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// Why the consumer's server refused this very value of a leaf before.
@@ -387,6 +429,7 @@ pub fn set_condition(
     if !knows(observed, "/conditions") {
         return;
     }
+    let condition = Condition { message: cut_text(condition.message), ..condition };
     let Ok(status) = map(status) else { return };
     let slot = status.entry("conditions").or_insert_with(|| json!([]));
     let Some(all) = slot.as_array_mut() else { return };
@@ -490,7 +533,7 @@ fn synced(reasons: &Reasons, redaction: &Redaction) -> Condition {
         Cause::RenderFailed => "the object cannot be translated; see its spec, or ask the provider of the service",
         Cause::IdentityChanged => "the service's mapping changed in a way that would replace what runs; it is kept",
         Cause::Refused => "the service's cluster refused what this object asks for",
-        Cause::ClaimNotAccepted => "the workspace does not let the service use an object that it needs",
+        Cause::ClaimNotAccepted => "the service may not use an object of the workspace that it needs",
         Cause::Stuck => "the deletion takes unusually long",
         Cause::Recreated => "what an earlier object of this name had still exists; the provider of the service decides",
         Cause::Held => "a change of the service would delete what this object has; its provider has to approve it",

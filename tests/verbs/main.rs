@@ -430,6 +430,27 @@ fn a_source_has_the_defaults_of_its_schema_and_its_limits() {
     ");
 }
 
+/// No consumer can accept what the provider does not ask for.
+#[test]
+fn a_claim_that_the_export_among_the_schemas_lacks_is_reported() {
+    let read = |path: &str| fs::read_to_string(format!("{ROOT}/{path}")).expect("a shipped file");
+    let (mapping, export) = (read("mappings/mongodb.yaml"), read("schemas/mongodb/apiexport.yaml"));
+    let less = export.replace("[get, list, watch, create, patch, delete]", "[get, list, watch]");
+    let none = export.split("  # The Secrets and").next().expect("what stands before the claims");
+    assert!(less != export && none.len() < export.len());
+    let said = |export: &str| {
+        let root = directory(&[("mappings/mongodb.yaml", &mapping), ("schemas/export.yaml", export)]);
+        let shown = shown_in(&root, &["validate", "ROOT"]);
+        let lines = shown.lines().filter(|line| line.contains("SE0805"));
+        lines.map(str::to_owned).collect::<Vec<_>>().join("\n")
+    };
+    let lacks =
+        |verbs: &str, of: &str| format!("error[SE0805]: the APIExport `mongodb` does not claim {verbs} of `{of}`");
+    assert_eq!(said(&less), lacks("create, patch, delete", "secrets"));
+    assert!(said(none).contains(&lacks("get, list, watch", "configmaps")), "{}", said(none));
+    assert_eq!(said(&export), "");
+}
+
 #[test]
 fn what_is_half_rendered_is_no_golden() {
     let (head, _) = TEST.split_once("    - name: does not").expect("the first case");

@@ -24,9 +24,17 @@ pub use view::{Field, Form, View};
 #[derive(Debug, Clone, Default)]
 pub struct Schemas {
     kinds: BTreeMap<Kind, Arc<Schema>>,
-    resources: BTreeMap<Resource, Arc<Schema>>,
-    /// What APIExports publish, by their names: `<plural>.<group>`.
-    exports: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) resources: BTreeMap<Resource, Arc<Schema>>,
+    /// By their names.
+    exports: BTreeMap<String, Export>,
+}
+
+/// What the document of an APIExport says.
+#[derive(Debug, Clone)]
+struct Export {
+    /// `<plural>.<group>`
+    published: BTreeSet<String>,
+    document: Arc<Value>,
 }
 
 /// What an API is described by.
@@ -83,10 +91,24 @@ impl Schemas {
         own.or_else(|| served().next()).map(|(resource, _)| resource)
     }
 
+    /// The kinds whose controllers say how far an object is: by conditions, or by the generation that they have seen.
+    pub fn reporting(&self) -> BTreeSet<Kind> {
+        let says = |schema: &Schema| {
+            let Field::Known(status) = schema.view().field("status") else { return false };
+            ["conditions", "observedGeneration"].iter().any(|field| matches!(status.field(field), Field::Known(_)))
+        };
+        self.kinds.iter().filter(|(_, schema)| says(schema)).map(|(kind, _)| kind.clone()).collect()
+    }
+
     /// Whether an APIExport publishes a resource, in whichever version, where its document says so.
     pub fn publishes(&self, export: &str, group: &str, plural: &str) -> bool {
         let group = if group.is_empty() { CORE } else { group };
-        self.exports.get(export).is_some_and(|published| published.contains(&format!("{plural}.{group}")))
+        self.exports.get(export).is_some_and(|export| export.published.contains(&format!("{plural}.{group}")))
+    }
+
+    /// The document of an APIExport, where there is one.
+    pub fn export(&self, name: &str) -> Option<&Value> {
+        self.exports.get(name).map(|export| &*export.document)
     }
 
     fn insert(&mut self, schema: Schema, plural: Option<&str>, origin: Origin) {

@@ -128,21 +128,7 @@ impl Visit<'_> {
                 findings.push(Finding::new("SE0804", node.map_or(0..0, |node| node.headline()), message).help(help));
             }
         }
-        for claim in needed.claims.get(export).into_iter().flatten() {
-            let lacking = unclaimed(claim, found);
-            if !lacking.is_empty() {
-                let message = format!(
-                    "the APIExport `{}` does not claim {} of `{}`",
-                    export.name,
-                    lacking.join(", "),
-                    claim.resource
-                );
-                findings.push(
-                    Finding::new("SE0805", place_of(spec, "related"), message)
-                        .help("`sync-engine rbac --for claims` prints what to add; consumers must accept it"),
-                );
-            }
-        }
+        findings.extend(unasked(spec, export, needed, found));
     }
 
     async fn rights(&self, spec: &Node, needed: &Rights, findings: &mut Vec<Finding>) {
@@ -254,6 +240,19 @@ fn unseen(at: Range<usize>, why: &Unseen) -> Finding {
         _ => "SE0801",
     };
     Finding::new(code, at, why.to_string())
+}
+
+/// What a mapping needs in the consumers' workspaces and its APIExport does not ask for.
+pub(super) fn unasked(spec: &Node, export: &ApiExportRef, needed: &Rights, document: &Value) -> Vec<Finding> {
+    let finding = |claim: &Claim| {
+        let lacking = unclaimed(claim, document);
+        let verbs = lacking.join(", ");
+        let message = format!("the APIExport `{}` does not claim {verbs} of `{}`", export.name, claim.resource);
+        let finding = Finding::new("SE0805", place_of(spec, "related"), message);
+        let help = "`sync-engine rbac --for claims` prints what to add; consumers must accept it";
+        (!lacking.is_empty()).then(|| finding.help(help))
+    };
+    needed.claims.get(export).into_iter().flatten().filter_map(finding).collect()
 }
 
 /// Verbs of a claim that an APIExport does not ask for.

@@ -46,6 +46,7 @@ fn shared(lease: Lease) -> Arc<Shared> {
         watches: Watches::new(instruments.health.clone()),
         instruments,
         schemas: ConsumerSchemas::new(Schemas::default()),
+        reporting: Arc::default(),
         inventory_namespace: "sync-engine".into(),
         home: "target".into(),
         clock: Clock::default(),

@@ -1,9 +1,12 @@
 //! Rows of objects that depend on each other: made one after the other, and taken away the other way round.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::world::World;
 use super::{CHAIN, mapping, said, source};
+use crate::mapping::Kind;
 use crate::plan::Rest;
 
 fn in_chain(from: &str, to: &str) -> crate::mapping::Mapping {
@@ -29,6 +32,20 @@ fn each_is_made_once_the_one_before_it_is_ready() {
         writes(&mut world),
         ["create Namespace", "create ServiceAccount", "create ConfigMap", "create Database", "create View"]
     );
+}
+
+/// An operator's object is there at once, and what the operator makes of it is not.
+#[test]
+fn what_a_controller_has_not_reported_on_is_waited_for() {
+    let mut world = World::new(source());
+    world.reporting = Arc::new([Kind::new("example.dev", "v1", "Database")].into());
+    insta::assert_snapshot!(said(&world.settle(&mapping(CHAIN))), @"waiting: Waiting: object `view`: waits for object `db`, which is not ready: its controller has not reported yet");
+    assert!(!writes(&mut world).contains(&"create View".to_owned()));
+    world.edit("Database", |object| object["status"] = json!({"conditions": [{"type": "Ready", "status": "False"}]}));
+    assert!(said(&world.settle(&mapping(CHAIN))).contains("its condition Ready is False"));
+    world.edit("Database", |object| object["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]}));
+    assert_eq!(world.settle(&mapping(CHAIN)), Rest::InSync);
+    assert_eq!(writes(&mut world), ["create View"]);
 }
 
 #[test]

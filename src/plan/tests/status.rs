@@ -142,3 +142,32 @@ fn the_consumer_reads_what_is_waited_for_and_why_it_was_refused() {
     "waits for what it depends on: object `view`: waits for object `db`, which is not ready: its `ready` is false"
     "#);
 }
+
+/// An operator that writes a megabyte into its status does not fill the consumer's object with it.
+#[test]
+fn what_is_copied_into_a_status_is_bounded() {
+    let mapping = changed(
+        "      version: $.status.version\n",
+        "      version: $.status.version\n      log: {path: $.status.log}\n      all: {path: \"$.status.many[*]\", take: all}\n    conditions: [{mirror: {from: db, types: [Ready]}}]\n",
+    );
+    let mut world = World::new(source());
+    world.settle(&mapping);
+    let long = "ü".repeat(1_400_000);
+    let many = |count: usize| vec!["x".repeat(1000); count];
+    world.edit("Database", |object| {
+        object["status"] = json!({
+            "version": "8.0", "log": long, "many": many(3),
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Up", "message": long}],
+        });
+    });
+    assert_eq!(world.settle(&mapping), Rest::InSync);
+    let status = world.source.as_ref().expect("it is there")["status"].clone();
+    let text = |value: &Value| value.as_str().map(|text| (text.chars().count(), text.ends_with("ü…")));
+    assert_eq!(text(&status["log"]), Some((32_768, true)));
+    let ready = status["conditions"].as_array().expect("conditions").iter().find(|one| one["type"] == "Ready");
+    assert_eq!(ready.and_then(|one| text(&one["message"])), Some((32_768, true)));
+    world.edit("Database", |object| object["status"]["many"] = json!(many(1000)));
+    let rest = world.settle(&mapping);
+    assert_eq!(cause(&rest), Some(Cause::StatusFailed));
+    assert_eq!(world.source.as_ref().expect("it is there")["status"]["all"], json!(many(3)), "what it had stays");
+}

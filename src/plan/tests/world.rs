@@ -52,6 +52,8 @@ pub struct World {
     pub former_status: BTreeSet<String>,
     /// What is known of a source that is missing.
     pub missing: Missing,
+    /// Kinds whose controllers report on each object.
+    pub reporting: Arc<BTreeSet<Kind>>,
     pub prune: Prune,
     /// Objects that the process saw being stripped.
     pub stripped: BTreeMap<Reference, Known>,
@@ -101,6 +103,7 @@ impl World {
             former_placements: Vec::new(),
             former_status: BTreeSet::new(),
             missing: Missing::default(),
+            reporting: Arc::default(),
             prune: Prune::Allowed,
             stripped: BTreeMap::new(),
             refuses: Vec::new(),
@@ -152,6 +155,7 @@ impl World {
             is_selected: self.is_selected,
             namespaces: self.namespaces.clone(),
             prune: self.prune,
+            reporting: self.reporting.clone(),
             stripped: self.stripped.clone(),
             former_status: Arc::new(mapping.status.no_longer_written(&self.former_status)),
             target_url: self.target_url.clone(),

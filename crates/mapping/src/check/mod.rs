@@ -160,6 +160,19 @@ impl<'s> Checker<'s> {
             }
         }
         self.template(template, rule.template.root(), Some(rule), guarded);
+        self.left_to_others(node, rule);
+    }
+
+    /// Each pointer must lead to a field that can be left to others by itself.
+    fn left_to_others(&mut self, node: &Node, rule: &ObjectRule) {
+        let Some(schema) = schema_of(self.schemas, rule) else { return };
+        for (field, pointers) in [("ignore", &rule.ignore), ("atCreation", &rule.at_creation)] {
+            let list = node.get("apply").and_then(|apply| apply.get(field));
+            let Some(NodeValue::Sequence(nodes)) = list.map(|list| &list.value) else { continue };
+            for (node, pointer) in nodes.iter().zip(pointers) {
+                self.findings.extend(target::pointer(node, pointer, schema.view()));
+            }
+        }
     }
 }
 

@@ -287,6 +287,36 @@ impl<'s> Target<'_, 's> {
     }
 }
 
+/// What is wrong with a pointer to a field that is left to others.
+pub(super) fn pointer(node: &Node, pointer: &str, root: View<'_>) -> Option<Finding> {
+    let mut view = root;
+    let mut above = Vec::new();
+    for segment in pointer.split('/').skip(1) {
+        let segment = segment.replace("~1", "/").replace("~0", "~");
+        if view.is_atomic() {
+            let whole = if above.is_empty() { String::new() } else { format!("/{}", above.join("/")) };
+            let message = format!("`{whole}` is applied as a whole: `{pointer}` cannot be left to others by itself");
+            let finding = Finding::new("SE0118", node.headline(), message).label("each apply would reset this field");
+            return Some(finding.help(format!("leave all of it to others (`{whole}`), or write the field")));
+        }
+        let below = match view.item() {
+            Some(item) if view.form() == Form::List => Field::Known(item),
+            _ => view.field(&segment),
+        };
+        view = match below {
+            Field::Known(below) => below,
+            Field::Open => return None,
+            Field::Unknown => {
+                let message = format!("`{pointer}` leads to no field of {}", root.schema().kind);
+                let finding = Finding::new("SE0118", node.headline(), message).label("no such field");
+                return Some(with_suggestion(finding, &segment, &above.join("."), view));
+            }
+        };
+        above.push(segment);
+    }
+    None
+}
+
 /// A consumer's field that the target does not have.
 fn pruned(node: &Node, root: &str, path: &str, name: &str, at: View<'_>) -> Finding {
     let message = format!("`{path}` does not exist in {}: it would be pruned", at.schema().kind);

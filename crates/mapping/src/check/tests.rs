@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::compile::{Compiled, compile};
 use crate::diagnostic::{CODES, Diagnostic};
+use crate::schema::{Field, Form, View};
 use crate::tests::{each, files, snapshot};
 
 fn schemas() -> Schemas {
@@ -153,7 +154,7 @@ fn shipped_mappings_are_clean() {
     }
 }
 
-/// It has a `plan`, endpoints, a connection's secret and members' hosts, which the shipped schemas have not.
+/// It has a `plan`, a storage, endpoints, a connection's secret and members' hosts, which the shipped schemas have not.
 #[test]
 fn the_full_document_is_checked_without_a_panic() {
     let file = include_str!("../../../../tests/ui/documents/good.yaml");
@@ -161,5 +162,53 @@ fn the_full_document_is_checked_without_a_panic() {
     let Some(Compiled::Mapping(mapping)) = compile(&document).compiled else { panic!("it is good") };
     let mapping: Arc<Mapping> = mapping;
     let codes: Vec<_> = check(&document, &mapping, &schemas()).into_iter().map(|finding| finding.code).collect();
-    assert_eq!(codes, ["SE0314", "SE0401", "SE0601", "SE0606", "SE0601", "SE0606"]);
+    assert_eq!(codes, ["SE0314", "SE0401", "SE0118", "SE0601", "SE0606", "SE0601", "SE0606"]);
+}
+
+/// The schemas of consumers that are shipped, by their files.
+fn shipped() -> Vec<(std::path::PathBuf, Schemas)> {
+    let examples = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples")).expect("the examples");
+    let names = examples.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned());
+    let folders = names.map(|name| format!("examples/{name}/schemas")).chain(["schemas/mongodb".to_owned()]);
+    let has =
+        |folder: &String| std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(folder).is_dir();
+    let files = folders.filter(has).flat_map(|folder| files(&folder));
+    let loaded = files.map(|path| {
+        let mut schemas = Schemas::default();
+        schemas.add_file(&std::fs::read(&path).expect("readable"));
+        (path, schemas)
+    });
+    loaded.filter(|(path, _)| path.ends_with("apiresourceschema.yaml")).collect()
+}
+
+/// A consumer who asks for a million members or an exabyte is refused by the schema.
+#[test]
+fn what_consumers_ask_for_has_an_upper_bound_in_the_shipped_schemas() {
+    fn look(view: View<'_>, path: &str, unbounded: &mut Vec<String>) {
+        let (pattern, _, maximum) = view.bounds();
+        let is_number = matches!(view.form(), Form::Integer | Form::Number);
+        // A pattern of quantities takes no words.
+        let pattern = pattern.map(|pattern| regex::Regex::new(pattern).expect("a pattern"));
+        let takes = |text: &str| pattern.as_ref().is_some_and(|pattern| pattern.is_match(text));
+        let is_endless = ["Mi", "Gi", "Ti", ""].iter().any(|unit| takes(&format!("999999999{unit}")));
+        if view.choices().is_none() && (is_number && maximum.is_none() || is_endless && !takes("zz")) {
+            unbounded.push(path.to_owned());
+        }
+        if let Some(item) = view.item() {
+            look(item, &format!("{path}[]"), unbounded);
+        }
+        view.fields().for_each(|(name, view)| look(view, &format!("{path}.{name}"), unbounded));
+    }
+    let mut seen = 0;
+    for (path, schemas) in shipped() {
+        for schema in schemas.resources.values() {
+            let mut unbounded = Vec::new();
+            if let Field::Known(spec) = schema.view().field("spec") {
+                seen += 1;
+                look(spec, "spec", &mut unbounded);
+            }
+            assert_eq!(unbounded, Vec::<String>::new(), "{}", path.display());
+        }
+    }
+    assert!(seen > 5, "{seen}");
 }

@@ -9,26 +9,55 @@ pub const READ: &[&str] = &["get", "list", "watch"];
 /// Verbs with which objects are written: server-side apply is `patch`, and `create` where there is no object yet.
 pub const WRITE: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
-/// The permission claims that are in force in a workspace: verbs by resource (`plural.group`).
+/// The permission claims that are in force in a workspace, and those that its APIExport asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Claims(BTreeMap<String, BTreeSet<String>>);
+pub struct Claims {
+    accepted: Verbs,
+    /// `None`: it is not known.
+    asked: Option<Verbs>,
+}
+
+/// Verbs by resource (`plural.group`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Verbs(BTreeMap<String, BTreeSet<String>>);
 
 impl FromIterator<(Resource, Vec<String>)> for Claims {
     fn from_iter<I: IntoIterator<Item = (Resource, Vec<String>)>>(claims: I) -> Self {
         let claim = |(resource, verbs): (Resource, Vec<String>)| (resource.group_plural(), verbs.into_iter().collect());
-        Self(claims.into_iter().map(claim).collect())
+        Self { accepted: Verbs(claims.into_iter().map(claim).collect()), asked: None }
+    }
+}
+
+impl Verbs {
+    fn have(&self, resource: &Resource, verbs: &[&str]) -> bool {
+        let known = self.0.get(&resource.group_plural());
+        verbs.iter().all(|verb| known.is_some_and(|all| all.contains("*") || all.contains(*verb)))
     }
 }
 
 impl Claims {
+    /// The same, where the APIExport asks for these claims.
+    #[must_use]
+    pub fn asked(self, claims: impl IntoIterator<Item = (Resource, Vec<String>)>) -> Self {
+        let asked: Self = claims.into_iter().collect();
+        Self { asked: Some(asked.accepted), ..self }
+    }
+
     /// What has to be done before a resource can be used with these verbs; `None`: nothing.
     pub fn lacking(&self, resource: &Resource, verbs: &[&str]) -> Option<String> {
-        let accepted = self.0.get(&resource.group_plural());
-        let is_accepted = |verb: &&str| accepted.is_some_and(|all| all.contains("*") || all.contains(*verb));
-        if verbs.iter().all(is_accepted) {
+        if self.accepted.have(resource, verbs) {
             return None;
         }
         let Resource { group, plural, .. } = resource;
+        if self.asked.as_ref().is_some_and(|asked| !asked.have(resource, verbs)) {
+            return Some(format!(
+                "the APIExport of the service does not ask for the permission claim for {} with the verbs {verbs}. Its provider \
+                 has to add to `spec.permissionClaims` of the APIExport: {{group: \"{group}\", resource: {plural}, verbs: \
+                 [{verbs}]}}",
+                resource.group_plural(),
+                verbs = verbs.join(", "),
+            ));
+        }
         Some(format!(
             "the workspace has not accepted the permission claim for {} with the verbs {verbs}. Add to \
              `spec.permissionClaims` of its APIBinding: {{group: \"{group}\", resource: {plural}, verbs: [{verbs}], state: \

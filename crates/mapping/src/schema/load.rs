@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Origin, Schema, Schemas};
+use super::{Export, Origin, Schema, Schemas};
 use crate::Kind;
 use crate::diagnostic::Finding;
 use crate::yaml::{self, Limits, Node, NodeValue};
@@ -35,7 +35,7 @@ impl Schemas {
         let name = export["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let published =
             schema_names(export).iter().filter_map(|name| Some(name.split_once('.')?.1.to_owned())).collect();
-        self.exports.insert(name, published);
+        self.exports.insert(name, Export { published, document: Arc::new(export.clone()) });
     }
 
     /// Adds the kinds of an OpenAPI v3 document.

@@ -101,6 +101,15 @@ impl<'s> View<'s> {
     pub fn form(self) -> Form {
         Form::of_schema(self.node)
     }
+
+    /// Whether server-side apply replaces it as a whole: what an apply leaves out of it is gone.
+    pub fn is_atomic(self) -> bool {
+        match self.form() {
+            Form::List => !matches!(self.node["x-kubernetes-list-type"].as_str(), Some("map" | "set")),
+            Form::Map => self.node["x-kubernetes-map-type"] == "atomic",
+            _ => false,
+        }
+    }
 }
 
 impl Form {

@@ -124,6 +124,8 @@ struct BindingStatus {
     phase: String,
     api_export_cluster_name: Option<String>,
     applied_permission_claims: Option<Vec<AppliedClaim>>,
+    /// What the export asks for.
+    export_permission_claims: Option<Vec<AppliedClaim>>,
     /// What the export itself publishes.
     bound_resources: Option<Vec<AppliedClaim>>,
 }
@@ -163,7 +165,12 @@ impl Binding {
             let resource = Resource { group: group.clone(), version: String::new(), plural: resource.clone() };
             (resource, verbs.clone().unwrap_or_else(|| vec!["*".into()]))
         };
-        applied.map(claim).collect()
+        let claims: Claims = applied.map(claim).collect();
+        // An export that asks for nothing leaves the field out.
+        match self.status.as_ref().filter(|_| self.is_bound()) {
+            Some(status) => claims.asked(status.export_permission_claims.iter().flatten().map(claim)),
+            None => claims,
+        }
     }
 
     /// Logical cluster of the workspace it stands in.
@@ -246,6 +253,23 @@ mod tests {
             claims.lacking(&of("", "secrets"), &["create"]).is_some()
                 && claims.lacking(&of("", "pods"), &["get"]).is_some()
         );
+    }
+
+    /// A consumer cannot accept what the provider does not ask for.
+    #[test]
+    fn who_has_to_add_a_claim_is_said() {
+        let secrets = Resource { group: String::new(), version: "v1".into(), plural: "secrets".into() };
+        let lacking = |asked: serde_json::Value| {
+            let status = json!({"phase": "Bound", "exportPermissionClaims": asked});
+            let binding: Binding = serde_json::from_value(json!({"status": status})).unwrap();
+            binding.claims().lacking(&secrets, &["get", "list"]).unwrap()
+        };
+        insta::assert_snapshot!(lacking(json!([{"resource": "secrets", "verbs": ["*"]}])), @r#"the workspace has not accepted the permission claim for secrets with the verbs get, list. Add to `spec.permissionClaims` of its APIBinding: {group: "", resource: secrets, verbs: [get, list], state: Accepted, selector: {matchAll: true}}"#);
+        for asked in [json!(null), json!([]), json!([{"resource": "secrets", "verbs": ["get"]}])] {
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(lacking(asked), @r#"the APIExport of the service does not ask for the permission claim for secrets with the verbs get, list. Its provider has to add to `spec.permissionClaims` of the APIExport: {group: "", resource: secrets, verbs: [get, list]}"#);
+            }
+        }
     }
 
     #[test]

@@ -96,8 +96,8 @@ pub(super) const DOCUMENT: &[Code] = &[
     ),
     error(
         "SE0118",
-        "a JSON pointer that cannot be one",
-        "Pointers are written as RFC 6901 has them: `/spec/replicas`.",
+        "a JSON pointer that leads to no field that can be left to others",
+        "Pointers are written as RFC 6901 has them: `/spec/replicas`. Each leads to a field that the schema of the object's kind has. A field within a list or map that server-side apply replaces as a whole cannot be left to others by itself, for each apply would reset it.",
         "objects:\n  - id: db\n    template: {apiVersion: v1, kind: ConfigMap}\n    apply: {ignore: [spec.replicas]}\n",
         "objects:\n  - id: db\n    template: {apiVersion: v1, kind: ConfigMap}\n    apply: {ignore: [/spec/replicas]}\n",
     ),
