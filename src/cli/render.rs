@@ -83,6 +83,8 @@ pub(super) struct Document {
     /// The target that it goes to, where an expression or a list says so.
     pub target: Option<String>,
     pub body: Value,
+    /// The rule that it is rendered from; of the consumer's object, none.
+    pub rule: Option<String>,
 }
 
 /// What there is to say of all sources.
@@ -216,17 +218,20 @@ impl Rendered {
 
 /// What is rendered, in the mapping's order; the consumer's object with its status last.
 pub(super) fn documents(preview: &Preview, scene: &Scene, marks: bool, status: bool) -> Vec<Document> {
-    let objects = preview.objects().map(|(at, .., desired)| {
+    let objects = preview.objects().map(|(at, rule, _, desired)| {
         let body = Value::clone(&desired.body);
-        Document { target: at.name().map(str::to_owned), body: if marks { body } else { unmarked(body) } }
+        let body = if marks { body } else { unmarked(body) };
+        Document { target: at.name().map(str::to_owned), body, rule: Some(rule.id.clone()) }
     });
     let status = preview.status.as_ref().filter(|_| status);
-    objects.chain(status.map(|status| Document { target: None, body: consumer(&scene.source, status) })).collect()
+    objects
+        .chain(status.map(|status| Document { target: None, body: consumer(&scene.source, status), rule: None }))
+        .collect()
 }
 
 /// As YAML, each behind the target that it goes to.
 pub(super) fn written(documents: &[Document]) -> String {
-    let one = |Document { target, body }: &Document| {
+    let one = |Document { target, body, .. }: &Document| {
         let target = target.iter().map(|target| format!("# target: {target}\n")).collect::<String>();
         target + &yaml::write(body)
     };

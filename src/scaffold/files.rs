@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Part, Plan, readme};
+use super::{Part, Plan, operators, readme};
 use crate::mapping::document::API_VERSION;
 use crate::object::claims::WRITE;
 use crate::yaml;
@@ -190,6 +190,13 @@ fn status(plan: &Plan) -> String {
     let mut text = format!("\n  status:\n    from: {ID}\n");
     if !fields.is_empty() {
         text.push_str(&format!("    fields:\n{fields}"));
+    }
+    if let Some(operators::Ready { field, value, .. }) = plan.ready() {
+        let says = format!("objects.{ID}.status.{field} | default(\"\")");
+        text.push_str(&format!(
+            "    conditions:\n      - type: Ready\n        status: ${{{{ {says} == \"{value}\" }}}}\n        reason: ${{{{ objects.{ID}.status.{field} | default(\"Provisioning\") }}}}\n"
+        ));
+        return text;
     }
     let Some(texts) = plan.report.conditions else { return text };
     let ready = format!("condition(objects.{ID}, \"Ready\")");

@@ -22,7 +22,7 @@ pub use definition::{Definition, Unsuitable};
 use crate::mapping::check::reserved::{self, Field, What};
 use crate::mapping::compile::MAX_MAPPING_NAME;
 use crate::object::is_dns_label;
-use offer::{Kept, Offer, offer};
+use offer::{Kept, Offer, looks, offer};
 use operators::{Label, Secret};
 use report::{Report, report};
 
@@ -136,6 +136,10 @@ impl Plan {
         operators::labels(&self.definition.group, &self.definition.kind)
     }
 
+    fn ready(&self) -> Option<&'static operators::Ready> {
+        operators::ready(&self.definition.group, &self.definition.kind)
+    }
+
     fn secrets(&self) -> impl Iterator<Item = &'static Secret> {
         operators::secrets(&self.definition.group, &self.definition.kind)
     }
@@ -154,7 +158,13 @@ fn parts(definition: &Definition, fields: &[&'static Field]) -> (Vec<Part>, Vec<
     let ordered = all.filter(|(name, _)| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
     let (mut parts, mut withheld) = (Vec::new(), Vec::new());
     for (name, original) in ordered {
-        if let Some(What::Kept(why)) = fields.iter().find(|field| field.path == name).map(|field| field.what) {
+        let by_path = fields.iter().find(|field| field.path == name).map(|field| field.what);
+        let why = match by_path {
+            Some(What::Kept(why)) => Some(why),
+            // Names mean the same at the top of an object as within its spec.
+            _ => reserved::meaning(fields.iter().copied(), name, &looks(original)),
+        };
+        if let Some(why) = why.filter(|_| name != "spec") {
             withheld.push(Kept { path: vec![name.clone()], why, required: false });
             continue;
         }

@@ -129,7 +129,7 @@ fn is_bounded(field: &Value) -> bool {
     field.get("enum").is_some() || field.get("pattern").is_some()
 }
 
-fn looks(field: &Value) -> reserved::Value<'_> {
+pub(super) fn looks(field: &Value) -> reserved::Value<'_> {
     let inner = field.get("items").unwrap_or(field);
     let keys = inner["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     reserved::Value { form: Form::of_schema(field), keys }

@@ -31,6 +31,16 @@ pub struct Secret {
     pub documentation: &'static str,
 }
 
+/// Where the operator of a kind says that an object is ready, if not by a condition `Ready`.
+#[derive(Debug, Clone, Copy)]
+pub struct Ready {
+    group: &'static str,
+    kind: &'static str,
+    /// A field of the status, and its value where all is well.
+    pub field: &'static str,
+    pub value: &'static str,
+}
+
 const STRIMZI: &str = "kafka.strimzi.io";
 const STRIMZI_PAGE: &str = "https://strimzi.io/docs/operators/latest/deploying";
 const STRIMZI_CLUSTER: &str = "strimzi.io/cluster";
@@ -144,6 +154,19 @@ const SECRETS: [Secret; 10] = [
         "https://www.elastic.co/guide/en/cloud-on-k8s/current/k8s-kibana-http-configuration.html",
     ),
 ];
+
+/// From the operators' documentation, as the Secrets are.
+const READY: [Ready; 4] = [
+    Ready { group: "elasticsearch.k8s.elastic.co", kind: "Elasticsearch", field: "phase", value: "Ready" },
+    Ready { group: "kibana.k8s.elastic.co", kind: "Kibana", field: "health", value: "green" },
+    Ready { group: "mongodbcommunity.mongodb.com", kind: "MongoDBCommunity", field: "phase", value: "Running" },
+    Ready { group: "acid.zalan.do", kind: "postgresql", field: "PostgresClusterStatus", value: "Running" },
+];
+
+/// Where the operator of a kind says that an object is ready.
+pub fn ready(group: &str, kind: &str) -> Option<&'static Ready> {
+    READY.iter().find(|ready| ready.group == group && ready.kind == kind)
+}
 
 /// The labels that the operator of a kind reads.
 pub fn labels(group: &str, kind: &str) -> impl Iterator<Item = &'static Label> {

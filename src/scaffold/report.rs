@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::definition::Definition;
-use super::sample;
+use super::{operators, sample};
 use crate::mapping::check::is_namespace;
 
 /// Most fields that are carried back without being asked for.
@@ -94,7 +94,11 @@ impl Report {
             let name = path.last().map(String::as_str).unwrap_or_default();
             place(&mut status, path, sample::sample(leaf, name), Value::Object);
         }
-        if self.conditions.is_some() {
+        // As the operator says it, and by nothing else: what waits for another word would wait here, too.
+        if let Some(ready) = operators::ready(&definition.group, &definition.kind) {
+            status.remove("conditions");
+            status.insert(ready.field.to_owned(), ready.value.into());
+        } else if self.conditions.is_some() {
             status.insert("conditions".to_owned(), json!([ready(&schema["properties"]["conditions"]["items"])]));
         }
         Value::Object(status)

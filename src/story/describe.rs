@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 /// Longest value that is shown.
 const MAX_VALUE: usize = 48;
+/// The same of a status, whose message says what to do.
+const MAX_MESSAGE: usize = 1024;
 /// Fields of metadata that every write changes, or that nobody reads.
 const NOISE: [&str; 8] = [
     "resourceVersion",
@@ -19,7 +21,7 @@ const NOISE: [&str; 8] = [
 /// What differs outside the status, `path: old → new` each.
 pub fn changes(old: &Value, new: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    compare("", Some(&without_noise(old)), Some(&without_noise(new)), &mut found);
+    compare("", Some(&without_noise(old)), Some(&without_noise(new)), MAX_VALUE, &mut found);
     if new["kind"] == "Secret" {
         found.iter_mut().for_each(hide_secret);
     }
@@ -38,28 +40,34 @@ fn hide_secret(change: &mut String) {
 pub fn status_changes(old: &Value, new: &Value) -> Vec<String> {
     let (old, new) = (by_condition(&old["status"]), by_condition(&new["status"]));
     let mut found = Vec::new();
-    compare("", Some(&old), Some(&new), &mut found);
+    compare("", Some(&old), Some(&new), MAX_MESSAGE, &mut found);
     found
 }
 
-fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<String>) {
+fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, most: usize, found: &mut Vec<String>) {
     match (old, new) {
         (old, new) if old == new => {}
-        (Some(Value::Object(old)), Some(Value::Object(new))) => compare_fields(path, old, new, found),
-        (None, Some(Value::Object(new))) if !new.is_empty() => compare_fields(path, &Map::new(), new, found),
-        (None | Some(Value::Null), Some(new)) => found.push(format!("{path}: {}", shown(new))),
+        (Some(Value::Object(old)), Some(Value::Object(new))) => compare_fields(path, old, new, most, found),
+        (None, Some(Value::Object(new))) if !new.is_empty() => compare_fields(path, &Map::new(), new, most, found),
+        (None | Some(Value::Null), Some(new)) => found.push(format!("{path}: {}", shown(new, most))),
         (Some(_), None | Some(Value::Null)) => found.push(format!("{path}: removed")),
-        (Some(old), Some(new)) => found.push(format!("{path}: {} → {}", shown(old), shown(new))),
+        (Some(old), Some(new)) => found.push(format!("{path}: {} → {}", shown(old, most), shown(new, most))),
         (None, None) => {}
     }
 }
 
-fn compare_fields(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, found: &mut Vec<String>) {
+fn compare_fields(
+    path: &str,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    most: usize,
+    found: &mut Vec<String>,
+) {
     for (key, value) in new {
-        compare(&joined(path, key), old.get(key), Some(value), found);
+        compare(&joined(path, key), old.get(key), Some(value), most, found);
     }
     for (key, value) in old.iter().filter(|(key, _)| !new.contains_key(*key)) {
-        compare(&joined(path, key), Some(value), None, found);
+        compare(&joined(path, key), Some(value), None, most, found);
     }
 }
 
@@ -71,13 +79,13 @@ fn joined(path: &str, key: &str) -> String {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn shown(value: &Value, most: usize) -> String {
     let text = match value {
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    match text.char_indices().nth(MAX_VALUE) {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

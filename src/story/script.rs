@@ -113,6 +113,7 @@ impl Script {
     pub fn of(given: Given<'_>) -> Result<Option<Self>, String> {
         let mut script = Self { clusters: given.clusters, ..Self::default() };
         script.name_each_cluster_once()?;
+        script.leave_out_clusters(given.mappings, given.providers);
         script.list_for(given.providers);
         let mut is_story = false;
         for mapping in given.mappings {
@@ -153,6 +154,20 @@ impl Script {
         let mut names = BTreeSet::new();
         let again = self.clusters.iter().find(|cluster| !names.insert(&cluster.name));
         again.map_or(Ok(()), |cluster| Err(format!("two ToyClusters are called `{}`; rename one", cluster.name)))
+    }
+
+    /// Clusters that no mapping and no provider names are of another story.
+    fn leave_out_clusters(&mut self, mappings: &[Arc<Mapping>], providers: &[ClusterProvider]) {
+        let mut named: BTreeSet<String> = BTreeSet::new();
+        for mapping in mappings {
+            named.insert(mapping.target.clone());
+            named.extend(mapping.target_rule.iter().flat_map(|rule| rule.allowed.iter().cloned()));
+        }
+        for kind in providers.iter().flat_map(|provider| provider.kind.parts()) {
+            named.extend(kind.hub().map(str::to_owned));
+            named.extend(self.clusters_of(kind));
+        }
+        self.clusters.retain(|cluster| named.contains(&cluster.name));
     }
 
     fn list_for(&mut self, providers: &[ClusterProvider]) {

@@ -31,6 +31,26 @@ fn two_directories_are_compared_over_sources() {
     assert_snapshot!("no-connection", diff(&["ROOT/old"]));
 }
 
+/// What cannot be rendered any more is not deleted, and neither is what a removed mapping made.
+#[test]
+fn what_the_engine_keeps_is_not_said_to_be_deleted() {
+    let after = GOOD.replace("spec: {size:", "spec: {plan: \"${{ source.spec.plan }}\", size:");
+    let root = directory(&[
+        ("old/a.yaml", GOOD),
+        ("new/a.yaml", &after),
+        ("gone/a.yaml", &GOOD.replace("name: databases}\n", "name: other}\n").replace("databases.v1", "caches.v1")),
+        ("sources/a.yaml", SOURCE),
+    ]);
+    assert_ne!(after, GOOD);
+    for (new, why) in [("ROOT/new", "RenderFailed: object `db`"), ("ROOT/gone", "onMappingRemoved: Retain")] {
+        for format in ["text", "table", "yaml", "json"] {
+            let said = shown_in(&root, &["diff", "ROOT/old", new, "-f", "ROOT/sources", "-o", format]);
+            assert!(said.starts_with("exit 1\n"), "{said}");
+            assert!(said.contains("keep") && said.contains(why) && !said.contains("delete"), "{new} {format}: {said}");
+        }
+    }
+}
+
 #[test]
 fn a_change_of_mapping_is_compared_with_live_clusters() {
     let live = Live::mongodb();

@@ -7,10 +7,11 @@ use tempfile::TempDir;
 
 use super::{run, shown_in};
 
-const OPERATORS: [(&str, &str); 6] = [
+const OPERATORS: [(&str, &str); 7] = [
     ("postgres", "cluster"),
     ("kafka", "kafka"),
     ("certificate", "certificate"),
+    ("elasticsearch", "elasticsearch"),
     ("redis", "redis"),
     ("servicemonitor", "servicemonitor"),
     ("topic", "kafkatopic"),
@@ -42,6 +43,19 @@ fn what_it_writes_is_good_and_tested() {
         let columns = &schema.root.expect("a value").to_json()["spec"]["versions"][0]["additionalPrinterColumns"];
         assert_snapshot!(format!("columns-{operator}"), sync_engine::yaml::write(columns));
     }
+}
+
+/// Elasticsearch says `phase: Ready`, and has conditions without a `Ready` among them.
+#[test]
+fn ready_is_read_where_the_operator_writes_it() {
+    let root = made("elasticsearch");
+    let read = |path: &str| fs::read_to_string(root.path().join("kit").join(path)).expect("a file of the kit");
+    let (mapping, operator) = (read("mappings/elasticsearch.yaml"), read("examples/operator.yaml"));
+    assert!(mapping.contains("objects.main.status.phase | default(\"\") == \"Ready\""), "{mapping}");
+    assert!(operator.contains("phase: Ready") && !operator.contains("conditions"), "{operator}");
+    let schema = read("schemas/apiresourceschema.yaml");
+    assert!(!mapping.contains("scheduler") && !schema.contains("scheduler"), "{mapping}{schema}");
+    assert!(!schema.contains("allowCrossNamespaceImport"), "{schema}");
 }
 
 #[test]

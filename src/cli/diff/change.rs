@@ -36,6 +36,11 @@ pub(super) enum What {
     GiveUp,
     /// Left standing as it is, although nothing asks for it.
     Orphan,
+    /// Kept as it is, for what becomes of it cannot be told or is not asked for.
+    Keep,
+    /// Nothing can be written until something else changes.
+    Blocked,
+    Waiting,
     /// The consumer's status.
     Status,
     /// The finalizer.
@@ -53,6 +58,9 @@ impl What {
             Self::Delete => "delete",
             Self::GiveUp => "give up",
             Self::Orphan => "orphan",
+            Self::Keep => "keep",
+            Self::Blocked => "blocked",
+            Self::Waiting => "waiting",
             Self::Status => "status",
             Self::TakeOn => "take on",
             Self::Release => "release",
@@ -113,10 +121,11 @@ fn text(value: &Value) -> String {
 pub(super) fn shown(changes: &[Change], format: Format, colours: bool) -> String {
     let changes: Vec<Change> = changes.iter().map(Change::masked).collect();
     let row = |change: &Change| {
-        [change.what.word().to_owned(), change.object.clone(), change.source.clone(), change.mapping.clone()]
+        let why = change.why.clone().unwrap_or_default();
+        [change.what.word().to_owned(), change.object.clone(), change.source.clone(), change.mapping.clone(), why]
     };
     let text = || changes.iter().map(|change| for_people(change, colours)).collect();
-    let table = || table::table(["CHANGE", "OBJECT", "FOR", "MAPPING"], changes.iter().map(row));
+    let table = || table::table(["CHANGE", "OBJECT", "FOR", "MAPPING", "WHY"], changes.iter().map(row));
     format.shown(text, table, || changes.iter().map(Change::to_json).collect())
 }
 

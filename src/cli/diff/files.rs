@@ -11,8 +11,8 @@ use super::change::{Change, What};
 use crate::catalog::Catalog;
 use crate::cli::inputs::{self, Inputs};
 use crate::cli::{Misconfigured, Usage, render, sources};
-use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
+use crate::mapping::{Mapping, MappingRemoved, OnExit};
 use crate::plan::Reason;
 use crate::plan::preview::{Scene, Unseen, preview};
 
@@ -81,8 +81,25 @@ struct Bench<'a> {
 #[derive(Default, PartialEq)]
 struct Made {
     objects: BTreeMap<String, Value>,
+    /// The rules that the objects are rendered from, by the same titles.
+    rules: BTreeMap<String, String>,
     status: Value,
     why: Vec<String>,
+    /// What becomes of objects that are not rendered any more, and why it is not their deletion.
+    rest: Option<(What, String)>,
+    /// Rules of which something cannot be rendered: their objects are kept.
+    failing: BTreeMap<String, String>,
+}
+
+impl Made {
+    /// What becomes of an object that an earlier mapping made from a rule.
+    fn without(&self, rule: Option<&String>) -> (What, Option<String>) {
+        let kept = rule.and_then(|rule| self.failing.get(rule)).map(|why| (What::Keep, why.clone()));
+        match kept.or_else(|| self.rest.clone()) {
+            Some((what, why)) => (what, Some(why)),
+            None => (What::Delete, None),
+        }
+    }
 }
 
 impl Bench<'_> {
@@ -103,13 +120,16 @@ impl Bench<'_> {
         let objects: BTreeSet<&String> = old.objects.keys().chain(new.objects.keys()).collect();
         for object in objects {
             let (before, after) = (old.objects.get(object), new.objects.get(object));
-            let what = match (before, after) {
+            let (what, why) = match (before, after) {
                 (before, after) if before == after => continue,
-                (None, _) => What::Create,
-                (_, None) => What::Delete,
-                _ => What::Update,
+                (None, _) => (What::Create, None),
+                (_, None) => new.without(old.rules.get(object)),
+                _ => (What::Update, None),
             };
-            changes.push(change(what, object, before.cloned().unwrap_or_default(), after.cloned().unwrap_or_default()));
+            let (before, after) = (before.cloned().unwrap_or_default(), after.cloned().unwrap_or_default());
+            // What is kept does not differ.
+            let after = if what == What::Keep { before.clone() } else { after };
+            changes.push(Change { why, ..change(what, object, before, after) });
         }
         if old.status != new.status {
             changes.push(change(What::Status, &title, old.status, new.status));
@@ -121,7 +141,16 @@ impl Bench<'_> {
     }
 
     fn made(&self, catalog: &Catalog, name: &str, source: &Value) -> Result<Made, Misconfigured> {
-        let Some(entry) = catalog.mapping(name) else { return Ok(Made::default()) };
+        let Some(entry) = catalog.mapping(name) else {
+            let earlier = self.old.mapping(name).map(|entry| entry.mapping.lifecycle.on_mapping_removed);
+            let why = |policy: &str| format!("the mapping is removed (onMappingRemoved: {policy})");
+            let rest = match earlier {
+                Some(MappingRemoved::Retain) => Some((What::Keep, why("Retain"))),
+                Some(MappingRemoved::Orphan) => Some((What::GiveUp, why("Orphan"))),
+                Some(MappingRemoved::Delete) | None => None,
+            };
+            return Ok(Made { rest, ..Made::default() });
+        };
         let mapping: &Mapping = &entry.mapping;
         let scene = Scene {
             engine: self.engine.to_owned(),
@@ -132,17 +161,45 @@ impl Bench<'_> {
         let preview = match preview(mapping, &scene) {
             Ok(preview) => preview,
             Err(Unseen::Out) => {
-                return Ok(Made { why: vec!["the filter leaves it alone".to_owned()], ..Made::default() });
+                let why = |policy: &str| format!("the filter leaves the source alone (onExit: {policy})");
+                let rest = match mapping.source.on_exit {
+                    OnExit::Retain => Some((What::Keep, why("Retain"))),
+                    OnExit::Orphan => Some((What::GiveUp, why("Orphan"))),
+                    OnExit::Delete => None,
+                };
+                return Ok(Made { why: vec!["the filter leaves it alone".to_owned()], rest, ..Made::default() });
             }
-            Err(Unseen::Unrendered(reason)) => return Ok(Made { why: vec![said(&reason)], ..Made::default() }),
+            Err(Unseen::Unrendered(reason)) => {
+                let why = said(&reason);
+                return Ok(Made { rest: Some((What::Keep, why.clone())), why: vec![why], ..Made::default() });
+            }
         };
-        let objects = render::documents(&preview, &scene, false, false).into_iter();
+        let documents = render::documents(&preview, &scene, false, false);
+        // A reason names its object. Of what is rendered, everything else is told.
+        let failing = mapping.objects.iter().filter_map(|rule| {
+            let prefix = format!("object `{}", rule.id);
+            let of_rule = |reason: &&Reason| {
+                let rest = reason.detail.strip_prefix(&prefix);
+                rest.is_some_and(|rest| rest.starts_with(['`', '[']))
+            };
+            preview.reasons.0.iter().find(of_rule).map(|reason| (rule.id.clone(), said(reason)))
+        });
+        let failing = failing.collect();
+        let objects = documents.into_iter();
         let title = |one: &render::Document| match &one.target {
             Some(target) => format!("{} on {target}", sources::title(&one.body)),
             None => sources::title(&one.body),
         };
+        let (mut bodies, mut rules) = (BTreeMap::new(), BTreeMap::new());
+        for one in objects {
+            rules.extend(one.rule.clone().map(|rule| (title(&one), rule)));
+            bodies.insert(title(&one), one.body);
+        }
         Ok(Made {
-            objects: objects.map(|one| (title(&one), one.body)).collect(),
+            objects: bodies,
+            rules,
+            rest: None,
+            failing,
             status: preview.status.clone().unwrap_or_default(),
             why: preview.reasons.0.iter().map(said).collect(),
         })

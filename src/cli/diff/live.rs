@@ -11,7 +11,7 @@ use crate::cli::live::survey;
 use crate::cli::{inputs, progress, render, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::{Mapping, Mode};
-use crate::plan::{Action, Intent, Rest, SourcePatch, rehearsal};
+use crate::plan::{Action, Intent, Reason, Rest, SourcePatch, rehearsal};
 use crate::survey::orphans::{Orphan, orphans};
 use crate::survey::{Rehearsed, Surveyor};
 
@@ -41,8 +41,8 @@ async fn of_mapping(
     let mut changes = Vec::new();
     for rehearsed in whole.rehearsed.iter().filter(|one| arguments.scope.includes(&one.source.0)) {
         let title = title(rehearsed);
-        say(&title, rehearsed);
         changes.extend(of_source(mapping, &title, rehearsed));
+        changes.extend(of_rest(mapping, &title, rehearsed));
     }
     let orphans = orphans(surveyor, mapping, &whole).await?;
     let orphans = orphans.iter().filter(|orphan| arguments.scope.includes(&orphan.object.object));
@@ -63,13 +63,17 @@ fn title(rehearsed: &Rehearsed) -> String {
 }
 
 /// Why the plan rests, where it is not in sync.
-fn say(title: &str, rehearsed: &Rehearsed) {
-    if let Some(Rest::Waiting(reasons) | Rest::Blocked(reasons)) = &rehearsed.rest {
-        reasons
-            .0
-            .iter()
-            .for_each(|reason| progress::say(&format!("{title}: {}: {}", reason.cause.as_str(), reason.detail)));
-    }
+fn of_rest(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Change> {
+    let (what, reasons) = match &rehearsed.rest {
+        Some(Rest::Waiting(reasons)) => (What::Waiting, reasons),
+        Some(Rest::Blocked(reasons)) => (What::Blocked, reasons),
+        Some(Rest::InSync) | None => return Vec::new(),
+    };
+    let one = |reason: &Reason| {
+        let change = Change::new(what, (&mapping.name, title, title), (Value::Null, Value::Null));
+        Change { why: Some(format!("{}: {}", reason.cause.as_str(), reason.detail)), ..change }
+    };
+    reasons.0.iter().map(one).collect()
 }
 
 fn of_source(mapping: &Mapping, title: &str, rehearsed: &Rehearsed) -> Vec<Change> {

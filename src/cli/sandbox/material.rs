@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::cli::Misconfigured;
 use crate::cli::inputs::{self, Inputs};
+use crate::mapping::schema::Schemas;
 use crate::mapping::{ClusterProvider, Mapping};
 use crate::story::{Found, Given, Script, ToyCluster, ToyOperator};
 use crate::yaml::{self, Limits};
@@ -66,7 +67,27 @@ pub(super) fn example() -> Material {
     Material::of(inputs(&[("mongodb.yaml", MAPPING)]), &inputs(&EXAMPLE))
 }
 
+/// The schemas of that example.
+pub(super) fn schemas() -> Schemas {
+    let mut schemas = Schemas::default();
+    EXAMPLE.iter().for_each(|(_, text)| drop(schemas.add_file(text.as_bytes())));
+    schemas
+}
+
 impl Material {
+    /// What none of the mappings can be played without; `None` where there is no mapping.
+    pub fn lacks(&self) -> Option<String> {
+        let served: Vec<String> = self.mappings.iter().map(|mapping| mapping.source.resource.to_string()).collect();
+        let text = || {
+            format!(
+                "plays its own example, for no document beside the mappings defines {}: put an APIResourceSchema or a \
+                 CustomResourceDefinition into a folder `schemas` beside them, or name it with -f",
+                served.join(", ")
+            )
+        };
+        (!served.is_empty()).then(text)
+    }
+
     /// The mappings of some files, and the documents of all.
     fn of(own: Inputs, all: &Inputs) -> Self {
         let (catalog, _) = own.only_ours().catalog();

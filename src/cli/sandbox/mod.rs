@@ -96,7 +96,9 @@ struct Play<'s> {
 impl Play<'_> {
     fn introduce(&mut self) -> anyhow::Result<()> {
         let endpoints = guide::endpoints(self.stage, &self.parts.status_page);
-        Ok(self.teller.introduce(&endpoints, &self.stage.scene)?)
+        self.teller.introduce(&endpoints, &self.stage.scene)?;
+        self.stage.instead.iter().try_for_each(|why| self.teller.warn(why))?;
+        Ok(())
     }
 
     /// Looks whether the next act begins. Gives whether this was the last.
@@ -139,7 +141,8 @@ impl Play<'_> {
         let standing = self.teller.standing();
         let why = waits_for.map(|what| format!("; waiting for {what}")).unwrap_or_default();
         let seconds = self.arguments.deadline.as_secs();
-        let message = format!("not synced after {seconds} s: {standing}{why}");
+        let reasons: String = self.teller.troubles().iter().map(|reason| format!("\n  {reason}")).collect();
+        let message = format!("not synced after {seconds} s: {standing}{why}{reasons}");
         if self.arguments.exit_when_synced {
             bail!(message);
         }

@@ -1,6 +1,6 @@
 //! What runs in the sandbox beside the servers: the engine, the operators, and tasks that report on both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -16,7 +16,6 @@ use crate::cli::{Misconfigured, inputs};
 use crate::engine::clock::Clock;
 use crate::engine::{self, DEFAULT_TARGET, Settings};
 use crate::health::Level;
-use crate::mapping::schema::Schemas;
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::{Outcome, Reload, ReloadHandle, Reloader};
@@ -145,11 +144,14 @@ async fn hand_on_reloads(
     engine: mpsc::Sender<Reload>,
     news: UnboundedSender<News>,
 ) {
+    let mut known: BTreeSet<String> = BTreeSet::new();
     while let Some(reload) = reloads.recv().await {
         let (mut reload, pending) = reload.hand_on();
-        // Schemas and objects may lie among the mappings here.
+        // Schemas and objects may lie among the mappings here. What is in a file of ours is for the engine to judge, also where
+        // nothing of ours is in it any more: an empty file is no removal.
         let mut ours = (*reload.snapshot).clone();
-        ours.files.retain(|_, content| inputs::is_ours(content));
+        ours.files.retain(|path, content| known.contains(path) || inputs::is_ours(content));
+        known = ours.files.keys().cloned().collect();
         reload.snapshot = Arc::new(ours);
         if engine.send(reload).await.is_err() {
             return;
@@ -172,8 +174,8 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
             Ok((name.to_owned(), Connection::open(ConnectionSpec { name: name.to_owned(), source })?))
         })
         .collect::<anyhow::Result<_>>()?;
-    // The consumers' schema is read from their own server.
-    let schemas = Schemas::default();
+    // The same checks as `validate` and `run` make: a visitor's edit is accepted here if it is accepted there.
+    let schemas = stage.schemas.clone();
     Ok(Settings {
         engine: ENGINE.to_owned(),
         inventory_namespace: STATE_NAMESPACE.to_owned(),

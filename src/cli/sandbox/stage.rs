@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use super::SandboxArguments;
 use super::material::{self, MAPPING};
 use crate::cli::{Misconfigured, inputs};
+use crate::mapping::schema::Schemas;
 use crate::sandbox::kubeconfig;
 use crate::story::{Plot, Scene, Script, ToyOperator};
 
@@ -25,6 +26,10 @@ const MAPPINGS: &str = "mappings";
 pub(super) struct Stage {
     pub scene: Scene,
     pub mappings: PathBuf,
+    /// What the mappings are checked against.
+    pub schemas: Schemas,
+    /// Why the visitor's own mappings are not what is played.
+    pub instead: Option<String>,
     /// The kubeconfig that the engine reads, whatever happens to the visitor's.
     pub own_kubeconfig: PathBuf,
     copy: Option<Copy>,
@@ -41,7 +46,9 @@ impl Stage {
         let folder = tempfile::Builder::new().prefix("sync-engine-sandbox-").permissions(own).tempdir();
         let folder = folder.context("cannot make a temporary folder")?;
         let mappings = mappings(arguments.mappings.as_deref(), &folder)?;
-        let script = script(&mappings, &arguments.filename, operator)?;
+        let (script, instead) = script(&mappings, &arguments.filename, operator)?;
+        let is_own = mappings.starts_with(folder.path());
+        let schemas = if is_own { material::schemas() } else { inputs::schemas(None, &[mappings.clone()])?.0 };
         let plot = Plot {
             workspaces: arguments.workspaces as usize,
             objects: arguments.objects as usize,
@@ -53,7 +60,7 @@ impl Stage {
         let own_kubeconfig = folder.path().join(KUBECONFIG);
         write_secret(&own_kubeconfig, &text).context("cannot write the kubeconfig")?;
         let copy = arguments.kubeconfig_out.as_deref().map(|path| Copy::write(path, &text)).transpose()?;
-        Ok(Self { scene, mappings, own_kubeconfig, copy, _folder: folder })
+        Ok(Self { scene, mappings, schemas, instead, own_kubeconfig, copy, _folder: folder })
     }
 
     /// The kubeconfig to show to a visitor.
@@ -71,14 +78,21 @@ fn operator(file: &Path) -> Result<Arc<ToyOperator>, Misconfigured> {
     material::operator(&name, &text)
 }
 
-/// What is played: the visitor's own mappings, as far as there are documents for them; else the program's own example.
-fn script(mappings: &Path, documents: &[PathBuf], operator: Option<Arc<ToyOperator>>) -> anyhow::Result<Script> {
-    for material in [material::read(mappings, documents)?, material::example()] {
-        if let Some(script) = material.script(operator.clone())? {
-            return Ok(script);
-        }
+/// What is played: the visitor's own mappings, as far as there are documents for them; else the program's own example, and why.
+fn script(
+    mappings: &Path,
+    documents: &[PathBuf],
+    operator: Option<Arc<ToyOperator>>,
+) -> anyhow::Result<(Script, Option<String>)> {
+    let own = material::read(mappings, documents)?;
+    if let Some(script) = own.script(operator.clone())? {
+        return Ok((script, None));
     }
-    bail!("the program's own example cannot be played")
+    let instead = own.lacks();
+    match material::example().script(operator)? {
+        Some(script) => Ok((script, instead)),
+        None => bail!("the program's own example cannot be played"),
+    }
 }
 
 /// The folder of mappings: of a folder that has one, the one in it.

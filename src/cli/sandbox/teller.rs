@@ -1,6 +1,6 @@
 //! Tells news as they come, and keeps count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub(super) struct Teller {
     ordered: Vec<Ordered>,
     /// What is ready, by the cluster beside kcp and the resource.
     ready: BTreeSet<(String, String, Key)>,
+    /// Why others are not, as far as their conditions tell.
+    unready: BTreeMap<(String, String, Key), String>,
     pace: Pace,
     reported: Instant,
     /// Whether the story is under way whose single sentences would be too many.
@@ -86,6 +88,7 @@ impl Teller {
             orders: scene.orders(),
             ordered: scene.script.orders.iter().map(Ordered::of).collect(),
             ready: BTreeSet::new(),
+            unready: BTreeMap::new(),
             pace: Pace { second: 0, told: 0, untold: 0 },
             reported: started,
             sums_up: scene.orders() > FEW,
@@ -157,11 +160,30 @@ impl Teller {
         let Some(ordered) = self.ordered.iter().find(|ordered| ordered.is_of(side, &change.storage)) else { return };
         let cluster = if let Side::Beside(cluster) = side { cluster.to_string() } else { String::new() };
         let key = (cluster, ordered.plural.clone(), change.key.clone());
-        if change.kind != ChangeKind::Deleted && is_ready(&change.object.object(), ordered.has_status) {
+        let object = change.object.object();
+        if change.kind != ChangeKind::Deleted && is_ready(&object, ordered.has_status) {
+            self.unready.remove(&key);
             self.ready.insert(key);
-        } else {
-            self.ready.remove(&key);
+            return;
         }
+        self.ready.remove(&key);
+        match trouble(&object).filter(|_| change.kind != ChangeKind::Deleted) {
+            Some(why) => drop(self.unready.insert(key, why)),
+            None => drop(self.unready.remove(&key)),
+        }
+    }
+
+    /// Why some of what was ordered is not ready: the first few.
+    pub fn troubles(&self) -> Vec<String> {
+        let one = |((_, plural, key), why): (&(String, String, Key), &String)| {
+            format!("{plural} {}/{} of {}: {why}", key.namespace, key.name, key.cluster)
+        };
+        self.unready.iter().take(FEW).map(one).collect()
+    }
+
+    /// Something is not as the visitor may think.
+    pub fn warn(&mut self, text: &str) -> io::Result<()> {
+        self.screen.sentence(self.started.elapsed(), "sandbox", BAD, text)
     }
 
     /// Whether the engine has read its mappings for the first time.
@@ -237,6 +259,15 @@ impl Teller {
     pub fn close(&mut self) -> io::Result<()> {
         self.screen.sentence(self.started.elapsed(), "sandbox", FAINT, "ends, and leaves nothing behind")
     }
+}
+
+/// What the conditions of an object say is wrong with it: the engine's own word first.
+fn trouble(object: &Value) -> Option<String> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let is_bad = |kind: &str| conditions.iter().find(|one| one["type"] == kind && one["status"] != "True");
+    let bad = is_bad("Synced").or_else(|| is_bad("Ready"))?;
+    let text = |field: &str| bad[field].as_str().unwrap_or_default();
+    Some(format!("{} is {} ({}): {}", text("type"), text("status"), text("reason"), text("message")))
 }
 
 /// Whether a consumer has what was ordered: by the condition `Ready`, else by the engine's own; without conditions by the

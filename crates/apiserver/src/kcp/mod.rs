@@ -51,7 +51,8 @@ impl State {
         }
         object::set_entry(object, "annotations", CLUSTER, Some(&key.cluster));
         let Some(cluster) = self.clusters.get(&key.cluster) else { return };
-        if resource.is(APIS, "apibindings") || &*resource.plural == "logicalclusters" {
+        let by_path = resource.is(APIS, "apibindings") || resource.is(APIS, "apiexports");
+        if by_path || matches!(&*resource.plural, "logicalclusters" | "workspacetypes") {
             object::set_entry(object, "annotations", PATH, Some(&cluster.path));
         }
         for (group, plural, mark) in &cluster.claims {

@@ -92,7 +92,7 @@ const CONTEXTS: &[&str] = &["podSecurityContext", "seccompProfile", "securityCon
 const CLASSES: &[&str] = &["podPriorityClassName", "priorityClassName", "runtimeClassName", "schedulerName"];
 
 /// Names that mean the same wherever operators have them; the first that fits counts. A `*` stands for any beginning.
-const NAMED: [(Why, Looks, &[&str]); 21] = [
+const NAMED: [(Why, Looks, &[&str]); 22] = [
     (Why::Pods, POD, &["*"]),
     (Why::Pods, Looks::Structure, &["containers", "ephemeralContainers", "extraContainers", "initContainers"]),
     (Why::Pods, Looks::Structure, &["podSpec", "podTemplate", "podTemplateSpec"]),
@@ -108,12 +108,13 @@ const NAMED: [(Why, Looks, &[&str]); 21] = [
     (Why::Placement, Looks::Anything, &["serviceAccount"]),
     (Why::Placement, Looks::Text, &["nodeName", "serviceAccountName"]),
     (Why::Placement, Looks::Text, CLASSES),
+    (Why::Placement, Looks::Exactly(&["name"]), &["scheduler"]),
     (Why::Placement, Looks::Structure, NODES),
     (Why::Placement, Looks::Structure, CONTEXTS),
     (Why::Placement, Looks::With(VOLUMES), &["volumes"]),
     (Why::Placement, Looks::Exactly(&["hostPath", "projected"]), &["*"]),
     (Why::Reach, Looks::Text, &["namespace", "*Namespace"]),
-    (Why::Reach, Looks::Anything, &["namespaces", "*Namespaces", "*amespaceSelector"]),
+    (Why::Reach, Looks::Anything, &["namespaces", "*Namespaces", "*amespaceSelector", "allowCrossNamespaceImport"]),
 ];
 
 /// What a name means by itself.
