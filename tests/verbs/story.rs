@@ -268,6 +268,74 @@ fn what_is_not_synced_in_time_is_a_failure_that_says_so() {
     assert_eq!(place.remains(), ["mappings", "tmp"]);
 }
 
+const REDIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/redis");
+
+/// A copy of an example that a visitor may break.
+fn redis(place: &Place) -> PathBuf {
+    let mapping = place.path("redis/mappings/redis.yaml");
+    for folder in ["mappings", "schemas", "examples"] {
+        fs::create_dir_all(place.path("redis").join(folder)).expect("a folder");
+        for entry in fs::read_dir(Path::new(REDIS).join(folder)).expect("the example").map(|entry| entry.expect("one"))
+        {
+            if entry.path().is_file() {
+                fs::copy(entry.path(), place.path("redis").join(folder).join(entry.file_name())).expect("a copy");
+            }
+        }
+    }
+    mapping
+}
+
+/// What `validate` refuses is refused here, and a file that is emptied for a moment removes nothing.
+#[test]
+fn an_edit_is_judged_as_everywhere_else() {
+    let place = Place::new();
+    let mapping = redis(&place);
+    let good = fs::read_to_string(&mapping).expect("the mapping");
+    let bad = good.replacen("source.spec.memory", "source.spec.memorie", 1);
+    assert_ne!(bad, good);
+    let mut sandbox = place.start(&["redis"]);
+    sandbox.line("orders are ready in their workspaces");
+    sandbox.line("Ctrl-C");
+    fs::write(&mapping, bad).expect("an edit");
+    sandbox.line("keeps what ran");
+    sandbox.line("error[SE0401]");
+    fs::write(&mapping, "").expect("an edit");
+    sandbox.line("warning[SE0012]");
+    assert_eq!(sandbox.stop("TERM"), Some(0));
+}
+
+#[test]
+fn why_objects_are_not_ready_is_the_reason_of_the_failure() {
+    let place = Place::new();
+    let mapping = redis(&place);
+    let text = fs::read_to_string(&mapping).expect("the mapping");
+    let failing = "        metadata: {annotations: {never: \"{{ source.spec.memory | fromjson }}\"}}\n        spec:\n";
+    let failing = text.replacen("        spec:\n", failing, 1);
+    assert_ne!(failing, text);
+    fs::write(&mapping, failing).expect("an edit");
+    let output = place.run(&["redis", "--exit-when-synced", "--deadline", "3"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("Synced is False (RenderFailed)"), "{error}");
+}
+
+/// Clusters of another example are not started, and whoever has no schemas is told what is played instead.
+#[test]
+fn what_is_played_is_the_visitors_story_or_it_is_said() {
+    let place = Place::new();
+    let root = env!("CARGO_MANIFEST_DIR");
+    let output = place.run(&[root, "--exit-when-synced"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("a kcp, a cluster, an operator") && !told.contains("is a cluster of its own"), "{told}");
+    let mapping = redis(&place);
+    fs::create_dir_all(place.path("alone/mappings")).expect("a folder");
+    fs::copy(mapping, place.path("alone/mappings/redis.yaml")).expect("a copy");
+    let mut sandbox = place.start(&["alone"]);
+    let said = sandbox.line("plays its own example");
+    assert!(said.contains("no document beside the mappings defines caches.v1"), "{said}");
+    assert_eq!(sandbox.stop("TERM"), Some(0));
+}
+
 #[test]
 fn what_is_wrong_with_the_command_line_exits_with_3() {
     let place = Place::new();

@@ -48,7 +48,8 @@ impl Stage {
         let mappings = mappings(arguments.mappings.as_deref(), &folder)?;
         let (script, instead) = script(&mappings, &arguments.filename, operator)?;
         let is_own = mappings.starts_with(folder.path());
-        let schemas = if is_own { material::schemas() } else { inputs::schemas(None, &[mappings.clone()])?.0 };
+        let schemas =
+            if is_own { material::schemas() } else { inputs::schemas(None, std::slice::from_ref(&mappings))?.0 };
         let plot = Plot {
             workspaces: arguments.workspaces as usize,
             objects: arguments.objects as usize,

@@ -219,3 +219,12 @@ fn resumed(world: &mut World, url: &str, version: &str) -> Vec<String> {
     let name = |object: Value| object["metadata"]["name"].as_str().map_or(object["code"].to_string(), str::to_owned);
     objects.map(name).collect()
 }
+
+/// As the admission of kcp: whoever refers to them by a path finds them by it.
+#[test]
+fn exports_say_the_path_of_their_workspace() {
+    let mut kcp = World::kcp();
+    kcp.publish();
+    let export = kcp.get(&format!("/clusters/root/{APIS}/v1alpha2/apiexports/things"));
+    assert_eq!(export["metadata"]["annotations"]["kcp.io/path"], "root");
+}
